@@ -21,6 +21,7 @@ pub mod figures;
 mod functions;
 pub mod operations;
 pub mod places;
+mod pool;
 mod reuse;
 mod session;
 pub mod stored;

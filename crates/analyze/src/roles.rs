@@ -49,7 +49,7 @@ pub struct ExecutorArguments {
     /// Tasks that run at once; by default one for each core
     #[arg(long)]
     threads: Option<usize>,
-    /// Memory of the executor, in MiB; half of it is shared out to its tasks equally
+    /// Memory of the executor, in MiB; half of it is for what its tasks hold
     #[arg(long, default_value_t = 2048)]
     memory_mib: u64,
     /// Say on standard error what happens, beside what goes wrong

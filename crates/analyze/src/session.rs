@@ -13,11 +13,12 @@
 
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::pool::Pool;
 use crate::tables::Change;
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, ident};
 use std::collections::BTreeSet;
@@ -94,10 +95,7 @@ impl Session {
         let pool = usize::try_from(budget.memory_bytes / 2).unwrap_or(usize::MAX);
         let names = NonZeroUsize::new(5).expect("5 is not 0");
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(TrackConsumersPool::new(
-                FairSpillPool::new(pool),
-                names,
-            )))
+            .with_memory_pool(Arc::new(TrackConsumersPool::new(Pool::new(pool), names)))
             .with_disk_manager_builder(spilling_to(folder))
             .build_arc()?;
         let context = SessionContext::new_with_config_rt(configuration(budget.threads), runtime);

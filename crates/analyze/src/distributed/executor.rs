@@ -1,13 +1,14 @@
 //! An executor: runs tasks of queries, keeps their results in files, and gives these to whoever asks.
 //!
-//! Memory: half of the budget is the pools', in equal shares for the tasks that run at once; rows that do not fit there are in files. The
-//! other half is for what the pools do not know: rows on their way, and what a task sorts for the next one.
+//! Memory: half of the budget is the pool's, which all tasks share; rows that do not fit there are in files. The
+//! other half is for what the pool does not know: rows on their way, and what a task sorts for the next one.
 //!
 //! Its files are in a folder of its own, which goes when it ends by a signal that it can catch.
 
 use super::engine::Engine;
 use super::{MESSAGE_BYTES_MAX, reach, state};
 use crate::error::{Error, Result};
+use crate::pool::Pool;
 use crate::session::{Budget, spilling_to};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::config::TaskSchedulingPolicy;
@@ -17,6 +18,7 @@ use ballista_core::utils::{create_grpc_server, default_config_producer};
 use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::flight_service::BallistaFlightService;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use futures::stream;
 use std::net::SocketAddr;
@@ -87,6 +89,8 @@ impl Executor {
         reach(scheduler).await?;
         let registry = BallistaFunctionRegistry::from(&state(default_config_producer())?);
         let spilled = self.folder.path().to_path_buf();
+        let pool_bytes = usize::try_from(self.budget.memory_bytes / 2).unwrap_or(usize::MAX);
+        let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(pool_bytes));
         let settings = ExecutorProcessConfig {
             bind_host: self.address.ip().to_string(),
             external_host: Some(advertised.unwrap_or_else(|| self.address.ip().to_string())),
@@ -100,11 +104,13 @@ impl Executor {
             work_dir: Some(self.folder.path().to_string_lossy().into_owned()),
             grpc_max_decoding_message_size: MESSAGE_BYTES_MAX,
             grpc_max_encoding_message_size: MESSAGE_BYTES_MAX,
-            memory_pool_size: Some(self.budget.memory_bytes / 2),
+            // None but ours, which all tasks share.
+            memory_pool_size: Some(0),
             override_execution_engine: Some(Arc::new(Engine::default())),
             override_function_registry: Some(Arc::new(registry)),
             override_runtime_producer: Some(Arc::new(move |_| {
                 RuntimeEnvBuilder::new()
+                    .with_memory_pool(pool.clone())
                     .with_disk_manager_builder(spilling_to(&spilled))
                     .build_arc()
             })),
