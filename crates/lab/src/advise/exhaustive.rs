@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::candidates::{self, Candidate};
 use super::halving::median;
-use super::page::{self, FACT_OPERATIONS, FACT_SETTINGS};
+use super::page::{FACT_OPERATIONS, FACT_SETTINGS};
 use super::runs::{Hold, Measured, Stretch, Who};
 use super::{AdviseError, Clock, Question};
 use crate::stores::evendb::tuning::{Tuning, TuningError};
@@ -84,12 +84,7 @@ fn empty() -> Figure {
         ("note", Unit::Text),
     ];
     let about = "Each row is of a store that was filled for it, and on which all that advise had of the load was replayed twice; the first fifth was not counted. A store with the defaults, which did the same before and after it, is what times_default is by.";
-    page::figure(
-        ID,
-        "All settings at full length",
-        about.to_owned(),
-        &columns,
-    )
+    Figure::new(ID, "All settings at full length", about, "", &columns)
 }
 
 fn read(path: &Path, text: &str) -> Result<Document, AdviseError> {

@@ -13,6 +13,8 @@
 //!
 //! Pure: what is measured comes from outside. The default is candidate 0.
 
+use crate::experiments::table;
+
 /// Two stores with the same settings may always differ by so much, which rounds on one store do not show.
 pub const NOISE_MIN: f64 = 0.05;
 
@@ -62,16 +64,10 @@ impl Standing {
     }
 }
 
-/// The middle of some numbers, or the mean of the two in the middle.
+/// The [median](table::median) of some numbers; none of none.
 #[must_use]
-pub fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    match numbers.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(numbers[middle]),
-        _ => Some((numbers[middle - 1] + numbers[middle]) / 2.0),
-    }
+pub fn median(numbers: Vec<f64>) -> Option<f64> {
+    (!numbers.is_empty()).then(|| table::median(numbers))
 }
 
 /// Measures what a course consists of.

@@ -10,7 +10,7 @@
 //! | `peers` | store, per_second, times_evendb, p99_nanos, disk_bytes, note |
 //! | `misses` | grain, bytes, miss_ratio: of the analysis, if one was given |
 
-use evendb_report::{Chart, Column, Document, Exactness, Figure, Mark, Unit};
+use evendb_report::{Chart, Document, Exactness, Figure, Mark, Unit};
 use serde_json::Value;
 
 use super::Advice;
@@ -27,39 +27,6 @@ pub(super) const FACT_SETTINGS: &str = "advised settings";
 
 /// Differences between single runs below this say nothing.
 const SINGLE_RUNS: f64 = 0.10;
-
-pub(super) fn figure(id: &str, title: &str, about: String, columns: &[(&str, Unit)]) -> Figure {
-    let column = |(name, unit): &(&str, Unit)| Column {
-        name: (*name).to_owned(),
-        unit: *unit,
-    };
-    Figure {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        about,
-        section: String::new(),
-        exactness: Exactness::Exact,
-        columns: columns.iter().map(column).collect(),
-        rows: Vec::new(),
-        rows_before: None,
-        charts: Vec::new(),
-        beside: Vec::new(),
-    }
-}
-
-pub(super) fn chart(mark: Mark, x: &str, y: &str) -> Chart {
-    Chart {
-        title: String::new(),
-        mark,
-        x: x.to_owned(),
-        y: y.to_owned(),
-        series: None,
-        panel: None,
-        heat: None,
-        x_log: false,
-        y_log: false,
-    }
-}
 
 /// What is advised, in sentences.
 pub(super) fn sentences(advice: &Advice) -> Vec<String> {
@@ -253,7 +220,7 @@ fn advised(advice: &Advice) -> Figure {
     let code = tuning.code(advice.memory_bytes);
     let mut said = sentences(advice);
     said.insert(1, format!("As code: {code}."));
-    let mut figure = figure("advice", "What is advised", said.join(" "), &columns);
+    let mut figure = Figure::new("advice", "What is advised", &said.join(" "), "", &columns);
     figure.exactness = measured(format!("at a noise of {}", percent(advice.noise())));
     let budget = bytes(tuning.budget(advice.memory_bytes));
     let row = [
@@ -283,7 +250,7 @@ fn load_figure(advice: &Advice) -> Figure {
     let load = &advice.load;
     let about = of_load(load, advice.memory_bytes).join(" ");
     let columns = [("what", Unit::Text), ("value", Unit::Number)];
-    let mut figure = figure("load", "The load", about, &columns);
+    let mut figure = Figure::new("load", "The load", &about, "", &columns);
     let rows: [(&str, Value); 15] = [
         ("operations", load.operations.into()),
         ("share of lookups", load.share(load.point_reads).into()),
@@ -344,7 +311,13 @@ fn candidates_figure(advice: &Advice) -> Figure {
         ("disk_bytes", Unit::Bytes),
         ("why", Unit::Text),
     ];
-    let mut figure = figure("candidates", "Settings that were tried", about, &columns);
+    let mut figure = Figure::new(
+        "candidates",
+        "Settings that were tried",
+        &about,
+        "",
+        &columns,
+    );
     for (number, candidate) in advice.candidates.iter().enumerate() {
         let standing = advice.standing(number);
         let ratios = standing.map(|(_, standing)| standing.ratios.as_slice());
@@ -377,7 +350,7 @@ fn candidates_figure(advice: &Advice) -> Figure {
         rounds,
         percent(advice.noise())
     ));
-    figure.charts = vec![chart(Mark::Bar, "settings", "times_default")];
+    figure.charts = vec![Chart::new(Mark::Bar, "settings", "times_default")];
     figure
 }
 
@@ -411,19 +384,14 @@ fn budgets_figure(advice: &Advice) -> Figure {
         ("disk_bytes", Unit::Bytes),
         ("note", Unit::Text),
     ];
-    let mut figure = figure(
-        "budgets",
-        "Other budgets of memory",
-        about.to_owned(),
-        &columns,
-    );
+    let mut figure = Figure::new("budgets", "Other budgets of memory", about, "", &columns);
     for one in &advice.budgets {
         let mut row = vec![one.memory_bytes.into()];
         row.extend(cells(one));
         figure.rows.push(row);
     }
     figure.exactness = once();
-    let line = chart(Mark::Line, "memory_bytes", "per_second");
+    let line = Chart::new(Mark::Line, "memory_bytes", "per_second");
     figure.charts = vec![Chart {
         x_log: true,
         ..line
@@ -442,7 +410,7 @@ fn peers_figure(advice: &Advice) -> Figure {
         ("disk_bytes", Unit::Bytes),
         ("note", Unit::Text),
     ];
-    let mut figure = figure("peers", "Other stores", about.to_owned(), &columns);
+    let mut figure = Figure::new("peers", "Other stores", about, "", &columns);
     let base = base(advice);
     let own = advice.budgets.iter();
     let own = own.filter(|one| one.memory_bytes == advice.memory_bytes);
@@ -453,7 +421,7 @@ fn peers_figure(advice: &Advice) -> Figure {
         figure.rows.push(row);
     }
     figure.exactness = once();
-    figure.charts = vec![chart(Mark::Bar, "store", "per_second")];
+    figure.charts = vec![Chart::new(Mark::Bar, "store", "per_second")];
     figure
 }
 
@@ -465,12 +433,7 @@ fn misses_figure(advice: &Advice) -> Figure {
         ("bytes", Unit::Bytes),
         ("miss_ratio", Unit::Share),
     ];
-    let mut figure = figure(
-        "misses",
-        "Misses by size of a cache",
-        about.to_owned(),
-        &columns,
-    );
+    let mut figure = Figure::new("misses", "Misses by size of a cache", about, "", &columns);
     let row = |row: &super::beside::MissRow| {
         let cells: [Value; 3] = [
             row.grain.clone().into(),
@@ -481,11 +444,10 @@ fn misses_figure(advice: &Advice) -> Figure {
     };
     figure.rows = advice.misses.iter().map(row).collect();
     figure.exactness = Exactness::Sketched("as the analysis says".to_owned());
-    let line = chart(Mark::Line, "bytes", "miss_ratio");
+    let line = Chart::new(Mark::Line, "bytes", "miss_ratio");
     figure.charts = vec![Chart {
-        series: Some("grain".to_owned()),
         x_log: true,
-        ..line
+        ..line.with_series("grain")
     }];
     figure
 }
@@ -503,7 +465,7 @@ fn runs_figure(advice: &Advice) -> Figure {
         ("differences", Unit::Count),
         ("note", Unit::Text),
     ];
-    let mut figure = figure("runs", "All runs", about.to_owned(), &columns);
+    let mut figure = Figure::new("runs", "All runs", about, "", &columns);
     figure.exactness = measured("each run by itself".to_owned());
     for run in &advice.runs {
         let mut row: Vec<Value> = vec![

@@ -232,7 +232,7 @@ fn misses_are_read_of_an_analysis() {
         ("miss_ratio", Unit::Share),
     ];
     let names = columns.map(|(name, _)| name);
-    let mut figure = super::page::figure("miss-ratios", "Misses", String::new(), &columns);
+    let mut figure = evendb_report::Figure::new("miss-ratios", "Misses", "", "", &columns);
     assert_eq!(
         figure
             .columns

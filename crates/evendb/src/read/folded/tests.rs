@@ -151,6 +151,7 @@ fn a_span_is_loaded_of_the_munk_that_it_was_chosen_by() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     rebalance::spans::load_for_scan(engine, &chunk, &chosen).expect("another munk");
+    assert!(munk().span_count() < chosen.0.span_count());
     for index in 0..200 {
         let there = keyspace.get(key(index)).expect("gets").is_some();
         assert_eq!(there, index >= 150);
