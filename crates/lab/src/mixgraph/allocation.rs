@@ -231,7 +231,7 @@ impl KeySpace {
     /// The pair of a rank in the range at a place: 0 is the one that is hottest there for a kind.
     #[must_use]
     pub fn pair_of(&self, kind: Kind, place: u64, rank: u64) -> u64 {
-        self.pair(self.spots_of(kind), place, rank)
+        self.pair(self.spots_of(kind), place, self.range_at(place), rank)
     }
 
     /// Whether two kinds have the same hot ranges and pairs by this allocation.
@@ -263,8 +263,7 @@ impl KeySpace {
             .apply(turned(heat, spots.first_range, self.ranges))
     }
 
-    fn pair(&self, spots: &Spots, place: u64, rank: u64) -> u64 {
-        let (first, among) = self.range_at(place);
+    fn pair(&self, spots: &Spots, place: u64, (first, among): (u64, u64), rank: u64) -> u64 {
         let rank = turned(rank, first_of(spots.first_pair, among), among);
         match self.scatters {
             false => first + rank,
@@ -278,8 +277,9 @@ impl KeySpace {
         let heat = spots.shares_up_to.partition_point(|up_to| *up_to <= unit);
         // What the last share misses of 1 by rounding is the last range's.
         let place = self.place(spots, (heat as u64).min(self.ranges - 1));
-        let (_, among) = self.range_at(place);
-        self.pair(spots, place, spots.within.rank(among, random))
+        let range = self.range_at(place);
+        let rank = spots.within.rank(range.1, random);
+        self.pair(spots, place, range, rank)
     }
 }
 

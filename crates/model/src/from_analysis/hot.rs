@@ -86,6 +86,8 @@ pub(super) fn spots(
 pub(super) struct Common {
     pub ranges: Option<Ranges>,
     pub accesses: Accesses,
+    /// How far what is compared is off by it.
+    pub off: f64,
     /// So many ranges of the analysis are one of the model.
     pub merged: usize,
 }
@@ -125,6 +127,7 @@ fn common(
     Some(Common {
         ranges,
         accesses: found.chosen(),
+        off: found.off(),
         merged,
     })
 }

@@ -12,13 +12,15 @@ use super::hot::{self, Common};
 use super::space::Space;
 use super::{MakeError, Source, kind_of};
 use crate::access::{Own, Ranges};
+use crate::curve::{Curve, Shape};
 use crate::model::{Kind, OwnHeat};
 
 /// A kind with fewer operations says too little of where its hot keys lie.
 const OPERATIONS_MIN: f64 = 1000.0;
 /// By so much of all accesses two kinds may differ in their ranges, beside chance, and have the same.
 const RANGES_OFF_MAX: f64 = 0.05;
-/// A curve of its own must be better by this factor and this much.
+/// A curve of its own must be better by this factor and this much, or by as much as the common one is off for the kind that it was
+/// fitted to: that is no difference between kinds.
 const BETTER: (f64, f64) = (1.1, 0.01);
 /// Places that are tried for the hottest range.
 const PLACES_MAX: usize = 64;
@@ -93,7 +95,7 @@ pub(super) fn own(
         let named = course.pairs as u64;
         let off = Space::new(ranges.as_ref(), pairs).off(&common.accesses, course, named);
         let best = hot::accesses(ranges.as_ref(), pairs, named, course);
-        let is_better = off > best.off() * BETTER.0 + BETTER.1;
+        let is_better = off > best.off() * BETTER.0 + common.off.max(BETTER.1);
         let first = orders[*kind as usize];
         if !is_better && first == 0.0 {
             continue;
@@ -123,16 +125,24 @@ fn ranges(
     kind: Kind,
     common: &Common,
     notes: &mut Vec<String>,
-) -> Option<Own<crate::curve::Curve>> {
-    if kinds.has_common_ranges(kind) || common.ranges.is_none() {
+) -> Option<Own<Curve>> {
+    if kinds.has_common_ranges(kind) {
+        return None;
+    }
+    let name = kind.name();
+    if common.ranges.is_none() {
+        notes.push(format!(
+            "Attention: {name} goes to other ranges than the others, and the model has no ranges."
+        ));
         return None;
     }
     let own = hot::together(&kinds.heats[kind as usize], common.merged);
     let (ranges, note) = hot::ranges(&own);
-    notes.push(format!("Of {}, its own. {note}", kind.name()));
+    notes.push(format!("Of {name}, its own. {note}"));
     let others = hot::together(&kinds.common_heats(), common.merged);
+    let alike = || Curve::new(Shape::Power, vec![1.0, 0.0]);
     Some(Own {
-        curve: ranges?.curve,
+        curve: ranges.map(|ranges| ranges.curve).or_else(alike)?,
         first: first(&others, &own),
     })
 }
