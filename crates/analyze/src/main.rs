@@ -44,7 +44,7 @@ struct Arguments {
     /// The keyspace whose keys --keys lists; needed if the trace has several
     #[arg(long, value_name = "KEYSPACE", requires = "keys")]
     keys_of: Option<String>,
-    /// Put beside the figures what the study of RocksDB's loads prints of its load that this preset stands in for (zippydb, udb-assoc, up2x)
+    /// Put beside the figures what the study of RocksDB's loads prints of its load that this preset stands in for (zippydb, zippydb-kinds, udb-assoc, up2x)
     #[arg(long, value_name = "PRESET", value_parser = preset)]
     study: Option<String>,
     /// Memory that the analysis may use, in MiB; what does not fit is on disk meanwhile

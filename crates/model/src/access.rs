@@ -12,6 +12,15 @@
 //! Of accesses of pairs there are two descriptions. *Cumulative*: the hottest x pairs together have the share `a x^b` of all
 //! accesses. That is what the study's numbers mean (a = 0.002312 and b = 0.3467 reach 1 at 40 of its 50 million pairs: the
 //! others are not accessed). *By rank*: the x-th hottest pair is accessed in proportion to `x^b`, with b below 0.
+//!
+//! A kind of operation may have a curve of its own for either, [`Own`]: ranges are the same for all kinds, but which of
+//! them are hot, and which of their pairs, may differ.
+//!
+//! ```text
+//!   pairs of a range, in the common order:   [ 0, 1, 2, ..., n/2, ..., n-1 ]
+//!   ranks of a kind with first = 0.5:          n/2 ...  n-1  0 ... n/2-1      the same order, begun elsewhere
+//! ```
+//! So each order goes over all pairs once, and how far a kind's hot pairs lie from the common ones is one number.
 
 use crate::curve::Curve;
 
@@ -49,6 +58,29 @@ impl Ranges {
     }
 }
 
+/// What one kind of operation has of its own, in the place of what is common to all kinds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Own<T> {
+    /// How hot what it has is, by number or rank.
+    pub curve: T,
+    /// Where its hottest one lies in the common order, as a share of all from 0 to 1: at 0 the common hottest one is its own.
+    pub first: f64,
+}
+
+impl<T> Own<T> {
+    /// The place in the common order, of `among` places, where its hottest one lies.
+    #[must_use]
+    pub fn first_of(&self, among: u64) -> u64 {
+        first_of(self.first, among)
+    }
+}
+
+/// The place at this share of `among` places.
+#[must_use]
+pub fn first_of(share: f64, among: u64) -> u64 {
+    ((share * among as f64) as u64).min(among.saturating_sub(1))
+}
+
 /// How often pairs are accessed beside each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Accesses {
@@ -67,6 +99,18 @@ pub enum Accesses {
 }
 
 impl Accesses {
+    /// The same on this share of the pairs: the same share of them is accessed.
+    #[must_use]
+    pub fn scaled(self, share: f64) -> Self {
+        match self {
+            Self::Cumulative { a, b } => Self::Cumulative {
+                a: a * share.powf(-b),
+                b,
+            },
+            by_rank @ Self::ByRank { .. } => by_rank,
+        }
+    }
+
     /// The share of the pairs that is accessed at all, where the model has `pairs`.
     #[must_use]
     pub fn touched(&self, pairs: u64) -> f64 {
@@ -147,7 +191,7 @@ impl Accesses {
 }
 
 /// The pairs that are accessed, of so many: at least one.
-fn hot(among: u64, touched: f64) -> f64 {
+pub(crate) fn hot(among: u64, touched: f64) -> f64 {
     (among as f64 * touched).max(1.0)
 }
 

@@ -16,6 +16,7 @@
 
 pub mod access;
 pub mod correlation;
+pub mod counts;
 pub mod curve;
 pub mod curve_fit;
 mod error;

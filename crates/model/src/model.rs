@@ -1,9 +1,12 @@
 //! A model of a load: everything that drives the benchmark. Its text form is in `file`.
 //!
-//! What it does not say: how kinds depend on each other, which pairs are read and which written (all kinds have the same
-//! hot pairs), and what changes over days. Key sizes belong to pairs, value sizes to writes.
+//! All kinds have the same hot ranges and pairs, but for those of which [`Model::own`] says something else.
+//!
+//! What it does not say: how an operation depends on those before, and what changes over days. Key sizes belong to pairs,
+//! value sizes to writes.
 
-use crate::access::{Accesses, Ranges};
+use crate::access::{Accesses, Own, Ranges};
+use crate::curve::Curve;
 use crate::sizes::Sizes;
 
 /// The bytes of a key that say which pair it is of: no key is shorter.
@@ -18,6 +21,38 @@ pub const SCAN_LENGTH_MAX: u64 = 1 << 24;
 pub const PAIRS_MAX: u64 = 1 << 40;
 /// Bytes of each value where values are merged: a counter.
 pub const COUNTER_BYTES: u64 = 8;
+
+/// A kind of operation of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads one pair.
+    Get,
+    /// Writes one pair.
+    Put,
+    /// Removes one pair.
+    Delete,
+    /// Adds one to a counter.
+    Merge,
+    /// Reads consecutive pairs.
+    Scan,
+}
+
+impl Kind {
+    /// All kinds, in the order of reports; `kind as usize` is the place in it.
+    pub const ALL: [Self; 5] = [Self::Get, Self::Put, Self::Delete, Self::Merge, Self::Scan];
+
+    /// The name in files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Merge => "merge",
+            Self::Scan => "scan",
+        }
+    }
+}
 
 /// The shares of the kinds of operation; they add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,13 +73,30 @@ impl Mix {
     /// The shares with their names, in the order of reports.
     #[must_use]
     pub fn shares(&self) -> [(&'static str, f64); 5] {
-        [
-            ("get", self.get),
-            ("put", self.put),
-            ("delete", self.delete),
-            ("merge", self.merge),
-            ("scan", self.scan),
-        ]
+        Kind::ALL.map(|kind| (kind.name(), self.share(kind)))
+    }
+
+    /// The share of a kind.
+    #[must_use]
+    pub fn share(&self, kind: Kind) -> f64 {
+        match kind {
+            Kind::Get => self.get,
+            Kind::Put => self.put,
+            Kind::Delete => self.delete,
+            Kind::Merge => self.merge,
+            Kind::Scan => self.scan,
+        }
+    }
+
+    /// The share of a kind, to be changed.
+    pub fn share_mut(&mut self, kind: Kind) -> &mut f64 {
+        match kind {
+            Kind::Get => &mut self.get,
+            Kind::Put => &mut self.put,
+            Kind::Delete => &mut self.delete,
+            Kind::Merge => &mut self.merge,
+            Kind::Scan => &mut self.scan,
+        }
     }
 }
 
@@ -128,6 +180,15 @@ impl Rate {
     }
 }
 
+/// Where the hot keys of one kind lie, as far as they lie elsewhere than those of the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnHeat {
+    /// How hot ranges are for it. There are as many as the model has in common.
+    pub ranges: Option<Own<Curve>>,
+    /// How hot pairs are for it within a range.
+    pub accesses: Option<Own<Accesses>>,
+}
+
 /// A load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
@@ -153,6 +214,8 @@ pub struct Model {
     pub ranges: Option<Ranges>,
     /// How hot pairs are; without, all alike.
     pub accesses: Option<Accesses>,
+    /// What kinds have of their own in the place of `ranges` and `accesses`, in the order of [`Kind::ALL`].
+    pub own: [OwnHeat; 5],
     /// Operations a second; without, as fast as possible.
     pub rate: Option<Rate>,
 }
@@ -163,21 +226,39 @@ impl Model {
     #[must_use]
     pub fn scaled(&self, share: f64) -> Self {
         let scale = |number: u64| ((number as f64 * share).round() as u64).max(1);
-        let accesses = self.accesses.map(|accesses| match accesses {
-            // The same share of the pairs is touched.
-            Accesses::Cumulative { a, b } => Accesses::Cumulative {
-                a: a * share.powf(-b),
-                b,
-            },
-            by_rank @ Accesses::ByRank { .. } => by_rank,
-        });
+        let mut own = self.own.clone();
+        for accesses in own.iter_mut().filter_map(|own| own.accesses.as_mut()) {
+            accesses.curve = accesses.curve.scaled(share);
+        }
         Self {
             pairs: scale(self.pairs),
             operations: scale(self.operations),
             memory_bytes: self.memory_bytes.map(scale),
-            accesses,
+            accesses: self.accesses.map(|accesses| accesses.scaled(share)),
+            own,
             ..self.clone()
         }
+    }
+
+    /// How hot ranges are for a kind; without, the key space is one range.
+    #[must_use]
+    pub fn ranges_of(&self, kind: Kind) -> Option<Ranges> {
+        let common = self.ranges.as_ref()?;
+        let own = self.own[kind as usize].ranges.as_ref();
+        Some(own.map_or_else(
+            || common.clone(),
+            |own| Ranges {
+                count: common.count,
+                curve: own.curve.clone(),
+            },
+        ))
+    }
+
+    /// How hot pairs are for a kind within a range; without, all alike.
+    #[must_use]
+    pub fn accesses_of(&self, kind: Kind) -> Option<Accesses> {
+        let own = self.own[kind as usize].accesses.as_ref();
+        own.map(|own| own.curve).or(self.accesses)
     }
 
     /// Bytes of all keys and values that are loaded, about.

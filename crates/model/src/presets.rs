@@ -3,8 +3,12 @@
 use crate::model::Model;
 
 /// Names and texts of the presets.
-const PRESETS: [(&str, &str); 3] = [
+const PRESETS: [(&str, &str); 4] = [
     ("zippydb", include_str!("../presets/zippydb.toml")),
+    (
+        "zippydb-kinds",
+        include_str!("../presets/zippydb-kinds.toml"),
+    ),
     ("udb-assoc", include_str!("../presets/udb-assoc.toml")),
     ("up2x", include_str!("../presets/up2x.toml")),
 ];
@@ -32,6 +36,8 @@ pub fn named(name: &str) -> Option<Model> {
 mod tests {
     use super::*;
     use crate::access::Accesses;
+    use crate::counts::{Counts, expected};
+    use crate::model::Kind;
     use crate::sizes::Spread;
 
     #[test]
@@ -74,23 +80,58 @@ mod tests {
         let model = named("udb-assoc").unwrap();
         // Values from 10 to 200 bytes, about 50 on average; three of five scans of one pair, a fifth above 100.
         assert!((model.values.sizes.mean() - 50.0).abs() < 3.0);
-        let scans = model.scans.unwrap();
+        let scans = model.scans.as_ref().unwrap();
         assert!(scans.share(1) > 0.6);
         let long: f64 = (101..=200).map(|length| scans.share(length)).sum();
         assert!((long - 0.2).abs() < 1e-9, "{long}");
-        // Below 3 % of the pairs are accessed at all.
-        assert!(model.accesses.unwrap().touched(model.pairs) < 0.031);
+        let [gets, puts, scans] = counts(&model, [Kind::Get, Kind::Put, Kind::Scan]);
+        assert!(gets.once < 0.3, "{gets:?}");
+        assert!(puts.once > 0.75 && puts.at_least_10 < 0.02, "{puts:?}");
+        assert!(scans.once > 0.99, "{scans:?}");
+    }
+
+    fn counts<const N: usize>(model: &Model, kinds: [Kind; N]) -> [Counts; N] {
+        let operations = model.operations as f64;
+        kinds.map(|kind| expected(model, kind, operations * model.mix.share(kind)).unwrap())
+    }
+
+    /// What the study counted, and how close a preset can come to it; where it cannot, it is closer than the study's model.
+    #[test]
+    fn zippydb_by_kinds_has_the_counts_of_the_study() {
+        let model = named("zippydb-kinds").unwrap();
+        let kinds = [Kind::Get, Kind::Put, Kind::Delete, Kind::Scan];
+        let [gets, puts, deletes, scans] = counts(&model, kinds);
+        let near = |is: f64, wanted: f64, off: f64| (is - wanted).abs() <= off;
+        assert!(near(gets.mean, 15.2, 0.2), "{gets:?}");
+        assert!(
+            near(puts.mean, 1.7, 0.02) && near(puts.once, 0.73, 0.01),
+            "{puts:?}"
+        );
+        assert!(near(deletes.mean, 1.0, 0.15), "{deletes:?}");
+        assert!(near(scans.mean, 10.9, 0.1), "{scans:?}");
+        let [printed] = counts(&named("zippydb").unwrap(), [Kind::Get]);
+        let closer = |of: fn(&Counts) -> f64, wanted: f64| {
+            (of(&gets) - wanted).abs() < 0.8 * (of(&printed) - wanted).abs()
+        };
+        assert!(closer(|counts| counts.once, 0.8), "{gets:?} {printed:?}");
+        assert!(
+            closer(|counts| counts.of_those_above_100, 0.5),
+            "{gets:?} {printed:?}"
+        );
     }
 
     #[test]
     fn up2x_merges() {
         let model = named("up2x").unwrap();
         assert!(model.counts() && model.mix.merge > 0.92);
-        // A quarter of the pairs is accessed at least 10 times.
-        let (accesses, pairs) = (model.accesses.unwrap(), model.pairs);
-        let below = |rank| accesses.share_below(rank, pairs, 1.0);
-        let place = pairs / 4;
-        let there = (below(place + 1000) - below(place)) / 1000.0 * model.operations as f64;
-        assert!((8.0..16.0).contains(&there), "{there}");
+        let [gets, merges] = counts(&model, [Kind::Get, Kind::Merge]);
+        let near = |is: f64, wanted: f64, off: f64| (is - wanted).abs() <= off;
+        assert!(near(merges.at_least_10, 0.25, 0.01), "{merges:?}");
+        assert!(near(merges.at_least_100, 0.04, 0.003), "{merges:?}");
+        assert!(
+            near(gets.at_least_10, 0.5, 0.02) && gets.at_least_100 < 0.01,
+            "{gets:?}"
+        );
+        assert!(near(gets.keys / 470_000.0, 1.0, 0.02), "{gets:?}");
     }
 }

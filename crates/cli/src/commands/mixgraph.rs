@@ -8,7 +8,7 @@ use crate::failure::{Failure, Success};
 
 /// Benchmark by a model of a load: a preset, or a file that is edited by hand
 ///
-/// Presets: zippydb, udb-assoc, up2x; `--print-model` prints the file of one, to begin with. Kinds, keys, sizes and lengths
+/// Presets: zippydb, zippydb-kinds, udb-assoc, up2x; `--print-model` prints the file of one, to begin with. Kinds, keys, sizes and lengths
 /// are drawn as the model says, each by itself, and every answer is checked. What the model's file says is in docs/models.md.
 ///
 /// Each allocation has a fresh store of its own: all pairs are put at random, the store is warmed by a quarter of the

@@ -35,7 +35,7 @@ use crate::failure::{Failure, Success};
   evendb profile app.trace
   evendb scan app.db --keys-only --output hex > app.keys; evendb profile app.trace --keys app.keys")]
 pub struct Arguments {
-    /// A preset (zippydb, udb-assoc, up2x), a model file, or a trace
+    /// A preset (zippydb, zippydb-kinds, udb-assoc, up2x), a model file, or a trace
     #[arg(default_value = "zippydb")]
     load: String,
     /// The folder to make; by default the load's name with `.profile`

@@ -17,7 +17,7 @@ use crate::stores::evendb::tuning::Tuning;
 /// What the command is told.
 #[derive(clap::Args, Clone, Debug)]
 pub struct AdviseArguments {
-    /// A trace; or a model, of which a trace is drawn: a preset's name (zippydb, udb-assoc, up2x) or a model's file
+    /// A trace; or a model, of which a trace is drawn: a preset's name (zippydb, zippydb-kinds, udb-assoc, up2x) or a model's file
     source: String,
     /// MiB of memory that the store may plan with
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(2..=16 << 20))]

@@ -15,11 +15,20 @@
 //! The first four are as section 7.2 of the study describes them: they differ in where hot pairs lie and in nothing else. The
 //! commands of its appendix leave parameters out instead: there Prefix_random is prefix-uniform, and All_random is uniform. The
 //! last four are YCSB's with its defaults; it hashes keys, so hot pairs are scattered.
+//!
+//! A kind that has hot ranges or pairs of its own has them by the first five as they say; by YCSB's all kinds are alike. Its ranks go
+//! over the same places as those of the others, begun elsewhere:
+//!
+//! ```text
+//!   heat of a range, + first, modulo ranges --places--> place of the range
+//!   rank of a pair,  + first, modulo pairs  --scattered or not--> place in the range
+//! ```
 
 use std::sync::Arc;
 
 use evendb_model::Model;
-use evendb_model::access::Accesses;
+use evendb_model::access::{Accesses, Ranges, first_of};
+use evendb_model::model::Kind;
 
 use crate::distribution::{Chooser, Distribution, DistributionKind, THETA_DEFAULT};
 use crate::permutation::Permutation;
@@ -85,6 +94,14 @@ impl Allocation {
             Self::PrefixDist | Self::PrefixRandom | Self::PrefixUniform
         )
     }
+
+    /// Whether pairs of a range are as hot as the model says.
+    fn has_hot_pairs(self) -> bool {
+        matches!(
+            self,
+            Self::PrefixDist | Self::PrefixRandom | Self::AllDist | Self::AllRandom
+        )
+    }
 }
 
 /// YCSB's hotspot: this share of the pairs is hot, and this share of the operations goes there.
@@ -106,66 +123,81 @@ enum Within {
     Exponential(f64),
 }
 
-/// The pairs of a model, and how hot each is. Immutable.
-pub struct KeySpace {
-    pairs: u64,
+/// Where hot pairs lie for some kinds.
+struct Spots {
     /// Up to each range, by how hot it is, the share of the operations.
     shares_up_to: Vec<f64>,
-    /// Where the ranges lie, by how hot they are.
-    places: Permutation,
+    /// Where the hottest range lies in the common order of ranges.
+    first_range: u64,
     within: Within,
+    /// Where the hottest pair of a range lies in the common order of its pairs, as a share of them.
+    first_pair: f64,
+}
+
+/// The pairs of a model, and how hot each is for each kind. Immutable.
+pub struct KeySpace {
+    pairs: u64,
+    ranges: u64,
+    /// Where the ranges lie, in the common order.
+    places: Permutation,
     /// Whether ranks are scattered within their range.
     scatters: bool,
+    /// The common ones, and one for each kind that has something of its own.
+    spots: Vec<Spots>,
+    /// Which of `spots` is that of a kind, in the order of [`Kind::ALL`].
+    of_kind: [usize; 5],
     seed: u64,
 }
 
 impl KeySpace {
-    /// The key space of a model. (A model's file was checked when it was read: its curve has a share for each range.)
+    /// The key space of a model. (A model's file was checked when it was read: its curves have a share for each range.)
     #[must_use]
     pub fn new(model: &Model, allocation: Allocation, seed: u64) -> Self {
         let pairs = model.pairs;
         let ranges = model.ranges.as_ref().filter(|_| allocation.has_ranges());
-        let shares = ranges
-            .and_then(|ranges| ranges.shares())
-            .filter(|shares| shares.len() as u64 <= pairs)
-            .unwrap_or_else(|| vec![1.0]);
-        let mut sum = 0.0;
-        let up_to = |share: &f64| {
-            sum += share;
-            sum
+        let ranges = ranges.map_or(1, |ranges| ranges.count);
+        let ranges = if ranges <= pairs { ranges } else { 1 };
+        let common = Spots {
+            shares_up_to: up_to(model.ranges.as_ref().and_then(Ranges::shares), ranges),
+            first_range: 0,
+            within: within(model.accesses, pairs, allocation, seed),
+            first_pair: 0.0,
         };
-        let within = match allocation {
-            Allocation::Uniform | Allocation::PrefixUniform => Within::Alike,
-            Allocation::Zipfian => {
-                let kind = DistributionKind::ZipfSimple;
-                Within::Zipfian(Arc::new(Distribution::new(
-                    kind,
-                    pairs,
-                    THETA_DEFAULT,
-                    seed,
-                )))
-            }
-            Allocation::Hotspot => Within::Hotspot,
-            Allocation::Exponential => {
-                let (operations, share) = EXPONENTIAL;
-                Within::Exponential(-(share * pairs as f64) / (1.0 - operations).ln())
-            }
-            _ => model
-                .accesses
-                .map_or(Within::Alike, |accesses| Within::Ranked {
-                    accesses,
-                    touched: accesses.touched(pairs),
-                }),
-        };
-        let side_by_side = matches!(allocation, Allocation::PrefixDist | Allocation::AllDist);
-        Self {
+        let mut space = Self {
             pairs,
-            places: Permutation::new(shares.len() as u64, mix64(seed ^ 0x7261_6e67)),
-            shares_up_to: shares.iter().map(up_to).collect(),
-            scatters: !side_by_side && !matches!(within, Within::Zipfian(_) | Within::Alike),
-            within,
+            ranges,
+            places: Permutation::new(ranges, mix64(seed ^ 0x7261_6e67)),
+            scatters: match allocation {
+                Allocation::PrefixRandom | Allocation::AllRandom => model.accesses.is_some(),
+                Allocation::Hotspot | Allocation::Exponential => true,
+                _ => false,
+            },
+            spots: vec![common],
+            of_kind: [0; 5],
             seed,
+        };
+        for kind in Kind::ALL {
+            space.add_own(model, allocation, kind);
         }
+        space
+    }
+
+    /// What a kind has of its own, if it has something.
+    fn add_own(&mut self, model: &Model, allocation: Allocation, kind: Kind) {
+        let own = &model.own[kind as usize];
+        let own_ranges = own.ranges.as_ref().filter(|_| allocation.has_ranges());
+        let own_pairs = own.accesses.as_ref().filter(|_| allocation.has_hot_pairs());
+        if own_ranges.is_none() && own_pairs.is_none() {
+            return;
+        }
+        self.of_kind[kind as usize] = self.spots.len();
+        let shares = model.ranges_of(kind).and_then(|ranges| ranges.shares());
+        self.spots.push(Spots {
+            shares_up_to: up_to(shares, self.ranges),
+            first_range: own_ranges.map_or(0, |own| own.first_of(self.ranges)),
+            within: within(model.accesses_of(kind), self.pairs, allocation, self.seed),
+            first_pair: own_pairs.map_or(0.0, |own| own.first),
+        });
     }
 
     /// How many pairs there are.
@@ -177,29 +209,41 @@ impl KeySpace {
     /// How many ranges there are.
     #[must_use]
     pub fn ranges(&self) -> u64 {
-        self.shares_up_to.len() as u64
+        self.ranges
     }
 
     /// The first pair of the range at a place, and how many pairs it has.
     #[must_use]
     pub fn range_at(&self, place: u64) -> (u64, u64) {
         let border = |place: u64| {
-            let border = u128::from(place) * u128::from(self.pairs) / u128::from(self.ranges());
+            let border = u128::from(place) * u128::from(self.pairs) / u128::from(self.ranges);
             border as u64
         };
         (border(place), border(place + 1) - border(place))
     }
 
-    /// The place of a range, by how hot it is: 0 is the hottest.
+    /// The place of a range, by how hot it is for a kind: 0 is the hottest.
     #[must_use]
-    pub fn place_of(&self, heat: u64) -> u64 {
-        self.places.apply(heat)
+    pub fn place_of(&self, kind: Kind, heat: u64) -> u64 {
+        self.place(self.spots_of(kind), heat)
+    }
+
+    /// The pair of a rank in the range at a place: 0 is the one that is hottest there for a kind.
+    #[must_use]
+    pub fn pair_of(&self, kind: Kind, place: u64, rank: u64) -> u64 {
+        self.pair(self.spots_of(kind), place, self.range_at(place), rank)
+    }
+
+    /// Whether two kinds have the same hot ranges and pairs by this allocation.
+    #[must_use]
+    pub fn alike(&self, first: Kind, second: Kind) -> bool {
+        self.of_kind[first as usize] == self.of_kind[second as usize]
     }
 
     /// One thread's draws.
     #[must_use]
     pub fn chooser(self: &Arc<Self>, random: Random) -> KeyChooser {
-        let zipf = match &self.within {
+        let zipf = match &self.spots[0].within {
             Within::Zipfian(distribution) => Some(distribution.chooser(random.clone())),
             _ => None,
         };
@@ -210,25 +254,84 @@ impl KeySpace {
         }
     }
 
-    fn draw(&self, random: &mut Random) -> u64 {
-        let unit = random.unit();
-        let heat = self.shares_up_to.partition_point(|up_to| *up_to <= unit);
-        // What the last share misses of 1 by rounding is the last range's.
-        let heat = (heat as u64).min(self.ranges() - 1);
-        let place = self.place_of(heat);
-        let (first, among) = self.range_at(place);
-        let rank = self.rank(among, random);
+    fn spots_of(&self, kind: Kind) -> &Spots {
+        &self.spots[self.of_kind[kind as usize]]
+    }
+
+    fn place(&self, spots: &Spots, heat: u64) -> u64 {
+        self.places
+            .apply(turned(heat, spots.first_range, self.ranges))
+    }
+
+    fn pair(&self, spots: &Spots, place: u64, (first, among): (u64, u64), rank: u64) -> u64 {
+        let rank = turned(rank, first_of(spots.first_pair, among), among);
         match self.scatters {
             false => first + rank,
             true => first + Permutation::new(among, mix64(self.seed) ^ place).apply(rank),
         }
     }
 
+    fn draw(&self, kind: Kind, random: &mut Random) -> u64 {
+        let spots = self.spots_of(kind);
+        let unit = random.unit();
+        let heat = spots.shares_up_to.partition_point(|up_to| *up_to <= unit);
+        // What the last share misses of 1 by rounding is the last range's.
+        let place = self.place(spots, (heat as u64).min(self.ranges - 1));
+        let range = self.range_at(place);
+        let rank = spots.within.rank(range.1, random);
+        self.pair(spots, place, range, rank)
+    }
+}
+
+/// The place that comes so many after `number`, and after the last one the first.
+fn turned(number: u64, by: u64, among: u64) -> u64 {
+    match number + by {
+        turned if turned < among => turned,
+        over => over - among,
+    }
+}
+
+/// Up to each of the ranges the sum of their shares; without shares, all ranges are alike.
+fn up_to(shares: Option<Vec<f64>>, ranges: u64) -> Vec<f64> {
+    let shares = shares.filter(|shares| shares.len() as u64 == ranges);
+    let mut sum = 0.0;
+    let add = |share: f64| {
+        sum += share;
+        sum
+    };
+    shares
+        .unwrap_or_else(|| vec![1.0 / ranges as f64; ranges as usize])
+        .into_iter()
+        .map(add)
+        .collect()
+}
+
+fn within(accesses: Option<Accesses>, pairs: u64, allocation: Allocation, seed: u64) -> Within {
+    match allocation {
+        Allocation::Uniform | Allocation::PrefixUniform => Within::Alike,
+        Allocation::Zipfian => {
+            let kind = DistributionKind::ZipfSimple;
+            let zipf = Distribution::new(kind, pairs, THETA_DEFAULT, seed);
+            Within::Zipfian(Arc::new(zipf))
+        }
+        Allocation::Hotspot => Within::Hotspot,
+        Allocation::Exponential => {
+            let (operations, share) = EXPONENTIAL;
+            Within::Exponential(-(share * pairs as f64) / (1.0 - operations).ln())
+        }
+        _ => accesses.map_or(Within::Alike, |accesses| Within::Ranked {
+            accesses,
+            touched: accesses.touched(pairs),
+        }),
+    }
+}
+
+impl Within {
     fn rank(&self, among: u64, random: &mut Random) -> u64 {
-        match &self.within {
-            Within::Ranked { accesses, touched } => accesses.rank(random.unit(), among, *touched),
-            Within::Alike | Within::Zipfian(_) => random.below(among),
-            Within::Hotspot => {
+        match self {
+            Self::Ranked { accesses, touched } => accesses.rank(random.unit(), among, *touched),
+            Self::Alike | Self::Zipfian(_) => random.below(among),
+            Self::Hotspot => {
                 let (share, operations) = HOTSPOT;
                 let hot = ((among as f64 * share) as u64).clamp(1, among);
                 match random.unit() < operations || hot == among {
@@ -236,7 +339,7 @@ impl KeySpace {
                     false => hot + random.below(among - hot),
                 }
             }
-            Within::Exponential(falls_in) => loop {
+            Self::Exponential(falls_in) => loop {
                 let rank = (-(1.0 - random.unit()).ln() * falls_in) as u64;
                 if rank < among {
                     return rank;
@@ -254,11 +357,11 @@ pub struct KeyChooser {
 }
 
 impl KeyChooser {
-    /// The pair of the next operation.
-    pub fn pair(&mut self) -> u64 {
+    /// The pair of the next operation, which is of this kind.
+    pub fn pair(&mut self, kind: Kind) -> u64 {
         match &mut self.zipf {
             Some(zipf) => zipf.next(self.space.pairs),
-            None => self.space.draw(&mut self.random),
+            None => self.space.draw(kind, &mut self.random),
         }
     }
 }

@@ -120,7 +120,7 @@ impl Draw<'_> {
 
     fn one<W: Write>(&mut self, to: &mut Writer<W>, start: u64) -> evendb_trace::Result<()> {
         let kind = self.worker.next_kind();
-        let pair = self.worker.next_pair();
+        let pair = self.worker.next_pair(kind);
         self.load.records.write_key(pair, &mut self.key);
         let mut call = Call::new(traced(kind), 0, &self.key);
         call.outcome = Outcome::Done;

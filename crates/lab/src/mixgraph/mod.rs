@@ -8,7 +8,8 @@
 //!                                    kinds | pairs | lengths | generations     four streams of random numbers
 //!                                    +--> drawn_trace: the same as a trace, without a store
 //! ```
-//! Kind, pair, sizes and lengths of an operation are drawn from streams of their own, so none says anything of another;
+//! Kind, pair, sizes and lengths of an operation are drawn from streams of their own, so none says anything of another, but for
+//! kinds that have hot keys of their own in the model;
 //! the tool that is known for this draws all of them from one number. Shares are used as they are written, not rounded to
 //! thousandths.
 //!
@@ -33,7 +34,8 @@ use crate::store::Store;
 use allocation::{Allocation, KeySpace};
 use records::Records;
 
-pub use worker::{FillWorker, Kind, ModelWorker};
+pub use evendb_model::model::Kind;
+pub use worker::{FillWorker, ModelWorker};
 
 /// What a model comes to on a key space, shared by the threads of a run.
 pub struct Load {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Load;
 use super::allocation::KeyChooser;
+use super::{Kind, Load};
 use crate::driver::Worker;
 use crate::mix::{OwnPuts, thoroughness};
 use crate::permutation::Permutation;
@@ -12,21 +12,6 @@ use crate::purposes::given;
 use crate::random::Random;
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::Store;
-
-/// The kinds of operation of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Reads one pair.
-    Get,
-    /// Writes one pair.
-    Put,
-    /// Removes one pair.
-    Delete,
-    /// Adds one to a counter.
-    Merge,
-    /// Reads consecutive pairs.
-    Scan,
-}
 
 /// Puts all pairs, each once, in random order.
 pub struct FillWorker {
@@ -100,15 +85,12 @@ impl ModelWorker {
     pub fn next_kind(&mut self) -> Kind {
         let mix = &self.load.model.mix;
         let mut left = self.kinds.unit();
-        let kinds = [
-            (Kind::Get, mix.get),
-            (Kind::Put, mix.put),
-            (Kind::Delete, mix.delete),
-            (Kind::Merge, mix.merge),
-            (Kind::Scan, mix.scan),
-        ];
         let mut last = Kind::Get;
-        for (kind, share) in kinds.into_iter().filter(|(_, share)| *share > 0.0) {
+        for kind in Kind::ALL {
+            let share = mix.share(kind);
+            if share == 0.0 {
+                continue;
+            }
             left -= share;
             if left < 0.0 {
                 return kind;
@@ -119,9 +101,9 @@ impl ModelWorker {
         last
     }
 
-    /// The pair of the next operation.
-    pub fn next_pair(&mut self) -> u64 {
-        self.pairs.pair()
+    /// The pair of the next operation, which is of this kind.
+    pub fn next_pair(&mut self, kind: Kind) -> u64 {
+        self.pairs.pair(kind)
     }
 
     /// The length of the next scan.
@@ -138,7 +120,7 @@ impl ModelWorker {
     }
 
     fn get(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
-        let pair = self.next_pair();
+        let pair = self.next_pair(Kind::Get);
         let (records, key) = (&self.load.records, &mut self.key);
         records.write_key(pair, key);
         self.reads += 1;
@@ -166,7 +148,7 @@ impl ModelWorker {
     }
 
     fn put(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
-        let pair = self.next_pair();
+        let pair = self.next_pair(Kind::Put);
         let generation = self.own_puts.next_generation();
         let records = &self.load.records;
         records.write_key(pair, &mut self.key);
@@ -178,7 +160,7 @@ impl ModelWorker {
     }
 
     fn delete(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
-        let pair = self.next_pair();
+        let pair = self.next_pair(Kind::Delete);
         self.load.records.write_key(pair, &mut self.key);
         recorder.time(OperationKind::Delete, || store.delete(&self.key))?;
         recorder.user_bytes_written += self.key.len() as u64;
@@ -187,7 +169,7 @@ impl ModelWorker {
 
     fn merge(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
         let counters = given(store, store.counters(), "add")?;
-        let pair = self.next_pair();
+        let pair = self.next_pair(Kind::Merge);
         self.load.records.write_key(pair, &mut self.key);
         recorder.time(OperationKind::Merge, || counters.add(&self.key, 1))?;
         self.load.additions.fetch_add(1, Ordering::Relaxed);
@@ -196,7 +178,7 @@ impl ModelWorker {
     }
 
     fn scan(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
-        let (start, length) = (self.next_pair(), self.next_length());
+        let (start, length) = (self.next_pair(Kind::Scan), self.next_length());
         let model = &self.load.model;
         let (pairs, holes) = (model.pairs, model.mix.delete > 0.0);
         let records = &self.load.records;

@@ -2,11 +2,11 @@
 
 use super::tables::{AccessesTable, File, RangesTable, RateTable, SizesTable};
 use super::{FORMAT, ModelError};
-use crate::access::{Accesses, RANGES_MAX, Ranges};
+use crate::access::{Accesses, Own, RANGES_MAX, Ranges};
 use crate::curve::{Curve, Shape};
 use crate::model::{
-    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Mix, Model, PAIRS_MAX, Rate, SCAN_LENGTH_MAX,
-    VALUE_BYTES_MAX, Values,
+    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, Mix, Model, OwnHeat, PAIRS_MAX, Rate,
+    SCAN_LENGTH_MAX, VALUE_BYTES_MAX, Values,
 };
 use crate::sizes::{Sizes, Spread};
 
@@ -45,6 +45,30 @@ impl Place<'_> {
                 field,
                 format!("must be from {low} to {high}, and is {value}"),
             )),
+        }
+    }
+
+    /// Where a kind's hottest range or pair lies.
+    fn first(&self, value: Option<f64>) -> Result<f64, ModelError> {
+        self.between("first", value.unwrap_or(0.0), 0.0, 1.0)
+    }
+
+    /// Refuses what only a kind's own table may have.
+    fn is_common(&self, first: Option<f64>) -> Result<(), ModelError> {
+        match first {
+            None => Ok(()),
+            Some(_) => Err(self.error("first", "is for a kind's own table alone")),
+        }
+    }
+
+    /// Refuses tables of kinds within that of a kind.
+    fn is_own<T>(&self, within: [Option<&T>; 5]) -> Result<(), ModelError> {
+        let found = Kind::ALL.into_iter().zip(within);
+        match found.into_iter().find(|(_, table)| table.is_some()) {
+            None => Ok(()),
+            Some((kind, _)) => {
+                Err(self.error(kind.name(), "stands within the table of a kind already"))
+            }
         }
     }
 
@@ -107,8 +131,15 @@ pub(super) fn model(file: &File, text: &str) -> Result<Model, ModelError> {
             "is above 0, and there is no table `scans` with their lengths",
         ));
     }
-    let ranges = file.ranges.as_ref();
-    let accesses = file.accesses.as_ref();
+    let ranges = match &file.ranges {
+        Some(table) => Some(self::ranges(table, pairs, at("ranges"))?),
+        None => None,
+    };
+    let accesses = match &file.accesses {
+        Some(table) => Some(common_accesses(table, at("accesses"))?),
+        None => None,
+    };
+    let own = own(file, ranges.as_ref(), text)?;
     let rate = file.rate.as_ref();
     Ok(Model {
         name: file.name.clone(),
@@ -120,12 +151,9 @@ pub(super) fn model(file: &File, text: &str) -> Result<Model, ModelError> {
         keys,
         values,
         scans,
-        ranges: ranges
-            .map(|table| self::ranges(table, pairs, at("ranges")))
-            .transpose()?,
-        accesses: accesses
-            .map(|table| self::accesses(table, at("accesses")))
-            .transpose()?,
+        ranges,
+        accesses,
+        own,
         rate: rate
             .map(|table| self::rate(table, at("rate")))
             .transpose()?,
@@ -249,6 +277,7 @@ fn histogram(table: &SizesTable, at: Place<'_>, limits: [u64; 2]) -> Result<Size
 }
 
 fn ranges(table: &RangesTable, pairs: u64, at: Place<'_>) -> Result<Ranges, ModelError> {
+    at.is_common(table.first)?;
     let count = match (table.count, table.pairs_per_table) {
         (Some(count), None) => at.count("count", count, 1, RANGES_MAX.min(pairs))?,
         (None, Some(average)) => {
@@ -257,6 +286,11 @@ fn ranges(table: &RangesTable, pairs: u64, at: Place<'_>) -> Result<Ranges, Mode
         }
         _ => return Err(at.error("count", "either this or pairs_per_table must be there")),
     };
+    curve(table, count, at)
+}
+
+/// The curve of a table of ranges, of which there are `count`.
+fn curve(table: &RangesTable, count: u64, at: Place<'_>) -> Result<Ranges, ModelError> {
     let shape: Shape = table
         .curve
         .parse()
@@ -281,6 +315,63 @@ fn ranges(table: &RangesTable, pairs: u64, at: Place<'_>) -> Result<Ranges, Mode
         ));
     }
     Ok(ranges)
+}
+
+/// What kinds have of their own.
+fn own(file: &File, common: Option<&Ranges>, text: &str) -> Result<[OwnHeat; 5], ModelError> {
+    let mut own: [OwnHeat; 5] = Default::default();
+    for kind in Kind::ALL {
+        let number = kind as usize;
+        if let (Some(of_all), Some(common)) = (&file.ranges, common)
+            && let Some(table) = of_all.own()[number]
+        {
+            let name = format!("ranges.{}", kind.name());
+            own[number].ranges = Some(own_ranges(
+                table,
+                common.count,
+                Place { text, table: &name },
+            )?);
+        }
+        if let Some(of_all) = &file.accesses
+            && let Some(table) = of_all.own()[number]
+        {
+            let name = format!("accesses.{}", kind.name());
+            own[number].accesses = Some(own_accesses(table, Place { text, table: &name })?);
+        }
+    }
+    Ok(own)
+}
+
+fn own_ranges(table: &RangesTable, count: u64, at: Place<'_>) -> Result<Own<Curve>, ModelError> {
+    for (field, is_there) in [
+        ("count", table.count.is_some()),
+        ("pairs_per_table", table.pairs_per_table.is_some()),
+    ] {
+        if is_there {
+            return Err(at.error(
+                field,
+                "must be in `ranges` alone: all kinds have the same ranges",
+            ));
+        }
+    }
+    at.is_own(table.own())?;
+    Ok(Own {
+        first: at.first(table.first)?,
+        curve: curve(table, count, at)?.curve,
+    })
+}
+
+fn own_accesses(table: &AccessesTable, at: Place<'_>) -> Result<Own<Accesses>, ModelError> {
+    at.is_own(table.own())?;
+    Ok(Own {
+        first: at.first(table.first)?,
+        curve: accesses(table, at)?,
+    })
+}
+
+fn common_accesses(table: &AccessesTable, at: Place<'_>) -> Result<Accesses, ModelError> {
+    at.is_common(table.first)?;
+    accesses(table, at)
 }
 
 fn accesses(table: &AccessesTable, at: Place<'_>) -> Result<Accesses, ModelError> {

@@ -1,7 +1,8 @@
 //! The tables of a model file as they stand there, before anything is checked.
 //!
 //! Sizes, ranges and accesses are flat tables with a name and the fields that it needs, so that an error of a field can
-//! name the field: of alternatives, it could name the table only.
+//! name the field: of alternatives, it could name the table only. For the same reason a kind's own table of ranges or accesses, which
+//! stands within the common one, is of the same type.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +88,7 @@ pub(super) struct ValuesTable {
     pub loaded: Option<SizesTable>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RangesTable {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,15 +106,39 @@ pub(super) struct RangesTable {
     pub d: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub e: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub get: Option<Box<RangesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub put: Option<Box<RangesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete: Option<Box<RangesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merge: Option<Box<RangesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<Box<RangesTable>>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessesTable {
     pub by: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<f64>,
     pub b: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub get: Option<Box<AccessesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub put: Option<Box<AccessesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete: Option<Box<AccessesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merge: Option<Box<AccessesTable>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<Box<AccessesTable>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -123,4 +148,20 @@ pub(super) struct RateTable {
     pub b: f64,
     pub c: f64,
     pub d: f64,
+}
+
+impl RangesTable {
+    /// The tables that kinds have of their own, in the order of [`Kind::ALL`](crate::model::Kind::ALL).
+    pub(super) fn own(&self) -> [Option<&Self>; 5] {
+        let all = [&self.get, &self.put, &self.delete, &self.merge, &self.scan];
+        all.map(Option::as_deref)
+    }
+}
+
+impl AccessesTable {
+    /// The tables that kinds have of their own, in the order of [`Kind::ALL`](crate::model::Kind::ALL).
+    pub(super) fn own(&self) -> [Option<&Self>; 5] {
+        let all = [&self.get, &self.put, &self.delete, &self.merge, &self.scan];
+        all.map(Option::as_deref)
+    }
 }

@@ -1,6 +1,8 @@
 //! Files are read back as they were written, and what is wrong is told with its place.
 
 use super::*;
+use crate::access::Accesses;
+use crate::model::{Kind, OwnHeat};
 use crate::presets;
 
 const SMALL: &str = r#"format = 1
@@ -49,6 +51,125 @@ fn a_file_comes_back() {
     assert_eq!((model.rate, model.memory_bytes), (None, None));
     // As many ranges as tables.
     assert_eq!(model.ranges.unwrap().count, 10);
+}
+
+/// What kinds have of their own, to stand at the end of the small file.
+const OWN: &str = r#"
+[accesses.put]
+by = "cumulative"
+a = 0.05
+b = 0.5
+first = 0.25
+
+[accesses.scan]
+by = "rank"
+b = 0.0
+
+[ranges.put]
+curve = "exponential"
+a = 1.0
+b = -0.3
+first = 0.5
+"#;
+
+#[test]
+fn kinds_have_what_is_theirs_and_else_what_is_common() {
+    let plain = Model::from_toml(SMALL).unwrap();
+    let model = Model::from_toml(&format!("{SMALL}{OWN}")).unwrap();
+    let again = Model::from_toml(&model.to_toml().unwrap()).unwrap();
+    assert_eq!(again, model);
+    let (a, b) = (0.05, 0.5);
+    let own = Accesses::Cumulative { a, b };
+    assert_eq!(model.accesses_of(Kind::Put), Some(own));
+    assert_eq!(model.accesses_of(Kind::Get), plain.accesses);
+    assert_eq!(
+        model.accesses_of(Kind::Scan),
+        Some(Accesses::ByRank { b: 0.0 })
+    );
+    let ranges = model.ranges_of(Kind::Put).unwrap();
+    assert_eq!(
+        (ranges.count, &*ranges.curve.parameters),
+        (10, &[1.0, -0.3][..])
+    );
+    assert_eq!(model.ranges_of(Kind::Scan), plain.ranges);
+    let firsts = |kind: Kind| {
+        let own = &model.own[kind as usize];
+        let (ranges, accesses) = (own.ranges.as_ref(), own.accesses.as_ref());
+        (ranges.map(|own| own.first), accesses.map(|own| own.first))
+    };
+    assert_eq!(firsts(Kind::Put), (Some(0.5), Some(0.25)));
+    assert_eq!(firsts(Kind::Scan), (None, Some(0.0)));
+    assert_eq!(firsts(Kind::Get), (None, None));
+    // What a file of before says, all kinds have in common.
+    assert!(plain.own.iter().all(|own| *own == OwnHeat::default()));
+    // Scaled, the same share of the pairs is accessed.
+    let touched = |model: &Model| model.accesses_of(Kind::Put).unwrap().touched(model.pairs);
+    assert!((touched(&model.scaled(20.0)) - touched(&model)).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_wrong_with_what_kinds_have_is_told() {
+    for (from, to, words) in [
+        (
+            "first = 0.25",
+            "first = 1.5",
+            "line 40: accesses.put.first: must be from 0 to 1, and is 1.5",
+        ),
+        (
+            "by = \"cumulative\"",
+            "by = \"range\"",
+            "line 37: accesses.put.by: `range` is not known",
+        ),
+        (
+            "a = 0.05\n",
+            "",
+            "line 36: accesses.put.a: is missing, and cumulative needs it",
+        ),
+        (
+            "curve = \"exponential\"",
+            "count = 5\ncurve = \"exponential\"",
+            "line 47: ranges.put.count: must be in `ranges` alone",
+        ),
+        (
+            "b = -0.3",
+            "b = 900.0",
+            "line 47: ranges.put.curve: is not above 0 at each range",
+        ),
+        (
+            "[accesses.scan]",
+            "[accesses.put.scan]",
+            "line 36: accesses.put.scan: stands within the table of a kind already",
+        ),
+        (
+            "\n[accesses.put]",
+            "first = 0.5\n[accesses.put]",
+            "line 35: accesses.first: is for a kind's own table alone",
+        ),
+    ] {
+        assert!(OWN.contains(from), "{from}");
+        let text = format!("{SMALL}{}", OWN.replacen(from, to, 1));
+        let told = Model::from_toml(&text).unwrap_err().to_string();
+        assert!(told.starts_with(words), "{told}");
+    }
+    let told = |text: &str| Model::from_toml(text).unwrap_err().to_string();
+    let unknown = told(&format!(
+        "{SMALL}{}",
+        OWN.replace("accesses.put", "accesses.push")
+    ));
+    assert!(
+        unknown.contains("line 36") && unknown.contains("unknown field `push`"),
+        "{unknown}"
+    );
+    // A kind's own stands beside something common.
+    let text = format!(
+        "{}{OWN}",
+        SMALL.replace("[accesses]\nby = \"rank\"\nb = -0.8\n", "")
+    );
+    assert!(
+        told(&text).contains("missing field `by`"),
+        "{}",
+        told(&text)
+    );
 }
 
 /// The error of the small file in which `from` was replaced.

@@ -4,8 +4,9 @@ use super::FORMAT;
 use super::tables::{
     AccessesTable, Bar, File, MixTable, RangesTable, RateTable, SizesTable, ValuesTable,
 };
-use crate::access::{Accesses, Ranges};
-use crate::model::{Mix, Model, Rate};
+use crate::access::{Accesses, Own};
+use crate::curve::Curve;
+use crate::model::{Kind, Mix, Model, Rate};
 use crate::sizes::{Sizes, Spread};
 
 pub(super) fn tables(model: &Model) -> File {
@@ -37,8 +38,8 @@ pub(super) fn tables(model: &Model) -> File {
             loaded: Some(sizes(&model.values.loaded)),
         },
         scans: model.scans.as_ref().map(sizes),
-        ranges: model.ranges.as_ref().map(ranges),
-        accesses: model.accesses.map(accesses),
+        ranges: ranges(model),
+        accesses: accesses(model),
         rate: model
             .rate
             .map(|Rate { a, b, c, d }| RateTable { a, b, c, d }),
@@ -73,25 +74,69 @@ fn sizes(sizes: &Sizes) -> SizesTable {
     table
 }
 
-fn ranges(ranges: &Ranges) -> RangesTable {
-    let parameter = |index: usize| ranges.curve.parameters.get(index).copied();
+fn ranges(model: &Model) -> Option<RangesTable> {
+    let common = model.ranges.as_ref()?;
+    let own = |kind: Kind| {
+        let Own { curve, first } = model.own[kind as usize].ranges.as_ref()?;
+        let first = Some(*first);
+        Some(Box::new(RangesTable {
+            first,
+            ..self::curve(curve)
+        }))
+    };
+    Some(RangesTable {
+        count: Some(common.count),
+        get: own(Kind::Get),
+        put: own(Kind::Put),
+        delete: own(Kind::Delete),
+        merge: own(Kind::Merge),
+        scan: own(Kind::Scan),
+        ..curve(&common.curve)
+    })
+}
+
+fn curve(curve: &Curve) -> RangesTable {
+    let parameter = |index: usize| curve.parameters.get(index).copied();
     RangesTable {
-        count: Some(ranges.count),
-        pairs_per_table: None,
-        curve: ranges.curve.shape.name().to_owned(),
+        curve: curve.shape.name().to_owned(),
         a: parameter(0),
         b: parameter(1),
         c: parameter(2),
         d: parameter(3),
         e: parameter(4),
+        ..RangesTable::default()
     }
 }
 
-fn accesses(accesses: Accesses) -> AccessesTable {
+fn accesses(model: &Model) -> Option<AccessesTable> {
+    let own = |kind: Kind| {
+        let Own { curve, first } = model.own[kind as usize].accesses.as_ref()?;
+        let first = Some(*first);
+        Some(Box::new(AccessesTable {
+            first,
+            ..table_of(*curve)
+        }))
+    };
+    let common = model.accesses?;
+    Some(AccessesTable {
+        get: own(Kind::Get),
+        put: own(Kind::Put),
+        delete: own(Kind::Delete),
+        merge: own(Kind::Merge),
+        scan: own(Kind::Scan),
+        ..table_of(common)
+    })
+}
+
+fn table_of(accesses: Accesses) -> AccessesTable {
     let (by, a, b) = match accesses {
         Accesses::Cumulative { a, b } => ("cumulative", Some(a), b),
         Accesses::ByRank { b } => ("rank", None, b),
     };
-    let by = by.to_owned();
-    AccessesTable { by, a, b }
+    AccessesTable {
+        by: by.to_owned(),
+        a,
+        b,
+        ..AccessesTable::default()
+    }
 }

@@ -5,21 +5,25 @@
 //!   composition ---------------------------------->   mix, operations
 //!   stored-keys, unique-keys --------------------->   pairs, if nobody says how many there are
 //!   key-sizes, value-sizes, scan-lengths --fits--->   keys, values, scans          (parts.rs)
-//!   ranges ------------------------------- fits -->   ranges                       (hot.rs)
-//!   access-ranks, beside the ranges ------ fits -->   accesses                     (hot.rs)
+//!   ranges ------------------------------- fits -->   ranges                       (hot.rs; of kinds that differ own.rs)
+//!   access-ranks, beside the ranges ------ fits -->   accesses                     (the same)
+//!   hottest-keys -------------------------------->   whether kinds have the same hot keys  (own.rs)
 //!   rates -------------------------------- fits -->   rate                         (parts.rs)
 //!   pearson -------------------------------------->   a warning, where parts depend on each other
 //! ```
 //! Each choice is told in a note, with the error of what was chosen and of the other candidates. A model has one keyspace: the
 //! busiest, or the one that is named.
 
+mod course;
 mod hot;
+mod own;
 mod parts;
+mod space;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Mix, Model, PAIRS_MAX};
+use crate::model::{Kind, Mix, Model, PAIRS_MAX};
 use evendb_report::Document;
 use std::fmt;
 use table::Table;
@@ -82,32 +86,22 @@ impl Made {
 }
 
 /// What kinds of operation of a trace are in a model.
-const KINDS: [(&str, Part); 9] = [
-    ("get", Part::Get),
-    ("contains", Part::Get),
-    ("get_for_update", Part::Get),
-    ("multi_get", Part::Get),
-    ("put", Part::Put),
-    ("ingest", Part::Put),
-    ("delete", Part::Delete),
-    ("merge", Part::Merge),
-    ("scan", Part::Scan),
+const KINDS: [(&str, Kind); 9] = [
+    ("get", Kind::Get),
+    ("contains", Kind::Get),
+    ("get_for_update", Kind::Get),
+    ("multi_get", Kind::Get),
+    ("put", Kind::Put),
+    ("ingest", Kind::Put),
+    ("delete", Kind::Delete),
+    ("merge", Kind::Merge),
+    ("scan", Kind::Scan),
 ];
 
-/// A kind of operation of a model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
-    Get,
-    Put,
-    Delete,
-    Merge,
-    Scan,
-}
-
-/// The part of a model that a kind of a trace belongs to, if a model has such a thing.
-fn part_of(kind: &str) -> Option<Part> {
+/// The kind of a model that a kind of a trace belongs to, if a model has such a thing.
+fn kind_of(kind: &str) -> Option<Kind> {
     let found = KINDS.iter().find(|(name, _)| *name == kind);
-    found.map(|(_, part)| *part)
+    found.map(|(_, of)| *of)
 }
 
 /// Makes a model.
@@ -134,32 +128,19 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         if *of != keyspace {
             continue;
         }
-        let share = match part_of(kind) {
-            None => {
-                notes.push(format!("Left out, because a model has no such kind: {operations} operations of kind {kind}."));
-                continue;
-            }
-            Some(Part::Get) => &mut mix.get,
-            Some(Part::Put) => &mut mix.put,
-            Some(Part::Delete) => &mut mix.delete,
-            Some(Part::Merge) => &mut mix.merge,
-            Some(Part::Scan) => &mut mix.scan,
+        let Some(of) = kind_of(kind) else {
+            notes.push(format!("Left out, because a model has no such kind: {operations} operations of kind {kind}."));
+            continue;
         };
-        *share += operations;
+        *mix.share_mut(of) += operations;
         modelled += operations;
     }
     if modelled == 0.0 {
         let why = format!("keyspace \"{keyspace}\" has no operations that a model can have");
         return Err(MakeError::Nothing(why));
     }
-    for share in [
-        &mut mix.get,
-        &mut mix.put,
-        &mut mix.delete,
-        &mut mix.merge,
-        &mut mix.scan,
-    ] {
-        *share /= modelled;
+    for kind in Kind::ALL {
+        *mix.share_mut(kind) /= modelled;
     }
     let source = Source {
         document,
@@ -170,7 +151,7 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
     let keys = parts::keys(&source, &mut notes)?;
     let values = parts::values(&source, &mut notes)?;
     let scans = parts::scans(&source, &mut notes)?;
-    let (ranges, accesses) = hot::spots(&source, pairs, named, &mut notes)?;
+    let spots = hot::spots(&source, pairs, named, &mut notes)?;
     let rate = parts::rate(&source, &mut notes)?;
     parts::warn_of_correlations(&source, &mut notes)?;
     let model = Model {
@@ -183,8 +164,9 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         keys,
         values,
         scans,
-        ranges,
-        accesses,
+        ranges: spots.ranges,
+        accesses: spots.accesses,
+        own: spots.own,
         rate,
     };
     let text = model

@@ -1,10 +1,11 @@
 //! Sizes, lengths of scans, and the rate: each a fit over one figure.
 
-use super::{MakeError, Part, Source, part_of};
+use super::{MakeError, Source, kind_of};
 use crate::curve::Shape;
 use crate::curve_fit;
 use crate::model::{
-    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Rate, SCAN_LENGTH_MAX, VALUE_BYTES_MAX, Values,
+    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, Rate, SCAN_LENGTH_MAX, VALUE_BYTES_MAX,
+    Values,
 };
 use crate::size_fit::{self, Candidate, Known};
 use crate::sizes::{Sizes, Spread};
@@ -46,19 +47,19 @@ pub(super) fn values(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Val
             compressible: 0,
         });
     }
-    let of = |part: Part| {
+    let of = |wanted: Kind| {
         counts(source, "value-sizes", "bytes", "operations", move |kind| {
-            part_of(kind) == Some(part)
+            kind_of(kind) == Some(wanted)
         })
     };
     let put = fitted(
-        of(Part::Put)?,
+        of(Kind::Put)?,
         VALUE_BYTES_MAX,
         "Values that are put",
         notes,
     );
     let found = fitted(
-        of(Part::Get)?,
+        of(Kind::Get)?,
         VALUE_BYTES_MAX,
         "Values that are found",
         notes,
@@ -270,7 +271,7 @@ pub(super) fn rate(
     );
     let mut points: Vec<(f64, f64)> = Vec::new();
     for ((kind, time), rate) in kinds.iter().zip(times).zip(rates) {
-        if part_of(kind).is_none() {
+        if kind_of(kind).is_none() {
             continue;
         }
         match points.iter_mut().find(|(at, _)| *at == time) {

@@ -8,6 +8,8 @@ use evendb_report::{Figure, Unit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+mod kinds;
+
 /// Numbers from 0 to 1 that fill it evenly, another sequence for each `step`.
 fn even(step: f64) -> impl Iterator<Item = f64> {
     (1..).map(move |n| (f64::from(n) * step).fract())

@@ -52,7 +52,7 @@ pub enum Pace {
 /// The arguments of `mixgraph`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct MixgraphArguments {
-    /// The model: the name of a preset (zippydb, udb-assoc, up2x), or a file
+    /// The model: the name of a preset (zippydb, zippydb-kinds, udb-assoc, up2x), or a file
     #[arg(default_value = "zippydb")]
     model: String,
     #[command(flatten)]

@@ -2,12 +2,13 @@
 //!
 //! No store takes part. Operations are drawn and counted; sizes, lengths, accesses of pairs and of ranges, and starts are
 //! compared with the model, and fitted again by the fits that a trace is fitted with. The study shows curves that lie on each
-//! other; here is the largest distance between them.
+//! other; here is the largest distance between them. Kinds that have hot keys of their own are compared with their own curves.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use evendb_model::correlation::pearson;
+use evendb_model::counts;
 use evendb_model::curve::Shape;
 use evendb_model::size_fit::{Candidate, Known, counted};
 use evendb_model::sizes::{Sizes, Spread};
@@ -22,7 +23,7 @@ use crate::mixgraph::{Kind, Load, ModelWorker};
 /// The arguments of `mixgraph-statistics`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// The model: the name of a preset (zippydb, udb-assoc, up2x), or a file
+    /// The model: the name of a preset (zippydb, zippydb-kinds, udb-assoc, up2x), or a file
     #[arg(default_value = "udb-assoc")]
     model: String,
     /// Which share of the model's pairs
@@ -41,7 +42,8 @@ struct Drawn {
     kinds: [u64; 5],
     values: Vec<u64>,
     lengths: Vec<u64>,
-    accesses: Vec<u32>,
+    /// How often each kind named each pair; empty, if it named none.
+    accesses: [Vec<u32>; 5],
     /// Kind, pair, value size and scan length of some operations.
     rows: Vec<[f64; 4]>,
 }
@@ -93,11 +95,19 @@ impl Arguments {
                 &drawn.lengths,
             );
         }
-        accesses(&mut table, &load, &drawn.accesses);
+        for kinds in alike(&load) {
+            accesses(&mut table, &load, &kinds, &drawn.accesses);
+        }
+        per_key(&mut table, &model, &drawn.accesses);
         rate(&mut table, &model)?;
-        let correlation = largest_correlation(&drawn.rows);
+        let has_own = alike(&load).len() > 1;
+        let correlation = largest_correlation(&drawn.rows, has_own);
         table.row([
-            "correlation",
+            if has_own {
+                "correlation, but for kind and key"
+            } else {
+                "correlation"
+            },
             "0",
             &format!("{correlation:.4}"),
             &format!("{:.4}", correlation.abs()),
@@ -115,15 +125,18 @@ impl Arguments {
             kinds: [0; 5],
             values: Vec::new(),
             lengths: Vec::new(),
-            accesses: vec![0; load.model.pairs as usize],
+            accesses: Kind::ALL.map(|kind| match load.model.mix.share(kind) {
+                0.0 => Vec::new(),
+                _ => vec![0; load.model.pairs as usize],
+            }),
             rows: Vec::new(),
         };
         for _ in 0..self.operations {
             let kind = worker.next_kind();
-            let pair = worker.next_pair();
+            let pair = worker.next_pair(kind);
             let (value, length) = (worker.next_value(pair).0, worker.next_length());
             drawn.kinds[kind as usize] += 1;
-            drawn.accesses[pair as usize] += 1;
+            drawn.accesses[kind as usize][pair as usize] += 1;
             match kind {
                 Kind::Put => drawn.values.push(value),
                 Kind::Scan => drawn.lengths.push(length),
@@ -169,33 +182,59 @@ fn sizes(table: &mut TextTable, notes: &mut String, name: &str, of: &Sizes, draw
     }
 }
 
-/// Compares the accesses of ranges, and of pairs by rank, with the model's.
-fn accesses(table: &mut TextTable, load: &Load, drawn: &[u32]) {
-    let (model, space) = (&load.model, &load.space);
-    let all: f64 = drawn.iter().map(|&count| f64::from(count)).sum();
-    let shares = model.ranges.as_ref().and_then(|ranges| ranges.shares());
+/// The kinds of the mix, those together that have the same hot keys.
+fn alike(load: &Load) -> Vec<Vec<Kind>> {
+    let mut groups: Vec<Vec<Kind>> = Vec::new();
+    for kind in Kind::ALL {
+        if load.model.mix.share(kind) == 0.0 {
+            continue;
+        }
+        match groups
+            .iter_mut()
+            .find(|group| load.space.alike(group[0], kind))
+        {
+            Some(group) => group.push(kind),
+            None => groups.push(vec![kind]),
+        }
+    }
+    groups
+}
+
+/// Compares the accesses of ranges, and of pairs by rank, by kinds that have the same hot keys, with the model's.
+fn accesses(table: &mut TextTable, load: &Load, kinds: &[Kind], drawn: &[Vec<u32>; 5]) {
+    let (model, space, first_kind) = (&load.model, &load.space, kinds[0]);
+    let counts = |pair: u64| -> f64 {
+        let counts = kinds
+            .iter()
+            .map(|kind| drawn[*kind as usize][pair as usize]);
+        counts.map(f64::from).sum()
+    };
+    let all: f64 = (0..model.pairs).map(counts).sum();
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+    let names = names.join(", ");
+    let shares = model
+        .ranges_of(first_kind)
+        .and_then(|ranges| ranges.shares());
     let shares = shares.unwrap_or_else(|| vec![1.0]);
     let (mut own, mut expected, mut most) = (0.0, 0.0, 0.0f64);
     for (heat, share) in shares.iter().enumerate() {
-        let (first, among) = space.range_at(space.place_of(heat as u64));
-        let counts = &drawn[first as usize..(first + among) as usize];
-        own += counts.iter().map(|&count| f64::from(count)).sum::<f64>() / all;
+        let (first, among) = space.range_at(space.place_of(first_kind, heat as u64));
+        own += (first..first + among).map(counts).sum::<f64>() / all;
         expected += share;
         most = most.max((own - expected).abs());
     }
-    let ranges = format!("{} ranges", shares.len());
+    let ranges = format!("{} ranges: {names}", shares.len());
     table.row([&ranges, "as its curve", "", &format!("{most:.4}")]);
-    let Some(accesses) = model.accesses else {
+    let Some(accesses) = model.accesses_of(first_kind) else {
         return;
     };
     // All ranges have the same accesses within, so the places of pairs may be added up over them.
     let touched = accesses.touched(model.pairs);
     let among = model.pairs / shares.len() as u64;
     let mut by_rank = vec![0.0; among as usize + 1];
-    for heat in 0..shares.len() as u64 {
-        let (first, among) = space.range_at(space.place_of(heat));
-        for rank in 0..among {
-            by_rank[rank as usize] += f64::from(drawn[(first + rank) as usize]) / all;
+    for place in 0..shares.len() as u64 {
+        for rank in 0..space.range_at(place).1 {
+            by_rank[rank as usize] += counts(space.pair_of(first_kind, place, rank)) / all;
         }
     }
     let (mut own, mut most) = (0.0, 0.0f64);
@@ -205,11 +244,40 @@ fn accesses(table: &mut TextTable, load: &Load, drawn: &[u32]) {
         most = most.max((own - expected).abs());
     }
     table.row([
-        "accesses by rank",
+        &format!("accesses by rank: {names}"),
         "as its power",
         "",
         &format!("{most:.4}"),
     ]);
+}
+
+/// Compares how many keys each kind named, and which share of them once, with what chance makes of the model.
+fn per_key(table: &mut TextTable, model: &Model, drawn: &[Vec<u32>; 5]) {
+    for kind in Kind::ALL {
+        let named = || drawn[kind as usize].iter().filter(|count| **count > 0);
+        let operations: f64 = named().map(|count| f64::from(*count)).sum();
+        let Some(expected) = counts::expected(model, kind, operations) else {
+            continue;
+        };
+        let keys = named().count() as f64;
+        let (mean, once) = (
+            operations / keys,
+            named().filter(|count| **count == 1).count(),
+        );
+        let once = once as f64 / keys;
+        table.row([
+            &format!("{} of a key, mean", kind.name()),
+            &format!("{:.2}", expected.mean),
+            &format!("{mean:.2}"),
+            &format!("{:.4}", (mean / expected.mean - 1.0).abs()),
+        ]);
+        table.row([
+            &format!("{} of a key, once", kind.name()),
+            &format!("{:.4}", expected.once),
+            &format!("{once:.4}"),
+            &format!("{:.4}", (once - expected.once).abs()),
+        ]);
+    }
 }
 
 /// Fits the starts that the model's rate gives over two of its swings.
@@ -244,11 +312,15 @@ fn rate(table: &mut TextTable, model: &Model) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of all pairs of columns, the correlation that is farthest from 0; columns that do not vary have none.
-fn largest_correlation(rows: &[[f64; 4]]) -> f64 {
+/// Of all pairs of columns, the correlation that is farthest from 0; columns that do not vary have none. Where kinds have hot keys of
+/// their own, kind and key say something of each other.
+fn largest_correlation(rows: &[[f64; 4]], has_own: bool) -> f64 {
     let mut largest = 0.0f64;
     for first in 0..4 {
         for second in first + 1..4 {
+            if has_own && (first, second) == (0, 1) {
+                continue;
+            }
             let column = |place: usize| rows.iter().map(|row| row[place]).collect::<Vec<_>>();
             if let Ok(r) = pearson(&column(first), &column(second))
                 && r.abs() > largest.abs()

@@ -1,0 +1,116 @@
+//! How often keys were accessed, as an analysis says it, of one kind of operation.
+
+use super::{MakeError, Source, kind_of};
+use crate::model::Kind;
+
+/// So many points of the measured course are compared.
+const POINTS: usize = 48;
+/// A pair accessed so often has its rank from its heat, and not from chance.
+const OFTEN: f64 = 16.0;
+/// With so few different ranks of pairs that are accessed often, the counts of the others are compared.
+const RANKS_MIN: usize = 8;
+/// Of how many keys were named more often than that, if counts are compared.
+const TIMES: [u32; 8] = [1, 2, 3, 4, 6, 9, 14, 29];
+
+/// What was measured of the kind of a trace that has the most operations of a kind of a model.
+pub(super) struct Course {
+    /// All its accesses.
+    pub accesses: f64,
+    /// How many different pairs it named.
+    pub pairs: f64,
+    /// How they are spread over the pairs.
+    pub measured: Measured,
+}
+
+/// What is compared with a model.
+pub(super) enum Measured {
+    /// Rank and share of accesses up to it, of the pairs that were accessed often: among the others chance decides which is before which, and
+    /// sorting them makes a slope of it.
+    Ranks(Vec<(f64, f64)>),
+    /// Where few were accessed often.
+    Counts(Vec<Above>),
+}
+
+/// Of the keys that were named more often than `times`.
+pub(super) struct Above {
+    pub times: u32,
+    /// Their share of all keys that were named.
+    pub keys: f64,
+    /// Their share of all accesses.
+    pub accesses: f64,
+}
+
+/// The course of a kind, if enough was named by it.
+pub(super) fn course(source: &Source<'_>, kind: Kind) -> Result<Option<Course>, MakeError> {
+    let table = source.table("access-ranks")?;
+    let kinds = table.texts("kind")?;
+    let busiest = source
+        .totals()?
+        .into_iter()
+        .filter(|(name, _)| kinds.contains(name) && kind_of(name) == Some(kind))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((name, accesses)) = busiest else {
+        return Ok(None);
+    };
+    let table = table.only("kind", &name)?;
+    let ranks = Ranks {
+        ranks: table.numbers("rank")?,
+        accesses: table.numbers("accesses")?,
+        up_to: table.numbers("accesses_up_to")?,
+    };
+    let pairs = ranks.ranks.last().copied().unwrap_or_default();
+    if ranks.ranks.len() < 3 {
+        return Ok(None);
+    }
+    Ok(Some(Course {
+        accesses,
+        pairs,
+        measured: ranks.measured(),
+    }))
+}
+
+/// The rows of a kind. Not every rank has one.
+struct Ranks {
+    ranks: Vec<f64>,
+    accesses: Vec<f64>,
+    up_to: Vec<f64>,
+}
+
+impl Ranks {
+    fn measured(&self) -> Measured {
+        let often = |count: &&f64| **count >= OFTEN;
+        let often = self.accesses.iter().take_while(often).count();
+        if often < RANKS_MIN {
+            let above = TIMES.iter().map(|&times| self.above(times));
+            return Measured::Counts(above.collect());
+        }
+        let points = self.ranks.iter().copied().zip(self.up_to.iter().copied());
+        let step = often.div_ceil(POINTS);
+        Measured::Ranks(points.take(often).step_by(step).collect())
+    }
+
+    /// Between the last row that has more accesses and the first that has not, the middle is taken.
+    fn above(&self, times: u32) -> Above {
+        let more = |count: &f64| *count > f64::from(times);
+        let end = self.accesses.partition_point(more);
+        let (last, up_to) = match end.checked_sub(1) {
+            Some(at) => (self.ranks[at], self.up_to[at]),
+            None => (0.0, 0.0),
+        };
+        let all = self.ranks.last().copied().unwrap_or(1.0);
+        let Some((&next, &next_up_to)) = self.ranks.get(end).zip(self.up_to.get(end)) else {
+            return Above {
+                times,
+                keys: last / all,
+                accesses: up_to,
+            };
+        };
+        let rank = f64::midpoint(last, next - 1.0);
+        let part = (rank - last) / (next - last);
+        Above {
+            times,
+            keys: rank / all,
+            accesses: up_to + part * (next_up_to - up_to),
+        }
+    }
+}
