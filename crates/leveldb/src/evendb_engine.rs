@@ -1,0 +1,241 @@
+//! The engine behind [`crate::engine`] that is EvenDB: LevelDB's options as EvenDB's, and its calls.
+//!
+//! The records are those of the default keyspace. Acknowledged writes are at [`Durability::Process`], which is what
+//! LevelDB's are: they outlive the process, and `sync` makes one outlive power loss.
+
+use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
+use crate::error::{Code, Error, Result};
+use crate::options::Options;
+use crate::repair;
+use evendb::{Compression, Db, Durability, ErrorKind, Snapshot};
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::io::Read;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// LevelDB's cache, where the program sets none.
+const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
+/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit.
+const BUDGET_BYTES_MIN: u64 = 64 << 20;
+const BUDGET_BYTES_MAX: u64 = 16 << 40;
+/// LevelDB's size of a block, which stands for the engine's own default.
+const BLOCK_BYTES_DEFAULT: usize = 4096;
+const OPEN_FILES_MIN: u64 = 16;
+/// Tables of a chunk are disjoint, and nothing is below them.
+const TABLE_LEVEL: usize = 6;
+
+struct EvenDb {
+    db: Db,
+    path: PathBuf,
+}
+
+pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
+    options.check_comparator()?;
+    refuse_leveldb(path)?;
+    let opened = evendb_options(options)?.open(path);
+    let db = opened.map_err(|error| opening_failed(path, options, error))?;
+    let path = path.to_owned();
+    Ok(Box::new(EvenDb { db, path }))
+}
+
+pub(crate) fn destroy(path: &Path) -> Result<()> {
+    refuse_leveldb(path)?;
+    Ok(evendb::destroy(path)?)
+}
+
+pub(crate) fn repair(path: &Path) -> Result<()> {
+    refuse_leveldb(path)?;
+    repair::repair(path)
+}
+
+fn evendb_options(options: &Options) -> Result<evendb::Options> {
+    let compression = match options.compresses()? {
+        true => Compression::Lz4,
+        false => Compression::None,
+    };
+    let files = u64::try_from(options.open_files_max).unwrap_or(0);
+    let files_limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
+    let files = files.max(OPEN_FILES_MIN).min(files_limit.max(1));
+    let block_bytes = options.block_bytes.clamp(64, 1 << 20);
+    Ok(evendb::Options::new()
+        .memory_budget(memory_budget(options))
+        .durability(Durability::Process)
+        .create_if_missing(options.create_if_missing)
+        .error_if_exists(options.error_if_exists)
+        .compression(compression)
+        .advanced(|advanced| {
+            let advanced = advanced
+                .open_files_max(files)
+                .filter_bits_per_key(options.filter_bits_per_key);
+            match block_bytes {
+                BLOCK_BYTES_DEFAULT => advanced,
+                bytes => advanced.block_bytes(bytes),
+            }
+        }))
+}
+
+/// The cache, and two write buffers: one that is written to, and one on its way to the disk.
+fn memory_budget(options: &Options) -> u64 {
+    let cache = options.cache_bytes.map_or(CACHE_BYTES_DEFAULT, |bytes| bytes as u64);
+    let buffers = (options.write_buffer_bytes as u64).saturating_mul(2);
+    cache
+        .saturating_add(buffers)
+        .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
+}
+
+/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text. Nothing
+/// is touched.
+fn refuse_leveldb(path: &Path) -> Result<()> {
+    let mut begins = [0; 9];
+    let current = fs::File::open(path.join("CURRENT"));
+    let read = current.and_then(|mut current| current.read_exact(&mut begins));
+    if read.is_err() || begins != *b"MANIFEST-" {
+        // Not there, or an engine's, which judges it.
+        return Ok(());
+    }
+    let message = format!(
+        "{}: the files are those of LevelDB itself (or RocksDB), which are not read here, and nothing was changed; copy \
+         the records with a program that is linked to it, into another directory",
+        path.display()
+    );
+    Err(Error::new(Code::NotSupported, message))
+}
+
+/// The error in LevelDB's words where programs look for them.
+fn opening_failed(path: &Path, options: &Options, error: evendb::Error) -> Error {
+    let name = path.display();
+    match error.kind() {
+        // LevelDB comes upon this first, because it locks before it looks.
+        ErrorKind::NotFound if path.is_dir() && access(path, Access::WRITE_OK).is_err() => {
+            Error::new(Code::Io, format!("{name}/LOCK: Permission denied"))
+        }
+        ErrorKind::NotFound => {
+            let message = format!("{name}: does not exist (create_if_missing is false): {error}");
+            Error::new(Code::InvalidArgument, message)
+        }
+        ErrorKind::AlreadyExists if options.error_if_exists => {
+            let message = format!("{name}: exists (error_if_exists is true): {error}");
+            Error::new(Code::InvalidArgument, message)
+        }
+        ErrorKind::Locked => Error::new(Code::Io, format!("lock {name}/LOCK: {error}")),
+        _ => error.into(),
+    }
+}
+
+impl Engine for EvenDb {
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(value) = self.db.get(key)? {
+            found(&value);
+        }
+        Ok(())
+    }
+
+    fn moment(&self) -> Result<Arc<dyn Moment>> {
+        let snapshot = self.db.snapshot()?;
+        let db = self.db.clone();
+        Ok(Arc::new(EvenMoment { snapshot, db }))
+    }
+
+    fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
+        match (writes, sync) {
+            ([], false) => return Ok(()),
+            // LevelDB writes a record of nothing, and syncs it with all before it.
+            ([], true) => return Ok(self.db.persist()?),
+            ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
+            ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
+            _ => {}
+        }
+        let keyspace = self.db.default_keyspace();
+        let mut batch = self.db.batch();
+        for write in writes {
+            match write {
+                Write::Put(key, value) => batch.put(keyspace, key, value),
+                Write::Delete(key) => batch.delete(keyspace, key),
+            };
+        }
+        if sync {
+            batch.durability(Durability::Sync);
+        }
+        Ok(batch.commit()?)
+    }
+
+    fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64> {
+        Ok(self.db.approximate_size(low..high)?.bytes)
+    }
+
+    fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
+        let low = low.map_or(Bound::Unbounded, Bound::Included);
+        let high = high.map_or(Bound::Unbounded, Bound::Included);
+        self.db.default_keyspace().compact_range::<&[u8]>((low, high))?;
+        Ok(())
+    }
+
+    fn account(&self) -> String {
+        self.db.stats().to_string()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.db.stats().memory.used()
+    }
+
+    fn tables(&self) -> Vec<TableFile> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let tables = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let bytes = entry.metadata().ok()?.len();
+            name.ends_with(".sst").then_some(TableFile {
+                level: TABLE_LEVEL,
+                name,
+                bytes,
+            })
+        });
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        tables
+    }
+
+    fn close(&self) {
+        // There is nobody to tell. What was acknowledged is in the commit log, whatever fails here.
+        let _ = self.db.clone().close();
+    }
+}
+
+struct EvenMoment {
+    snapshot: Snapshot,
+    db: Db,
+}
+
+impl Moment for EvenMoment {
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(value) = self.snapshot.get(self.db.default_keyspace(), key)? {
+            found(&value);
+        }
+        Ok(())
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        let keyspace = self.db.default_keyspace();
+        Box::new(self.snapshot.cursor::<&[u8]>(keyspace, ..))
+    }
+}
+
+impl Cursor for evendb::Cursor {
+    fn seek(&mut self, key: &[u8]) {
+        evendb::Cursor::seek(self, key);
+    }
+
+    fn seek_back(&mut self, key: &[u8]) {
+        evendb::Cursor::seek_back(self, key);
+    }
+
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(evendb::Cursor::next(self)?)
+    }
+
+    fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(evendb::Cursor::next_back(self)?)
+    }
+}
