@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 /// LevelDB's cache, where the program sets none.
 const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
-/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit.
-const BUDGET_BYTES_MIN: u64 = 64 << 20;
+/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit: programs write batches of
+/// some tens of MiB, which are larger here by 64 bytes a record.
+const BUDGET_BYTES_MIN: u64 = 256 << 20;
 const BUDGET_BYTES_MAX: u64 = 16 << 40;
 /// LevelDB's size of a block, which stands for the engine's own default.
 const BLOCK_BYTES_DEFAULT: usize = 4096;
