@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Database {
     engine: Box<dyn Engine>,
     /// Those that are not released yet, by their addresses. Locked while nothing else is.
-    snapshots: Mutex<HashMap<usize, Box<Snapshot>>>,
+    snapshots: Mutex<HashMap<usize, Arc<Snapshot>>>,
 }
 
 /// `leveldb_snapshot_t`.
@@ -81,7 +81,9 @@ pub unsafe extern "C" fn leveldb_put(
 ) {
     // SAFETY: the caller's bytes, for this call.
     let (key, value) = unsafe { (slice(key, key_len), slice(value, value_len)) };
-    let written = database.engine.write(&[Write::Put(key, value)], options.sync);
+    let written = database
+        .engine
+        .write(&[Write::Put(key, value)], options.sync);
     tell(error, written);
 }
 
@@ -99,7 +101,10 @@ pub unsafe extern "C" fn leveldb_delete(
 ) {
     // SAFETY: the caller's bytes, for this call.
     let key = unsafe { slice(key, key_len) };
-    tell(error, database.engine.write(&[Write::Delete(key)], options.sync));
+    tell(
+        error,
+        database.engine.write(&[Write::Delete(key)], options.sync),
+    );
 }
 
 /// Does all writes of a batch, or none. The batch stays as it is.
@@ -155,10 +160,10 @@ pub extern "C" fn leveldb_create_iterator(
 /// Takes a snapshot. If that fails, reads of it do.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_snapshot(database: &Database) -> *const Snapshot {
-    let snapshot = Box::new(Snapshot {
+    let snapshot = Arc::new(Snapshot {
         moment: database.engine.moment(),
     });
-    let handle: *const Snapshot = &raw const *snapshot;
+    let handle = Arc::as_ptr(&snapshot);
     database.snapshots.lock().insert(handle.addr(), snapshot);
     handle
 }
@@ -229,7 +234,10 @@ pub unsafe extern "C" fn leveldb_compact_range(
 ) {
     // SAFETY: the caller's bytes, for this call.
     let bound = |key: *const c_char, len| (!key.is_null()).then(|| unsafe { slice(key, len) });
-    let (low, high) = (bound(start_key, start_key_len), bound(limit_key, limit_key_len));
+    let (low, high) = (
+        bound(start_key, start_key_len),
+        bound(limit_key, limit_key_len),
+    );
     // A compaction that failed has changed no record, and what is wrong shows in writes and reads.
     let _ = database.engine.compact(low, high);
 }
@@ -260,5 +268,10 @@ pub unsafe extern "C" fn leveldb_repair_db(
 ) {
     // SAFETY: the caller's text, for this call.
     let path = unsafe { path(name) };
-    tell(error, options.check_comparator().and_then(|()| engine::repair(path)));
+    tell(
+        error,
+        options
+            .check_comparator()
+            .and_then(|()| engine::repair(path)),
+    );
 }

@@ -80,7 +80,9 @@ fn evendb_options(options: &Options) -> Result<evendb::Options> {
 
 /// The cache, and two write buffers: one that is written to, and one on its way to the disk.
 fn memory_budget(options: &Options) -> u64 {
-    let cache = options.cache_bytes.map_or(CACHE_BYTES_DEFAULT, |bytes| bytes as u64);
+    let cache = options
+        .cache_bytes
+        .map_or(CACHE_BYTES_DEFAULT, |bytes| bytes as u64);
     let buffers = (options.write_buffer_bytes as u64).saturating_mul(2);
     cache
         .saturating_add(buffers)
@@ -170,7 +172,9 @@ impl Engine for EvenDb {
     fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
         let low = low.map_or(Bound::Unbounded, Bound::Included);
         let high = high.map_or(Bound::Unbounded, Bound::Included);
-        self.db.default_keyspace().compact_range::<&[u8]>((low, high))?;
+        self.db
+            .default_keyspace()
+            .compact_range::<&[u8]>((low, high))?;
         Ok(())
     }
 

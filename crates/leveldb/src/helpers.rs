@@ -3,8 +3,8 @@
 //!
 //! Of a comparator or filter policy that a program makes only the name and the destructor are ever called.
 
-pub use crate::memory::leveldb_free;
 use crate::memory;
+pub use crate::memory::leveldb_free;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -177,7 +177,12 @@ pub extern "C" fn leveldb_env_destroy(_env: Option<Box<Environment>>) {}
 pub extern "C" fn leveldb_env_get_test_directory(_env: &Environment) -> *mut c_char {
     let named = std::env::var_os("TEST_TMPDIR").filter(|name| !name.is_empty());
     let path = named.map_or_else(
-        || PathBuf::from(format!("/tmp/leveldbtest-{}", rustix::process::geteuid().as_raw())),
+        || {
+            PathBuf::from(format!(
+                "/tmp/leveldbtest-{}",
+                rustix::process::geteuid().as_raw()
+            ))
+        },
         PathBuf::from,
     );
     // What is wrong with it shows when it is used.

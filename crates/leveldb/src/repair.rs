@@ -59,7 +59,12 @@ fn vacant(path: &Path) -> Result<(PathBuf, PathBuf)> {
     };
     let is_vacant = |path: &PathBuf| path.symlink_metadata().is_err();
     (1..=REPAIRS_MAX)
-        .map(|n| (beside(format!(".repaired-{n}")), beside(format!(".damaged-{n}"))))
+        .map(|n| {
+            (
+                beside(format!(".repaired-{n}")),
+                beside(format!(".damaged-{n}")),
+            )
+        })
         .find(|(repaired, damaged)| is_vacant(repaired) && is_vacant(damaged))
         .ok_or_else(|| {
             let message = format!(
