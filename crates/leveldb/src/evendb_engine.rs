@@ -11,7 +11,7 @@ use evendb::{Compression, Db, Durability, ErrorKind, Snapshot};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ const BUDGET_BYTES_MAX: u64 = 16 << 40;
 /// LevelDB's size of a block, which stands for the engine's own default.
 const BLOCK_BYTES_DEFAULT: usize = 4096;
 const OPEN_FILES_MIN: u64 = 16;
+/// Runs in the logs of chunks, all in one file, may overlap.
+const LOG_LEVEL: usize = 0;
 /// Tables of a chunk are disjoint, and nothing is below them.
 const TABLE_LEVEL: usize = 6;
 
@@ -89,14 +91,18 @@ fn memory_budget(options: &Options) -> u64 {
         .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
 }
 
-/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text. Nothing
-/// is touched.
+/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text, and without
+/// `CURRENT` the names of tables and logs tell. Nothing is touched.
 fn refuse_leveldb(path: &Path) -> Result<()> {
     let mut begins = [0; 9];
     let current = fs::File::open(path.join("CURRENT"));
-    let read = current.and_then(|mut current| current.read_exact(&mut begins));
-    if read.is_err() || begins != *b"MANIFEST-" {
-        // Not there, or an engine's, which judges it.
+    let is_leveldbs = match current.and_then(|mut current| current.read_exact(&mut begins)) {
+        Ok(()) => begins == *b"MANIFEST-",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => has_files_of_leveldb(path),
+        // What is wrong with it the engine says.
+        Err(_) => false,
+    };
+    if !is_leveldbs {
         return Ok(());
     }
     let message = format!(
@@ -105,6 +111,19 @@ fn refuse_leveldb(path: &Path) -> Result<()> {
         path.display()
     );
     Err(Error::new(Code::NotSupported, message))
+}
+
+/// Whether a file has the name of one of LevelDB's tables or logs: a number in digits, and what it is.
+fn has_files_of_leveldb(path: &Path) -> bool {
+    let names = fs::read_dir(path).into_iter().flatten().flatten();
+    names.map(|entry| entry.file_name()).any(|name| {
+        let name = name.to_string_lossy();
+        let number = [".ldb", ".log"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        number
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    })
 }
 
 /// The error in LevelDB's words where programs look for them.
@@ -198,6 +217,18 @@ impl Engine for EvenDb {
             })
         });
         let mut tables: Vec<_> = tables.collect();
+        let stats = self.db.stats();
+        let in_tables: u64 = tables.iter().map(|table| table.bytes).sum();
+        // The file of the chunks' logs has small tables, too.
+        let bytes = (stats.log_bytes + stats.sstable_bytes).saturating_sub(in_tables);
+        if bytes > 0 {
+            let name = "CHUNK-LOGS".to_owned();
+            tables.push(TableFile {
+                level: LOG_LEVEL,
+                name,
+                bytes,
+            });
+        }
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         tables
     }

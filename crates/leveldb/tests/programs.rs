@@ -1,4 +1,8 @@
 //! Programs in C and C++, compiled with the headers and linked to the shared library.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which fails where something is not as it expects"
+)]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

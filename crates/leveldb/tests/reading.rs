@@ -1,7 +1,8 @@
 //! Reads and writes by the C functions: answers against an ordered map, moments, batches, threads.
-#![allow(
+#![expect(
     unsafe_code,
-    reason = "calls functions that take pointers of the caller"
+    clippy::unwrap_used,
+    reason = "a test, which calls functions that take pointers of the caller"
 )]
 
 mod common;

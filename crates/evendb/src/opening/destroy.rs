@@ -34,8 +34,8 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// `Locked` if somebody has it open, `Unsupported` for a directory whose `CURRENT` is of another store, `Io`, and
-/// `Forked` as for an opening.
+/// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's (its `CURRENT` is none of
+/// EvenDB's, or it has none and holds other files), `Io`, and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     destroy_in(&OsVfs, path.as_ref())
@@ -68,22 +68,28 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     StorageError::io(path, what, source).into()
 }
 
-/// The files in `dir` that are a database's. Refuses a directory in which another store has its own.
+/// The files in `dir` that are a database's. Refuses a directory in which another store has its own: some names are
+/// common to several stores, and `CURRENT` tells whose they are. Without it they are a database's only if no other file
+/// is there.
 fn own_names(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
     let names = match vfs.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         names => names.map_err(|error| failed(dir, "list the directory", error))?,
     };
+    let all = names.len();
     let names = names.into_iter().filter_map(|name| name.into_string().ok());
-    let names: Vec<String> = names.filter(|name| is_of_database(name)).collect();
-    if names.iter().any(|name| name == CURRENT) && !writer::is_own_current(vfs, dir)? {
-        let message = format!(
-            "{} is no EvenDB database: its CURRENT is of another store; nothing was removed",
-            dir.display()
-        );
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
-    Ok(names)
+    let own: Vec<String> = names.filter(|name| is_of_database(name)).collect();
+    let why = match own.iter().any(|name| name == CURRENT) {
+        true if writer::is_own_current(vfs, dir)? => return Ok(own),
+        true => "its CURRENT is of another store",
+        false if own.is_empty() || own.len() == all => return Ok(own),
+        false => "it has no CURRENT, and holds other files",
+    };
+    let message = format!(
+        "{} is no EvenDB database: {why}; nothing was removed",
+        dir.display()
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 fn remove(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<()> {
@@ -173,6 +179,11 @@ mod tests {
         ] {
             fs::write(dir.path().join(name), bytes).unwrap();
         }
+        let error = destroy(dir.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+        // What is left without CURRENT may be anybody's.
+        fs::rename(dir.path().join("CURRENT"), dir.path().join("000005.ldb")).unwrap();
         let error = destroy(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);

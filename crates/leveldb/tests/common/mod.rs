@@ -1,8 +1,4 @@
 //! The C functions as a test calls them: handles that are given back, errors as texts.
-#![allow(
-    unsafe_code,
-    reason = "calls functions that take pointers of the caller"
-)]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use leveldb::*;

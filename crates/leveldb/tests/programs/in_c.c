@@ -79,10 +79,11 @@ int main(int count, char** arguments) {
   leveldb_iterator_t* iterator = leveldb_create_iterator(db, read);
   EXPECT(!leveldb_iter_valid(iterator));
   leveldb_iter_seek_to_last(iterator);
-  EXPECT(is_text(leveldb_iter_key(iterator, &length), length, "cid"));
+  const char* lent = leveldb_iter_key(iterator, &length);
+  EXPECT(is_text(lent, length, "cid"));
   leveldb_iter_prev(iterator);
   leveldb_iter_prev(iterator);
-  const char* lent = leveldb_iter_value(iterator, &length);
+  lent = leveldb_iter_value(iterator, &length);
   EXPECT(is_text(lent, length, "1"));
   leveldb_iter_next(iterator);
   lent = leveldb_iter_key(iterator, &length);
