@@ -275,3 +275,60 @@ impl Cursor for evendb::Cursor {
         Ok(evendb::Cursor::next_back(self)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evendb::vfs::{CrashMode, SimVfs};
+
+    fn open_on(vfs: &SimVfs) -> EvenDb {
+        let mut options = Options::new();
+        options.create_if_missing = true;
+        let options = evendb_options(&options).unwrap();
+        let path = PathBuf::from("/db");
+        let db = options.workers(0).vfs(Arc::new(vfs.clone())).open(&path);
+        EvenDb {
+            db: db.unwrap(),
+            path,
+        }
+    }
+
+    /// Which of the keys `a` and `b` are there after writes and a power loss that takes all that was not synced.
+    fn left_of(writes: &[(&[Write<'_>], bool)]) -> Vec<u8> {
+        let vfs = SimVfs::new(1);
+        let engine = open_on(&vfs);
+        for (writes, sync) in writes {
+            engine.write(writes, *sync).unwrap();
+        }
+        let engine = open_on(&vfs.crash(CrashMode::PowerLossNothing));
+        let mut left = Vec::new();
+        for key in [b'a', b'b'] {
+            engine.get(&[key], &mut |_| left.push(key)).unwrap();
+        }
+        left
+    }
+
+    #[test]
+    fn sync_makes_a_write_survive_power_loss_and_all_before_it() {
+        let a = || [Write::Put(b"a", b"1")];
+        let both = || [Write::Put(b"a", b"1"), Write::Put(b"b", b"1")];
+        assert_eq!(left_of(&[(&a(), false)]), b"");
+        assert_eq!(left_of(&[(&a(), true)]), b"a");
+        assert_eq!(left_of(&[(&both(), false)]), b"");
+        assert_eq!(left_of(&[(&both(), true)]), b"ab");
+        assert_eq!(
+            left_of(&[(&a(), false), (&[Write::Put(b"b", b"1")], true)]),
+            b"ab"
+        );
+        assert_eq!(left_of(&[(&a(), false), (&[], true)]), b"a");
+        assert_eq!(left_of(&[(&a(), false), (&[], false)]), b"");
+        assert_eq!(
+            left_of(&[(&a(), true), (&[Write::Delete(b"a")], false)]),
+            b"a"
+        );
+        assert_eq!(
+            left_of(&[(&a(), true), (&[Write::Delete(b"a")], true)]),
+            b""
+        );
+    }
+}

@@ -32,7 +32,7 @@ pub struct Options {
 
 impl Options {
     /// LevelDB's defaults.
-    fn new() -> Options {
+    pub(crate) fn new() -> Options {
         Options {
             comparator: None,
             compression: SNAPPY,
