@@ -88,6 +88,7 @@ pub use ingest::IngestSummary;
 pub use merge_operator::ready::Merges;
 pub use merge_operator::{MergeError, MergeOperator};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
+pub use opening::destroy::destroy;
 pub use options::{
     Advanced, CompactionFilter, Compression, Durability, FilterDecision, KeyspaceOptions,
     LogSearch, Options,

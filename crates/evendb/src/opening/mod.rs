@@ -61,6 +61,7 @@ use std::path::{Path, PathBuf};
 
 mod creation;
 mod damage;
+pub(crate) mod destroy;
 pub(crate) mod directory;
 pub(crate) mod keyspace;
 pub(crate) mod lock;

@@ -1,0 +1,407 @@
+// DB, Snapshot, Iterator, WriteBatch and Status over the C functions.
+//
+// Each object has one handle of C, and forwards. Options are made anew for each call: they are three words. Errors come as
+// texts, whose prefixes make a Status of them again. Nothing here throws, but for want of memory.
+
+#include <cassert>
+#include <memory>
+
+#include "internals.h"
+#include "leveldb/comparator.h"
+#include "leveldb/db.h"
+#include "leveldb/env.h"
+
+namespace leveldb {
+
+namespace {
+
+// Makes a Status of what a C function has left, which is freed.
+class Outcome {
+ public:
+  Outcome() = default;
+  Outcome(const Outcome&) = delete;
+  Outcome& operator=(const Outcome&) = delete;
+  ~Outcome() { leveldb_free(error_); }
+
+  char** place() { return &error_; }
+
+  Status status() const {
+    if (error_ == nullptr) return Status::OK();
+    const Slice text(error_);
+    const struct {
+      const char* prefix;
+      Status (*make)(const Slice&, const Slice&);
+    } kinds[] = {
+        {"NotFound: ", &Status::NotFound},
+        {"Corruption: ", &Status::Corruption},
+        {"Not implemented: ", &Status::NotSupported},
+        {"Invalid argument: ", &Status::InvalidArgument},
+        {"IO error: ", &Status::IOError},
+    };
+    for (const auto& kind : kinds) {
+      const Slice prefix(kind.prefix);
+      if (text.starts_with(prefix)) {
+        return kind.make(Slice(text.data() + prefix.size(), text.size() - prefix.size()), Slice());
+      }
+    }
+    return Status::IOError(text);
+  }
+
+ private:
+  char* error_ = nullptr;
+};
+
+// Frees a handle of C.
+template <typename T, void (*destroy)(T*)>
+struct Destroy {
+  void operator()(T* handle) const { destroy(handle); }
+};
+template <typename T, void (*destroy)(T*)>
+using Owned = std::unique_ptr<T, Destroy<T, destroy>>;
+
+using OwnedOptions = Owned<leveldb_options_t, leveldb_options_destroy>;
+using OwnedReadOptions = Owned<leveldb_readoptions_t, leveldb_readoptions_destroy>;
+using OwnedWriteOptions = Owned<leveldb_writeoptions_t, leveldb_writeoptions_destroy>;
+using OwnedComparator = Owned<leveldb_comparator_t, leveldb_comparator_destroy>;
+using OwnedCache = Owned<leveldb_cache_t, leveldb_cache_destroy>;
+using OwnedFilterPolicy = Owned<leveldb_filterpolicy_t, leveldb_filterpolicy_destroy>;
+using OwnedText = Owned<void, leveldb_free>;
+
+void SetComparator(leveldb_options_t* options, const Comparator* comparator) {
+  const auto nothing = [](void*) {};
+  const auto compare = [](void* state, const char* a, size_t a_size, const char* b, size_t b_size) {
+    return static_cast<const Comparator*>(state)->Compare(Slice(a, a_size), Slice(b, b_size));
+  };
+  const auto name = [](void* state) { return static_cast<const Comparator*>(state)->Name(); };
+  const OwnedComparator made(
+      leveldb_comparator_create(const_cast<Comparator*>(comparator), nothing, compare, name));
+  leveldb_options_set_comparator(options, made.get());
+}
+
+OwnedOptions ToC(const Options& options) {
+  OwnedOptions made(leveldb_options_create());
+  leveldb_options_t* c = made.get();
+  if (options.comparator != nullptr) SetComparator(c, options.comparator);
+  leveldb_options_set_create_if_missing(c, options.create_if_missing);
+  leveldb_options_set_error_if_exists(c, options.error_if_exists);
+  leveldb_options_set_paranoid_checks(c, options.paranoid_checks);
+  leveldb_options_set_write_buffer_size(c, options.write_buffer_size);
+  leveldb_options_set_max_open_files(c, options.max_open_files);
+  leveldb_options_set_block_size(c, options.block_size);
+  leveldb_options_set_block_restart_interval(c, options.block_restart_interval);
+  leveldb_options_set_max_file_size(c, options.max_file_size);
+  leveldb_options_set_compression(c, options.compression);
+  if (options.block_cache != nullptr) {
+    const OwnedCache cache(leveldb_cache_create_lru(Internals::CapacityOf(options.block_cache)));
+    leveldb_options_set_cache(c, cache.get());
+  }
+  if (options.filter_policy != nullptr) {
+    const int bits = Internals::BitsPerKeyOf(*options.filter_policy);
+    const OwnedFilterPolicy policy(leveldb_filterpolicy_create_bloom(bits));
+    leveldb_options_set_filter_policy(c, policy.get());
+  }
+  return made;
+}
+
+Status CheckEnv(const Options& options) {
+  if (options.env == nullptr || options.env == Env::Default()) return Status::OK();
+  return Status::NotSupported(
+      "an environment of the program's own: databases reach their files themselves; use Env::Default()");
+}
+
+class MomentOfDb final : public Snapshot {
+ public:
+  explicit MomentOfDb(const leveldb_snapshot_t* handle) : handle_(handle) {}
+  ~MomentOfDb() override = default;
+
+  const leveldb_snapshot_t* handle() const { return handle_; }
+
+ private:
+  const leveldb_snapshot_t* handle_;
+};
+
+OwnedReadOptions ToC(const ReadOptions& options) {
+  OwnedReadOptions made(leveldb_readoptions_create());
+  leveldb_readoptions_set_verify_checksums(made.get(), options.verify_checksums);
+  leveldb_readoptions_set_fill_cache(made.get(), options.fill_cache);
+  if (options.snapshot != nullptr) {
+    leveldb_readoptions_set_snapshot(made.get(), static_cast<const MomentOfDb*>(options.snapshot)->handle());
+  }
+  return made;
+}
+
+OwnedWriteOptions ToC(const WriteOptions& options) {
+  OwnedWriteOptions made(leveldb_writeoptions_create());
+  leveldb_writeoptions_set_sync(made.get(), options.sync);
+  return made;
+}
+
+class IteratorOfDb final : public Iterator {
+ public:
+  explicit IteratorOfDb(leveldb_iterator_t* handle) : handle_(handle) {}
+  ~IteratorOfDb() override { leveldb_iter_destroy(handle_); }
+
+  bool Valid() const override { return leveldb_iter_valid(handle_) != 0; }
+  void SeekToFirst() override { leveldb_iter_seek_to_first(handle_); }
+  void SeekToLast() override { leveldb_iter_seek_to_last(handle_); }
+  void Seek(const Slice& target) override { leveldb_iter_seek(handle_, target.data(), target.size()); }
+  void Next() override { leveldb_iter_next(handle_); }
+  void Prev() override { leveldb_iter_prev(handle_); }
+  Slice key() const override { return Lent(leveldb_iter_key); }
+  Slice value() const override { return Lent(leveldb_iter_value); }
+
+  Status status() const override {
+    Outcome outcome;
+    leveldb_iter_get_error(handle_, outcome.place());
+    return outcome.status();
+  }
+
+ private:
+  Slice Lent(const char* (*part)(const leveldb_iterator_t*, size_t*)) const {
+    size_t size = 0;
+    const char* data = part(handle_, &size);
+    return data == nullptr ? Slice() : Slice(data, size);
+  }
+
+  leveldb_iterator_t* const handle_;
+};
+
+class IteratorOfNothing final : public Iterator {
+ public:
+  explicit IteratorOfNothing(const Status& status) : status_(status) {}
+
+  bool Valid() const override { return false; }
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(const Slice&) override {}
+  void Next() override {}
+  void Prev() override {}
+  Slice key() const override { return Slice(); }
+  Slice value() const override { return Slice(); }
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
+class DbOfC final : public DB {
+ public:
+  explicit DbOfC(leveldb_t* handle) : handle_(handle) {}
+  ~DbOfC() override { leveldb_close(handle_); }
+
+  Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
+    Outcome outcome;
+    leveldb_put(handle_, ToC(options).get(), key.data(), key.size(), value.data(), value.size(), outcome.place());
+    return outcome.status();
+  }
+
+  Status Delete(const WriteOptions& options, const Slice& key) override {
+    Outcome outcome;
+    leveldb_delete(handle_, ToC(options).get(), key.data(), key.size(), outcome.place());
+    return outcome.status();
+  }
+
+  Status Write(const WriteOptions& options, WriteBatch* updates) override {
+    Outcome outcome;
+    if (updates == nullptr) {
+      const WriteBatch empty;
+      leveldb_write(handle_, ToC(options).get(), Internals::BatchOf(empty), outcome.place());
+    } else {
+      leveldb_write(handle_, ToC(options).get(), Internals::BatchOf(*updates), outcome.place());
+    }
+    return outcome.status();
+  }
+
+  Status Get(const ReadOptions& options, const Slice& key, std::string* value) override {
+    Outcome outcome;
+    size_t size = 0;
+    char* found = leveldb_get(handle_, ToC(options).get(), key.data(), key.size(), &size, outcome.place());
+    const OwnedText owned(found);
+    const Status status = outcome.status();
+    if (!status.ok()) return status;
+    if (found == nullptr) return Status::NotFound(Slice());
+    value->assign(found, size);
+    return status;
+  }
+
+  Iterator* NewIterator(const ReadOptions& options) override {
+    return new IteratorOfDb(leveldb_create_iterator(handle_, ToC(options).get()));
+  }
+
+  const Snapshot* GetSnapshot() override { return new MomentOfDb(leveldb_create_snapshot(handle_)); }
+
+  void ReleaseSnapshot(const Snapshot* snapshot) override {
+    const std::unique_ptr<const MomentOfDb> moment(static_cast<const MomentOfDb*>(snapshot));
+    leveldb_release_snapshot(handle_, moment->handle());
+  }
+
+  bool GetProperty(const Slice& property, std::string* value) override {
+    value->clear();
+    char* found = leveldb_property_value(handle_, property.ToString().c_str());
+    const OwnedText owned(found);
+    if (found == nullptr) return false;
+    value->assign(found);
+    return true;
+  }
+
+  void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) override {
+    for (int i = 0; i < n; i++) {
+      const char* start = range[i].start.data();
+      const char* limit = range[i].limit.data();
+      const size_t start_size = range[i].start.size();
+      const size_t limit_size = range[i].limit.size();
+      leveldb_approximate_sizes(handle_, 1, &start, &start_size, &limit, &limit_size, &sizes[i]);
+    }
+  }
+
+  void CompactRange(const Slice* begin, const Slice* end) override {
+    leveldb_compact_range(handle_, begin ? begin->data() : nullptr, begin ? begin->size() : 0,
+                          end ? end->data() : nullptr, end ? end->size() : 0);
+  }
+
+ private:
+  leveldb_t* const handle_;
+};
+
+// How long a length is in LevelDB's log.
+size_t LengthSize(size_t length) {
+  size_t size = 1;
+  for (; length >= 128; length >>= 7) size++;
+  return size;
+}
+
+size_t SizeInLog(const Slice& bytes) { return LengthSize(bytes.size()) + bytes.size(); }
+
+// Of a batch without writes: a sequence number and a count.
+const size_t kBatchHeaderSize = 12;
+
+}  // namespace
+
+// ---- Status ----
+
+Status::Status(Code code, const Slice& msg, const Slice& msg2) : code_(code), message_(msg.ToString()) {
+  if (!msg2.empty()) message_.append(": ").append(msg2.data(), msg2.size());
+}
+
+std::string Status::ToString() const {
+  switch (code_) {
+    case kOk:
+      return "OK";
+    case kNotFound:
+      return "NotFound: " + message_;
+    case kCorruption:
+      return "Corruption: " + message_;
+    case kNotSupported:
+      return "Not implemented: " + message_;
+    case kInvalidArgument:
+      return "Invalid argument: " + message_;
+    case kIOError:
+      break;
+  }
+  return "IO error: " + message_;
+}
+
+// ---- Options ----
+
+Options::Options() : comparator(BytewiseComparator()), env(Env::Default()) {}
+
+// ---- Iterator ----
+
+Iterator::Iterator() = default;
+
+Iterator::~Iterator() {
+  for (const Cleanup& cleanup : cleanups_) cleanup.function(cleanup.arg1, cleanup.arg2);
+}
+
+void Iterator::RegisterCleanup(CleanupFunction function, void* arg1, void* arg2) {
+  assert(function != nullptr);
+  cleanups_.push_back(Cleanup{function, arg1, arg2});
+}
+
+Iterator* NewEmptyIterator() { return new IteratorOfNothing(Status::OK()); }
+Iterator* NewErrorIterator(const Status& status) { return new IteratorOfNothing(status); }
+
+// ---- WriteBatch ----
+
+WriteBatch::Handler::~Handler() = default;
+
+WriteBatch::WriteBatch() : batch_(leveldb_writebatch_create()), size_(kBatchHeaderSize) {}
+
+WriteBatch::WriteBatch(const WriteBatch& source) : WriteBatch() { Append(source); }
+
+WriteBatch& WriteBatch::operator=(const WriteBatch& source) {
+  if (this != &source) {
+    Clear();
+    Append(source);
+  }
+  return *this;
+}
+
+WriteBatch::~WriteBatch() { leveldb_writebatch_destroy(batch_); }
+
+void WriteBatch::Put(const Slice& key, const Slice& value) {
+  leveldb_writebatch_put(batch_, key.data(), key.size(), value.data(), value.size());
+  size_ += 1 + SizeInLog(key) + SizeInLog(value);
+}
+
+void WriteBatch::Delete(const Slice& key) {
+  leveldb_writebatch_delete(batch_, key.data(), key.size());
+  size_ += 1 + SizeInLog(key);
+}
+
+void WriteBatch::Clear() {
+  leveldb_writebatch_clear(batch_);
+  size_ = kBatchHeaderSize;
+}
+
+size_t WriteBatch::ApproximateSize() const { return size_; }
+
+void WriteBatch::Append(const WriteBatch& source) {
+  const size_t more = source.size_ - kBatchHeaderSize;
+  leveldb_writebatch_append(batch_, source.batch_);
+  size_ += more;
+}
+
+Status WriteBatch::Iterate(Handler* handler) const {
+  const auto put = [](void* state, const char* key, size_t key_size, const char* value, size_t value_size) {
+    static_cast<Handler*>(state)->Put(Slice(key, key_size), Slice(value, value_size));
+  };
+  const auto deleted = [](void* state, const char* key, size_t key_size) {
+    static_cast<Handler*>(state)->Delete(Slice(key, key_size));
+  };
+  leveldb_writebatch_iterate(batch_, handler, put, deleted);
+  return Status::OK();
+}
+
+// ---- DB ----
+
+Snapshot::~Snapshot() = default;
+DB::~DB() = default;
+
+Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
+  *dbptr = nullptr;
+  const Status env = CheckEnv(options);
+  if (!env.ok()) return env;
+  Outcome outcome;
+  leveldb_t* handle = leveldb_open(ToC(options).get(), name.c_str(), outcome.place());
+  if (handle != nullptr) *dbptr = new DbOfC(handle);
+  return outcome.status();
+}
+
+Status DestroyDB(const std::string& name, const Options& options) {
+  const Status env = CheckEnv(options);
+  if (!env.ok()) return env;
+  Outcome outcome;
+  leveldb_destroy_db(ToC(options).get(), name.c_str(), outcome.place());
+  return outcome.status();
+}
+
+Status RepairDB(const std::string& dbname, const Options& options) {
+  const Status env = CheckEnv(options);
+  if (!env.ok()) return env;
+  Outcome outcome;
+  leveldb_repair_db(ToC(options).get(), dbname.c_str(), outcome.place());
+  return outcome.status();
+}
+
+}  // namespace leveldb

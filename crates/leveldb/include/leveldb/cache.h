@@ -1,0 +1,54 @@
+// A cache of a program's own things. A database that is opened with one takes so much memory for itself as the cache
+// has capacity, and puts nothing into it.
+
+#ifndef EVENDB_LEVELDB_CACHE_H_
+#define EVENDB_LEVELDB_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "leveldb/export.h"
+#include "leveldb/slice.h"
+
+namespace leveldb {
+
+class LEVELDB_EXPORT Cache;
+
+// What was used least lately goes first.
+LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
+
+class LEVELDB_EXPORT Cache {
+ public:
+  Cache() = default;
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+  // Nobody may have a handle by then.
+  virtual ~Cache();
+
+  // An entry that somebody uses, and that stays until it is released.
+  struct Handle {};
+
+  // `deleter` is called when the entry is neither cached nor used any more.
+  virtual Handle* Insert(const Slice& key, void* value, size_t charge,
+                         void (*deleter)(const Slice& key, void* value)) = 0;
+  // Null if there is none.
+  virtual Handle* Lookup(const Slice& key) = 0;
+  virtual void Release(Handle* handle) = 0;
+  virtual void* Value(Handle* handle) = 0;
+  virtual void Erase(const Slice& key) = 0;
+  // A number that no other call gives, for those who share a cache and tell their keys apart.
+  virtual uint64_t NewId() = 0;
+  // Takes out all that nobody uses.
+  virtual void Prune() {}
+  virtual size_t TotalCharge() const = 0;
+
+ private:
+  friend struct Internals;
+
+  // Of NewLRUCache(); 0 of any other.
+  size_t capacity_ = 0;
+};
+
+}  // namespace leveldb
+
+#endif

@@ -1,0 +1,32 @@
+// An order of keys. A database is opened with that of the bytes alone.
+
+#ifndef EVENDB_LEVELDB_COMPARATOR_H_
+#define EVENDB_LEVELDB_COMPARATOR_H_
+
+#include <string>
+
+#include "leveldb/export.h"
+
+namespace leveldb {
+
+class Slice;
+
+class LEVELDB_EXPORT Comparator {
+ public:
+  virtual ~Comparator();
+
+  // Below, at or above 0 where `a` is below, equal to or above `b`.
+  virtual int Compare(const Slice& a, const Slice& b) const = 0;
+  virtual const char* Name() const = 0;
+  // Makes `start` shorter, if that leaves it below `limit` and not below what it was.
+  virtual void FindShortestSeparator(std::string* start, const Slice& limit) const = 0;
+  // Makes `key` shorter, if that leaves it not below what it was.
+  virtual void FindShortSuccessor(std::string* key) const = 0;
+};
+
+// The order of the bytes. Not to be destroyed.
+LEVELDB_EXPORT const Comparator* BytewiseComparator();
+
+}  // namespace leveldb
+
+#endif

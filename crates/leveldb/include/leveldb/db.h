@@ -1,0 +1,75 @@
+// LevelDB's C++ classes over EvenDB. What is compiled against these headers links to this library; their layout is their
+// own, so a program that was compiled against LevelDB's C++ headers has to be compiled again. (The C interface in
+// leveldb/c.h needs no compiling.)
+
+#ifndef EVENDB_LEVELDB_DB_H_
+#define EVENDB_LEVELDB_DB_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "leveldb/export.h"
+#include "leveldb/iterator.h"
+#include "leveldb/options.h"
+
+namespace leveldb {
+
+// Of the interface.
+static const int kMajorVersion = 1;
+static const int kMinorVersion = 23;
+
+class WriteBatch;
+
+// A moment of a database.
+class LEVELDB_EXPORT Snapshot {
+ protected:
+  virtual ~Snapshot();
+};
+
+// Keys from `start` to below `limit`.
+struct LEVELDB_EXPORT Range {
+  Range() = default;
+  Range(const Slice& s, const Slice& l) : start(s), limit(l) {}
+
+  Slice start;
+  Slice limit;
+};
+
+// An open database, which any number of threads may use at once. Destroying it closes it; its iterators are destroyed
+// before.
+class LEVELDB_EXPORT DB {
+ public:
+  // Leaves null in `*dbptr` if it fails.
+  static Status Open(const Options& options, const std::string& name, DB** dbptr);
+
+  DB() = default;
+  DB(const DB&) = delete;
+  DB& operator=(const DB&) = delete;
+  virtual ~DB();
+
+  virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
+  // No error if there is no such key.
+  virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  // All of the batch, or nothing.
+  virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
+  // NotFound, and `*value` as it was, if there is no such key.
+  virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
+  virtual Iterator* NewIterator(const ReadOptions& options) = 0;
+  virtual const Snapshot* GetSnapshot() = 0;
+  virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
+  // False for a name that there is not; leveldb/c.h lists them.
+  virtual bool GetProperty(const Slice& property, std::string* value) = 0;
+  // About how many bytes each range takes.
+  virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
+  // Gives back what the range does not need. Null is the end on that side.
+  virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
+};
+
+// Of a database that nobody has open.
+LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
+LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
+
+}  // namespace leveldb
+
+#endif

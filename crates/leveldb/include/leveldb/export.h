@@ -1,0 +1,14 @@
+/* Which names a program sees of the library: all that the headers declare. */
+
+#ifndef EVENDB_LEVELDB_EXPORT_H_
+#define EVENDB_LEVELDB_EXPORT_H_
+
+#ifndef LEVELDB_EXPORT
+#if defined(__GNUC__)
+#define LEVELDB_EXPORT __attribute__((visibility("default")))
+#else
+#define LEVELDB_EXPORT
+#endif
+#endif
+
+#endif

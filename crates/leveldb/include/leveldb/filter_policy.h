@@ -1,0 +1,36 @@
+// Filters that tell of most absent keys that they are absent. Of those that a database is opened with, only the number
+// of bits of NewBloomFilterPolicy() counts: the store makes its filters itself.
+
+#ifndef EVENDB_LEVELDB_FILTER_POLICY_H_
+#define EVENDB_LEVELDB_FILTER_POLICY_H_
+
+#include <string>
+
+#include "leveldb/export.h"
+
+namespace leveldb {
+
+class Slice;
+
+class LEVELDB_EXPORT FilterPolicy {
+ public:
+  virtual ~FilterPolicy();
+
+  virtual const char* Name() const = 0;
+  // Appends a filter of `n` keys to `dst`.
+  virtual void CreateFilter(const Slice* keys, int n, std::string* dst) const = 0;
+  // False only if `key` is none of the keys of which CreateFilter() made `filter`.
+  virtual bool KeyMayMatch(const Slice& key, const Slice& filter) const = 0;
+
+ private:
+  friend struct Internals;
+
+  // Of NewBloomFilterPolicy(); 0 of any other.
+  int bits_per_key_ = 0;
+};
+
+LEVELDB_EXPORT const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
+
+}  // namespace leveldb
+
+#endif

@@ -1,0 +1,51 @@
+// Writes that take effect together, in their order: of several to one key the last one counts.
+
+#ifndef EVENDB_LEVELDB_WRITE_BATCH_H_
+#define EVENDB_LEVELDB_WRITE_BATCH_H_
+
+#include <cstddef>
+
+#include "leveldb/export.h"
+#include "leveldb/status.h"
+
+struct leveldb_writebatch_t;
+
+namespace leveldb {
+
+class Slice;
+
+class LEVELDB_EXPORT WriteBatch {
+ public:
+  // Is told the writes of a batch.
+  class LEVELDB_EXPORT Handler {
+   public:
+    virtual ~Handler();
+    virtual void Put(const Slice& key, const Slice& value) = 0;
+    virtual void Delete(const Slice& key) = 0;
+  };
+
+  WriteBatch();
+  WriteBatch(const WriteBatch&);
+  WriteBatch& operator=(const WriteBatch&);
+  ~WriteBatch();
+
+  void Put(const Slice& key, const Slice& value);
+  void Delete(const Slice& key);
+  void Clear();
+
+  // Bytes that it would take in LevelDB's log.
+  size_t ApproximateSize() const;
+
+  void Append(const WriteBatch& source);
+  Status Iterate(Handler* handler) const;
+
+ private:
+  friend struct Internals;
+
+  leveldb_writebatch_t* batch_;
+  size_t size_;
+};
+
+}  // namespace leveldb
+
+#endif

@@ -1,0 +1,334 @@
+//! The engine behind [`crate::engine`] that is EvenDB: LevelDB's options as EvenDB's, and its calls.
+//!
+//! The records are those of the default keyspace. Acknowledged writes are at [`Durability::Process`], which is what
+//! LevelDB's are: they outlive the process, and `sync` makes one outlive power loss.
+
+use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
+use crate::error::{Code, Error, Result};
+use crate::options::Options;
+use crate::repair;
+use evendb::{Compression, Db, Durability, ErrorKind, Snapshot};
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::io::{self, Read};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// LevelDB's cache, where the program sets none.
+const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
+/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit: programs write batches of
+/// some tens of MiB, which are larger here by 64 bytes a record.
+const BUDGET_BYTES_MIN: u64 = 256 << 20;
+const BUDGET_BYTES_MAX: u64 = 16 << 40;
+/// LevelDB's size of a block, which stands for the engine's own default.
+const BLOCK_BYTES_DEFAULT: usize = 4096;
+const OPEN_FILES_MIN: u64 = 16;
+/// Runs in the logs of chunks, all in one file, may overlap.
+const LOG_LEVEL: usize = 0;
+/// Tables of a chunk are disjoint, and nothing is below them.
+const TABLE_LEVEL: usize = 6;
+
+struct EvenDb {
+    db: Db,
+    path: PathBuf,
+}
+
+pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
+    options.check_comparator()?;
+    refuse_leveldb(path)?;
+    let opened = evendb_options(options)?.open(path);
+    let db = opened.map_err(|error| opening_failed(path, options, error))?;
+    let path = path.to_owned();
+    Ok(Box::new(EvenDb { db, path }))
+}
+
+pub(crate) fn destroy(path: &Path) -> Result<()> {
+    refuse_leveldb(path)?;
+    Ok(evendb::destroy(path)?)
+}
+
+pub(crate) fn repair(path: &Path) -> Result<()> {
+    refuse_leveldb(path)?;
+    repair::repair(path)
+}
+
+fn evendb_options(options: &Options) -> Result<evendb::Options> {
+    let compression = match options.compresses()? {
+        true => Compression::Lz4,
+        false => Compression::None,
+    };
+    let files = u64::try_from(options.open_files_max).unwrap_or(0);
+    let files_limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
+    let files = files.max(OPEN_FILES_MIN).min(files_limit.max(1));
+    let block_bytes = options.block_bytes.clamp(64, 1 << 20);
+    Ok(evendb::Options::new()
+        .memory_budget(memory_budget(options))
+        .durability(Durability::Process)
+        .create_if_missing(options.create_if_missing)
+        .error_if_exists(options.error_if_exists)
+        .compression(compression)
+        .advanced(|advanced| {
+            let advanced = advanced
+                .open_files_max(files)
+                .filter_bits_per_key(options.filter_bits_per_key);
+            match block_bytes {
+                BLOCK_BYTES_DEFAULT => advanced,
+                bytes => advanced.block_bytes(bytes),
+            }
+        }))
+}
+
+/// The cache, and two write buffers: one that is written to, and one on its way to the disk.
+fn memory_budget(options: &Options) -> u64 {
+    let cache = options
+        .cache_bytes
+        .map_or(CACHE_BYTES_DEFAULT, |bytes| bytes as u64);
+    let buffers = (options.write_buffer_bytes as u64).saturating_mul(2);
+    cache
+        .saturating_add(buffers)
+        .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
+}
+
+/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text, and without
+/// `CURRENT` the names of tables and logs tell. Nothing is touched.
+fn refuse_leveldb(path: &Path) -> Result<()> {
+    let mut begins = [0; 9];
+    let current = fs::File::open(path.join("CURRENT"));
+    let is_leveldbs = match current.and_then(|mut current| current.read_exact(&mut begins)) {
+        Ok(()) => begins == *b"MANIFEST-",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => has_files_of_leveldb(path),
+        // What is wrong with it the engine says.
+        Err(_) => false,
+    };
+    if !is_leveldbs {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: the files are those of LevelDB itself (or RocksDB), which are not read here, and nothing was changed; copy \
+         the records with a program that is linked to it, into another directory",
+        path.display()
+    );
+    Err(Error::new(Code::NotSupported, message))
+}
+
+/// Whether a file has the name of one of LevelDB's tables or logs: a number in digits, and what it is.
+fn has_files_of_leveldb(path: &Path) -> bool {
+    let names = fs::read_dir(path).into_iter().flatten().flatten();
+    names.map(|entry| entry.file_name()).any(|name| {
+        let name = name.to_string_lossy();
+        let number = [".ldb", ".log"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        number
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+/// The error in LevelDB's words where programs look for them.
+fn opening_failed(path: &Path, options: &Options, error: evendb::Error) -> Error {
+    let name = path.display();
+    match error.kind() {
+        // LevelDB comes upon this first, because it locks before it looks.
+        ErrorKind::NotFound if path.is_dir() && access(path, Access::WRITE_OK).is_err() => {
+            Error::new(Code::Io, format!("{name}/LOCK: Permission denied"))
+        }
+        ErrorKind::NotFound => {
+            let message = format!("{name}: does not exist (create_if_missing is false): {error}");
+            Error::new(Code::InvalidArgument, message)
+        }
+        ErrorKind::AlreadyExists if options.error_if_exists => {
+            let message = format!("{name}: exists (error_if_exists is true): {error}");
+            Error::new(Code::InvalidArgument, message)
+        }
+        ErrorKind::Locked => Error::new(Code::Io, format!("lock {name}/LOCK: {error}")),
+        _ => error.into(),
+    }
+}
+
+impl Engine for EvenDb {
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(value) = self.db.get(key)? {
+            found(&value);
+        }
+        Ok(())
+    }
+
+    fn moment(&self) -> Result<Arc<dyn Moment>> {
+        let snapshot = self.db.snapshot()?;
+        let db = self.db.clone();
+        Ok(Arc::new(EvenMoment { snapshot, db }))
+    }
+
+    fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
+        match (writes, sync) {
+            ([], false) => return Ok(()),
+            // LevelDB writes a record of nothing, and syncs it with all before it.
+            ([], true) => return Ok(self.db.persist()?),
+            ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
+            ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
+            _ => {}
+        }
+        let keyspace = self.db.default_keyspace();
+        let mut batch = self.db.batch();
+        for write in writes {
+            match write {
+                Write::Put(key, value) => batch.put(keyspace, key, value),
+                Write::Delete(key) => batch.delete(keyspace, key),
+            };
+        }
+        if sync {
+            batch.durability(Durability::Sync);
+        }
+        Ok(batch.commit()?)
+    }
+
+    fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64> {
+        Ok(self.db.approximate_size(low..high)?.bytes)
+    }
+
+    fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
+        let low = low.map_or(Bound::Unbounded, Bound::Included);
+        let high = high.map_or(Bound::Unbounded, Bound::Included);
+        self.db
+            .default_keyspace()
+            .compact_range::<&[u8]>((low, high))?;
+        Ok(())
+    }
+
+    fn account(&self) -> String {
+        self.db.stats().to_string()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.db.stats().memory.used()
+    }
+
+    fn tables(&self) -> Vec<TableFile> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let tables = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let bytes = entry.metadata().ok()?.len();
+            name.ends_with(".sst").then_some(TableFile {
+                level: TABLE_LEVEL,
+                name,
+                bytes,
+            })
+        });
+        let mut tables: Vec<_> = tables.collect();
+        let stats = self.db.stats();
+        let in_tables: u64 = tables.iter().map(|table| table.bytes).sum();
+        // The file of the chunks' logs has small tables, too.
+        let bytes = (stats.log_bytes + stats.sstable_bytes).saturating_sub(in_tables);
+        if bytes > 0 {
+            let name = "CHUNK-LOGS".to_owned();
+            tables.push(TableFile {
+                level: LOG_LEVEL,
+                name,
+                bytes,
+            });
+        }
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        tables
+    }
+
+    fn close(&self) {
+        // There is nobody to tell. What was acknowledged is in the commit log, whatever fails here.
+        let _ = self.db.clone().close();
+    }
+}
+
+struct EvenMoment {
+    snapshot: Snapshot,
+    db: Db,
+}
+
+impl Moment for EvenMoment {
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(value) = self.snapshot.get(self.db.default_keyspace(), key)? {
+            found(&value);
+        }
+        Ok(())
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        let keyspace = self.db.default_keyspace();
+        Box::new(self.snapshot.cursor::<&[u8]>(keyspace, ..))
+    }
+}
+
+impl Cursor for evendb::Cursor {
+    fn seek(&mut self, key: &[u8]) {
+        evendb::Cursor::seek(self, key);
+    }
+
+    fn seek_back(&mut self, key: &[u8]) {
+        evendb::Cursor::seek_back(self, key);
+    }
+
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(evendb::Cursor::next(self)?)
+    }
+
+    fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(evendb::Cursor::next_back(self)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evendb::vfs::{CrashMode, SimVfs};
+
+    fn open_on(vfs: &SimVfs) -> EvenDb {
+        let mut options = Options::new();
+        options.create_if_missing = true;
+        let options = evendb_options(&options).unwrap();
+        let path = PathBuf::from("/db");
+        let db = options.workers(0).vfs(Arc::new(vfs.clone())).open(&path);
+        EvenDb {
+            db: db.unwrap(),
+            path,
+        }
+    }
+
+    /// Which of the keys `a` and `b` are there after writes and a power loss that takes all that was not synced.
+    fn left_of(writes: &[(&[Write<'_>], bool)]) -> Vec<u8> {
+        let vfs = SimVfs::new(1);
+        let engine = open_on(&vfs);
+        for (writes, sync) in writes {
+            engine.write(writes, *sync).unwrap();
+        }
+        let engine = open_on(&vfs.crash(CrashMode::PowerLossNothing));
+        let mut left = Vec::new();
+        for key in [b'a', b'b'] {
+            engine.get(&[key], &mut |_| left.push(key)).unwrap();
+        }
+        left
+    }
+
+    #[test]
+    fn sync_makes_a_write_survive_power_loss_and_all_before_it() {
+        let a = || [Write::Put(b"a", b"1")];
+        let both = || [Write::Put(b"a", b"1"), Write::Put(b"b", b"1")];
+        assert_eq!(left_of(&[(&a(), false)]), b"");
+        assert_eq!(left_of(&[(&a(), true)]), b"a");
+        assert_eq!(left_of(&[(&both(), false)]), b"");
+        assert_eq!(left_of(&[(&both(), true)]), b"ab");
+        assert_eq!(
+            left_of(&[(&a(), false), (&[Write::Put(b"b", b"1")], true)]),
+            b"ab"
+        );
+        assert_eq!(left_of(&[(&a(), false), (&[], true)]), b"a");
+        assert_eq!(left_of(&[(&a(), false), (&[], false)]), b"");
+        assert_eq!(
+            left_of(&[(&a(), true), (&[Write::Delete(b"a")], false)]),
+            b"a"
+        );
+        assert_eq!(
+            left_of(&[(&a(), true), (&[Write::Delete(b"a")], true)]),
+            b""
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Repair in place.
+//!
+//! The engine saves into a new directory and leaves the damaged one as it is. Here the two change places, at once:
+//!
+//! ```text
+//! DB              damaged      DB              saved        DB              saved
+//!                          ->  DB.repaired-1   damaged  ->  DB.damaged-1    damaged
+//! ```
+//!
+//! Nothing is ever removed: the damaged directory stays beside, for whoever wants to look at it or to try again. A crash
+//! leaves one of the three pictures, or the first with a begun `DB.repaired-1`.
+//!
+//! Like LevelDB's this is for a database that nobody has open. It looks at all bytes of one that is sound, too.
+
+use crate::error::{Code, Error, Result};
+use evendb::inspect::{self, InspectOptions, RepairOptions};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Directories of earlier repairs that may lie beside.
+const REPAIRS_MAX: u32 = 1000;
+
+pub(crate) fn repair(path: &Path) -> Result<()> {
+    let report = inspect::verify(path, InspectOptions::new())?;
+    if report.is_sound() {
+        return Ok(());
+    }
+    // Not a link, and with a name: its neighbours have names of it.
+    let path = path.canonicalize().map_err(|error| io(path, &error))?;
+    let (repaired, damaged) = vacant(&path)?;
+    let options = RepairOptions { one_keyspace: true };
+    inspect::repair(&path, &repaired, options, InspectOptions::new())?;
+    renameat_with(CWD, &path, CWD, &repaired, RenameFlags::EXCHANGE).map_err(|error| {
+        let message = format!(
+            "{}: what could be saved is in {}, and could not take its place: {error}; move it there",
+            path.display(),
+            repaired.display()
+        );
+        Error::new(Code::Io, message)
+    })?;
+    // It holds what is damaged by now.
+    std::fs::rename(&repaired, &damaged).map_err(|error| io(&repaired, &error))?;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let synced = std::fs::File::open(parent).and_then(|parent| parent.sync_all());
+    synced.map_err(|error| io(parent, &error))
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(Code::Io, format!("{}: {error}", path.display()))
+}
+
+/// Where to save to, and where the damaged directory goes: names that nothing has.
+fn vacant(path: &Path) -> Result<(PathBuf, PathBuf)> {
+    let beside = |suffix: String| {
+        let mut name = OsString::from(path);
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let is_vacant = |path: &PathBuf| path.symlink_metadata().is_err();
+    (1..=REPAIRS_MAX)
+        .map(|n| {
+            (
+                beside(format!(".repaired-{n}")),
+                beside(format!(".damaged-{n}")),
+            )
+        })
+        .find(|(repaired, damaged)| is_vacant(repaired) && is_vacant(damaged))
+        .ok_or_else(|| {
+            let message = format!(
+                "{}: {REPAIRS_MAX} repairs lie beside it; remove some",
+                path.display()
+            );
+            Error::new(Code::Io, message)
+        })
+}

@@ -1,0 +1,300 @@
+// A C++ program as one is written for LevelDB: compiled by tests/programs.rs with our headers and sources, linked to our
+// library. Its argument is a directory that is not there. It says what is wrong, and ends with 1 then.
+
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "leveldb/cache.h"
+#include "leveldb/comparator.h"
+#include "leveldb/db.h"
+#include "leveldb/env.h"
+#include "leveldb/filter_policy.h"
+#include "leveldb/write_batch.h"
+
+using namespace leveldb;
+
+#define EXPECT(condition)                                                                \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::cerr << __FILE__ << ":" << __LINE__ << ": not so: " << #condition << std::endl; \
+      std::exit(1);                                                                      \
+    }                                                                                    \
+  } while (0)
+
+static void slices() {
+  const std::string bytes("a\0b", 3);
+  Slice slice(bytes);
+  EXPECT(slice.size() == 3 && slice[1] == '\0' && slice.ToString() == bytes);
+  EXPECT(slice.starts_with("a") && !slice.starts_with("b") && slice.starts_with(Slice()));
+  slice.remove_prefix(2);
+  EXPECT(slice == Slice("b") && slice != Slice("c"));
+  slice.clear();
+  EXPECT(slice.empty());
+  EXPECT(Slice("a").compare("b") < 0 && Slice("ab").compare("a") > 0 && Slice("\xff").compare("a") > 0);
+}
+
+static void statuses() {
+  Status status = Status::IOError("file", "gone");
+  EXPECT(status.IsIOError() && !status.ok() && status.ToString() == "IO error: file: gone");
+  Status moved = std::move(status);
+  EXPECT(moved.IsIOError());
+  Status copied;
+  copied = moved;
+  EXPECT(copied.ToString() == moved.ToString() && Status::OK().ToString() == "OK");
+  EXPECT(Status::NotFound("k").IsNotFound() && Status::NotFound("k").ToString() == "NotFound: k");
+  EXPECT(Status::Corruption("c").IsCorruption() && Status::InvalidArgument("i").IsInvalidArgument());
+  EXPECT(Status::NotSupported("n").IsNotSupportedError());
+}
+
+// Tells what a batch does.
+class Teller : public WriteBatch::Handler {
+ public:
+  void Put(const Slice& key, const Slice& value) override { told += key.ToString() + "=" + value.ToString() + ";"; }
+  void Delete(const Slice& key) override { told += "-" + key.ToString() + ";"; }
+  std::string told;
+};
+
+class Thrower : public Teller {
+ public:
+  void Delete(const Slice&) override { throw std::runtime_error("thrown"); }
+};
+
+static std::string told_of(const WriteBatch& batch) {
+  Teller teller;
+  EXPECT(batch.Iterate(&teller).ok());
+  return teller.told;
+}
+
+static void batches() {
+  WriteBatch batch;
+  const size_t empty = batch.ApproximateSize();
+  batch.Put("a", "1");
+  batch.Delete("b");
+  EXPECT(batch.ApproximateSize() == empty + 5 + 3);
+  WriteBatch copy(batch);
+  batch.Append(copy);
+  EXPECT(told_of(batch) == "a=1;-b;a=1;-b;" && told_of(copy) == "a=1;-b;");
+  copy = batch;
+  batch.Append(batch);
+  EXPECT(batch.ApproximateSize() == empty + 4 * 8);
+  batch.Clear();
+  EXPECT(batch.ApproximateSize() == empty && told_of(batch).empty() && told_of(copy) == "a=1;-b;a=1;-b;");
+  Thrower thrower;
+  bool caught = false;
+  try {
+    copy.Iterate(&thrower);
+  } catch (const std::runtime_error&) {
+    caught = true;
+  }
+  EXPECT(caught && thrower.told == "a=1;");
+}
+
+static void comparators() {
+  const Comparator* order = BytewiseComparator();
+  EXPECT(order->Name() == std::string("leveldb.BytewiseComparator"));
+  const std::vector<std::string> keys = {"", "a", "a\xff", "ab", "abc", "abd", "b", "\xff", "\xff\xff", "\xff\xff" "a"};
+  for (const std::string& low : keys) {
+    std::string after = low;
+    order->FindShortSuccessor(&after);
+    EXPECT(order->Compare(after, low) >= 0 && after.size() <= low.size());
+    for (const std::string& high : keys) {
+      if (order->Compare(low, high) >= 0) continue;
+      std::string between = low;
+      order->FindShortestSeparator(&between, high);
+      EXPECT(order->Compare(between, low) >= 0 && order->Compare(between, high) < 0);
+      EXPECT(between.size() <= low.size());
+    }
+  }
+}
+
+static void filters() {
+  const std::unique_ptr<const FilterPolicy> policy(NewBloomFilterPolicy(10));
+  std::vector<std::string> keys;
+  for (int n = 0; n < 1000; n++) keys.push_back("key" + std::to_string(n));
+  const std::vector<Slice> slices(keys.begin(), keys.end());
+  std::string filter = "before";
+  policy->CreateFilter(slices.data(), 1000, &filter);
+  const Slice made(filter.data() + 6, filter.size() - 6);
+  for (const Slice& key : slices) EXPECT(policy->KeyMayMatch(key, made));
+  int mistakes = 0;
+  for (int n = 0; n < 1000; n++) mistakes += policy->KeyMayMatch("absent" + std::to_string(n), made);
+  EXPECT(mistakes < 50);
+}
+
+static std::string gone;
+static void note_gone(const Slice& key, void*) { gone += key.ToString(); }
+
+static void caches() {
+  const std::unique_ptr<Cache> cache(NewLRUCache(2));
+  int value = 0;
+  for (const char* key : {"a", "b"}) cache->Release(cache->Insert(key, &value, 1, note_gone));
+  Cache::Handle* used = cache->Lookup("a");
+  EXPECT(used != nullptr && cache->Value(used) == &value && cache->TotalCharge() == 2);
+  // The one that nobody uses goes for the third.
+  cache->Release(cache->Insert("c", &value, 1, note_gone));
+  EXPECT(gone == "b" && cache->Lookup("b") == nullptr);
+  cache->Erase("a");
+  EXPECT(gone == "b" && cache->Lookup("a") == nullptr);
+  cache->Release(used);
+  EXPECT(gone == "ba");
+  cache->Prune();
+  EXPECT(gone == "bac" && cache->TotalCharge() == 0 && cache->NewId() != cache->NewId());
+}
+
+static std::atomic<int> ran(0);
+static void run(void* n) { ran += *static_cast<int*>(n); }
+
+static void environment(const std::string& dir) {
+  Env* env = Env::Default();
+  EXPECT(env->CreateDir(dir).ok() && env->FileExists(dir));
+  const std::string name = dir + "/file";
+  EXPECT(WriteStringToFile(env, "first ", name).ok());
+  WritableFile* appended;
+  EXPECT(env->NewAppendableFile(name, &appended).ok());
+  EXPECT(appended->Append("second").ok() && appended->Sync().ok() && appended->Close().ok());
+  delete appended;
+  std::string all;
+  EXPECT(ReadFileToString(env, name, &all).ok() && all == "first second");
+  RandomAccessFile* file;
+  EXPECT(env->NewRandomAccessFile(name, &file).ok());
+  char scratch[16];
+  Slice part;
+  EXPECT(file->Read(6, 100, &part, scratch).IsIOError() == false && part == Slice("second"));
+  delete file;
+  SequentialFile* sequential;
+  EXPECT(env->NewSequentialFile(name, &sequential).ok() && sequential->Skip(6).ok());
+  EXPECT(sequential->Read(3, &part, scratch).ok() && part == Slice("sec"));
+  delete sequential;
+  uint64_t size;
+  EXPECT(env->GetFileSize(name, &size).ok() && size == 12);
+  EXPECT(env->RenameFile(name, name + "2").ok() && !env->FileExists(name));
+  EXPECT(env->NewSequentialFile(name, &sequential).IsNotFound());
+  std::vector<std::string> names;
+  EXPECT(env->GetChildren(dir, &names).ok() && names.size() == 3);
+  FileLock* lock;
+  FileLock* second;
+  EXPECT(env->LockFile(dir + "/lock", &lock).ok() && env->LockFile(dir + "/lock", &second).IsIOError());
+  EXPECT(env->UnlockFile(lock).ok());
+  EXPECT(env->LockFile(dir + "/lock", &lock).ok() && env->UnlockFile(lock).ok());
+  Logger* logger;
+  EXPECT(env->NewLogger(dir + "/log", &logger).ok());
+  Log(logger, "a line %d", 7);
+  Log(nullptr, "nowhere");
+  delete logger;
+  EXPECT(ReadFileToString(env, dir + "/log", &all).ok() && all.find(" a line 7\n") != std::string::npos);
+  for (const char* each : {"/file2", "/lock", "/log"}) EXPECT(env->DeleteFile(dir + each).ok());
+  EXPECT(env->DeleteDir(dir).ok());
+
+  int one = 1;
+  int ten = 10;
+  env->Schedule(run, &one);
+  env->StartThread(run, &ten);
+  while (ran != 11) env->SleepForMicroseconds(100);
+  EXPECT(env->NowMicros() > 0);
+  std::string tests;
+  EXPECT(env->GetTestDirectory(&tests).ok() && !tests.empty());
+}
+
+// The order of bytes backwards.
+class Backwards : public Comparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override { return b.compare(a); }
+  const char* Name() const override { return "Backwards"; }
+  void FindShortestSeparator(std::string*, const Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+static int cleanups = 0;
+static void note_cleanup(void* more, void*) { cleanups += *static_cast<int*>(more); }
+
+static void database(const std::string& path) {
+  Options options;
+  DB* opened;
+  Status status = DB::Open(options, path, &opened);
+  EXPECT(opened == nullptr && status.IsInvalidArgument());
+  options.create_if_missing = true;
+  Backwards backwards;
+  options.comparator = &backwards;
+  status = DB::Open(options, path, &opened);
+  EXPECT(opened == nullptr && status.IsNotSupportedError());
+  EXPECT(status.ToString().find("comparator Backwards") != std::string::npos);
+  options.comparator = BytewiseComparator();
+  EnvWrapper own(Env::Default());
+  options.env = &own;
+  EXPECT(DB::Open(options, path, &opened).IsNotSupportedError());
+  EXPECT(DestroyDB(path, options).IsNotSupportedError() && RepairDB(path, options).IsNotSupportedError());
+  options.env = Env::Default();
+
+  const std::unique_ptr<Cache> cache(NewLRUCache(32 << 20));
+  const std::unique_ptr<const FilterPolicy> filter(NewBloomFilterPolicy(10));
+  options.block_cache = cache.get();
+  options.filter_policy = filter.get();
+  EXPECT(DB::Open(options, path, &opened).ok());
+  std::unique_ptr<DB> db(opened);
+  WriteOptions synced;
+  synced.sync = true;
+  EXPECT(db->Put(WriteOptions(), "a", "1").ok() && db->Put(synced, "b", Slice("\0", 1)).ok());
+  std::string value = "before";
+  EXPECT(db->Get(ReadOptions(), "c", &value).IsNotFound() && value == "before");
+  EXPECT(db->Get(ReadOptions(), "b", &value).ok() && value == std::string(1, '\0'));
+  EXPECT(db->Put(WriteOptions(), std::string(1 << 16, 'k'), "").IsInvalidArgument());
+
+  ReadOptions then;
+  then.snapshot = db->GetSnapshot();
+  WriteBatch batch;
+  batch.Put("c", "3");
+  batch.Delete("a");
+  EXPECT(db->Write(synced, &batch).ok() && db->Write(synced, nullptr).ok());
+  EXPECT(db->Get(then, "a", &value).ok() && value == "1" && db->Get(then, "c", &value).IsNotFound());
+  std::unique_ptr<Iterator> iterator(db->NewIterator(then));
+  db->ReleaseSnapshot(then.snapshot);
+  std::string keys;
+  for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) keys += iterator->key().ToString();
+  EXPECT(keys == "ba" && iterator->status().ok());
+  iterator->Seek("aa");
+  EXPECT(iterator->Valid() && iterator->key() == Slice("b"));
+  iterator->Next();
+  EXPECT(!iterator->Valid());
+  int one = 1;
+  int ten = 10;
+  iterator->RegisterCleanup(note_cleanup, &one, nullptr);
+  iterator->RegisterCleanup(note_cleanup, &ten, nullptr);
+  iterator.reset();
+  EXPECT(cleanups == 11);
+  const std::unique_ptr<Iterator> nothing(NewErrorIterator(Status::Corruption("x")));
+  const std::unique_ptr<Iterator> empty(NewEmptyIterator());
+  nothing->SeekToFirst();
+  EXPECT(!nothing->Valid() && nothing->status().IsCorruption() && empty->status().ok());
+
+  EXPECT(db->GetProperty("leveldb.stats", &value) && !value.empty());
+  EXPECT(!db->GetProperty("leveldb.nothing", &value) && value.empty());
+  const Range ranges[] = {Range("a", "z"), Range("x", "z")};
+  uint64_t sizes[2];
+  db->GetApproximateSizes(ranges, 2, sizes);
+  EXPECT(sizes[0] > 0 && sizes[1] == 0);
+  const Slice begin("a");
+  db->CompactRange(&begin, nullptr);
+  db->CompactRange(nullptr, nullptr);
+  db.reset();
+  EXPECT(RepairDB(path, options).ok());
+  options.error_if_exists = true;
+  EXPECT(DB::Open(options, path, &opened).IsInvalidArgument());
+  EXPECT(DestroyDB(path, options).ok() && !Env::Default()->FileExists(path));
+}
+
+int main(int count, char** arguments) {
+  EXPECT(count == 2 && kMajorVersion == 1 && kMinorVersion == 23);
+  slices();
+  statuses();
+  batches();
+  comparators();
+  filters();
+  caches();
+  environment(arguments[1]);
+  database(arguments[1]);
+  std::cout << "all of it" << std::endl;
+}
