@@ -1,15 +1,18 @@
 //! [`Pool`]: what queries hold in memory, within a size.
 //!
 //! ```text
-//!   0 |------- rows that can go to files, in equal shares: 3/4 at most -------|-- tables that cannot --| size
-//!                                                      tables that cannot may take all that rows leave
+//!   0 |-- rows: a quarter --|------------- whoever asks first --------------|-- tables: a quarter --| size
 //! ```
-//! The engine's own pool for rows in files lets them have all of it: a sort below an aggregation takes everything, and the
-//! aggregation, whose table cannot go to a file, is refused its first bytes. Here a quarter is always left to tables.
+//! Rows are what can go to files; consumers of rows have equal shares of what rows may have. Tables are what the engine says cannot go to files.
 //!
-//! Invariants: rows are refused, and go to files, before they have three quarters; tables are refused at a quarter at the earliest. A consumer that comes
-//! when others have all shares still gets its own, so that the sum may be above the size until the others have written theirs.
-//! Thread safety: any. Not here: what the engine does not ask for (rows on their way).
+//! A quarter is always left to tables, because the engine's own pool leaves them none: a sort below an aggregation takes everything, and the aggregation,
+//! whose table cannot go to a file, is refused its first bytes. A quarter is always left to rows, because a merge join asks as a table, takes all that it
+//! is given, and goes to files only when it is refused; what is above it would be refused its first bytes.
+//!
+//! Invariants: rows are refused, and go to files, at a quarter at the earliest and at three quarters at the latest; so are tables. The sum may be above the
+//! size for two reasons: a consumer of rows that comes when others have all shares still gets its own, until the others have written theirs; and the
+//! engine may take without asking.
+//! Thread safety: any. Not here: what the engine does not tell of (rows on their way).
 
 #![expect(
     clippy::disallowed_types,
@@ -54,8 +57,15 @@ impl Pool {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rows_max(&self) -> usize {
-        self.size - self.size / 4
+    /// What is left to rows, whatever tables have, and to tables, whatever rows have.
+    fn least(&self) -> usize {
+        self.size / 4
+    }
+
+    /// What rows may have beside tables of so many bytes, and tables beside such rows.
+    fn beside(&self, others: usize) -> usize {
+        let most = self.size - self.least();
+        self.size.saturating_sub(others).clamp(self.least(), most)
     }
 }
 
@@ -104,14 +114,10 @@ impl MemoryPool for Pool {
         let mut held = self.held();
         let (has, may_have) = match reservation.consumer().can_spill() {
             true => {
-                let left = self.size.saturating_sub(held.tables);
-                let share = self.rows_max().min(left) / held.spillers.max(1);
+                let share = self.beside(held.tables) / held.spillers.max(1);
                 (reservation.size(), share)
             }
-            false => {
-                let left = self.size - held.rows.min(self.rows_max());
-                (held.tables, left)
-            }
+            false => (held.tables, self.beside(held.rows)),
         };
         if has.saturating_add(additional) > may_have {
             let name = reservation.consumer().name();
@@ -162,10 +168,26 @@ mod tests {
         assert!(table.try_grow(1).is_err());
         assert_eq!(pool.reserved(), 1000);
         rows.shrink(700);
-        table.try_grow(700).unwrap();
+        table.try_grow(500).unwrap();
+        rows.try_grow(200).unwrap();
         assert!(rows.try_grow(1).is_err(), "tables have the rest");
         drop((rows, table));
         assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn a_table_that_takes_all_leaves_a_quarter_to_rows() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000));
+        // As a merge join does: it takes until it is refused, and then what it needs for each batch that it writes to a file.
+        let join = MemoryConsumer::new("join").register(&pool);
+        while join.try_grow(50).is_ok() {}
+        assert_eq!(join.size(), 750);
+        join.grow(400);
+        let rows = MemoryConsumer::new("rows")
+            .with_can_spill(true)
+            .register(&pool);
+        rows.try_grow(250).unwrap();
+        assert!(rows.try_grow(1).is_err());
     }
 
     #[test]

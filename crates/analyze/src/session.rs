@@ -18,7 +18,7 @@ use crate::tables::Change;
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::TrackConsumersPool;
+use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, ident};
 use std::collections::BTreeSet;
@@ -52,6 +52,13 @@ impl Budget {
             return Err(Error::Argument("an analysis takes a thread".to_owned()));
         }
         Ok(())
+    }
+
+    /// The pool, which says who holds most when it refuses.
+    pub(crate) fn pool(&self) -> Arc<dyn MemoryPool> {
+        let bytes = usize::try_from(self.memory_bytes / 2).unwrap_or(usize::MAX);
+        let names = NonZeroUsize::new(5).expect("5 is not 0");
+        Arc::new(TrackConsumersPool::new(Pool::new(bytes), names))
     }
 }
 
@@ -92,10 +99,8 @@ impl Session {
     /// `Argument` if the budget is too little.
     pub fn new(folder: &Path, budget: &Budget) -> Result<Session> {
         budget.check()?;
-        let pool = usize::try_from(budget.memory_bytes / 2).unwrap_or(usize::MAX);
-        let names = NonZeroUsize::new(5).expect("5 is not 0");
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(TrackConsumersPool::new(Pool::new(pool), names)))
+            .with_memory_pool(budget.pool())
             .with_disk_manager_builder(spilling_to(folder))
             .build_arc()?;
         let context = SessionContext::new_with_config_rt(configuration(budget.threads), runtime);

@@ -419,3 +419,33 @@ fn forms_of_queries_find_the_same() {
         assert!(wrong.is_err());
     });
 }
+
+/// More than twice of what an executor's pool has: it has 128 MiB.
+const MANY: &str = "SELECT 'all' AS keyspace, value AS number, repeat('k', 1000) || value AS key FROM generate_series(1, 300000)";
+
+#[test]
+fn joins_with_few_rows_do_not_have_the_many_in_memory() {
+    let place = Place::new();
+    let (_scheduler, address) = Process::listening(&["scheduler", "--listen", "127.0.0.1:0"]);
+    let (_first, _, _) = place.executor("first", &address);
+    let (_second, _, _) = place.executor("second", &address);
+    let tables = place.path("tables");
+    fs::create_dir(&tables).unwrap();
+    let budget = Budget {
+        memory_bytes: 512 << 20,
+        threads: 4,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let alone = Session::new(&tables, &budget).unwrap();
+        let few = "SELECT 'all' AS keyspace, 3 AS parts";
+        alone.make_table("few", few).await.unwrap();
+        alone.make_table("many", MANY).await.unwrap();
+        let together = distributed::session(&address, 4, &tables).await.unwrap();
+        together.open_table("few").await.unwrap();
+        together.open_table("many").await.unwrap();
+        // All rows of both have one value in the column by which they are joined, as those of one keyspace have.
+        let sql = "SELECT number % parts AS part, count(*), min(key), max(key) FROM few JOIN many ON many.keyspace = few.keyspace GROUP BY number % parts";
+        assert_eq!(rows(&alone, sql).await, rows(&together, sql).await);
+    });
+}

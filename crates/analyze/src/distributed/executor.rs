@@ -8,7 +8,6 @@
 use super::engine::Engine;
 use super::{MESSAGE_BYTES_MAX, reach, state};
 use crate::error::{Error, Result};
-use crate::pool::Pool;
 use crate::session::{Budget, spilling_to};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::config::TaskSchedulingPolicy;
@@ -18,7 +17,6 @@ use ballista_core::utils::{create_grpc_server, default_config_producer};
 use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::flight_service::BallistaFlightService;
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use futures::stream;
 use std::net::SocketAddr;
@@ -89,8 +87,7 @@ impl Executor {
         reach(scheduler).await?;
         let registry = BallistaFunctionRegistry::from(&state(default_config_producer())?);
         let spilled = self.folder.path().to_path_buf();
-        let pool_bytes = usize::try_from(self.budget.memory_bytes / 2).unwrap_or(usize::MAX);
-        let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(pool_bytes));
+        let pool = self.budget.pool();
         let settings = ExecutorProcessConfig {
             bind_host: self.address.ip().to_string(),
             external_host: Some(advertised.unwrap_or_else(|| self.address.ip().to_string())),

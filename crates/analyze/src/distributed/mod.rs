@@ -65,6 +65,9 @@ pub async fn session(scheduler: &str, partitions: usize, folder: &Path) -> Resul
         .upgrade_for_ballista()
         // The adaptive planner of Ballista 55.0 gives rows of a `UNION ALL` twice where one side of it is empty.
         .with_ballista_adaptive_query_planner(false)
+        // As in one process: the small side of a join is in memory, and goes to every task. Ballista's own choice, a merge join, sorts both sides, and has all
+        // rows of a keyspace in one task and in its memory.
+        .set_bool("datafusion.optimizer.prefer_hash_join", true)
         // One task is one part: a lost task costs no more than that, and an executor with a place free runs one, in its share of memory.
         .set_u64(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
         .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
