@@ -15,17 +15,17 @@ use super::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering;
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-pub(crate) use crossbeam_epoch::{Guard, pin};
+pub use crossbeam_epoch::{Guard, pin};
 
 #[cfg(all(evendb_shuttle, not(evendb_loom)))]
-pub(crate) use super::model_reclaim::{Guard, collect, pin};
+pub use super::model_reclaim::{Guard, collect, pin};
 
 /// In a loom model nothing is reclaimed: models are about order, not about memory.
 #[cfg(evendb_loom)]
-pub(crate) struct Guard;
+pub struct Guard;
 
 #[cfg(evendb_loom)]
-pub(crate) fn pin() -> Guard {
+pub fn pin() -> Guard {
     Guard
 }
 
@@ -36,12 +36,12 @@ static GRAVEYARD: crossbeam_queue::SegQueue<Grave> = crossbeam_queue::SegQueue::
 
 /// In a loom model there is nothing to drop.
 #[cfg(evendb_loom)]
-pub(crate) fn collect() {}
+pub fn collect() {}
 
 /// Drops what no pin can see any more, all of it: one turn destroys a bounded number of things, and what
 /// puts wait for may be behind a hundred thousand others. Called by workers between jobs, and by close.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-pub(crate) fn collect() {
+pub fn collect() {
     // Flushing moves this thread's bag to the global queue, advances the era of pins if it can, and
     // destroys some of what is two eras old. So after so many turns in vain what is left is pinned.
     let mut in_vain = 0;
@@ -92,7 +92,7 @@ fn note_destroyed() {
 /// # Safety
 /// What `destroy` owns must be safe to destroy on any thread, at any later time.
 #[cfg(not(evendb_loom))]
-pub(crate) unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
+pub unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
     #[cfg(not(evendb_shuttle))]
     // SAFETY: passed on to the caller.
     unsafe {
@@ -113,12 +113,12 @@ pub(crate) unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
 /// # Safety
 /// None needed; the signature is that of the real one.
 #[cfg(evendb_loom)]
-pub(crate) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
+pub unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
     std::mem::forget(destroy);
 }
 
 /// Keeps `value` until every pin of this moment is gone; a worker drops it.
-pub(crate) fn retire(guard: &Guard, value: Grave) {
+pub fn retire(guard: &Guard, value: Grave) {
     #[cfg(not(any(evendb_loom, evendb_shuttle)))]
     // SAFETY: the value is Send + Sync and 'static; pushing it to a queue is safe on any thread.
     unsafe {
@@ -140,14 +140,14 @@ pub(crate) fn retire(guard: &Guard, value: Grave) {
 }
 
 /// An `Arc` that is replaced atomically and read under a pin.
-pub(crate) struct ArcCell<T: Send + Sync + 'static> {
+pub struct ArcCell<T: Send + Sync + 'static> {
     /// From `Arc::into_raw`; the cell owns one strong count.
     pointer: AtomicPtr<T>,
 }
 
 impl<T: Send + Sync + 'static> ArcCell<T> {
     /// A cell with a first value.
-    pub(crate) fn new(value: Arc<T>) -> Self {
+    pub fn new(value: Arc<T>) -> Self {
         ArcCell {
             pointer: AtomicPtr::new(Arc::into_raw(value).cast_mut()),
         }
@@ -155,7 +155,7 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
 
     /// The current value, for as long as the pin lasts.
     #[inline]
-    pub(crate) fn load<'g>(&'g self, _guard: &'g Guard) -> Pinned<'g, T> {
+    pub fn load<'g>(&'g self, _guard: &'g Guard) -> Pinned<'g, T> {
         // Pairs with the Release of `replace`: the value's contents are visible.
         let pointer = self.pointer.load(Ordering::Acquire);
         // SAFETY: the pointer came from `Arc::into_raw`; its count is released only after every
@@ -164,22 +164,22 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
     }
 
     /// A counted reference to the current value, which outlives the pin.
-    pub(crate) fn load_arc(&self, guard: &Guard) -> Arc<T> {
+    pub fn load_arc(&self, guard: &Guard) -> Arc<T> {
         self.load(guard).counted()
     }
 
     /// As [`load_arc`](Self::load_arc), with a pin of its own.
-    pub(crate) fn load_full(&self) -> Arc<T> {
+    pub fn load_full(&self) -> Arc<T> {
         self.load_arc(&pin())
     }
 
     /// Whether `value` is the current one.
-    pub(crate) fn is(&self, value: &T) -> bool {
+    pub fn is(&self, value: &T) -> bool {
         std::ptr::eq(self.pointer.load(Ordering::Acquire), value)
     }
 
     /// Replaces the value. Callers serialize replacements (latch or root mutex).
-    pub(crate) fn replace(&self, value: Arc<T>) {
+    pub fn replace(&self, value: Arc<T>) {
         let guard = pin();
         let old = self
             .pointer
@@ -195,7 +195,7 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
 
 /// What a cell held when it was loaded. Only [`ArcCell::load`] makes one, so that it is always
 /// the inside of a live `Arc`.
-pub(crate) struct Pinned<'g, T>(&'g T);
+pub struct Pinned<'g, T>(&'g T);
 
 impl<T> Clone for Pinned<'_, T> {
     fn clone(&self) -> Self {
@@ -208,12 +208,12 @@ impl<T> Copy for Pinned<'_, T> {}
 impl<'g, T> Pinned<'g, T> {
     /// The value, for as long as the pin lasts.
     #[inline]
-    pub(crate) fn get(self) -> &'g T {
+    pub fn get(self) -> &'g T {
         self.0
     }
 
     /// A counted reference, which outlives the pin.
-    pub(crate) fn counted(self) -> Arc<T> {
+    pub fn counted(self) -> Arc<T> {
         let pointer = std::ptr::from_ref(self.0);
         // SAFETY: the reference came from `Arc::into_raw` by way of a cell, and while its pin
         // lasts the count cannot reach zero, so it may be raised.

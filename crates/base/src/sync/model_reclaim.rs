@@ -38,12 +38,12 @@ fn with_state<R>(work: impl FnOnce(&mut State) -> R) -> R {
 }
 
 /// A pin: nothing deferred after it was taken runs while it lasts.
-pub(crate) struct Guard {
+pub struct Guard {
     number: u64,
     not_send: PhantomData<*const ()>,
 }
 
-pub(crate) fn pin() -> Guard {
+pub fn pin() -> Guard {
     with_state(|state| {
         let number = state.next;
         state.next += 1;
@@ -97,14 +97,13 @@ pub(super) fn bury(grave: Grave) {
 }
 
 /// Drops what no pin can see any more.
-pub(crate) fn collect() {
+pub fn collect() {
     while let Some(grave) = with_state(|state| state.graves.pop()) {
         drop(grave);
     }
 }
 
 /// Forgets what an execution left behind that failed; its tasks are gone, their pins are not.
-#[cfg(test)]
-pub(crate) fn reset() {
+pub fn reset() {
     with_state(|state| std::mem::forget(std::mem::take(state)));
 }

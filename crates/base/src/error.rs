@@ -81,7 +81,8 @@ struct Inner {
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+    #[doc(hidden)]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Arc::new(Inner {
             kind,
             message: message.into(),
@@ -89,7 +90,8 @@ impl Error {
         }))
     }
 
-    pub(crate) fn with_source(
+    #[doc(hidden)]
+    pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,
         source: impl std::error::Error + Send + Sync + 'static,
@@ -101,7 +103,8 @@ impl Error {
         }))
     }
 
-    pub(crate) fn latched(cause: &Error) -> Error {
+    #[doc(hidden)]
+    pub fn latched(cause: &Error) -> Error {
         Error(Arc::new(Inner {
             kind: ErrorKind::Latched,
             message: format!(
@@ -114,7 +117,8 @@ impl Error {
 
     /// The error of a write that took effect, and of the checkpoint it waited for, which found no
     /// room on the disk. Other errors stay as they are.
-    pub(crate) fn not_durable_yet(self) -> Error {
+    #[doc(hidden)]
+    pub fn not_durable_yet(self) -> Error {
         if self.kind() != ErrorKind::NoSpace {
             return self;
         }
@@ -130,13 +134,15 @@ impl Error {
         }))
     }
 
-    pub(crate) fn closed() -> Error {
+    #[doc(hidden)]
+    pub fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
     }
 
     /// What a forked child gets from its copies of the parent's handles.
+    #[doc(hidden)]
     #[cold]
-    pub(crate) fn forked() -> Error {
+    pub fn forked() -> Error {
         let message = "this process was forked while the database was open: handles work in the \
                        process that opened it only, and nothing was read or written here; use the \
                        database there, or fork before opening it";
@@ -144,8 +150,9 @@ impl Error {
     }
 
     /// What a forked child gets when it opens a database.
+    #[doc(hidden)]
     #[cold]
-    pub(crate) fn forked_opening() -> Error {
+    pub fn forked_opening() -> Error {
         let message = "this process was forked while its parent had a database open, and threads that \
                        are not here may have held locks then: no database can be opened; fork before \
                        the first is opened, or start a program anew (exec)";
@@ -153,8 +160,9 @@ impl Error {
     }
 
     /// A put of a key that the same write removes by a single delete before.
+    #[doc(hidden)]
     #[cold]
-    pub(crate) fn put_after_single_delete(key: &[u8]) -> Error {
+    pub fn put_after_single_delete(key: &[u8]) -> Error {
         let message = format!(
             "the key b\"{}\" is put after a single delete of it in one write: only the put would be left, and the \
              next single delete would go with that alone; write them one after the other, or use delete for this key",

@@ -4,9 +4,9 @@
 //! a put, that put holds a latch meanwhile, and other puts wait for the latch: at sync level the whole
 //! group does. To yield costs a system call if no thread waits. If a thread waits that computes without
 //! end, it costs the yielding thread a slice of its share, so work that is behind must not yield
-//! ([`pace::yielder`](crate::pace::yielder), decision 0022).
+//! (decision 0022).
 //!
-//! Not here: resting ([`Rest`](crate::pace::Rest)), which leaves the processor also to threads that
+//! Not here: resting (`Rest` of the engine), which leaves the processor also to threads that
 //! have something to do only later.
 
 use super::thread;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const WORK: Duration = Duration::from_micros(100);
 
 /// One piece of work that yields in between.
-pub(crate) struct Yielder {
+pub struct Yielder {
     yields: bool,
     since: Instant,
     calls: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Yielder {
 
 impl Yielder {
     /// Work that is in a hurry does not yield (`yields` is false).
-    pub(crate) fn new(yields: bool) -> Yielder {
+    pub fn new(yields: bool) -> Yielder {
         Yielder {
             // A model has no time.
             yields: yields && !cfg!(any(evendb_loom, evendb_shuttle)),
@@ -37,7 +37,7 @@ impl Yielder {
     /// caller holds nothing that others wait for. A pin does no harm: it is held no longer than if the
     /// thread were interrupted.
     #[inline]
-    pub(crate) fn yield_if_due(&mut self) {
+    pub fn yield_if_due(&mut self) {
         self.calls = self.calls.wrapping_add(1);
         let looks = self.yields && self.calls.is_multiple_of(16);
         if looks && self.since.elapsed() >= WORK {

@@ -16,13 +16,19 @@ use std::marker::PhantomData;
 use std::ptr;
 
 /// Empty, or one `Arc<T>`; see the head of this file.
-pub(crate) struct LazyArc<T: Send + Sync + 'static> {
+pub struct LazyArc<T: Send + Sync + 'static> {
     pointer: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
 
+impl<T: Send + Sync + 'static> Default for LazyArc<T> {
+    fn default() -> Self {
+        LazyArc::new()
+    }
+}
+
 impl<T: Send + Sync + 'static> LazyArc<T> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         LazyArc {
             pointer: AtomicPtr::new(ptr::null_mut()),
             owns: PhantomData,
@@ -30,7 +36,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
     }
 
     /// The value, if there is one now. Pins for a moment.
-    pub(crate) fn get(&self) -> Option<Arc<T>> {
+    pub fn get(&self) -> Option<Arc<T>> {
         let _guard = reclaim::pin();
         // Pairs with the Release of `set` and `replace`.
         let pointer = self.pointer.load(Ordering::Acquire);
@@ -45,13 +51,13 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
     }
 
     /// Whether there is a value now.
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
     /// Offers `value`; returns the value that everybody should use: the one in the cell, or the one
     /// offered if the cell was cleared meanwhile.
-    pub(crate) fn set(&self, value: Arc<T>) -> Arc<T> {
+    pub fn set(&self, value: Arc<T>) -> Arc<T> {
         let offered = Arc::into_raw(value.clone()).cast_mut();
         let result = self.pointer.compare_exchange(
             ptr::null_mut(),
@@ -68,7 +74,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
     }
 
     /// Empties the cell; returns what was in it.
-    pub(crate) fn clear(&self) -> Option<Arc<T>> {
+    pub fn clear(&self) -> Option<Arc<T>> {
         let guard = reclaim::pin();
         let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
         if old.is_null() {
@@ -86,14 +92,14 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
 
     /// Empties the cell for its only owner: no other thread can be reading, so the value is not kept for
     /// any.
-    pub(crate) fn take(&mut self) -> Option<Arc<T>> {
+    pub fn take(&mut self) -> Option<Arc<T>> {
         let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: the swap took the cell's count out of the cell, and `&mut self` excludes readers.
         (!old.is_null()).then(|| unsafe { Arc::from_raw(old) })
     }
 
     /// Puts `new` in the place of `old` if that is what the cell holds. Whether it was.
-    pub(crate) fn replace(&self, old: &Arc<T>, new: Arc<T>) -> bool {
+    pub fn replace(&self, old: &Arc<T>, new: Arc<T>) -> bool {
         let guard = reclaim::pin();
         let offered = Arc::into_raw(new).cast_mut();
         let expected = Arc::as_ptr(old).cast_mut();

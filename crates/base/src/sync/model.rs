@@ -5,14 +5,14 @@ use loom as model;
 #[cfg(all(evendb_shuttle, not(evendb_loom)))]
 use shuttle as model;
 
-pub(crate) use model::hint::spin_loop;
-pub(crate) use model::sync::atomic;
+pub use model::hint::spin_loop;
+pub use model::sync::atomic;
 /// Threads; sleeping is giving the others a turn.
-pub(crate) mod thread {
-    pub(crate) use super::model::thread::*;
+pub mod thread {
+    pub use super::model::thread::*;
 
     #[cfg(evendb_loom)]
-    pub(crate) fn sleep(_: std::time::Duration) {
+    pub fn sleep(_: std::time::Duration) {
         yield_now();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Why these: all that a lock needs lies in the lock itself, and a thread waits in the kernel by its address. Locks that
 //! share a table of waiting threads are smaller, but a forked child inherits that table with threads that it does
-//! not have, the application's own among them, and the child's first wait panics or never ends ([`crate::fork`] lets a
+//! not have, the application's own among them, and the child's first wait panics or never ends (the engine lets a
 //! child open databases of its own). And `notify_all` is one system call however many wait: 16 threads that wait for one
 //! sync make 8 % more synced puts, 64 make 22 % more (decision 0015).
 //!
@@ -29,10 +29,10 @@ use std as backend;
 
 /// A mutex without poisoning.
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(backend::sync::Mutex<T>);
+pub struct Mutex<T>(backend::sync::Mutex<T>);
 
 /// Holds a [`Mutex`]; `inner` is empty only while a condition variable has the inner guard.
-pub(crate) struct MutexGuard<'a, T> {
+pub struct MutexGuard<'a, T> {
     #[cfg(any(evendb_loom, evendb_shuttle))]
     mutex: &'a Mutex<T>,
     inner: Option<backend::sync::MutexGuard<'a, T>>,
@@ -40,22 +40,22 @@ pub(crate) struct MutexGuard<'a, T> {
 
 impl<T> Mutex<T> {
     #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-    pub(crate) const fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Mutex(std::sync::Mutex::new(value))
     }
 
     #[cfg(any(evendb_loom, evendb_shuttle))]
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Mutex(backend::sync::Mutex::new(value))
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         self.guard(self.lock_inner())
     }
 
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let inner = match self.0.try_lock() {
             Ok(inner) => inner,
             Err(TryLockError::Poisoned(poison)) => poison.into_inner(),
@@ -100,29 +100,29 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 
 /// A condition variable.
 #[derive(Debug, Default)]
-pub(crate) struct Condvar(backend::sync::Condvar);
+pub struct Condvar(backend::sync::Condvar);
 
 /// How a timed wait ended.
-pub(crate) struct WaitTimeoutResult(bool);
+pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    pub(crate) fn timed_out(&self) -> bool {
+    pub fn timed_out(&self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
     #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Condvar(std::sync::Condvar::new())
     }
 
     #[cfg(any(evendb_loom, evendb_shuttle))]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Condvar(backend::sync::Condvar::new())
     }
 
-    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let inner = guard
             .inner
             .take()
@@ -132,11 +132,7 @@ impl Condvar {
     }
 
     #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-    pub(crate) fn wait_for<T>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        time: Duration,
-    ) -> WaitTimeoutResult {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
         let inner = guard
             .inner
             .take()
@@ -149,22 +145,18 @@ impl Condvar {
 
     /// A model has no time: gives the lock up, lets others run, takes it again, and always ends by time.
     #[cfg(any(evendb_loom, evendb_shuttle))]
-    pub(crate) fn wait_for<T>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        _time: Duration,
-    ) -> WaitTimeoutResult {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: Duration) -> WaitTimeoutResult {
         drop(guard.inner.take());
         crate::sync::thread::yield_now();
         guard.inner = Some(guard.mutex.lock_inner());
         WaitTimeoutResult(true)
     }
 
-    pub(crate) fn notify_one(&self) {
+    pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    pub(crate) fn notify_all(&self) {
+    pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }

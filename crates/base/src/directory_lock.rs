@@ -1,16 +1,22 @@
-//! The lock of the directory: one writer, or readers.
+//! The lock of a database's directory: one writer, or readers.
+//!
+//! It is a lock of the system on a file in the directory, and goes with its owner. Thread safety: the system's.
 
-use super::io;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::LOCK;
+use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, LockHolder, Vfs};
 use std::path::Path;
 
-/// Locks the directory. A reader of a directory that has no lock file, and in which none can be
+/// Locks the directory by its file `name`. A reader of a directory that has no lock file, and in which none can be
 /// made (a read-only medium), does without: nobody can write there.
-pub(super) fn lock(vfs: &dyn Vfs, dir: &Path, shared: bool) -> Result<Option<Box<dyn LockGuard>>> {
+pub fn lock(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    name: &str,
+    shared: bool,
+) -> Result<Option<Box<dyn LockGuard>>> {
     use std::io::ErrorKind as Io;
-    let path = dir.join(LOCK);
+    let path = dir.join(name);
     let mut locked = vfs.lock(&path, shared);
     if shared
         && locked
@@ -35,12 +41,12 @@ pub(super) fn lock(vfs: &dyn Vfs, dir: &Path, shared: bool) -> Result<Option<Box
             vfs.lock_holder(&path),
             std::process::id(),
         )),
-        Err(error) => Err(io(&path, "lock the database")(error)),
+        Err(error) => Err(StorageError::io(&path, "lock the database", error).into()),
     }
 }
 
 /// The refusal of a second opener: who the first is, as far as is known, and what to do.
-pub(crate) fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
+pub fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
     let who = match holder.process {
         _ if holder.shared => {
             "for reading elsewhere (readers leave no name); close them before writing".to_owned()
