@@ -32,6 +32,7 @@
 #![expect(dead_code, reason = "under construction: rooms are filled one by one")]
 
 mod cursor;
+mod files;
 mod tables;
 mod tree;
 mod types;
