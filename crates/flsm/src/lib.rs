@@ -33,6 +33,7 @@
 
 mod cursor;
 mod files;
+mod manifest;
 mod tables;
 mod tree;
 mod types;
