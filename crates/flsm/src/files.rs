@@ -9,6 +9,7 @@
 use crate::types::FileNumber;
 use evendb_storage::TableId;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a file is, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -78,6 +79,33 @@ impl FileName {
     }
 }
 
+/// Gives out the numbers of new files. Shared by all who make some.
+#[derive(Debug)]
+pub(crate) struct FileNumbers(AtomicU64);
+
+impl FileNumbers {
+    /// The first one to give out.
+    pub(crate) fn new(next: FileNumber) -> FileNumbers {
+        FileNumbers(AtomicU64::new(next.0))
+    }
+
+    /// A number that no file has had.
+    pub(crate) fn take(&self) -> FileNumber {
+        FileNumber(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// All numbers that were given out are below.
+    pub(crate) fn next(&self) -> FileNumber {
+        FileNumber(self.0.load(Ordering::Relaxed))
+    }
+
+    /// This one is in use.
+    pub(crate) fn skip(&self, used: FileNumber) {
+        let next = used.0.saturating_add(1);
+        self.0.fetch_max(next, Ordering::Relaxed);
+    }
+}
+
 fn padded(number: u64) -> String {
     format!("{number:06}")
 }
@@ -100,6 +128,21 @@ mod tests {
             assert_eq!(FileName::parse(&file.name()), Some(file));
         }
         assert_eq!(FileName::Log(FileNumber(12)).name(), "LOG-000012");
+    }
+
+    #[test]
+    fn numbers_are_given_out_once() {
+        let numbers = FileNumbers::new(FileNumber(5));
+        numbers.skip(FileNumber(3));
+        assert_eq!(
+            (numbers.take(), numbers.take()),
+            (FileNumber(5), FileNumber(6))
+        );
+        numbers.skip(FileNumber(9));
+        assert_eq!(
+            (numbers.next(), numbers.take()),
+            (FileNumber(10), FileNumber(10))
+        );
     }
 
     #[test]

@@ -34,6 +34,7 @@
 mod cursor;
 mod files;
 mod memory;
+mod manifest;
 mod tables;
 mod tree;
 mod types;
