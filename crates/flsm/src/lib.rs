@@ -33,8 +33,9 @@
 
 mod cursor;
 mod files;
-mod memory;
+mod log;
 mod manifest;
+mod memory;
 mod tables;
 mod tree;
 mod types;
