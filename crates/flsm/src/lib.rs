@@ -18,24 +18,58 @@
 //! a level is one of every deeper level (`tree::choose`).
 //!
 //! # Rooms
-//! * `types`, `files` - ids; names of files.
-//! * `memory` - the memory table: one writer, many readers, an arena.
-//! * `log` - the body of a log record, the log of a generation, its replay.
-//! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
-//! * `manifest` - edits as bytes, what exists, `CURRENT`.
-//! * `tables` - open tables; files that go when nobody has them any more.
-//! * `compaction` - which job is next (pure), and how it is done.
-//! * `cursor`, `read` - the sorted merge in both directions; get and scans.
-//! * `write` - the one write path.
-//! * `engine`, `opening`, `worker` - the state of an open database, how it gets there, who works in it.
+//! Each imports only those below it.
 //! * `api` - the public face.
-#![expect(dead_code, reason = "under construction: rooms are filled one by one")]
+//! * `handle` - what keeps a database open; `opening` - how it gets there; `worker` - who works in it.
+//! * `read`, `write` - get and scans; the one write path.
+//! * `engine` - the state of an open database.
+//! * `keyspace`, `clock` - what a keyspace is made of at a moment; what is shown, and who reads.
+//! * `compaction` - which job is next (pure), and how it is done.
+//! * `manifest` - edits as bytes, what exists, `CURRENT`.
+//! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
+//! * `log` - the body of a log record, the log of a generation, its replay.
+//! * `memory` - the memory table: one writer, many readers, an arena.
+//! * `tables` - open tables; files that go when nobody has them any more.
+//! * `cursor` - the sorted merge in both directions.
+//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share.
 
+mod api;
+mod clock;
+mod compaction;
 mod cursor;
+mod engine;
+mod error;
+mod figures;
 mod files;
+mod handle;
+mod keyspace;
 mod log;
 mod manifest;
 mod memory;
+mod opening;
+mod options;
+mod read;
 mod tables;
 mod tree;
 mod types;
+mod value;
+mod worker;
+mod write;
+
+pub use api::batch::Batch;
+pub use api::db::Db;
+pub use api::keyspace::Keyspace;
+pub use api::snapshot::Snapshot;
+#[doc(inline)]
+pub use error::{Error, ErrorKind, Result};
+#[doc(inline)]
+pub use evendb_base::Durability;
+pub use figures::{Stats, WaitStats};
+pub use options::{Advanced, Compression, Options};
+pub use read::cursor::Cursor;
+pub use read::iter::{Iter, KeyCursor, Keys};
+pub use value::Value;
+
+/// The file seam, for tests that simulate crashes and faults.
+#[doc(hidden)]
+pub use evendb_storage::vfs;

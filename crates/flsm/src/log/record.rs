@@ -92,6 +92,12 @@ impl GroupBody {
         self.records = 0;
     }
 
+    /// Appends a record; the value is one of a put only.
+    pub(crate) fn put(&mut self, keyspace: KeyspaceId, kind: Kind, key: &[u8], value: &[u8]) {
+        put_record(&mut self.payload, keyspace, kind, key, value);
+        self.records += 1;
+    }
+
     /// Appends records that [`put_record`] encoded.
     pub(crate) fn append(&mut self, records: u32, encoded: &[u8]) {
         self.payload.extend_from_slice(encoded);

@@ -18,7 +18,9 @@ pub(crate) struct LogWriter {
     number: FileNumber,
     file: Arc<dyn File>,
     log: FramedLogWriter,
-    /// All frames below are durable, and all older logs if this is above the first frame's end.
+    /// Where its first frame ends.
+    begun: u64,
+    /// All frames below are durable, and all older logs if this is above `begun`.
     durable: u64,
     /// Older logs that may have frames that are not durable.
     older: Vec<(FileNumber, Arc<dyn File>)>,
@@ -44,6 +46,7 @@ impl LogWriter {
         Ok(LogWriter {
             number,
             file,
+            begun: log.end(),
             durable: log.end(),
             log,
             older: Vec::new(),
@@ -78,6 +81,11 @@ impl LogWriter {
     /// Where the next frame goes.
     pub(crate) fn end(&self) -> u64 {
         self.log.end()
+    }
+
+    /// Whether no group was appended.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.end() == self.begun
     }
 
     /// Writes a group by one call of the system. The process may die then, and it stays.
