@@ -8,7 +8,7 @@ use crate::cursor::level::{level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor};
 use crate::files::FileNumbers;
 use crate::tables::TableFile;
-use crate::tables::tests::{FORM, sim_dir, table_of};
+use crate::tables::tests::{FORM, Record, sim_dir, table_of};
 use crate::tree::tests::guard;
 use crate::tree::{Tree, TreeEdit, verify};
 use crate::types::{FileNumber, LEVELS, Level};
@@ -39,11 +39,11 @@ struct Memory {
 
 impl Memory {
     fn new(records: &Records) -> Memory {
-        let record = |((key, version), value): (&(Vec<u8>, Reverse<u64>), &Option<Vec<u8>>)| {
-            (key.clone(), version.0, value.clone())
-        };
         Memory {
-            records: records.iter().map(record).collect(),
+            records: records
+                .iter()
+                .map(|((key, version), value)| (key.clone(), version.0, value.clone()))
+                .collect(),
             at: usize::MAX,
         }
     }
@@ -413,11 +413,7 @@ fn levels_come_into_use_from_below_and_guards_have_few_runs() {
 }
 
 /// What a job made of these runs, newest first, in level 5, over a table of level 6 that has `"m"`.
-fn done(
-    runs: &[&[(&[u8], u64, Kind, &[u8])]],
-    within: Option<usize>,
-    snapshots: &[u64],
-) -> Vec<(Vec<u8>, u64)> {
+fn done(runs: &[&[Record<'_>]], within: Option<usize>, snapshots: &[u64]) -> Vec<(Vec<u8>, u64)> {
     let vfs = SimVfs::new(1);
     let making = making(&vfs);
     let mut edit = TreeEdit::default();
@@ -459,9 +455,9 @@ fn tombstones_go_where_nothing_older_is_left() {
     use Kind::{Delete, Put};
     let a = |version| (b"a".to_vec(), version);
     let m = |version| (b"m".to_vec(), version);
-    let newest: &[(&[u8], u64, Kind, &[u8])] = &[(b"a", 9, Delete, b""), (b"m", 8, Delete, b"")];
-    let middle: &[(&[u8], u64, Kind, &[u8])] = &[(b"a", 7, Put, b"v"), (b"z", 6, Put, b"v")];
-    let oldest: &[(&[u8], u64, Kind, &[u8])] = &[(b"a", 5, Put, b"v")];
+    let newest: &[Record<'_>] = &[(b"a", 9, Delete, b""), (b"m", 8, Delete, b"")];
+    let middle: &[Record<'_>] = &[(b"a", 7, Put, b"v"), (b"z", 6, Put, b"v")];
+    let oldest: &[Record<'_>] = &[(b"a", 5, Put, b"v")];
     let z = (b"z".to_vec(), 6);
     // Below lies an older "m", and no older "a".
     assert_eq!(
@@ -629,7 +625,7 @@ fn a_job_that_is_cancelled_anywhere_leaves_no_files() {
     assert_eq!(cancelled, 120);
 }
 
-fn refusal(records: &[&[(&[u8], u64, Kind, &[u8])]]) -> ErrorKind {
+fn refusal(records: &[&[Record<'_>]]) -> ErrorKind {
     let vfs = SimVfs::new(1);
     let making = making(&vfs);
     let mut tree = Tree::default();
@@ -655,7 +651,7 @@ fn refusal(records: &[&[(&[u8], u64, Kind, &[u8])]]) -> ErrorKind {
 fn what_cannot_be_rewritten_is_refused() {
     let merge = refusal(&[&[(b"a", 1, Kind::Merge, &[0])]]);
     assert_eq!(merge, ErrorKind::Unsupported);
-    let twice: &[(&[u8], u64, Kind, &[u8])] = &[(b"a", 1, Kind::Put, b"")];
+    let twice: &[Record<'_>] = &[(b"a", 1, Kind::Put, b"")];
     assert_eq!(refusal(&[twice, twice]), ErrorKind::Corruption);
 }
 
