@@ -2,8 +2,8 @@
 //!
 //! **Locks**, in the order in which they may be taken: writer ([`crate::write`], held by whoever leads a group); catalog; manifest;
 //! work; then leaves: a keyspace's, the clock's, the queue's of the write path, a memory table's.
-//! The first three are held through I/O, the others never. Whoever holds the writer may wait for a worker, so a worker takes no
-//! lock under which somebody waits for the writer: not the catalog while it is below the writer, which the order rules out.
+//! The first three are held through I/O, the others never. Whoever holds the writer may wait for workers, who take the catalog and
+//! the manifest: so nobody waits for the writer while holding one of these.
 
 pub(crate) mod health;
 pub(crate) mod work;

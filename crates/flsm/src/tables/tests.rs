@@ -19,12 +19,15 @@ pub(crate) fn sim_dir(vfs: &SimVfs) -> Arc<TableDir> {
     TableDir::new(Arc::new(vfs.clone()), Path::new("/db"))
 }
 
+/// Key, version, kind, value.
+pub(crate) type Record<'r> = (&'r [u8], u64, Kind, &'r [u8]);
+
 /// A table with these records, whose file is there.
 pub(crate) fn table_of(
     place: &Arc<TableDir>,
     number: u64,
     age: u64,
-    records: &[(&[u8], u64, Kind, &[u8])],
+    records: &[Record<'_>],
 ) -> Arc<TableFile> {
     let mut output = TableOutput::create(place, TableId(number), FORM).unwrap();
     for &(key, version, kind, value) in records {

@@ -1,0 +1,111 @@
+//! Does a job: the tables of a [`Plan`] become new ones, and the edit that replaces them.
+//!
+//! The result has an age of its own when it goes down: it is newer than all that lies in its guards. A merge in place has the greatest age of its
+//! inputs, so what was appended meanwhile stays newer.
+//!
+//! A tombstone goes when nothing older of its key is left anywhere. What is older: the tables of deeper levels, and the
+//! older ones of the guard. They are looked up once, in the tree for which the job was planned, because nothing older can get there
+//! later: the inputs are busy, so no other job takes anything past them ([`super::picker`]).
+
+use super::plan::Plan;
+use super::rewrite::{Making, Rewrite, Stopped};
+use super::visibility::Horizon;
+use crate::cursor::MergeCursor;
+use crate::cursor::level::run_cursor;
+use crate::tree::{Tree, TreeEdit};
+use crate::types::{Age, Level};
+use evendb_storage::TableId;
+use evendb_storage::table::ReadAhead;
+use std::collections::HashSet;
+
+/// What one read of an input fetches, as far as blocks have the size that was asked for.
+const READ_BYTES: usize = 512 << 10;
+
+/// Does the job of `plan`, which was made of `tree`. The edit names new tables, whose files are synced and whose names are not.
+pub(crate) fn run(
+    making: &Making,
+    tree: &Tree,
+    plan: &Plan,
+    horizon: &Horizon,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<TreeEdit, Stopped> {
+    let Some((min, max)) = plan.limits() else {
+        return Ok(TreeEdit::default());
+    };
+    let rewrite = Rewrite {
+        making,
+        cuts: tree.guards(plan.to).keys_within(min, max),
+        horizon,
+        is_cancelled,
+    };
+    let readahead = ReadAhead::from(READ_BYTES / making.form.options.block_bytes.max(1));
+    let runs = plan.runs.iter();
+    let runs = runs.map(|run| run_cursor(run.clone(), readahead)).collect();
+    let mut older = Older::than(tree, plan);
+    let finished = rewrite.run(
+        &mut MergeCursor::new(runs),
+        |key| !older.covers(key),
+        |_| {},
+    )?;
+    let oldest_number = finished.first().map_or(TableId(0), |first| first.number());
+    let age = match plan.from == plan.to {
+        true => plan.tables().map(|table| table.age).max(),
+        false => Some(Age(oldest_number.0)),
+    };
+    let age = age.unwrap_or(Age(0));
+    Ok(TreeEdit {
+        removed: plan
+            .tables()
+            .map(|table| (plan.from, table.clone()))
+            .collect(),
+        added: finished
+            .into_iter()
+            .map(|table| (plan.to, table.keep(age)))
+            .collect(),
+        guards: Vec::new(),
+    })
+}
+
+/// Where something may lie that is older than a job's tables.
+struct Older<'t> {
+    /// Least and greatest keys of tables, sorted, without overlaps.
+    ranges: Vec<(&'t [u8], &'t [u8])>,
+    /// Of these, how many lie below the last key that was asked for.
+    passed: usize,
+}
+
+impl<'t> Older<'t> {
+    fn than(tree: &'t Tree, plan: &Plan) -> Older<'t> {
+        let inputs: HashSet<TableId> = plan.tables().map(|table| table.number).collect();
+        let newest = plan.tables().map(|table| table.age).max();
+        let is_older = |level: Level, age: Age| {
+            level > plan.from || level == plan.from && newest.is_some_and(|newest| age <= newest)
+        };
+        let mut ranges: Vec<(&[u8], &[u8])> = tree
+            .tables()
+            .filter(|(level, table)| is_older(*level, table.age))
+            .filter(|(_, table)| !inputs.contains(&table.number))
+            .map(|(_, table)| (&*table.meta.min_key, &*table.meta.max_key))
+            .collect();
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, last| {
+            let overlaps = next.0 <= last.1;
+            if overlaps {
+                last.1 = last.1.max(next.1);
+            }
+            overlaps
+        });
+        Older { ranges, passed: 0 }
+    }
+
+    /// Whether one of them may have the key. Keys ascend from call to call.
+    fn covers(&mut self, key: &[u8]) -> bool {
+        while let Some((_, max)) = self.ranges.get(self.passed)
+            && *max < key
+        {
+            self.passed += 1;
+        }
+        let next = self.ranges.get(self.passed);
+        next.is_some_and(|(min, _)| *min <= key)
+    }
+}

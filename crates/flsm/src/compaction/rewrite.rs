@@ -1,0 +1,212 @@
+//! A cursor's records, as far as somebody may read them, into new tables.
+//!
+//! ```text
+//!   records    a3 a1 | c5 | f2 f1 | k9 ...     cut before guard keys, and where a table is long enough
+//!   tables     [ a3     c5 ]  [ f2 f1     k9 ]    but never between versions of a key
+//! ```
+//! **All versions of a key are in one table of a run.** A get looks into one table of each run, which the tables' limits tell, and
+//! a run's tables do not overlap. A key with very many versions that snapshots hold makes a long table.
+//!
+//! Dropped before its end, a rewrite leaves no files.
+
+use super::visibility::{Horizon, KeyVersions};
+use crate::cursor::EntryCursor;
+use crate::files::FileNumbers;
+use crate::tables::{FinishedTable, TableDir, TableForm, TableOutput};
+use evendb_storage::{EntryRef, Error, Kind, Result, TableId};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How and where tables are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Making {
+    pub(crate) place: Arc<TableDir>,
+    pub(crate) numbers: Arc<FileNumbers>,
+    pub(crate) form: TableForm,
+    /// Bytes at which a table ends with its key.
+    pub(crate) table_bytes_max: u64,
+}
+
+/// Why a rewrite ended before its end.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// It was told to.
+    Cancelled,
+    /// It cannot go on.
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Failed(error)
+    }
+}
+
+/// What is to be rewritten, and how.
+pub(super) struct Rewrite<'r> {
+    pub(super) making: &'r Making,
+    /// Guard keys, ascending.
+    pub(super) cuts: Vec<Arc<[u8]>>,
+    pub(super) horizon: &'r Horizon,
+    /// Asked now and then; `true` ends it.
+    pub(super) is_cancelled: &'r dyn Fn() -> bool,
+}
+
+impl Rewrite<'_> {
+    /// Writes the records of `cursor` from its first one on. `is_bottom` is asked for each key, ascending, whether nothing older of the
+    /// key is anywhere else; `each` gets what is written.
+    pub(super) fn run(
+        self,
+        cursor: &mut dyn EntryCursor,
+        mut is_bottom: impl FnMut(&[u8]) -> bool,
+        mut each: impl FnMut(EntryRef<'_>),
+    ) -> std::result::Result<Vec<FinishedTable>, Stopped> {
+        let mut outputs = Outputs::new(self.making, self.cuts);
+        let mut last: Option<LastRecord> = None;
+        cursor.seek_first()?;
+        while cursor.valid() {
+            if (self.is_cancelled)() {
+                return Err(Stopped::Cancelled);
+            }
+            let entry = cursor.entry();
+            check_kind(entry.kind)?;
+            let last = match &mut last {
+                Some(last) if *last.key == *entry.key => {
+                    last.check_version(entry)?;
+                    last
+                }
+                other => LastRecord::replace(other, entry, is_bottom(entry.key))?,
+            };
+            last.version = entry.version.0;
+            let (version, kind) = (entry.version, entry.kind);
+            if last
+                .versions
+                .keeps(version, kind, last.is_bottom, self.horizon)
+            {
+                outputs.add(entry)?;
+                each(entry);
+            }
+            cursor.next()?;
+        }
+        Ok(outputs.finish()?)
+    }
+}
+
+/// Records of kinds that have a meaning here only.
+fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::Put | Kind::Delete => Ok(()),
+        _ => {
+            let detail = format!("a record of kind {kind:?}, which this version does not know");
+            Err(Error::unsupported(Path::new(""), detail))
+        }
+    }
+}
+
+/// The record before the one at hand, and what is known of its key.
+struct LastRecord {
+    key: Vec<u8>,
+    version: u64,
+    is_bottom: bool,
+    versions: KeyVersions,
+}
+
+impl LastRecord {
+    /// The first record of another key.
+    fn replace<'l>(
+        last: &'l mut Option<LastRecord>,
+        entry: EntryRef<'_>,
+        is_bottom: bool,
+    ) -> Result<&'l mut LastRecord> {
+        let mut key = match last.take() {
+            Some(last) if *last.key > *entry.key => return Err(out_of_order()),
+            Some(last) => last.key,
+            None => Vec::new(),
+        };
+        key.clear();
+        key.extend_from_slice(entry.key);
+        Ok(last.insert(LastRecord {
+            key,
+            version: entry.version.0,
+            is_bottom,
+            versions: KeyVersions::default(),
+        }))
+    }
+
+    /// The next record of the same key.
+    fn check_version(&self, entry: EntryRef<'_>) -> Result<()> {
+        match entry.version.0 < self.version {
+            true => Ok(()),
+            false => Err(out_of_order()),
+        }
+    }
+}
+
+/// The blocks verified, so it is a fault of what wrote them.
+fn out_of_order() -> Error {
+    let detail = "tables of a job have records out of order, or one record twice";
+    Error::corruption(Path::new(""), 0, detail)
+}
+
+/// New tables of one run.
+struct Outputs<'m> {
+    making: &'m Making,
+    cuts: Vec<Arc<[u8]>>,
+    /// How many of the cuts are not above the last key.
+    passed: usize,
+    table: Option<TableOutput>,
+    last_key: Vec<u8>,
+    finished: Vec<FinishedTable>,
+}
+
+impl<'m> Outputs<'m> {
+    fn new(making: &'m Making, cuts: Vec<Arc<[u8]>>) -> Outputs<'m> {
+        Outputs {
+            making,
+            cuts,
+            passed: 0,
+            table: None,
+            last_key: Vec::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let passed = self.passed;
+        while let Some(cut) = self.cuts.get(self.passed)
+            && **cut <= *entry.key
+        {
+            self.passed += 1;
+        }
+        let is_full = self.table.as_ref().is_some_and(|table| {
+            table.bytes_estimate() >= self.making.table_bytes_max && self.last_key != entry.key
+        });
+        if self.passed > passed || is_full {
+            self.end_table()?;
+        }
+        let table = match &mut self.table {
+            Some(table) => table,
+            none => {
+                let number = TableId(self.making.numbers.take().0);
+                let place = &self.making.place;
+                none.insert(TableOutput::create(place, number, self.making.form)?)
+            }
+        };
+        table.add(entry)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some(table) = self.table.take() {
+            self.finished.push(table.finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<FinishedTable>> {
+        self.end_table()?;
+        Ok(self.finished)
+    }
+}
