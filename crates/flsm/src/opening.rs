@@ -56,7 +56,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         true => writer::load(&*vfs, &dir, &place)?,
         false => {
             check_vacant(&*vfs, &dir, &files)?;
-            State::new(place.clone())
+            State::new(place)
         }
     };
     let numbers = Arc::new(FileNumbers::new(state.next_file));
@@ -64,7 +64,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
     remove_unneeded(&*vfs, &dir, &manifest)?;
     let making = Making {
-        place,
+        place: manifest.state().place().clone(),
         numbers,
         form: TableForm {
             options: options.table_options(),

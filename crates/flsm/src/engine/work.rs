@@ -105,8 +105,7 @@ impl Work {
 
     /// The oldest generation is flushed and leaves.
     pub(crate) fn flushed(&self, generation: &Generation) {
-        self.logs_needed
-            .store(generation.next.0, Ordering::Relaxed);
+        self.logs_needed.store(generation.next.0, Ordering::Relaxed);
         let mut state = self.state.lock();
         let oldest = state.waiting.pop_front();
         debug_assert!(oldest.is_some_and(|oldest| oldest.number == generation.number));
@@ -202,9 +201,7 @@ impl Work {
         let jobs = self.state.lock().jobs;
         match jobs {
             0 => Ok(false),
-            _ => self
-                .wait(health, |state| state.jobs < jobs)
-                .map(|()| true),
+            _ => self.wait(health, |state| state.jobs < jobs).map(|()| true),
         }
     }
 

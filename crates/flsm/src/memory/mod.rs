@@ -26,4 +26,6 @@ mod loom_tests;
 #[cfg(all(test, not(evendb_loom)))]
 mod tests;
 
-pub(crate) use list::{MemoryCursor, MemoryTable};
+#[cfg(test)]
+pub(crate) use list::MemoryCursor;
+pub(crate) use list::MemoryTable;

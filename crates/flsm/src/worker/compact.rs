@@ -103,6 +103,11 @@ pub(crate) fn level0_due_bytes(engine: &Engine) -> u64 {
         .iter()
         .map(|keyspace| keyspace.view.load_full().tree.clone());
     let due = trees.filter(|tree| tree.level0().len() >= engine.options.advanced.level0.compact);
-    due.map(|tree| tree.level0().iter().map(|table| table.meta.len).sum::<u64>())
-        .sum()
+    due.map(|tree| {
+        tree.level0()
+            .iter()
+            .map(|table| table.meta.len)
+            .sum::<u64>()
+    })
+    .sum()
 }

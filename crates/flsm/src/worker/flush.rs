@@ -39,7 +39,10 @@ pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stop
     engine.figures.flushes.fetch_add(1, Relaxed);
     for log in &generation.logs {
         // If it stays, the next opening removes it.
-        let _ = engine.options.vfs.remove(&FileName::Log(*log).path(&engine.dir));
+        let _ = engine
+            .options
+            .vfs
+            .remove(&FileName::Log(*log).path(&engine.dir));
     }
     engine.work.flushed(generation);
     Ok(())

@@ -14,10 +14,10 @@ pub(crate) use show::update_level0;
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use evendb_base::Durability;
 use evendb_base::sync::reclaim;
 use evendb_base::sync::thread::{self, JoinHandle};
 use evendb_base::sync::{Arc, Mutex};
-use evendb_base::Durability;
 
 /// The threads of an open database.
 pub(crate) struct Staff(Mutex<Vec<JoinHandle<()>>>);

@@ -36,12 +36,13 @@ pub(super) fn commit(
             return Err(Stopped::Cancelled);
         }
         for keyspace in keyspaces {
-            let known = manifest.state().keyspaces().get(&keyspace.id);
-            let tree = known.map(|known| known.tree.clone());
+            // One that was dropped stays as it is, for those who read it at a moment before.
+            let Some(known) = manifest.state().keyspaces().get(&keyspace.id) else {
+                continue;
+            };
+            let tree = known.tree.clone();
             keyspace.change(|view| {
-                if let Some(tree) = tree {
-                    view.tree = tree;
-                }
+                view.tree = tree;
                 view.memories
                     .retain(|(generation, _)| flushed != Some(*generation));
             });

@@ -546,10 +546,7 @@ impl Table {
         key: &[u8],
         at: Version,
     ) -> Result<Option<Found>> {
-        if self
-            .assigned
-            .is_some_and(|version| !version.is_seen_at(at))
-        {
+        if self.assigned.is_some_and(|version| !version.is_seen_at(at)) {
             return Ok(None);
         }
         loop {
