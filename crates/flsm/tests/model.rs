@@ -159,7 +159,12 @@ impl World {
         if low > high {
             std::mem::swap(&mut low, &mut high);
         }
-        self.walk(keyspace.cursor(&low[..]..&high[..]), &map, &low, Some(&high));
+        self.walk(
+            keyspace.cursor(&low[..]..&high[..]),
+            &map,
+            &low,
+            Some(&high),
+        );
         self.walk(keyspace.cursor::<&[u8]>(..), &map, b"", None);
         let prefix = &self.key()[..];
         let prefix = &prefix[..prefix.len().min(2)];

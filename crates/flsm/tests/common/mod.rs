@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod oracle;
+
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Compression, Durability, Options};
 use std::collections::BTreeMap;
