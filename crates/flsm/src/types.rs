@@ -15,7 +15,7 @@ pub(crate) struct FileNumber(pub(crate) u64);
 pub(crate) struct Age(pub(crate) u64);
 
 /// A level of the tree: 0 has no guards.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Level(pub(crate) u8);
 
 /// Levels that there may be, level 0 included, as in the paper's program.

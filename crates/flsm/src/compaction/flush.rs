@@ -1,17 +1,17 @@
 //! Makes one table of level 0 of a memory table, and chooses guards among its keys.
 //!
 //! Of each key the versions are left out that nobody can read any more. Deletes stay: what they hide lies below.
-//! Flushes of a keyspace happen one after the other, in the order of its memory tables: the table's number is its age.
+//! Flushes of a keyspace are shown in the order of its memory tables.
 
-use super::rewrite::{Making, Rewrite, Stopped};
+use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
 use super::visibility::Horizon;
 use crate::cursor::EntryCursor;
+use crate::tree::Tree;
 use crate::tree::choose::Chooser;
-use crate::tree::{Tree, TreeEdit};
-use crate::types::{Age, Level};
+use crate::types::Level;
 
-/// Writes the records of `cursor`. `tree` is the keyspace's at hand, which knows some guards. The edit is empty if there are
-/// no records; else it names a new table, whose file is synced and whose name is not.
+/// Writes the records of `cursor`. `tree` is the keyspace's at hand, which knows some guards. Nothing is to be changed if there
+/// are no records.
 pub(crate) fn flush(
     making: &Making,
     tree: &Tree,
@@ -19,7 +19,7 @@ pub(crate) fn flush(
     cursor: &mut dyn EntryCursor,
     horizon: &Horizon,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<TreeEdit, Stopped> {
+) -> Result<Rewritten, Stopped> {
     let whole = Making {
         table_bytes_max: u64::MAX,
         ..making.clone()
@@ -36,13 +36,11 @@ pub(crate) fn flush(
         |_| false,
         |entry| chooser.look_at(entry.key, entry.value),
     )?;
-    let added = finished.into_iter().map(|table| {
-        let age = Age(table.number().0);
-        (Level(0), table.keep(age))
-    });
-    Ok(TreeEdit {
+    Ok(Rewritten {
         removed: Vec::new(),
-        added: added.collect(),
+        to: Level(0),
+        age: None,
+        finished,
         guards: chooser.finish(),
     })
 }

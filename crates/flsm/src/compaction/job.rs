@@ -1,18 +1,15 @@
-//! Does a job: the tables of a [`Plan`] become new ones, and the edit that replaces them.
-//!
-//! The result has an age of its own when it goes down: it is newer than all that lies in its guards. A merge in place has the greatest age of its
-//! inputs, so what was appended meanwhile stays newer.
+//! Does a job: the tables of a [`Plan`] become new ones.
 //!
 //! A tombstone goes when nothing older of its key is left anywhere. What is older: the tables of deeper levels, and the
 //! older ones of the guard. They are looked up once, in the tree for which the job was planned, because nothing older can get there
 //! later: the inputs are busy, so no other job takes anything past them ([`super::picker`]).
 
 use super::plan::Plan;
-use super::rewrite::{Making, Rewrite, Stopped};
+use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
 use super::visibility::Horizon;
 use crate::cursor::MergeCursor;
 use crate::cursor::level::run_cursor;
-use crate::tree::{Tree, TreeEdit};
+use crate::tree::Tree;
 use crate::types::{Age, Level};
 use evendb_storage::TableId;
 use evendb_storage::table::ReadAhead;
@@ -21,16 +18,16 @@ use std::collections::HashSet;
 /// What one read of an input fetches, as far as blocks have the size that was asked for.
 const READ_BYTES: usize = 512 << 10;
 
-/// Does the job of `plan`, which was made of `tree`. The edit names new tables, whose files are synced and whose names are not.
+/// Does the job of `plan`, which was made of `tree`.
 pub(crate) fn run(
     making: &Making,
     tree: &Tree,
     plan: &Plan,
     horizon: &Horizon,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<TreeEdit, Stopped> {
+) -> Result<Rewritten, Stopped> {
     let Some((min, max)) = plan.limits() else {
-        return Ok(TreeEdit::default());
+        return Ok(Rewritten::default());
     };
     let rewrite = Rewrite {
         making,
@@ -47,21 +44,17 @@ pub(crate) fn run(
         |key| !older.covers(key),
         |_| {},
     )?;
-    let oldest_number = finished.first().map_or(TableId(0), |first| first.number());
-    let age = match plan.from == plan.to {
-        true => plan.tables().map(|table| table.age).max(),
-        false => Some(Age(oldest_number.0)),
-    };
-    let age = age.unwrap_or(Age(0));
-    Ok(TreeEdit {
+    Ok(Rewritten {
         removed: plan
             .tables()
             .map(|table| (plan.from, table.clone()))
             .collect(),
-        added: finished
-            .into_iter()
-            .map(|table| (plan.to, table.keep(age)))
-            .collect(),
+        to: plan.to,
+        age: match plan.from == plan.to {
+            true => plan.tables().map(|table| table.age).max(),
+            false => None,
+        },
+        finished,
         guards: Vec::new(),
     })
 }
@@ -76,15 +69,14 @@ struct Older<'t> {
 
 impl<'t> Older<'t> {
     fn than(tree: &'t Tree, plan: &Plan) -> Older<'t> {
-        let inputs: HashSet<TableId> = plan.tables().map(|table| table.number).collect();
+        let own: HashSet<TableId> = plan.tables().map(|table| table.number).collect();
         let newest = plan.tables().map(|table| table.age).max();
         let is_older = |level: Level, age: Age| {
             level > plan.from || level == plan.from && newest.is_some_and(|newest| age <= newest)
         };
         let mut ranges: Vec<(&[u8], &[u8])> = tree
             .tables()
-            .filter(|(level, table)| is_older(*level, table.age))
-            .filter(|(_, table)| !inputs.contains(&table.number))
+            .filter(|(level, table)| is_older(*level, table.age) && !own.contains(&table.number))
             .map(|(_, table)| (&*table.meta.min_key, &*table.meta.max_key))
             .collect();
         ranges.sort_unstable();

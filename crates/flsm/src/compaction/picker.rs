@@ -10,7 +10,7 @@
 //! 5. A level above the base level has tables, because the base was there once: they go down.
 //!
 //! **Levels in use.** The last level is always the deepest. Level `i` should have `growth` times fewer bytes than level
-//! `i + 1`, and the base is the least level that should have at least [`BASE_UNITS`] times `u`. Data in a level above the base
+//! `i + 1`, and the base is the least level that should have at least some times `u`. Data in a level above the base
 //! makes that level the target of level 0: what is newer must not come to lie below what is older.
 //!
 //! **Conflicts.** A guard of which a job has tables is busy, and so is level 0: no other job takes tables there, or newer
@@ -26,14 +26,14 @@ use crate::types::{LEVELS, Level};
 /// The last level.
 pub(super) const LAST: usize = LEVELS - 1;
 
-/// So many times what a job of level 0 moves the base level should have at least.
-const BASE_UNITS: u64 = 5;
-
 /// A guard that may have several runs goes down if it has this part of its share of the level's bytes.
 const CRUMB_PART: u64 = 8;
 
-/// A leveled tree's levels differ by this factor.
-const LEVELED_GROWTH: u64 = 10;
+/// The levels of a tree with one run a guard differ by this factor.
+const LEVELED_GROWTH: u64 = 4;
+
+/// The oldest run of the last level is rewritten when it has not more than so many times the bytes of the newer ones.
+const OLDEST_TIMES: u64 = 2;
 
 /// A tree, as far as decisions go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,14 @@ impl Limits {
         }
     }
 
+    /// So many times what a job of level 0 moves the base level should have at least.
+    fn base_units(&self) -> u64 {
+        match self.max_files_per_guard {
+            0 | 1 => 1,
+            _ => 2,
+        }
+    }
+
     fn unit(&self) -> u64 {
         self.write_buffer_bytes
             .saturating_mul(self.level0_tables as u64)
@@ -134,7 +142,7 @@ impl Targets {
         for level in (1..LAST).rev() {
             bytes[level] = bytes[level + 1] / limits.growth();
         }
-        let least = limits.unit().saturating_mul(BASE_UNITS);
+        let least = limits.unit().saturating_mul(limits.base_units());
         let base = (1..LAST).find(|&level| bytes[level] >= least);
         Targets {
             bytes,
@@ -172,15 +180,19 @@ fn within_last(shape: &Shape, limits: &Limits) -> Option<Job> {
     })
 }
 
-/// How many of a guard's runs, the newest ones, are merged so that no more than `most` are left: as few as that, and more as
-/// long as the next older one has fewer bytes than all newer ones.
+/// How many of a guard's runs, the newest ones, are merged so that no more than `most` are left. As few as that, and more as
+/// long as the next older one has fewer bytes than all newer ones. The oldest, below which there is nothing, is joined
+/// when the newer ones have half of its bytes: what they overwrite takes room until then.
 fn runs_to_merge(runs: &[u64], most: usize) -> usize {
     let least = (runs.len() + 1).saturating_sub(most.max(1)).max(2);
     let mut count = least.min(runs.len());
     let mut bytes: u64 = runs[..count].iter().sum();
-    while let Some(next) = runs.get(count)
-        && *next < bytes
-    {
+    while let Some(next) = runs.get(count) {
+        let is_oldest = count + 1 == runs.len();
+        let limit = bytes.saturating_mul(if is_oldest { OLDEST_TIMES } else { 1 });
+        if *next >= limit {
+            break;
+        }
         bytes += next;
         count += 1;
     }
@@ -243,3 +255,6 @@ fn most(guards: &[GuardShape], value: impl Fn(&GuardShape) -> u64) -> Option<usi
 fn level(at: usize) -> Level {
     Level(at as u8)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use super::picker::{GuardShape, Job, Shape};
 use crate::tables::TableFile;
 use crate::tree::{Guard, Tree};
-use crate::types::{LEVELS, Level};
+use crate::types::Level;
 use evendb_storage::TableId;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Plan {
     pub(crate) from: Level,
     /// Where the result goes.
     pub(crate) to: Level,
-    /// The runs, newest first: sorted tables that do not overlap.
+    /// Sorted tables that do not overlap, each.
     pub(crate) runs: Vec<Vec<Arc<TableFile>>>,
 }
 
@@ -44,32 +44,22 @@ fn bytes_of(run: &[Arc<TableFile>]) -> u64 {
 impl Plan {
     /// Of a job that was picked for the shape of this very tree.
     pub(crate) fn of(tree: &Tree, job: Job) -> Plan {
-        match job {
-            Job::FromLevel0 { to } => Plan {
-                from: Level(0),
-                to,
-                runs: tree
-                    .level0()
-                    .iter()
-                    .map(|table| vec![table.clone()])
-                    .collect(),
-            },
-            Job::Down { level, guard } => {
-                let to = Level(level.0 + 1);
-                debug_assert!(usize::from(to.0) < LEVELS);
-                Plan::in_guard(tree, level, guard, to, usize::MAX)
+        let in_guard = |level: Level, guard: usize| tree.guards(level).all()[guard].runs();
+        let (from, to, runs): (_, _, Vec<Vec<_>>) = match job {
+            Job::FromLevel0 { to } => {
+                let tables = tree.level0().iter().cloned();
+                (Level(0), to, tables.map(|table| vec![table]).collect())
             }
-            Job::Within { level, guard, runs } => Plan::in_guard(tree, level, guard, level, runs),
-        }
-    }
-
-    fn in_guard(tree: &Tree, from: Level, guard: usize, to: Level, count: usize) -> Plan {
-        let runs = tree.guards(from).all()[guard].runs();
-        Plan {
-            from,
-            to,
-            runs: runs.take(count).map(<[_]>::to_vec).collect(),
-        }
+            Job::Down { level, guard } => {
+                let runs = in_guard(level, guard).map(<[_]>::to_vec);
+                (level, Level(level.0 + 1), runs.collect())
+            }
+            Job::Within { level, guard, runs } => {
+                let runs = in_guard(level, guard).take(runs).map(<[_]>::to_vec);
+                (level, level, runs.collect())
+            }
+        };
+        Plan { from, to, runs }
     }
 
     /// All of its tables.

@@ -7,12 +7,19 @@
 //! **All versions of a key are in one table of a run.** A get looks into one table of each run, which the tables' limits tell, and
 //! a run's tables do not overlap. A key with very many versions that snapshots hold makes a long table.
 //!
-//! Dropped before its end, a rewrite leaves no files.
+//! **Ages.** What comes to a level gets its age when it is shown, not when it is written ([`Rewritten::edit`]). Two jobs that go down
+//! from different guards may end in one guard of the next level, in any order, and a merge there may join what the first one brought
+//! with what is older. So what comes last must be the newest, whenever it was begun. It may be: of its own keys nothing newer can
+//! have come before it, because the guard that it comes from was busy.
+//!
+//! Dropped before it is shown, a rewrite leaves no files.
 
 use super::visibility::{Horizon, KeyVersions};
 use crate::cursor::EntryCursor;
 use crate::files::FileNumbers;
-use crate::tables::{FinishedTable, TableDir, TableForm, TableOutput};
+use crate::tables::{FinishedTable, TableDir, TableFile, TableForm, TableOutput};
+use crate::tree::{GuardChange, TreeEdit};
+use crate::types::{Age, Level};
 use evendb_storage::{EntryRef, Error, Kind, Result, TableId};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +46,36 @@ pub(crate) enum Stopped {
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
         Stopped::Failed(error)
+    }
+}
+
+/// What a rewrite replaces, and by what: an edit but for the age. The new files are synced, and their names are not.
+#[derive(Default)]
+pub(crate) struct Rewritten {
+    pub(super) removed: Vec<(Level, Arc<TableFile>)>,
+    pub(super) finished: Vec<FinishedTable>,
+    pub(super) to: Level,
+    /// Of the result, if it stays in its place in the order.
+    pub(super) age: Option<Age>,
+    pub(super) guards: Vec<GuardChange>,
+}
+
+impl Rewritten {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.finished.is_empty() && self.guards.is_empty()
+    }
+
+    /// The edit. To be called when it is committed, under the lock that orders edits: from here on the manifest decides about
+    /// the new files.
+    pub(crate) fn edit(self, numbers: &FileNumbers) -> TreeEdit {
+        let age = self.age.unwrap_or_else(|| Age(numbers.take().0));
+        let added = self.finished.into_iter();
+        TreeEdit {
+            removed: self.removed,
+            added: added.map(|table| (self.to, table.keep(age))).collect(),
+            guards: self.guards,
+        }
     }
 }
 

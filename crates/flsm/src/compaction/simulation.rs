@@ -5,10 +5,11 @@
 
 use super::picker::{Limits, pick};
 use super::plan::{Plan, shape};
+use crate::files::FileNumbers;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::choose::Chooser;
 use crate::tree::{Tree, TreeEdit};
-use crate::types::{Age, Level};
+use crate::types::{Age, FileNumber, Level};
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::SimVfs;
@@ -88,8 +89,10 @@ struct Model {
     tree: Tree,
     keys: HashMap<TableId, Vec<u32>>,
     place: Arc<TableDir>,
-    next: u64,
+    numbers: FileNumbers,
     written: Written,
+    /// All keys that were ever put.
+    put: HashSet<u32>,
 }
 
 impl Model {
@@ -100,14 +103,14 @@ impl Model {
             tree: Tree::default(),
             keys: HashMap::new(),
             place: TableDir::new(Arc::new(SimVfs::new(1)), Path::new("/db")),
-            next: 1,
+            numbers: FileNumbers::new(FileNumber(1)),
             written: Written::default(),
+            put: HashSet::new(),
         }
     }
 
     fn table(&mut self, keys: Vec<u32>, age: Option<Age>) -> Arc<TableFile> {
-        let number = self.next;
-        self.next += 1;
+        let number = self.numbers.take().0;
         let meta = TableMeta {
             len: keys.len() as u64 * RECORD_BYTES,
             entries: keys.len() as u64,
@@ -121,6 +124,7 @@ impl Model {
     }
 
     fn flush(&mut self, puts: &[u32]) {
+        self.put.extend(puts);
         let keys: BTreeSet<u32> = puts.iter().copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
         let mut chooser = Chooser::new(&self.tree, self.last_guard_bytes);
@@ -166,7 +170,7 @@ impl Model {
         }
         let age = match from == to {
             true => plan.tables().map(|table| table.age).max().unwrap(),
-            false => Age(self.next),
+            false => Age(self.numbers.take().0),
         };
         let (min, max) = plan.limits().unwrap();
         let cuts = self.tree.guards(to).keys_within(min, max);
@@ -213,8 +217,7 @@ impl Model {
     }
 
     fn live_bytes(&self) -> u64 {
-        let all: HashSet<u32> = self.keys.values().flatten().copied().collect();
-        all.len() as u64 * RECORD_BYTES
+        self.put.len() as u64 * RECORD_BYTES
     }
 }
 
@@ -257,6 +260,34 @@ fn run(limits: Limits, last_guard_bytes: u64, load: Load, buffers: u32, seed: u6
         space_max,
         runs_max,
         model,
+    }
+}
+
+#[test]
+fn guards_keep_few_runs_and_less_is_written_where_they_may_have_more() {
+    let records = 100;
+    for load in [
+        Load::Insert,
+        Load::Overwrite(30 * records),
+        Load::Sequential,
+    ] {
+        let figures = [1, 2, 4].map(|runs| {
+            let limits = Limits {
+                write_buffer_bytes: u64::from(records) * RECORD_BYTES,
+                level0_tables: 4,
+                max_files_per_guard: runs,
+            };
+            let figures = run(limits, limits.write_buffer_bytes, load, 100, 1);
+            assert_eq!(figures.runs_max, runs.min(figures.runs_max), "{load:?}");
+            let kept: HashSet<u32> = figures.model.keys.values().flatten().copied().collect();
+            assert_eq!(kept, figures.model.put, "{load:?}");
+            figures
+        });
+        let [one, two, four] = figures.map(|figures| figures.amplification);
+        assert!(
+            four <= two && two <= one && four < 4.5,
+            "{load:?}: {one} {two} {four}"
+        );
     }
 }
 

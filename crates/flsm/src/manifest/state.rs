@@ -147,8 +147,7 @@ impl State {
             }
         }
         let mut added = HashSet::new();
-        let all = edit.trees.iter().flat_map(|(_, change)| &change.added);
-        for (_, table) in all {
+        for table in edit.new_tables() {
             if self.tables.contains_key(&table.number) || !added.insert(table.number) {
                 return Err("a table added that is there");
             }
@@ -277,10 +276,10 @@ impl State {
 }
 
 impl Edit {
-    /// Whether it names new files.
-    pub(super) fn adds_tables(&self) -> bool {
-        let mut trees = self.trees.iter();
-        trees.any(|(_, change)| !change.added.is_empty())
+    /// The tables that it adds.
+    pub(super) fn new_tables(&self) -> impl Iterator<Item = &Arc<TableFile>> {
+        let all = self.trees.iter().flat_map(|(_, change)| &change.added);
+        all.map(|(_, table)| table)
     }
 
     pub(super) fn to_changes(&self) -> Vec<Change> {

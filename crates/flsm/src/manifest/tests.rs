@@ -238,7 +238,14 @@ fn an_edit_that_contradicts_the_state_is_refused_and_nothing_is_written() {
         assert_eq!(said(database.manifest.state()), before);
     }
     assert_eq!(said(Database::open(&vfs).manifest.state()), before);
-    database.commit(add(6, &other)).unwrap();
+    // Files of the tables that were refused go, and no other.
+    drop((there, other));
+    let tables: Vec<_> = database
+        .files()
+        .into_iter()
+        .filter(|name| name.starts_with("TABLE"))
+        .collect();
+    assert_eq!(tables, ["TABLE-000002"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::change::{self, Change, ENGINE, FORMAT_VERSION, Refused};
 use super::current::{self, Current};
 use super::state::{Edit, State};
 use crate::files::{FileName, FileNumbers};
-use crate::tables::TableDir;
+use crate::tables::{TableDir, TableFile};
 use crate::types::FileNumber;
 use evendb_storage::framed_log::{FramedLogWriter, find_frame, read_frames};
 use evendb_storage::vfs::Vfs;
@@ -124,8 +124,10 @@ impl Manifest {
     }
 
     /// Makes an edit, durably. The new trees are in [`Manifest::state`] then, and the tables are retired that no tree has any
-    /// more: their files go with the last handles, which are those of the trees that are shown. An edit that contradicts the state is
-    /// a fault of the caller's, and nothing is written.
+    /// more: their files go with the last handles, which are those of the trees that are shown.
+    ///
+    /// An edit that contradicts the state is not made, nothing is written, and its new tables are retired. That is a fault of
+    /// the caller's, or a job for a keyspace that was dropped meanwhile.
     pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
         if self.failed {
             let error = io::Error::other("an earlier edit failed");
@@ -136,8 +138,13 @@ impl Manifest {
         for change in edit.to_changes() {
             change::encode(&mut payload, &change);
         }
-        let has_new_files = edit.adds_tables();
+        let new_tables: Vec<Arc<TableFile>> = edit.new_tables().cloned().collect();
         let prepared = self.state.prepare(edit).map_err(|what| {
+            // No manifest names them.
+            let unknown = new_tables
+                .iter()
+                .filter(|table| !self.state.has_table(table.number));
+            unknown.for_each(|table| table.retire());
             let what = io::Error::new(io::ErrorKind::InvalidInput, what);
             Error::io(
                 &self.path(),
@@ -147,7 +154,7 @@ impl Manifest {
         })?;
         // Set while it is not known what the disk holds.
         self.failed = true;
-        if has_new_files {
+        if !new_tables.is_empty() {
             let synced = self.vfs.sync_dir(&self.dir);
             synced.map_err(|source| Error::io(&self.dir, "sync the directory", source))?;
         }

@@ -20,6 +20,7 @@
 //! Thread safety: shared freely once it is published. Not here: files, decisions, the manifest's bytes.
 
 pub(crate) mod choose;
+pub(crate) mod deserted;
 mod edit;
 mod guards;
 #[cfg(test)]

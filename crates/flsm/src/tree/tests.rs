@@ -199,6 +199,41 @@ fn guards_are_of_all_deeper_levels_and_go_from_the_top() {
 }
 
 #[test]
+fn guards_that_hold_nothing_anywhere_are_deserted() {
+    let keys = [("b", 6), ("d", 5), ("f", 6), ("h", 4), ("k", 6), ("m", 6)];
+    let tables = [
+        (6, bare(1, 1, "b", "c")),
+        (5, bare(2, 2, "da", "ea")),
+        (6, bare(3, 3, "j", "l")),
+    ];
+    let mut tree = tree_of(&[choose(&keys)]);
+    for (level, table) in &tables {
+        tree.apply(&add(*level, &[table])).unwrap();
+    }
+    let names = |tree: &Tree| -> String {
+        let keys = deserted::deserted(tree).into_iter();
+        keys.map(|change| String::from_utf8_lossy(&change.key).into_owned())
+            .collect()
+    };
+    // "b" and "h" hold a table, "d" one of level 5, "k" is straddled.
+    assert_eq!(names(&tree), "fm");
+    tree.apply(&add(0, &[&bare(9, 9, "g", "g")])).unwrap();
+    assert_eq!(names(&tree), "m");
+    let guards = deserted::deserted(&tree);
+    tree.apply(&TreeEdit {
+        guards,
+        ..TreeEdit::default()
+    })
+    .unwrap();
+    assert_eq!(
+        (names(&tree), tree.guard_level(b"m")),
+        (String::new(), None)
+    );
+    assert_eq!(tree.guard_level(b"f"), Some(Level(6)));
+    assert!(deserted::deserted(&Tree::default()).is_empty());
+}
+
+#[test]
 fn what_contradicts_the_tree_is_refused() {
     let table = bare(1, 1, "d", "f");
     let tree = tree_of(&[add(0, &[&table]), add(6, &[&bare(2, 2, "d", "f")])]);
