@@ -195,12 +195,11 @@ impl MemoryTable {
     pub(crate) fn insert(&self, entry: EntryRef<'_>) {
         let mut writer = self.writer.lock();
         let mut before = [self.head; HEIGHT_MAX];
-        self.find_before(entry.key, entry.version, &mut |level, node| {
+        let (_, next) = self.find(entry.key, entry.version, &mut |level, node| {
             before[level] = node;
         });
         let height = writer.random_height();
         let node = NodePtr::create(&mut writer.arena, entry, height);
-        let next = before[0].next(0);
         // Nobody knows the node yet. The stores below that link it give these out.
         node.header()
             .back
@@ -222,14 +221,17 @@ impl MemoryTable {
         self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The last node before a record of this key and version, which may be the head. Tells `each` the one of every level.
+    /// The place of a record of this key and version: the last node before it, which may be the head, and the first one
+    /// that is not. Tells `each` the node before it of every level.
+    ///
+    /// Between the two there may be others by now. So who wants the second one must not ask the first one for its next.
     #[inline]
-    fn find_before(
+    fn find(
         &self,
         key: &[u8],
         version: Version,
         each: &mut impl FnMut(usize, NodePtr),
-    ) -> NodePtr {
+    ) -> (NodePtr, Option<NodePtr>) {
         let mut node = self.head;
         // What was found not to be before the record on the level above.
         let mut bound = None;
@@ -248,12 +250,13 @@ impl MemoryTable {
             }
             each(level, node);
         }
-        node
+        (node, bound)
     }
 
     /// The newest record of `key` with a version of at most `at`.
     pub(crate) fn get(&self, key: &[u8], at: Version) -> Option<EntryRef<'_>> {
-        let found = self.find_before(key, at, &mut |_, _| {}).next(0)?.entry();
+        let (_, found) = self.find(key, at, &mut |_, _| {});
+        let found = found?.entry();
         (found.key == key).then_some(found)
     }
 
@@ -311,13 +314,13 @@ impl EntryCursor for MemoryCursor {
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let before = self.table.find_before(key, Version::MAX, &mut |_, _| {});
-        self.node = before.next(0);
+        let (_, found) = self.table.find(key, Version::MAX, &mut |_, _| {});
+        self.node = found;
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let before = self.table.find_before(key, Version::MAX, &mut |_, _| {});
+        let (before, _) = self.table.find(key, Version::MAX, &mut |_, _| {});
         self.node = self.table.record(before);
         Ok(())
     }

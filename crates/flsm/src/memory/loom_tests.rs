@@ -6,9 +6,13 @@ use loom::thread;
 use std::sync::Arc;
 
 fn insert(table: &MemoryTable, key: &[u8]) {
+    insert_at(table, key, 1);
+}
+
+fn insert_at(table: &MemoryTable, key: &[u8], version: u64) {
     table.insert(EntryRef {
         key,
-        version: Version(1),
+        version: Version(version),
         kind: Kind::Put,
         value: key,
     });
@@ -71,4 +75,26 @@ fn loom_a_reader_forwards_beside_a_writer() {
 #[test]
 fn loom_a_reader_backwards_beside_a_writer() {
     two_records_beside_a_reader(false);
+}
+
+/// A get at a version, and a seek, find nothing that comes to the place while they look: not a newer version, nor a key below.
+#[test]
+fn loom_what_is_inserted_in_front_of_what_is_sought_is_not_found() {
+    loom::model(|| {
+        let table = Arc::new(MemoryTable::new());
+        insert_at(&table, b"k", 1);
+        let writer = {
+            let table = table.clone();
+            thread::spawn(move || {
+                insert_at(&table, b"k", 2);
+                insert_at(&table, b"j", 2);
+            })
+        };
+        let found = table.get(b"k", Version(1)).map(|entry| entry.version);
+        assert_eq!(found, Some(Version(1)));
+        let mut cursor = table.cursor();
+        cursor.seek(b"k").expect("memory");
+        assert_eq!(cursor.entry().key, b"k");
+        writer.join().expect("no panic");
+    });
 }

@@ -8,11 +8,15 @@ use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::Edit;
-use crate::tree::Tree;
+use crate::tree::deserted::deserted;
+use crate::tree::{Tree, TreeEdit};
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_storage::TableId;
 use std::collections::HashSet;
+
+/// After so many compactions guards are looked for that hold nothing.
+const TIDY_EVERY: u64 = 16;
 
 /// A job whose tables nobody else has.
 pub(super) struct Job {
@@ -77,23 +81,49 @@ fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
             || job.keyspace.is_dropped()
     };
     let (making, plan) = (&engine.making, &job.plan);
-    let edit = compaction::job::run(making, &job.tree, plan, &horizon, &is_cancelled)?;
-    let read: u64 = plan.tables().map(|table| table.meta.len).sum();
-    let written: u64 = edit.added.iter().map(|(_, table)| table.meta.len).sum();
-    let edit = Edit {
-        trees: vec![(job.keyspace.id, edit)],
-        ..Edit::default()
-    };
-    commit(engine, edit, std::slice::from_ref(&job.keyspace), None)?;
+    let rewritten = compaction::job::run(making, &job.tree, plan, &horizon, &is_cancelled)?;
+    let mut written = 0;
+    show(engine, &job.keyspace, |_| {
+        let edit = rewritten.edit(&making.numbers);
+        written = edit.added.iter().map(|(_, table)| table.meta.len).sum();
+        edit
+    })?;
+    let read = plan.tables().map(|table| table.meta.len).sum();
     let figures = &engine.figures;
-    figures.compactions.fetch_add(1, Relaxed);
+    let count = figures.compactions.fetch_add(1, Relaxed) + 1;
     figures.compaction_read_bytes.fetch_add(read, Relaxed);
     let counter = match plan.from == plan.to {
         true => &figures.merged_bytes,
         false => &figures.moved_bytes,
     };
     counter.fetch_add(written, Relaxed);
-    Ok(())
+    match count.is_multiple_of(TIDY_EVERY) {
+        true => remove_deserted(engine, &job.keyspace),
+        false => Ok(()),
+    }
+}
+
+/// Guards that hold nothing any more go.
+fn remove_deserted(engine: &Engine, keyspace: &Arc<KeyspaceState>) -> Result<(), Stopped> {
+    show(engine, keyspace, |tree| TreeEdit {
+        guards: deserted(tree),
+        ..TreeEdit::default()
+    })
+}
+
+/// Changes a keyspace's tree as `make` says, unless the keyspace was dropped.
+fn show(
+    engine: &Engine,
+    keyspace: &Arc<KeyspaceState>,
+    make: impl FnOnce(&Tree) -> TreeEdit,
+) -> Result<(), Stopped> {
+    commit(engine, std::slice::from_ref(keyspace), None, |state| {
+        let edit = make(&state.keyspaces().get(&keyspace.id)?.tree);
+        (!edit.is_empty()).then(|| Edit {
+            trees: vec![(keyspace.id, edit)],
+            ..Edit::default()
+        })
+    })
 }
 
 /// Bytes of the tables of level 0 that are due to go down.

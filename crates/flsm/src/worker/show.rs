@@ -7,32 +7,25 @@ use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::keyspace::KeyspaceState;
-use crate::manifest::state::Edit;
-use crate::tree::TreeEdit;
+use crate::manifest::state::{Edit, State};
 use crate::types::FileNumber;
 use evendb_base::sync::Arc;
 
-/// Makes an edit, and shows the trees of these keyspaces, without the memory tables of the generation `flushed`.
+/// Makes the edit that `make` says, and shows the trees of these keyspaces, without the memory tables of the generation
+/// `flushed`. Nothing is done if `make` says nothing.
 pub(super) fn commit(
     engine: &Engine,
-    mut edit: Edit,
     keyspaces: &[Arc<KeyspaceState>],
     flushed: Option<FileNumber>,
+    make: impl FnOnce(&State) -> Option<Edit>,
 ) -> Result<(), Stopped> {
     {
         let mut manifest = engine.manifest.lock();
-        let known = manifest.state().keyspaces();
-        // A keyspace may have been dropped since.
-        edit.trees.retain(|(id, change)| {
-            let is_there = known.contains_key(id);
-            if !is_there {
-                discard(change);
-            }
-            is_there
-        });
+        let Some(edit) = make(manifest.state()) else {
+            return Ok(());
+        };
         if let Err(error) = manifest.commit(edit) {
-            let error = Error::from(error);
-            engine.latch(&error);
+            engine.latch(&Error::from(error));
             return Err(Stopped::Cancelled);
         }
         for keyspace in keyspaces {
@@ -50,13 +43,6 @@ pub(super) fn commit(
     }
     update_level0(engine);
     Ok(())
-}
-
-/// The files of new tables that no edit will name go.
-pub(super) fn discard(edit: &TreeEdit) {
-    for (_, table) in &edit.added {
-        table.retire();
-    }
 }
 
 /// Looks how many tables of level 0 there are.
