@@ -22,13 +22,23 @@ pub(crate) struct Plan {
 /// A tree as the picker sees it, while jobs have the tables in `busy`.
 pub(crate) fn shape(tree: &Tree, busy: &HashSet<TableId>) -> Shape {
     let is_busy = |table: &Arc<TableFile>| busy.contains(&table.number);
+    let put_bytes = bytes_of_a_put(tree);
+    let hidden = |run: &[Arc<TableFile>]| -> u64 {
+        let deletes: u64 = run.iter().map(|table| table.meta.deletes).sum();
+        deletes.saturating_mul(put_bytes)
+    };
+    let bytes = |run: &[Arc<TableFile>]| -> u64 {
+        let len: u64 = run.iter().map(|table| table.meta.len).sum();
+        len.saturating_add(hidden(run))
+    };
     let guard_shape = |guard: &Arc<Guard>| GuardShape {
-        runs: guard.runs().map(bytes_of).collect(),
+        runs: guard.runs().map(bytes).collect(),
+        hidden: guard.runs().rev().skip(1).map(hidden).sum(),
         busy: guard.tables.iter().any(is_busy),
     };
     let level0 = tree.level0();
     Shape {
-        level0: level0.iter().map(|table| table.meta.len).collect(),
+        level0_tables: level0.len(),
         level0_busy: level0.iter().any(is_busy),
         levels: std::array::from_fn(|at| {
             let guards = tree.guards(Level(at as u8 + 1)).all();
@@ -37,8 +47,14 @@ pub(crate) fn shape(tree: &Tree, busy: &HashSet<TableId>) -> Shape {
     }
 }
 
-fn bytes_of(run: &[Arc<TableFile>]) -> u64 {
-    run.iter().map(|table| table.meta.len).sum()
+/// On average, of key and value.
+fn bytes_of_a_put(tree: &Tree) -> u64 {
+    let (mut bytes, mut puts) = (0u64, 0u64);
+    for (_, table) in tree.tables() {
+        bytes = bytes.saturating_add(table.meta.data_bytes);
+        puts = puts.saturating_add(table.meta.entries.saturating_sub(table.meta.deletes));
+    }
+    bytes.checked_div(puts).unwrap_or(0)
 }
 
 impl Plan {

@@ -49,6 +49,9 @@ impl From<Error> for Stopped {
     }
 }
 
+/// So many records are looked at between two questions whether to end.
+const RECORDS_AT_ONCE: usize = 16;
+
 /// What a rewrite replaces, and by what: an edit but for the age. The new files are synced, and their names are not.
 #[derive(Default)]
 pub(crate) struct Rewritten {
@@ -101,8 +104,11 @@ impl Rewrite<'_> {
         let mut outputs = Outputs::new(self.making, self.cuts);
         let mut last: Option<LastRecord> = None;
         cursor.seek_first()?;
-        while cursor.valid() {
-            if (self.is_cancelled)() {
+        for record in 0usize.. {
+            if !cursor.valid() {
+                break;
+            }
+            if record.is_multiple_of(RECORDS_AT_ONCE) && (self.is_cancelled)() {
                 return Err(Stopped::Cancelled);
             }
             let entry = cursor.entry();
