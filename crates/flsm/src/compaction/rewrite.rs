@@ -18,7 +18,7 @@ use super::visibility::{Horizon, KeyVersions};
 use crate::cursor::EntryCursor;
 use crate::files::FileNumbers;
 use crate::tables::{FinishedTable, TableDir, TableFile, TableForm, TableOutput};
-use crate::tree::{GuardChange, TreeEdit};
+use crate::tree::{GuardChange, Moved, TreeEdit};
 use crate::types::{Age, Level};
 use evendb_storage::{EntryRef, Error, Kind, Result, TableId};
 use std::path::Path;
@@ -56,6 +56,7 @@ const RECORDS_AT_ONCE: usize = 16;
 #[derive(Default)]
 pub(crate) struct Rewritten {
     pub(super) removed: Vec<(Level, Arc<TableFile>)>,
+    pub(super) moved: Vec<(Level, Arc<TableFile>)>,
     pub(super) finished: Vec<FinishedTable>,
     pub(super) to: Level,
     /// Of the result, if it stays in its place in the order.
@@ -66,7 +67,8 @@ pub(crate) struct Rewritten {
 impl Rewritten {
     /// Whether it changes nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.finished.is_empty() && self.guards.is_empty()
+        let tables = self.removed.len() + self.moved.len() + self.finished.len();
+        tables == 0 && self.guards.is_empty()
     }
 
     /// The edit. To be called when it is committed, under the lock that orders edits: from here on the manifest decides about
@@ -77,6 +79,16 @@ impl Rewritten {
         TreeEdit {
             removed: self.removed,
             added: added.map(|table| (self.to, table.keep(age))).collect(),
+            moved: self
+                .moved
+                .into_iter()
+                .map(|(from, old)| Moved {
+                    from,
+                    to: self.to,
+                    new: old.with_age(age),
+                    old,
+                })
+                .collect(),
             guards: self.guards,
         }
     }

@@ -166,7 +166,7 @@ fn verifying_tells_of_damage_in_each_table() {
         vfs.write_file(&tables[1].path(), bad);
         // Tables that were opened before do not see it.
         let again = |table: &Arc<TableFile>| {
-            TableFile::new(&place, table.number, table.age, table.meta.clone())
+            TableFile::new(&place, table.number, table.age, (*table.meta).clone())
         };
         let tables = tables.each_ref().map(again);
         let edits = [
@@ -243,6 +243,29 @@ fn an_edit_may_remove_what_straddles_and_add_what_was_cut() {
         },
     ]);
     assert_eq!(text(&tree, 6), ": 2 | m: 3");
+}
+
+#[test]
+fn a_moved_table_lets_guards_be_committed_where_it_was() {
+    let (wide, other) = (bare(1, 1, "a", "z"), bare(2, 2, "b", "c"));
+    let mut tree = tree_of(&[choose(&[("m", 5)]), add(5, &[&wide, &other])]);
+    assert_eq!(text(&tree, 5), ": 2 1 +m");
+    let moved = Moved {
+        from: Level(5),
+        to: Level(6),
+        new: wide.with_age(Age(9)),
+        old: wide,
+    };
+    let edit = TreeEdit {
+        moved: vec![moved],
+        ..TreeEdit::default()
+    };
+    assert!(!edit.is_empty());
+    tree.apply(&edit).unwrap();
+    assert_eq!(text(&tree, 5), ": 2 | m:");
+    assert_eq!(text(&tree, 6), ": 1 +m");
+    assert_eq!(tree.guards(Level(6)).all()[0].tables[0].age, Age(9));
+    assert!(tree.apply(&edit).is_err());
 }
 
 #[test]

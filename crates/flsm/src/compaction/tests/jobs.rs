@@ -201,6 +201,59 @@ fn what_comes_last_to_a_guard_is_the_newest_there() {
     });
 }
 
+/// The second overlaps the first, the third lies between these two and the fourth, which has a delete; the fifth straddles a
+/// guard; the sixth lies behind them.
+#[test]
+fn what_overlaps_nothing_goes_down_as_it_is() {
+    let vfs = SimVfs::new(1);
+    let making = making(&vfs);
+    let of = |number: u64, records: &[(&str, Kind)]| {
+        let records: Vec<Record<'_>> = records
+            .iter()
+            .map(|(key, kind)| (key.as_bytes(), number, *kind, &b""[..]))
+            .collect();
+        making.numbers.skip(FileNumber(number));
+        (Level(0), table_of(&making.place, number, number, &records))
+    };
+    let put = |key| (key, Kind::Put);
+    let mut tree = Tree::default();
+    tree.apply(&TreeEdit {
+        guards: vec![guard("d", 6), guard("t", 6)],
+        added: vec![
+            of(1, &[put("a"), put("c")]),
+            of(2, &[put("b")]),
+            of(3, &[put("d"), put("e")]),
+            of(4, &[put("f"), ("g", Kind::Delete), put("h")]),
+            of(5, &[put("s"), put("t")]),
+            of(6, &[put("u"), put("v")]),
+        ],
+        ..TreeEdit::default()
+    })
+    .unwrap();
+    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) });
+    let moved = plan.moved.iter().map(|table| table.number.0);
+    assert_eq!(moved.collect::<Vec<_>>(), [3, 6]);
+    assert_eq!(plan.tables().count(), 6);
+    let horizon = Horizon::new(Version(9), vec![]);
+    let ran = job::run(&making, &tree, &plan, &horizon, &never);
+    tree.apply(&ran.unwrap().edit(&making.numbers)).unwrap();
+    assert!(tree.level0().is_empty());
+    let last = tree.guards(Level(6)).all().iter();
+    let tables = last.flat_map(|guard| &guard.tables);
+    let limits = tables.map(|table| [&table.meta.min_key[..], &table.meta.max_key].concat());
+    let expected = [b"ac", b"de", b"fs", b"tt", b"uv"].map(|limits| limits.to_vec());
+    assert_eq!(limits.collect::<Vec<_>>(), expected);
+    assert!(
+        tree.guards(Level(6))
+            .all()
+            .iter()
+            .all(|guard| guard.runs().count() <= 1)
+    );
+    verify::verify(&tree, &mut |_, table, verified| {
+        assert!(verified.is_ok(), "{table:?}: {verified:?}");
+    });
+}
+
 /// Two runs of level 0 and where they would go.
 fn two_runs(vfs: &SimVfs) -> (Making, Tree, Plan) {
     let making = making(vfs);
@@ -310,7 +363,10 @@ fn refusal(records: &[&[Record<'_>]]) -> ErrorKind {
 
 #[test]
 fn what_cannot_be_rewritten_is_refused() {
-    let merge = refusal(&[&[(b"a", 1, Kind::Merge, &[0])]]);
+    let merge = refusal(&[
+        &[(b"a", 1, Kind::Merge, &[0])],
+        &[(b"a", 2, Kind::Put, &[])],
+    ]);
     assert_eq!(merge, ErrorKind::Unsupported);
     let twice: &[Record<'_>] = &[(b"a", 1, Kind::Put, b"")];
     assert_eq!(refusal(&[twice, twice]), ErrorKind::Corruption);
