@@ -42,7 +42,7 @@ impl TableDir {
     }
 }
 
-/// A table of a tree.
+/// A table at a place in a tree.
 #[derive(Debug)]
 pub(crate) struct TableFile {
     /// The number in its name.
@@ -50,8 +50,15 @@ pub(crate) struct TableFile {
     /// How new it is.
     pub(crate) age: Age,
     /// What the manifest says of it.
-    pub(crate) meta: TableMeta,
+    pub(crate) meta: Arc<TableMeta>,
+    file: Arc<Shared>,
+}
+
+/// What the handles of one file share, which it has at each of its places in turn.
+#[derive(Debug)]
+struct Shared {
     place: Arc<TableDir>,
+    number: TableId,
     opened: OnceLock<Arc<Table>>,
     /// Set by one thread, and read by the drop, which is after all uses.
     retired: AtomicBool,
@@ -68,30 +75,43 @@ impl TableFile {
         Arc::new(TableFile {
             number,
             age,
-            meta,
-            place: place.clone(),
-            opened: OnceLock::new(),
-            retired: AtomicBool::new(false),
+            meta: Arc::new(meta),
+            file: Arc::new(Shared {
+                place: place.clone(),
+                number,
+                opened: OnceLock::new(),
+                retired: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// The same table at another place in the order.
+    pub(crate) fn with_age(&self, age: Age) -> Arc<TableFile> {
+        Arc::new(TableFile {
+            number: self.number,
+            age,
+            meta: self.meta.clone(),
+            file: self.file.clone(),
         })
     }
 
     /// The open table. A failure is returned, and the next call tries again.
     pub(crate) fn open(&self) -> Result<Arc<Table>> {
-        if let Some(table) = self.opened.get() {
+        if let Some(table) = self.file.opened.get() {
             return Ok(table.clone());
         }
         // Two threads may both read it; one of the two results stays.
         let table = Arc::new(self.read()?);
-        Ok(self.opened.get_or_init(|| table).clone())
+        Ok(self.file.opened.get_or_init(|| table).clone())
     }
 
     fn read(&self) -> Result<Table> {
         let path = self.path();
-        let file = self.place.vfs.open(&path, false);
+        let file = self.file.place.vfs.open(&path, false);
         let file = file.map_err(|source| Error::open(&path, "open a table", source))?;
         file.expect_random_reads();
         let table = Table::open(file, 0, self.meta.len, self.number)?;
-        match *table.meta() == self.meta {
+        match *table.meta() == *self.meta {
             true => Ok(table),
             false => Err(Error::corruption(
                 &path,
@@ -103,7 +123,7 @@ impl TableFile {
 
     /// Where its file lies.
     pub(crate) fn path(&self) -> PathBuf {
-        self.place.path(self.number)
+        self.file.place.path(self.number)
     }
 
     /// Whether the table may have records of this key, by its limits.
@@ -113,15 +133,15 @@ impl TableFile {
 
     /// No edit names it any more, durably: the file goes with the last handle.
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Relaxed);
+        self.file.retired.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for TableFile {
+impl Drop for Shared {
     fn drop(&mut self) {
         if *self.retired.get_mut() {
             // A file that cannot be removed is a leftover, which the next opening removes.
-            let _ = self.place.vfs.remove(&self.path());
+            let _ = self.place.vfs.remove(&self.place.path(self.number));
         }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn flush(
     )?;
     Ok(Rewritten {
         removed: Vec::new(),
+        moved: Vec::new(),
         to: Level(0),
         age: None,
         finished,

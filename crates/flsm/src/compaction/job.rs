@@ -26,12 +26,9 @@ pub(crate) fn run(
     horizon: &Horizon,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rewritten, Stopped> {
-    let Some((min, max)) = plan.limits() else {
-        return Ok(Rewritten::default());
-    };
     let rewrite = Rewrite {
         making,
-        cuts: tree.guards(plan.to).keys_within(min, max),
+        cuts: plan.cuts(tree),
         horizon,
         is_cancelled,
     };
@@ -46,7 +43,14 @@ pub(crate) fn run(
     )?;
     Ok(Rewritten {
         removed: plan
-            .tables()
+            .runs
+            .iter()
+            .flatten()
+            .map(|table| (plan.from, table.clone()))
+            .collect(),
+        moved: plan
+            .moved
+            .iter()
             .map(|table| (plan.from, table.clone()))
             .collect(),
         to: plan.to,

@@ -8,6 +8,7 @@
 //!    bytes they are merged instead where they are, because they would become crumbs.
 //! 4. A level has more bytes than it should: its guard with the most goes down.
 //! 5. A level above the base level has tables, because the base was there once: they go down.
+//! 6. Deletes hide half of a guard's oldest run in the last level: the guard is merged.
 //!
 //! **Levels in use.** The last level is always the deepest. Level `i` should have `growth` times fewer bytes than level
 //! `i + 1`, and the base is the least level that should have at least some times `u`. Data in a level above the base
@@ -36,10 +37,12 @@ const LEVELED_GROWTH: u64 = 4;
 const OLDEST_TIMES: u64 = 2;
 
 /// A tree, as far as decisions go.
+///
+/// Bytes of runs are those of their tables, and for each delete as many as a put has on average: a delete is small, and hides about so
+/// much. If it counted as itself, what is deleted would stay until as much is put.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Bytes of the tables of level 0.
-    pub(crate) level0: Vec<u64>,
+    pub(crate) level0_tables: usize,
     /// A job has some of them.
     pub(crate) level0_busy: bool,
     /// Of level 1 on: `levels[i]` is level `i + 1`.
@@ -51,6 +54,8 @@ pub(crate) struct Shape {
 pub(crate) struct GuardShape {
     /// Bytes of its runs, newest first.
     pub(crate) runs: Vec<u64>,
+    /// About how many bytes the deletes hide that are not in its oldest run.
+    pub(crate) hidden: u64,
     /// A job has some of them.
     pub(crate) busy: bool,
 }
@@ -62,7 +67,7 @@ pub(crate) struct Limits {
     pub(crate) write_buffer_bytes: u64,
     /// Tables of level 0 at which they are moved.
     pub(crate) level0_tables: usize,
-    /// Runs that a guard may have, 1 at least.
+    /// Runs that a guard may have. As 1 if it is 0.
     pub(crate) max_files_per_guard: usize,
 }
 
@@ -82,18 +87,27 @@ pub(crate) enum Job {
 }
 
 impl Limits {
+    fn runs_max(&self) -> usize {
+        self.max_files_per_guard.max(1)
+    }
+
+    fn is_leveled(&self) -> bool {
+        self.runs_max() == 1
+    }
+
+    /// A level should have so many times the bytes of the one above.
     fn growth(&self) -> u64 {
-        match self.max_files_per_guard {
-            0 | 1 => LEVELED_GROWTH,
-            runs => runs as u64 + 1,
+        match self.is_leveled() {
+            true => LEVELED_GROWTH,
+            false => self.runs_max() as u64 + 1,
         }
     }
 
     /// So many times what a job of level 0 moves the base level should have at least.
     fn base_units(&self) -> u64 {
-        match self.max_files_per_guard {
-            0 | 1 => 1,
-            _ => 2,
+        match self.is_leveled() {
+            true => 1,
+            false => 2,
         }
     }
 
@@ -106,6 +120,11 @@ impl Limits {
 impl GuardShape {
     fn bytes(&self) -> u64 {
         self.runs.iter().sum()
+    }
+
+    /// How many runs it has that it should not have.
+    fn excess(&self, limits: &Limits) -> u64 {
+        self.runs.len().saturating_sub(limits.runs_max()) as u64
     }
 }
 
@@ -159,20 +178,18 @@ pub(crate) fn pick(shape: &Shape, limits: &Limits) -> Option<Job> {
         .or_else(|| too_many_runs(shape, limits, &targets))
         .or_else(|| too_many_bytes(shape, &targets))
         .or_else(|| above_base(shape, &targets))
+        .or_else(|| mostly_deleted(shape))
 }
 
 fn from_level0(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Job> {
-    let due = shape.level0.len() >= limits.level0_tables.max(1) && !shape.level0_busy;
+    let due = shape.level0_tables >= limits.level0_tables.max(1) && !shape.level0_busy;
     let to = targets.base.min(shape.first_used());
     due.then_some(Job::FromLevel0 { to: level(to) })
 }
 
 fn within_last(shape: &Shape, limits: &Limits) -> Option<Job> {
-    let guard = most(shape.guards(LAST), |guard| {
-        let excess = guard.runs.len().saturating_sub(limits.max_files_per_guard);
-        excess as u64
-    })?;
-    let runs = runs_to_merge(&shape.guards(LAST)[guard].runs, limits.max_files_per_guard);
+    let guard = most(shape.guards(LAST), |guard| guard.excess(limits))?;
+    let runs = runs_to_merge(&shape.guards(LAST)[guard].runs, limits.runs_max());
     Some(Job::Within {
         level: level(LAST),
         guard,
@@ -184,7 +201,7 @@ fn within_last(shape: &Shape, limits: &Limits) -> Option<Job> {
 /// long as the next older one has fewer bytes than all newer ones. The oldest, below which there is nothing, is joined
 /// when the newer ones have half of its bytes: what they overwrite takes room until then.
 fn runs_to_merge(runs: &[u64], most: usize) -> usize {
-    let least = (runs.len() + 1).saturating_sub(most.max(1)).max(2);
+    let least = (runs.len() + 1).saturating_sub(most).max(2);
     let mut count = least.min(runs.len());
     let mut bytes: u64 = runs[..count].iter().sum();
     while let Some(next) = runs.get(count) {
@@ -203,14 +220,11 @@ fn too_many_runs(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Jo
     // The deepest first, so that what comes down finds room.
     (1..LAST).rev().find_map(|at| {
         let guards = shape.guards(at);
-        let guard = most(guards, |guard| {
-            let excess = guard.runs.len().saturating_sub(limits.max_files_per_guard);
-            excess as u64
-        })?;
+        let guard = most(guards, |guard| guard.excess(limits))?;
         let share = targets.bytes[at] / guards.len() as u64;
-        let enough = match limits.max_files_per_guard {
-            0 | 1 => share,
-            _ => share / CRUMB_PART,
+        let enough = match limits.is_leveled() {
+            true => share,
+            false => share / CRUMB_PART,
         };
         let (level, runs) = (level(at), guards[guard].runs.len());
         Some(match guards[guard].bytes() >= enough {
@@ -229,6 +243,22 @@ fn too_many_bytes(shape: &Shape, targets: &Targets) -> Option<Job> {
 
 fn above_base(shape: &Shape, targets: &Targets) -> Option<Job> {
     down_from(shape, 1..targets.base, |_| true)
+}
+
+fn mostly_deleted(shape: &Shape) -> Option<Job> {
+    let guards = shape.guards(LAST);
+    let guard = most(guards, |guard| {
+        let oldest = guard.runs.last().copied().unwrap_or(0);
+        match guard.hidden.saturating_mul(OLDEST_TIMES) >= oldest {
+            true => guard.hidden,
+            false => 0,
+        }
+    })?;
+    Some(Job::Within {
+        level: level(LAST),
+        guard,
+        runs: guards[guard].runs.len(),
+    })
 }
 
 /// The guard with the most bytes of the first of these levels from which some is to go.

@@ -18,7 +18,7 @@ use super::visibility::{Horizon, KeyVersions};
 use crate::cursor::EntryCursor;
 use crate::files::FileNumbers;
 use crate::tables::{FinishedTable, TableDir, TableFile, TableForm, TableOutput};
-use crate::tree::{GuardChange, TreeEdit};
+use crate::tree::{GuardChange, Moved, TreeEdit};
 use crate::types::{Age, Level};
 use evendb_storage::{EntryRef, Error, Kind, Result, TableId};
 use std::path::Path;
@@ -49,10 +49,14 @@ impl From<Error> for Stopped {
     }
 }
 
+/// So many records are looked at between two questions whether to end.
+const RECORDS_AT_ONCE: usize = 16;
+
 /// What a rewrite replaces, and by what: an edit but for the age. The new files are synced, and their names are not.
 #[derive(Default)]
 pub(crate) struct Rewritten {
     pub(super) removed: Vec<(Level, Arc<TableFile>)>,
+    pub(super) moved: Vec<(Level, Arc<TableFile>)>,
     pub(super) finished: Vec<FinishedTable>,
     pub(super) to: Level,
     /// Of the result, if it stays in its place in the order.
@@ -63,7 +67,8 @@ pub(crate) struct Rewritten {
 impl Rewritten {
     /// Whether it changes nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.finished.is_empty() && self.guards.is_empty()
+        let tables = self.removed.len() + self.moved.len() + self.finished.len();
+        tables == 0 && self.guards.is_empty()
     }
 
     /// The edit. To be called when it is committed, under the lock that orders edits: from here on the manifest decides about
@@ -74,6 +79,16 @@ impl Rewritten {
         TreeEdit {
             removed: self.removed,
             added: added.map(|table| (self.to, table.keep(age))).collect(),
+            moved: self
+                .moved
+                .into_iter()
+                .map(|(from, old)| Moved {
+                    from,
+                    to: self.to,
+                    new: old.with_age(age),
+                    old,
+                })
+                .collect(),
             guards: self.guards,
         }
     }
@@ -101,8 +116,11 @@ impl Rewrite<'_> {
         let mut outputs = Outputs::new(self.making, self.cuts);
         let mut last: Option<LastRecord> = None;
         cursor.seek_first()?;
-        while cursor.valid() {
-            if (self.is_cancelled)() {
+        for record in 0usize.. {
+            if !cursor.valid() {
+                break;
+            }
+            if record.is_multiple_of(RECORDS_AT_ONCE) && (self.is_cancelled)() {
                 return Err(Stopped::Cancelled);
             }
             let entry = cursor.entry();

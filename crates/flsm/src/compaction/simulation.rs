@@ -8,7 +8,7 @@ use super::plan::{Plan, shape};
 use crate::files::FileNumbers;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::choose::Chooser;
-use crate::tree::{Tree, TreeEdit};
+use crate::tree::{Moved, Tree, TreeEdit};
 use crate::types::{Age, FileNumber, Level};
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
@@ -158,7 +158,9 @@ impl Model {
         let plan = Plan::of(&self.tree, job);
         let (from, to) = (plan.from, plan.to);
         let keys: BTreeSet<u32> = plan
-            .tables()
+            .runs
+            .iter()
+            .flatten()
             .flat_map(|table| self.keys[&table.number].iter().copied())
             .collect();
         let bytes = keys.len() as u64 * RECORD_BYTES;
@@ -172,10 +174,20 @@ impl Model {
             true => plan.tables().map(|table| table.age).max().unwrap(),
             false => Age(self.numbers.take().0),
         };
-        let (min, max) = plan.limits().unwrap();
-        let cuts = self.tree.guards(to).keys_within(min, max);
+        let cuts = plan.cuts(&self.tree);
+        let own = plan.runs.iter().flatten();
         let mut edit = TreeEdit {
-            removed: plan.tables().map(|table| (from, table.clone())).collect(),
+            removed: own.map(|table| (from, table.clone())).collect(),
+            moved: plan
+                .moved
+                .iter()
+                .map(|table| Moved {
+                    from,
+                    to,
+                    old: table.clone(),
+                    new: table.with_age(age),
+                })
+                .collect(),
             ..TreeEdit::default()
         };
         let keys: Vec<u32> = keys.into_iter().collect();
@@ -284,10 +296,15 @@ fn guards_keep_few_runs_and_less_is_written_where_they_may_have_more() {
             figures
         });
         let [one, two, four] = figures.map(|figures| figures.amplification);
-        assert!(
-            four <= two && two <= one && four < 4.5,
-            "{load:?}: {one} {two} {four}"
-        );
+        match load {
+            Load::Sequential => {
+                assert!(one.max(two).max(four) < 2.0, "{load:?}: {one} {two} {four}");
+            }
+            _ => assert!(
+                four < two && two < one && four < 4.5,
+                "{load:?}: {one} {two} {four}"
+            ),
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! | 8 | table added | keyspace, level, number, age, bytes, records, deletes, bytes of keys and values, greatest version, least key, greatest key, checksum |
 //! | 9 | table removed | keyspace, number |
 //! | 10 | guard set | keyspace, least level of which it is one (7: of none), key |
+//! | 11 | table moved | keyspace, number, new level, new age |
 //!
 //! The whole edit is one change of the state: where its changes stand in it does not matter, but that the format comes first.
 //! Decoding never panics, and takes whole changes only. A tag that is not known is refused as such: a later version wrote it.
@@ -52,6 +53,12 @@ pub(super) enum Change {
     RemoveTable {
         keyspace: KeyspaceId,
         number: TableId,
+    },
+    MoveTable {
+        keyspace: KeyspaceId,
+        number: TableId,
+        to: Level,
+        age: Age,
     },
     SetGuard {
         keyspace: KeyspaceId,
@@ -100,6 +107,12 @@ pub(super) fn encode(out: &mut Vec<u8>, change: &Change) {
         Change::RemoveTable { keyspace, number } => {
             put_numbers(out, 9, &[keyspace.0.into(), number.0]);
         }
+        Change::MoveTable {
+            keyspace,
+            number,
+            to,
+            age,
+        } => put_numbers(out, 11, &[keyspace.0.into(), number.0, to.0.into(), age.0]),
         Change::SetGuard {
             keyspace,
             from,
@@ -147,7 +160,7 @@ pub(super) fn decode(mut input: &[u8]) -> Result<Vec<Change>, Refused> {
     let mut changes = Vec::new();
     while let Some((&tag, rest)) = input.split_first() {
         input = rest;
-        if !(1..=10).contains(&tag) {
+        if !(1..=11).contains(&tag) {
             let what = format!("a manifest with a change {tag}, which this version does not know");
             return Err(Refused::Unknown(what));
         }
@@ -192,6 +205,12 @@ fn get_change(tag: u8, input: &mut &[u8]) -> Option<Change> {
                 key,
             }
         }
+        11 => Change::MoveTable {
+            keyspace: get_keyspace(input)?,
+            number: TableId(get_varint(input)?),
+            to: level(get_varint(input)?)?,
+            age: Age(get_varint(input)?),
+        },
         _ => return None,
     })
 }

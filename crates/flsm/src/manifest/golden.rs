@@ -66,6 +66,11 @@ ef fd b6 f5 0d              #   checksum of the table: 0xdeadbeef
 01                          #   keyspace 1
 07                          #   of no level
 01 6e                       #   key: length, n
+0b                          # 11 MoveTable
+01                          #   keyspace 1
+08                          #   table 8
+05                          #   to level 5
+ad 02                       #   age 301
 ";
 
 fn samples() -> Vec<Change> {
@@ -115,6 +120,12 @@ fn samples() -> Vec<Change> {
             from: None,
             key: b"n".to_vec(),
         },
+        Change::MoveTable {
+            keyspace,
+            number: TableId(8),
+            to: Level(5),
+            age: Age(301),
+        },
     ]
 }
 
@@ -152,7 +163,7 @@ fn an_edit_that_is_cut_short_is_the_whole_changes_or_nothing() {
 
 #[test]
 fn what_a_later_version_wrote_is_told_from_nonsense() {
-    for tag in [0, 11, 255] {
+    for tag in [0, 12, 255] {
         let refused = change::decode(&[tag, 1, 1]).unwrap_err();
         assert!(matches!(refused, Refused::Unknown(_)), "{refused:?}");
     }
@@ -210,7 +221,7 @@ fn the_other_engine_and_other_versions_are_refused_as_that() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..60), tag in 0u8..12) {
+    fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..60), tag in 0u8..13) {
         let _ = change::decode(&[&[tag], &noise[..]].concat());
         let _ = current::decode(Path::new("/c"), &[&b"EVENCURF"[..], &noise].concat());
     }

@@ -7,7 +7,7 @@
 
 use super::change::{AddTable, Change, ENGINE, FORMAT_VERSION};
 use crate::tables::{TableDir, TableFile};
-use crate::tree::{GuardChange, Tree, TreeEdit};
+use crate::tree::{GuardChange, Moved, Tree, TreeEdit};
 use crate::types::{FileNumber, KeyspaceId, Level};
 use evendb_storage::{TableId, Version};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -145,6 +145,14 @@ impl State {
                     return Err("a table removed that is not there");
                 }
             }
+            for moved in &change.moved {
+                let number = moved.old.number;
+                let known = self.tables.get(&number);
+                let same = known.is_some_and(|known| (known.0, known.1) == (*id, moved.from));
+                if !same || moved.new.number != number || !removed.insert(number) {
+                    return Err("a table moved that is not there");
+                }
+            }
         }
         let mut added = HashSet::new();
         for table in edit.new_tables() {
@@ -172,6 +180,10 @@ impl State {
         }
         for (id, change) in edit.trees {
             gone.extend(change.removed.into_iter().map(|(_, table)| table));
+            for moved in change.moved {
+                let place = (id, moved.to, moved.new);
+                self.tables.insert(moved.old.number, place);
+            }
             for (level, table) in change.added {
                 self.next_file.0 = self.next_file.0.max(table.number.0.saturating_add(1));
                 self.tables.insert(table.number, (id, level, table));
@@ -224,6 +236,22 @@ impl State {
                     let tree = trees.entry(keyspace).or_default();
                     tree.removed.push((*level, table.clone()));
                 }
+                Change::MoveTable {
+                    keyspace,
+                    number,
+                    to,
+                    age,
+                } => {
+                    let known = self.tables.get(&number);
+                    let (_, from, old) = known.ok_or("a table moved that is not there")?;
+                    let tree = trees.entry(keyspace).or_default();
+                    tree.moved.push(Moved {
+                        from: *from,
+                        to,
+                        old: old.clone(),
+                        new: old.with_age(age),
+                    });
+                }
                 Change::SetGuard {
                     keyspace,
                     from,
@@ -254,6 +282,7 @@ impl State {
             let guards = tree.guard_keys().into_iter();
             let change = TreeEdit {
                 removed: Vec::new(),
+                moved: Vec::new(),
                 added: tree
                     .tables()
                     .map(|(level, table)| (level, table.clone()))
@@ -312,8 +341,16 @@ fn push_tree_changes(changes: &mut Vec<Change>, keyspace: KeyspaceId, edit: &Tre
             level: *level,
             number: table.number,
             age: table.age,
-            meta: table.meta.clone(),
+            meta: (*table.meta).clone(),
         })));
+    }
+    for moved in &edit.moved {
+        changes.push(Change::MoveTable {
+            keyspace,
+            number: moved.new.number,
+            to: moved.to,
+            age: moved.new.age,
+        });
     }
     for guard in &edit.guards {
         changes.push(Change::SetGuard {

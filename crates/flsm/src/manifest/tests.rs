@@ -5,8 +5,8 @@ use crate::files::{FileName, FileNumbers};
 use crate::tables::tests::table_of;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::tests::guard;
-use crate::tree::{GuardChange, TreeEdit};
-use crate::types::{FileNumber, KeyspaceId, Level};
+use crate::tree::{GuardChange, Moved, TreeEdit};
+use crate::types::{Age, FileNumber, KeyspaceId, Level};
 use evendb_storage::framed_log::FramedLogWriter;
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs, Vfs};
 use evendb_storage::{ErrorKind, Kind, TableId, Version};
@@ -168,6 +168,33 @@ fn a_table_that_no_edit_names_any_more_goes_when_no_tree_has_it() {
     assert!(database.files().contains(&"TABLE-000002".to_owned()));
     drop(shown);
     assert_eq!(database.files(), ["CURRENT", "MANIFEST-000001"]);
+}
+
+#[test]
+fn a_moved_table_keeps_its_file() {
+    let vfs = SimVfs::new(1);
+    let mut database = Database::create(&vfs);
+    let table = database.table(b"a");
+    database.commit(add(5, &table)).unwrap();
+    let moved = Moved {
+        from: Level(5),
+        to: Level(6),
+        new: table.with_age(Age(7)),
+        old: table,
+    };
+    let edit = TreeEdit {
+        moved: vec![moved],
+        ..TreeEdit::default()
+    };
+    database.commit(edit.clone()).unwrap();
+    let expected = "KeyspaceId(0) default: 2@6(7); KeyspaceId(1) v0.0 FileNumber(0)";
+    assert_eq!(said(database.manifest.state()), expected);
+    assert!(database.commit(edit).is_err());
+    assert_eq!(said(Database::open(&vfs).manifest.state()), expected);
+    let state = load(&vfs, Path::new(DIR), &place_of(&vfs)).unwrap();
+    for (_, table) in state.keyspaces()[&KEYSPACE].tree.tables() {
+        table.open().unwrap().verify().unwrap();
+    }
 }
 
 #[test]

@@ -76,6 +76,23 @@ fn a_retired_table_goes_with_its_last_handle() {
 }
 
 #[test]
+fn a_table_that_was_moved_goes_with_the_handles_of_both_places() {
+    let vfs = SimVfs::new(1);
+    let place = sim_dir(&vfs);
+    let table = some(&place, 1);
+    let moved = table.with_age(Age(9));
+    assert_eq!((moved.number, moved.age), (TableId(1), Age(9)));
+    assert!(Arc::ptr_eq(&moved.open().unwrap(), &table.open().unwrap()));
+    drop(table);
+    moved.retire();
+    let last = moved.with_age(Age(10));
+    drop(moved);
+    assert_eq!(names(&vfs), ["TABLE-000001"]);
+    drop(last);
+    assert!(names(&vfs).is_empty());
+}
+
+#[test]
 fn a_table_that_is_not_kept_leaves_no_file() {
     let vfs = SimVfs::new(1);
     let place = sim_dir(&vfs);

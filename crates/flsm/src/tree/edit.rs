@@ -13,18 +13,31 @@ pub(crate) struct GuardChange {
     pub(crate) from: Option<Level>,
 }
 
+/// A table that changes its place, and stays as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    pub(crate) from: Level,
+    pub(crate) to: Level,
+    /// The table where it was.
+    pub(crate) old: Arc<TableFile>,
+    /// The same where it is.
+    pub(crate) new: Arc<TableFile>,
+}
+
 /// Tables that go, tables that come, guards.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct TreeEdit {
     /// Found by their numbers, ages and limits.
     pub(crate) removed: Vec<(Level, Arc<TableFile>)>,
     pub(crate) added: Vec<(Level, Arc<TableFile>)>,
+    pub(crate) moved: Vec<Moved>,
     pub(crate) guards: Vec<GuardChange>,
 }
 
 impl TreeEdit {
     /// Whether it changes nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.added.is_empty() && self.guards.is_empty()
+        let tables = self.removed.len() + self.added.len() + self.moved.len();
+        tables == 0 && self.guards.is_empty()
     }
 }

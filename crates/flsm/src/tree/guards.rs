@@ -19,7 +19,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Its runs, newest first: tables of one age, sorted, which do not overlap.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = &[Arc<TableFile>]> {
+    pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = &[Arc<TableFile>]> {
         self.tables.chunk_by(|a, b| a.age == b.age)
     }
 

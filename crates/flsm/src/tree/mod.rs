@@ -27,7 +27,7 @@ mod guards;
 pub(crate) mod tests;
 pub(crate) mod verify;
 
-pub(crate) use edit::{GuardChange, TreeEdit};
+pub(crate) use edit::{GuardChange, Moved, TreeEdit};
 pub(crate) use guards::{Guard, Guards};
 
 use crate::tables::TableFile;
@@ -102,13 +102,18 @@ impl Tree {
 
     /// Makes one change. The message says what contradicts the tree.
     pub(crate) fn apply(&mut self, edit: &TreeEdit) -> Result<(), &'static str> {
-        for (level, table) in &edit.removed {
+        let moved_from = edit.moved.iter().map(|moved| (&moved.from, &moved.old));
+        let moved_to = edit.moved.iter().map(|moved| (&moved.to, &moved.new));
+        let removed = edit.removed.iter().map(|(level, table)| (level, table));
+        let removed = removed.chain(moved_from);
+        let added = edit.added.iter().map(|(level, table)| (level, table));
+        for (level, table) in removed.clone() {
             match level.0 {
                 0 => self.remove_from_level0(table)?,
                 _ => self.guards_mut(*level)?.remove(table)?,
             }
         }
-        for (level, table) in &edit.added {
+        for (level, table) in added.chain(moved_to) {
             if table.meta.min_key > table.meta.max_key || table.meta.entries == 0 {
                 return Err("a table without records, or with its limits the wrong way round");
             }
@@ -121,7 +126,7 @@ impl Tree {
             self.change_guard(change)?;
         }
         // A removal may have been of the last table that straddled a key.
-        for (level, table) in &edit.removed {
+        for (level, table) in removed {
             if level.0 > 0 {
                 let (low, high) = (&table.meta.min_key, &table.meta.max_key);
                 self.guards_mut(*level)?.commit_between(low, high);

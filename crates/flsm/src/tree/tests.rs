@@ -129,6 +129,72 @@ fn a_get_looks_under_one_guard_of_each_level() {
     });
 }
 
+/// The numbers of the tables of which something is wrong.
+fn told(tree: &Tree) -> Vec<u64> {
+    let mut told = Vec::new();
+    verify::verify(tree, &mut |_, table, verified| {
+        if verified.is_err() {
+            told.push(table.number.0);
+        }
+    });
+    told
+}
+
+#[test]
+fn verifying_tells_of_damage_in_each_table() {
+    let vfs = SimVfs::new(1);
+    let place = sim_dir(&vfs);
+    let of = |number| {
+        table_of(
+            &place,
+            number,
+            number,
+            &[(b"k", number, Kind::Put, b"value")],
+        )
+    };
+    let tables = [of(1), of(2), of(3)];
+    let edits = [
+        add(0, &[&tables[2]]),
+        add(5, &[&tables[1]]),
+        add(6, &[&tables[0]]),
+    ];
+    assert_eq!(told(&tree_of(&edits)), []);
+    let bytes = vfs.read_file(&tables[1].path());
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        vfs.write_file(&tables[1].path(), bad);
+        // Tables that were opened before do not see it.
+        let again = |table: &Arc<TableFile>| {
+            TableFile::new(&place, table.number, table.age, (*table.meta).clone())
+        };
+        let tables = tables.each_ref().map(again);
+        let edits = [
+            add(0, &[&tables[2]]),
+            add(5, &[&tables[1]]),
+            add(6, &[&tables[0]]),
+        ];
+        assert!(told(&tree_of(&edits)).contains(&2), "byte {at}");
+    }
+}
+
+#[test]
+fn verifying_tells_of_a_record_that_an_older_one_hides() {
+    let vfs = SimVfs::new(1);
+    let place = sim_dir(&vfs);
+    let of = |number, version| table_of(&place, number, number, &[(b"k", version, Kind::Put, b"")]);
+    let (old, new) = (of(1, 1), of(2, 2));
+    assert_eq!(told(&tree_of(&[add(5, &[&old, &new])])), []);
+    assert_eq!(told(&tree_of(&[add(6, &[&old]), add(5, &[&new])])), []);
+    assert_eq!(told(&tree_of(&[add(5, &[&old]), add(6, &[&new])])), [2]);
+    let wrong_age = of(3, 0);
+    assert_eq!(told(&tree_of(&[add(6, &[&old, &wrong_age])])), [1]);
+    assert_eq!(
+        told(&tree_of(&[add(0, &[&wrong_age]), add(1, &[&old])])),
+        [1]
+    );
+}
+
 #[test]
 fn a_chosen_guard_is_committed_when_no_table_straddles_it() {
     let (wide, left, right) = (
@@ -177,6 +243,29 @@ fn an_edit_may_remove_what_straddles_and_add_what_was_cut() {
         },
     ]);
     assert_eq!(text(&tree, 6), ": 2 | m: 3");
+}
+
+#[test]
+fn a_moved_table_lets_guards_be_committed_where_it_was() {
+    let (wide, other) = (bare(1, 1, "a", "z"), bare(2, 2, "b", "c"));
+    let mut tree = tree_of(&[choose(&[("m", 5)]), add(5, &[&wide, &other])]);
+    assert_eq!(text(&tree, 5), ": 2 1 +m");
+    let moved = Moved {
+        from: Level(5),
+        to: Level(6),
+        new: wide.with_age(Age(9)),
+        old: wide,
+    };
+    let edit = TreeEdit {
+        moved: vec![moved],
+        ..TreeEdit::default()
+    };
+    assert!(!edit.is_empty());
+    tree.apply(&edit).unwrap();
+    assert_eq!(text(&tree, 5), ": 2 | m:");
+    assert_eq!(text(&tree, 6), ": 1 +m");
+    assert_eq!(tree.guards(Level(6)).all()[0].tables[0].age, Age(9));
+    assert!(tree.apply(&edit).is_err());
 }
 
 #[test]
