@@ -17,7 +17,6 @@ mod copy;
 mod delta;
 mod encryption;
 mod engine;
-mod error;
 mod expiry;
 mod figures;
 mod files;
@@ -56,7 +55,6 @@ mod record;
 mod recording;
 #[cfg(all(test, evendb_shuttle))]
 mod shuttle_tests;
-mod sync;
 mod trace;
 mod transaction;
 mod value;
@@ -66,6 +64,9 @@ mod version;
 mod visibility;
 mod worker;
 mod write;
+
+// Rooms that both engines share.
+use evendb_base::{error, sync};
 
 pub use api::batch::{Batch, BatchWrite};
 pub use api::db::Db;
@@ -80,6 +81,7 @@ pub use changes::{Change, Changes, Operands, Position, Write, Writes};
 pub use compact::CompactionSummary;
 pub use copy::CopySummary;
 pub use encryption::{Key, KeyError, KeyProvider, KeyRing};
+#[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
 pub use expiry::WallClock;
 pub use figures::live::LiveStats;

@@ -16,25 +16,13 @@ pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
 use crate::error::{Error, ErrorKind, Result};
+#[doc(inline)]
+pub use evendb_base::Durability;
 use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What an acknowledged write survives.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Durability {
-    /// Nothing until the next checkpoint; after any crash the database is at its last checkpoint.
-    /// No log is written, no system call is made per put.
-    Relaxed,
-    /// The death of the process (`kill -9`, a container restart). After a power loss the database
-    /// is a consistent prefix: if a put is there, so is every put that had returned before it began.
-    #[default]
-    Process,
-    /// Power loss.
-    Sync,
-}
 
 /// How records reach the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,6 +11,7 @@ use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
+use evendb_lab::stores::flsm::FlsmOpener;
 use evendb_lab::stores::undone;
 
 use crate::leveldb::{Kind, LevelDbStore};
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
+        Box::new(FlsmOpener),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),

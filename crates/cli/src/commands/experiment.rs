@@ -5,6 +5,7 @@ use evendb_lab::opener::Opener;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
+use evendb_lab::stores::flsm::FlsmOpener;
 use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
@@ -33,6 +34,7 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
+        Box::new(FlsmOpener),
     ];
     openers.extend(undone::openers());
     experiment

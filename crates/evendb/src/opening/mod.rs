@@ -31,7 +31,7 @@ use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::observer::Observer;
-use crate::files::{COMMIT_LOG, CURRENT};
+use crate::files::{COMMIT_LOG, CURRENT, LOCK};
 use crate::full_disk::{Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
@@ -53,6 +53,7 @@ use crate::value_files::{BothSyncedFirst, ValueFiles};
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use creation::{Creation, Locked, create};
 use directory::Wish;
+use evendb_base::directory_lock;
 use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
 use replay::Replay;
@@ -64,7 +65,6 @@ mod damage;
 pub(crate) mod destroy;
 pub(crate) mod directory;
 pub(crate) mod keyspace;
-pub(crate) mod lock;
 mod replay;
 mod structure;
 
@@ -127,7 +127,7 @@ fn open_locked(
     options: Options,
     locked: &mut Option<Locked>,
 ) -> Result<Engine> {
-    let guard = lock::lock(&*vfs, &dir, options.read_only)?;
+    let guard = directory_lock::lock(&*vfs, &dir, LOCK, options.read_only)?;
     // Asked again under the lock: somebody may have created it meanwhile.
     let exists = vfs
         .exists(&dir.join(CURRENT))

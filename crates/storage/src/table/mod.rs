@@ -39,7 +39,7 @@ pub use examine::{
     BlockFacts, Examined, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TablePart,
     TableVisitor, examine, identify_footer, lacks_for,
 };
-pub use reader::Table;
+pub use reader::{InBlock, Table};
 pub use writer::TableWriter;
 
 use crate::{Kind, Result, Time, Version, codec};

@@ -1,0 +1,227 @@
+//! The error of the public face: one opaque type with a kind, cheap to clone so that iterators
+//! and the error latch can repeat it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Result of every operation of the store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused or failed an operation.
+    Io,
+    /// The disk is full. Nothing of the operation took effect; reads go on.
+    NoSpace,
+    /// Bytes on disk do not verify, or a file is missing. The message names file and offset.
+    Corruption,
+    /// The database is of a newer or foreign format; or has no commit log, from which changes are read.
+    Unsupported,
+    /// A key is longer than 65,535 bytes.
+    KeyTooLarge,
+    /// A value is longer than 4 GiB - 9, or with its key than a quarter of the memory budget less 64
+    /// bytes. The message has the number.
+    ValueTooLarge,
+    /// A batch counts more than a quarter of the memory budget: of each record key, value and 64 bytes.
+    /// The message has the numbers.
+    BatchTooLarge,
+    /// Another process or handle has the database open.
+    Locked,
+    /// The database was opened read-only.
+    ReadOnly,
+    /// There is no database at the path.
+    NotFound,
+    /// There is already a database at the path, or a directory with other files.
+    AlreadyExists,
+    /// The database has been closed.
+    Closed,
+    /// An earlier write or sync failed; the database takes no more writes. Reads go on. The source
+    /// is the failure that caused it.
+    Latched,
+    /// The keyspace has been dropped.
+    KeyspaceDropped,
+    /// The merge operator of a keyspace failed for a key, panicked, or was not given. Nothing is lost: the operands stay.
+    MergeFailed,
+    /// Another write has changed what a transaction read. It has written nothing; tried again, it may succeed.
+    Conflict,
+    /// Another transaction kept a key locked for longer than this one waits. It has written nothing.
+    LockTimeout,
+    /// Two transactions would wait for each other's keys for ever; this one has written nothing.
+    Deadlock,
+    /// Changes at the position are not kept any more. The message has the oldest position that is.
+    ChangesGone,
+    /// The position lies behind changes that this database does not have: a crash took them back, or it is of another
+    /// database.
+    ChangesLost,
+    /// Keys that were to be ingested do not ascend. The message names the key and the one before it.
+    Unsorted,
+    /// An argument makes no sense; the message says which.
+    InvalidArgument,
+    /// The database is encrypted, and no key was given, or its provider failed. Nothing was touched.
+    NeedsKey,
+    /// The key that was given is not the one by which the database is encrypted. Nothing was touched.
+    WrongKey,
+    /// A key was given for a database that is not encrypted. Nothing was touched.
+    NotEncrypted,
+    /// This process was forked from one that had a database open. Its copies of handles cannot be
+    /// used; nothing was read or written, and the parent goes on.
+    Forked,
+}
+
+/// A failure of the store.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    #[doc(hidden)]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            source: None,
+        }))
+    }
+
+    #[doc(hidden)]
+    pub fn with_source(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Error {
+        Error(Arc::new(Inner {
+            kind,
+            message: format!("{}: {source}", message.into()),
+            source: Some(Box::new(source)),
+        }))
+    }
+
+    #[doc(hidden)]
+    pub fn latched(cause: &Error) -> Error {
+        Error(Arc::new(Inner {
+            kind: ErrorKind::Latched,
+            message: format!(
+                "an earlier failure stopped all writes: {cause}; reads go on; reopen the database \
+                 after fixing the cause: what was acknowledged as durable is there then"
+            ),
+            source: Some(Box::new(cause.clone())),
+        }))
+    }
+
+    /// The error of a write that took effect, and of the checkpoint it waited for, which found no
+    /// room on the disk. Other errors stay as they are.
+    #[doc(hidden)]
+    pub fn not_durable_yet(self) -> Error {
+        if self.kind() != ErrorKind::NoSpace {
+            return self;
+        }
+        let source = self.0.source.as_ref();
+        let why = source.map_or_else(|| self.to_string(), ToString::to_string);
+        Error(Arc::new(Inner {
+            kind: ErrorKind::NoSpace,
+            message: format!(
+                "the write took effect and can be read, but is not durable yet: {why}; free space on \
+                 the disk, or delete keys, then persist"
+            ),
+            source: Some(Box::new(self)),
+        }))
+    }
+
+    #[doc(hidden)]
+    pub fn closed() -> Error {
+        Error::new(ErrorKind::Closed, "the database is closed; open it again")
+    }
+
+    /// What a forked child gets from its copies of the parent's handles.
+    #[doc(hidden)]
+    #[cold]
+    pub fn forked() -> Error {
+        let message = "this process was forked while the database was open: handles work in the \
+                       process that opened it only, and nothing was read or written here; use the \
+                       database there, or fork before opening it";
+        Error::new(ErrorKind::Forked, message)
+    }
+
+    /// What a forked child gets when it opens a database.
+    #[doc(hidden)]
+    #[cold]
+    pub fn forked_opening() -> Error {
+        let message = "this process was forked while its parent had a database open, and threads that \
+                       are not here may have held locks then: no database can be opened; fork before \
+                       the first is opened, or start a program anew (exec)";
+        Error::new(ErrorKind::Forked, message)
+    }
+
+    /// A put of a key that the same write removes by a single delete before.
+    #[doc(hidden)]
+    #[cold]
+    pub fn put_after_single_delete(key: &[u8]) -> Error {
+        let message = format!(
+            "the key b\"{}\" is put after a single delete of it in one write: only the put would be left, and the \
+             next single delete would go with that alone; write them one after the other, or use delete for this key",
+            key.escape_ascii()
+        );
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+}
+
+impl From<evendb_storage::Error> for Error {
+    fn from(error: evendb_storage::Error) -> Error {
+        let kind = match error.kind() {
+            evendb_storage::ErrorKind::NoSpace => ErrorKind::NoSpace,
+            evendb_storage::ErrorKind::Corruption => ErrorKind::Corruption,
+            evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            _ => ErrorKind::Io,
+        };
+        // What to do, where there is something.
+        let advice = match kind {
+            ErrorKind::NoSpace => {
+                "; nothing of the operation took effect and reads go on: free space on the disk, or \
+                 delete keys, for which some room is kept back"
+            }
+            ErrorKind::Corruption => {
+                "; these bytes are damaged, other data can be read: restore from a copy, or salvage \
+                 what can be read"
+            }
+            ErrorKind::Unsupported => {
+                "; open it with the version of EvenDB that wrote it, or a newer one"
+            }
+            _ => "",
+        };
+        Error(Arc::new(Inner {
+            kind,
+            message: format!("{error}{advice}"),
+            source: Some(Box::new(error)),
+        }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

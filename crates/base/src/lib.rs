@@ -1,0 +1,19 @@
+//! What the engines share above the storage parts, so that an application sees one error and one word for durability
+//! whichever it opens, and so that tests control the threads of both.
+//!
+//! * [`Error`], [`ErrorKind`] - failures of the public faces. [`Durability`] - what an acknowledged write survives.
+//! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
+//! * [`directory_lock`] - one writer of a directory at a time.
+//!
+//! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
+
+#[doc(hidden)]
+pub mod directory_lock;
+mod durability;
+#[doc(hidden)]
+pub mod error;
+#[doc(hidden)]
+pub mod sync;
+
+pub use durability::Durability;
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,109 @@
+#![expect(
+    unsafe_code,
+    reason = "deferred work outlives the borrow checker's view"
+)]
+//! Reclamation under shuttle: as eager as is sound, and the same in every run of a schedule.
+//!
+//! All tasks of a shuttle execution share one thread, so `crossbeam-epoch` would count their pins
+//! together and free almost nothing. Here every pin has a number, deferred work carries the number
+//! of the next pin, and it runs in the very moment the last older pin goes: a reader that holds a
+//! pointer without a pin meets freed memory as soon as a schedule allows.
+//!
+//! One state per thread, which is one per execution: tests on other threads do not mix with it.
+
+use super::reclaim::Grave;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+#[derive(Default)]
+struct State {
+    /// Number of the next pin.
+    next: u64,
+    /// Numbers of the pins in force.
+    pins: BTreeSet<u64>,
+    /// Work that waits for all pins below its number.
+    deferred: VecDeque<(u64, Box<dyn FnOnce()>)>,
+    graves: Vec<Grave>,
+}
+
+std::thread_local! {
+    /// Never dropped: outside of an execution nothing of shuttle's may be touched.
+    static STATE: ManuallyDrop<RefCell<State>> = ManuallyDrop::default();
+}
+
+fn with_state<R>(work: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with(|state| work(&mut state.borrow_mut()))
+}
+
+/// A pin: nothing deferred after it was taken runs while it lasts.
+pub struct Guard {
+    number: u64,
+    not_send: PhantomData<*const ()>,
+}
+
+pub fn pin() -> Guard {
+    with_state(|state| {
+        let number = state.next;
+        state.next += 1;
+        state.pins.insert(number);
+        Guard {
+            number,
+            not_send: PhantomData,
+        }
+    })
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        with_state(|state| state.pins.remove(&self.number));
+        // After a failed check nothing more is freed: the execution is over.
+        while !std::thread::panicking()
+            && let Some(work) = ready()
+        {
+            work();
+        }
+    }
+}
+
+/// The next piece of work that no pin holds back.
+fn ready() -> Option<Box<dyn FnOnce()>> {
+    with_state(|state| {
+        let oldest = state.pins.first().copied().unwrap_or(u64::MAX);
+        let &(number, _) = state.deferred.front()?;
+        if number > oldest {
+            return None;
+        }
+        Some(state.deferred.pop_front()?.1)
+    })
+}
+
+/// # Safety
+/// As that of [`super::reclaim::defer`].
+pub(super) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
+    let boxed: Box<dyn FnOnce() + '_> = Box::new(destroy);
+    // SAFETY: the caller promises that what the closure owns may be destroyed at any later time.
+    let boxed: Box<dyn FnOnce()> = unsafe { std::mem::transmute(boxed) };
+    with_state(|state| {
+        let number = state.next;
+        state.deferred.push_back((number, boxed));
+    });
+}
+
+/// Keeps a value for [`collect`].
+pub(super) fn bury(grave: Grave) {
+    with_state(|state| state.graves.push(grave));
+}
+
+/// Drops what no pin can see any more.
+pub fn collect() {
+    while let Some(grave) = with_state(|state| state.graves.pop()) {
+        drop(grave);
+    }
+}
+
+/// Forgets what an execution left behind that failed; its tasks are gone, their pins are not.
+pub fn reset() {
+    with_state(|state| std::mem::forget(std::mem::take(state)));
+}

@@ -1,0 +1,271 @@
+//! [`Db`]: the handle of an open database.
+
+use crate::api::batch::Batch;
+use crate::api::keyspace::Keyspace;
+use crate::api::snapshot::Snapshot;
+use crate::api::stats;
+use crate::error::{Error, ErrorKind, Result};
+use crate::figures::Stats;
+use crate::handle::Handle;
+use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
+use crate::manifest::state::Edit;
+use crate::options::Options;
+use crate::read::cursor::Cursor;
+use crate::read::iter::{Iter, Keys};
+use crate::value::Value;
+use crate::{opening, worker, write};
+use evendb_base::Durability;
+use evendb_base::sync::Arc;
+use std::ops::RangeBounds;
+use std::path::Path;
+
+/// An open database. Cheap to clone, `Send + Sync + 'static`.
+///
+/// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot and iterator of it are gone. The
+/// operations without a keyspace are those of the default one.
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+    default: Keyspace,
+}
+
+impl Db {
+    /// Opens the database in directory `path` with default [`Options`], creating it if need be.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+        Options::new().open(path)
+    }
+
+    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
+        let handle = Handle::new(opening::open(path, options)?)?;
+        let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
+        let state = known.ok_or_else(|| {
+            let message = "the default keyspace is missing";
+            Error::new(ErrorKind::Corruption, message)
+        })?;
+        let default = Keyspace::new(&handle, state);
+        Ok(Db { handle, default })
+    }
+
+    /// The keyspace that is always there.
+    pub fn default_keyspace(&self) -> &Keyspace {
+        &self.default
+    }
+
+    /// Opens the keyspace `name`, creating it if need be. Creation is durable on return.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name of 0 or more than 255 bytes, and as for writes.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if name.is_empty() || name.len() > 255 {
+            let message = "a keyspace's name has 1 to 255 bytes";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let engine = &self.handle.engine;
+        engine.health.check_readable()?;
+        let mut catalog = engine.catalog.lock();
+        if let Some(known) = catalog.get(name) {
+            return Ok(Keyspace::new(&self.handle, known.clone()));
+        }
+        engine.health.check_writable()?;
+        let mut manifest = engine.manifest.lock();
+        let id = manifest.state().next_keyspace;
+        let created = manifest.commit(Edit {
+            created: vec![(id, name.to_owned())],
+            ..Edit::default()
+        });
+        created.map_err(|error| {
+            let error = Error::from(error);
+            engine.latch(&error);
+            error
+        })?;
+        let state = KeyspaceState::new(id, name.to_owned(), Arc::default());
+        catalog.insert(name.to_owned(), state.clone());
+        Ok(Keyspace::new(&self.handle, state))
+    }
+
+    /// Whether there is a keyspace `name`; [`keyspace`](Self::keyspace) then opens it and creates nothing.
+    ///
+    /// ```
+    /// # fn main() -> evendb_flsm::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb_flsm::Db::open(dir.path())?;
+    /// assert!(!db.keyspace_exists("edges"));
+    /// db.keyspace("edges")?;
+    /// assert!(db.keyspace_exists("edges"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keyspace_exists(&self, name: &str) -> bool {
+        self.handle.engine.catalog.lock().contains_key(name)
+    }
+
+    /// Names of all keyspaces, sorted.
+    pub fn keyspace_names(&self) -> Vec<String> {
+        self.handle.engine.catalog.lock().keys().cloned().collect()
+    }
+
+    /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable before the removal is:
+    /// copying A to B and dropping A never loses both. The default keyspace cannot be dropped.
+    ///
+    /// When this has returned, every new call through a handle of the keyspace is refused with `KeyspaceDropped`, reading or
+    /// writing, and so is a snapshot taken since. Snapshots, iterators and cursors of before go on and keep what they see, and its files
+    /// with them, as does a handle of the keyspace. A keyspace made under the same name is another one. If this returns
+    /// an error, nothing was dropped, unless the database is latched.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the default keyspace or one that is not there, and as for writes.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        if name == DEFAULT_KEYSPACE {
+            let message = "the default keyspace cannot be dropped";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.persist()?;
+        let engine = &self.handle.engine;
+        let mut writer = engine.writes.writer.lock();
+        writer.check_open()?;
+        engine.health.check_latched()?;
+        let mut catalog = engine.catalog.lock();
+        let Some(state) = catalog.get(name).cloned() else {
+            let message = format!("there is no keyspace {name:?}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        };
+        let mut manifest = engine.manifest.lock();
+        let dropped = manifest.commit(Edit {
+            dropped: vec![state.id],
+            ..Edit::default()
+        });
+        dropped.map_err(|error| {
+            let error = Error::from(error);
+            engine.latch(&error);
+            error
+        })?;
+        state.drop_at(writer.mark(engine));
+        catalog.remove(name);
+        Ok(())
+    }
+
+    /// See [`Keyspace::put`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.default.put(key, value)
+    }
+
+    /// See [`Keyspace::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.default.get(key)
+    }
+
+    /// See [`Keyspace::delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.default.delete(key)
+    }
+
+    /// See [`Keyspace::contains_key`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.default.contains_key(key)
+    }
+
+    /// See [`Keyspace::multi_get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.default.multi_get(keys)
+    }
+
+    /// See [`Keyspace::range`].
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        self.default.range(range)
+    }
+
+    /// See [`Keyspace::prefix`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.default.prefix(prefix)
+    }
+
+    /// See [`Keyspace::iter`].
+    pub fn iter(&self) -> Iter {
+        self.default.iter()
+    }
+
+    /// See [`Keyspace::keys`].
+    pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Keys {
+        self.default.keys(range)
+    }
+
+    /// See [`Keyspace::cursor`].
+    pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Cursor {
+        self.default.cursor(range)
+    }
+
+    /// A new, empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.handle.clone())
+    }
+
+    /// The database as it is now, for as long as the snapshot lives.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::new(&self.handle)
+    }
+
+    /// Makes all that was written before durable: syncs the log, or flushes where there is none (relaxed).
+    ///
+    /// # Errors
+    /// `NoSpace`, `Latched`, `Closed`, `Io`.
+    pub fn persist(&self) -> Result<()> {
+        match self.handle.engine.options.durability {
+            Durability::Relaxed => self.flush(),
+            _ => write::sync_log(&self.handle.engine),
+        }
+    }
+
+    /// Writes all that was written before to tables, durably.
+    ///
+    /// # Errors
+    /// As [`persist`](Self::persist).
+    pub fn flush(&self) -> Result<()> {
+        self.handle.engine.health.check_writable()?;
+        worker::flush_all(&self.handle.engine)
+    }
+
+    /// Flushes, and does all compactions that are due, and waits for them: what has been written so far is then paid for,
+    /// which write amplification should be measured after.
+    ///
+    /// # Errors
+    /// As [`persist`](Self::persist).
+    pub fn settle_debt(&self) -> Result<()> {
+        self.handle.engine.health.check_writable()?;
+        worker::settle(&self.handle.engine)
+    }
+
+    /// What the database did since it was opened, and what it holds.
+    pub fn stats(&self) -> Stats {
+        stats::gather(&self.handle.engine)
+    }
+
+    /// Closes the database: waits for writes under way, makes all durable, gives the directory free. Other handles get
+    /// `Closed` from then on.
+    ///
+    /// # Errors
+    /// The first failure, or the one that latched the database before.
+    pub fn close(self) -> Result<()> {
+        self.handle.close()
+    }
+}

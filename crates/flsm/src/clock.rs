@@ -1,0 +1,76 @@
+//! [`Clock`]: up to which version writes are shown, and who still reads at which.
+//!
+//! * A write is shown when the published version reaches its last record. That is after all of its records are in memory
+//!   tables, which are in the views; so whoever reads at a published version finds all of it, or none.
+//! * A reader that lasts (a snapshot, a scan) is registered. A get is not: it takes the view first and the version afterwards. So
+//!   what a rewrite left out of that view was hidden by a record at or below the version, and the get sees that one.
+//! * A horizon is read under the same lock as readers register under: whoever registers later reads at its published version or above.
+//!
+//! Thread safety: shared freely. The lock is a leaf.
+
+use crate::compaction::visibility::Horizon;
+use evendb_base::sync::Mutex;
+use evendb_base::sync::atomic::{AtomicU64, Ordering};
+use evendb_storage::Version;
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Stored by whoever has the write path, with Release; readers load it with Acquire.
+    published: AtomicU64,
+    /// How many readers are registered at each version.
+    readers: Mutex<BTreeMap<Version, usize>>,
+}
+
+impl Clock {
+    pub(crate) fn new(published: Version) -> Clock {
+        Clock {
+            published: AtomicU64::new(published.0),
+            readers: Mutex::default(),
+        }
+    }
+
+    /// Writes up to this version are shown.
+    #[inline]
+    pub(crate) fn published(&self) -> Version {
+        // Pairs with the Release of `publish`: the records are in the memory tables.
+        Version(self.published.load(Ordering::Acquire))
+    }
+
+    /// Shows the writes up to this version. One thread at a time, ascending.
+    pub(crate) fn publish(&self, version: Version) {
+        debug_assert!(version.0 >= self.published.load(Ordering::Relaxed));
+        // Pairs with the Acquire of `published`.
+        self.published.store(version.0, Ordering::Release);
+    }
+
+    /// Registers a reader of what is shown now.
+    pub(crate) fn register(&self) -> Version {
+        let mut readers = self.readers.lock();
+        let at = self.published();
+        *readers.entry(at).or_default() += 1;
+        at
+    }
+
+    /// A registered reader is done.
+    pub(crate) fn release(&self, at: Version) {
+        let mut readers = self.readers.lock();
+        if let Some(count) = readers.get_mut(&at) {
+            *count -= 1;
+            if *count == 0 {
+                readers.remove(&at);
+            }
+        }
+    }
+
+    /// Registered readers.
+    pub(crate) fn readers(&self) -> usize {
+        self.readers.lock().values().sum()
+    }
+
+    /// Which readers there are, and will be.
+    pub(crate) fn horizon(&self) -> Horizon {
+        let readers = self.readers.lock();
+        Horizon::new(self.published(), readers.keys().copied().collect())
+    }
+}

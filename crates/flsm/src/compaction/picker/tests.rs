@@ -1,0 +1,208 @@
+use super::*;
+
+const UNIT: u64 = 40;
+
+fn limits(max_files_per_guard: usize) -> Limits {
+    Limits {
+        write_buffer_bytes: 10,
+        level0_tables: 4,
+        max_files_per_guard,
+    }
+}
+
+fn guard(runs: &[u64]) -> GuardShape {
+    GuardShape {
+        runs: runs.to_vec(),
+        hidden: 0,
+        busy: false,
+    }
+}
+
+fn busy(runs: &[u64]) -> GuardShape {
+    GuardShape {
+        busy: true,
+        ..guard(runs)
+    }
+}
+
+/// Of levels that have these guards; the others have an empty one.
+fn shape(level0_tables: usize, levels: &[(u8, &[GuardShape])]) -> Shape {
+    let mut shape = Shape {
+        level0_tables,
+        level0_busy: false,
+        levels: std::array::from_fn(|_| vec![guard(&[])]),
+    };
+    for (level, guards) in levels {
+        shape.levels[usize::from(*level) - 1] = guards.to_vec();
+    }
+    shape
+}
+
+fn to(level: u8) -> Option<Job> {
+    Some(Job::FromLevel0 { to: Level(level) })
+}
+
+fn down(level: u8, guard: usize) -> Option<Job> {
+    let level = Level(level);
+    Some(Job::Down { level, guard })
+}
+
+fn within(level: u8, guard: usize, runs: usize) -> Option<Job> {
+    let level = Level(level);
+    Some(Job::Within { level, guard, runs })
+}
+
+#[test]
+fn nothing_is_to_be_done_where_all_is_within_limits() {
+    let few = shape(3, &[(6, &[guard(&[1, 2, 3, 4]), guard(&[])])]);
+    assert_eq!(pick(&few, &limits(4)), None);
+    assert_eq!(pick(&shape(0, &[]), &limits(1)), None);
+    let one = shape(0, &[(5, &[guard(&[1])]), (6, &[guard(&[99]), guard(&[1])])]);
+    assert_eq!(pick(&one, &limits(0)), pick(&one, &limits(1)));
+}
+
+#[test]
+fn level_0_goes_to_the_last_level_of_a_small_tree() {
+    assert_eq!(pick(&shape(4, &[]), &limits(4)), to(6));
+    let mut waits = shape(9, &[]);
+    waits.level0_busy = true;
+    assert_eq!(pick(&waits, &limits(4)), None);
+}
+
+#[test]
+fn the_base_rises_with_the_data() {
+    let base = |bytes: u64, runs| pick(&shape(4, &[(6, &[guard(&[bytes])])]), &limits(runs));
+    for (runs, growth, units) in [
+        (4, limits(4).growth(), limits(4).base_units()),
+        (1, limits(1).growth(), limits(1).base_units()),
+    ] {
+        let least = units * UNIT;
+        assert_eq!(base(growth * least - 1, runs), to(6));
+        assert_eq!(base(growth * least, runs), to(5));
+        assert_eq!(base(growth * growth * least, runs), to(4));
+        assert_eq!(base(u64::MAX / 1000, runs), to(1));
+    }
+}
+
+/// What is newer must not lie below what is older, as it would in level 6.
+#[test]
+fn level_0_does_not_pass_tables_of_a_level_above_the_base() {
+    let shrunk = shape(4, &[(4, &[guard(&[1])]), (6, &[guard(&[50])])]);
+    assert_eq!(pick(&shrunk, &limits(4)), to(4));
+    let moving = shape(4, &[(4, &[busy(&[1])]), (6, &[guard(&[50])])]);
+    assert_eq!(pick(&moving, &limits(4)), to(4));
+}
+
+#[test]
+fn what_lies_above_the_base_goes_down() {
+    let shrunk = |level0| {
+        shape(
+            level0,
+            &[(4, &[guard(&[]), guard(&[1])]), (6, &[guard(&[50])])],
+        )
+    };
+    assert_eq!(pick(&shrunk(0), &limits(4)), down(4, 1));
+    let mut level0_moves = shrunk(4);
+    level0_moves.level0_busy = true;
+    assert_eq!(pick(&level0_moves, &limits(4)), down(4, 1));
+}
+
+#[test]
+fn the_guard_of_the_last_level_with_the_most_runs_too_many_is_merged() {
+    let last = [guard(&[1; 5]), guard(&[1; 7]), guard(&[1; 6])];
+    assert_eq!(pick(&shape(0, &[(6, &last)]), &limits(4)), within(6, 1, 7));
+    let last = [guard(&[1; 5]), busy(&[1; 7]), guard(&[1; 5])];
+    assert_eq!(pick(&shape(0, &[(6, &last)]), &limits(4)), within(6, 0, 5));
+}
+
+#[test]
+fn a_big_old_run_is_not_rewritten_for_small_new_ones() {
+    for (runs, most, merged) in [
+        (&[1, 2, 4, 90, 100][..], 4, 2),
+        (&[5, 2, 4, 90, 100], 4, 3),
+        (&[30, 30, 31, 90, 100], 4, 5),
+        (&[1, 1, 50, 90, 100], 4, 2),
+        (&[1, 1, 1, 1, 1000, 9000], 4, 4),
+        (&[100, 1], 1, 2),
+        (&[1, 100], 1, 2),
+        (&[1, 100, 100], 2, 3),
+        (&[1, 100, 201], 2, 3),
+        (&[1, 100, 202], 2, 2),
+    ] {
+        assert_eq!(runs_to_merge(runs, most), merged, "{runs:?}");
+    }
+}
+
+/// An eighth of its share of what level 5 should have is enough to go down.
+#[test]
+fn a_guard_with_too_many_runs_goes_down_unless_it_would_be_crumbs() {
+    let tree = |runs: &[u64]| {
+        let level5 = [guard(&[1; 4]), guard(runs), guard(&[]), guard(&[])];
+        shape(0, &[(5, &level5), (6, &[guard(&[5000])])])
+    };
+    let growth = limits(4).growth();
+    let share = 5000 / growth / 4;
+    assert_eq!(
+        pick(&tree(&[share / 8 + 1, 1, 1, 1, 1]), &limits(4)),
+        down(5, 1)
+    );
+    assert_eq!(pick(&tree(&[1; 5]), &limits(4)), within(5, 1, 5));
+    assert_eq!(pick(&tree(&[1; 4]), &limits(4)), None);
+}
+
+/// With one run a guard what is appended is merged with what is there, up to the guard's share.
+#[test]
+fn a_leveled_guard_is_merged_in_place_until_it_has_its_share() {
+    let tree = |runs: &[u64]| {
+        shape(
+            0,
+            &[(5, &[guard(runs), guard(&[])]), (6, &[guard(&[10_000])])],
+        )
+    };
+    let share = 10_000 / limits(1).growth() / 2;
+    assert_eq!(
+        pick(&tree(&[100, share - 101]), &limits(1)),
+        within(5, 0, 2)
+    );
+    assert_eq!(pick(&tree(&[100, 2 * share]), &limits(1)), down(5, 0));
+}
+
+#[test]
+fn deeper_guards_come_first_and_the_last_level_before_them() {
+    let many = guard(&[100; 5]);
+    let mut tree = shape(
+        0,
+        &[
+            (4, std::slice::from_ref(&many)),
+            (5, std::slice::from_ref(&many)),
+            (6, &[guard(&[1; 5])]),
+        ],
+    );
+    assert_eq!(pick(&tree, &limits(4)), within(6, 0, 5));
+    tree.levels[5][0].busy = true;
+    assert_eq!(pick(&tree, &limits(4)), down(5, 0));
+    tree.levels[4][0].busy = true;
+    assert_eq!(pick(&tree, &limits(4)), down(4, 0));
+}
+
+#[test]
+fn a_level_with_too_many_bytes_gives_its_largest_guard() {
+    let level5 = [guard(&[900]), guard(&[1000, 1000]), busy(&[5000])];
+    let tree = shape(0, &[(5, &level5), (6, &[guard(&[6000])])]);
+    assert_eq!(pick(&tree, &limits(4)), down(5, 1));
+    let level5 = [guard(&[900]), guard(&[100, 100])];
+    let tree = shape(0, &[(5, &level5), (6, &[guard(&[60_000])])]);
+    assert_eq!(pick(&tree, &limits(4)), None);
+}
+
+#[test]
+fn a_guard_of_which_deletes_hide_half_is_merged() {
+    let tree = |hidden, busy| {
+        let mut deleted = guard(&[30, 20, 100]);
+        (deleted.hidden, deleted.busy) = (hidden, busy);
+        shape(0, &[(6, &[guard(&[1]), deleted])])
+    };
+    assert_eq!(pick(&tree(49, false), &limits(4)), None);
+    assert_eq!(pick(&tree(50, false), &limits(4)), within(6, 1, 3));
+    assert_eq!(pick(&tree(50, true), &limits(4)), None);
+}

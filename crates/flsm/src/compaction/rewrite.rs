@@ -1,0 +1,267 @@
+//! A cursor's records, as far as somebody may read them, into new tables.
+//!
+//! ```text
+//!   records    a3 a1 | c5 | f2 f1 | k9 ...     cut before guard keys, and where a table is long enough
+//!   tables     [ a3     c5 ]  [ f2 f1     k9 ]    but never between versions of a key
+//! ```
+//! **All versions of a key are in one table of a run.** A get looks into one table of each run, which the tables' limits tell, and
+//! a run's tables do not overlap. A key with very many versions that snapshots hold makes a long table.
+//!
+//! **Ages.** What comes to a level gets its age when it is shown, not when it is written ([`Rewritten::edit`]). Two jobs that go down
+//! from different guards may end in one guard of the next level, in any order, and a merge there may join what the first one brought
+//! with what is older. So what comes last must be the newest, whenever it was begun. It may be: of its own keys nothing newer can
+//! have come before it, because the guard that it comes from was busy.
+//!
+//! Dropped before it is shown, a rewrite leaves no files.
+
+use super::visibility::{Horizon, KeyVersions};
+use crate::cursor::EntryCursor;
+use crate::files::FileNumbers;
+use crate::tables::{FinishedTable, TableDir, TableFile, TableForm, TableOutput};
+use crate::tree::{GuardChange, Moved, TreeEdit};
+use crate::types::{Age, Level};
+use evendb_storage::{EntryRef, Error, Kind, Result, TableId};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How and where tables are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Making {
+    pub(crate) place: Arc<TableDir>,
+    pub(crate) numbers: Arc<FileNumbers>,
+    pub(crate) form: TableForm,
+    /// Bytes at which a table ends with its key.
+    pub(crate) table_bytes_max: u64,
+}
+
+/// Why a rewrite ended before its end.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// It was told to.
+    Cancelled,
+    /// It cannot go on.
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Failed(error)
+    }
+}
+
+/// So many records are looked at between two questions whether to end.
+const RECORDS_AT_ONCE: usize = 16;
+
+/// What a rewrite replaces, and by what: an edit but for the age. The new files are synced, and their names are not.
+#[derive(Default)]
+pub(crate) struct Rewritten {
+    pub(super) removed: Vec<(Level, Arc<TableFile>)>,
+    pub(super) moved: Vec<(Level, Arc<TableFile>)>,
+    pub(super) finished: Vec<FinishedTable>,
+    pub(super) to: Level,
+    /// Of the result, if it stays in its place in the order.
+    pub(super) age: Option<Age>,
+    pub(super) guards: Vec<GuardChange>,
+}
+
+impl Rewritten {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        let tables = self.removed.len() + self.moved.len() + self.finished.len();
+        tables == 0 && self.guards.is_empty()
+    }
+
+    /// The edit. To be called when it is committed, under the lock that orders edits: from here on the manifest decides about
+    /// the new files.
+    pub(crate) fn edit(self, numbers: &FileNumbers) -> TreeEdit {
+        let age = self.age.unwrap_or_else(|| Age(numbers.take().0));
+        let added = self.finished.into_iter();
+        TreeEdit {
+            removed: self.removed,
+            added: added.map(|table| (self.to, table.keep(age))).collect(),
+            moved: self
+                .moved
+                .into_iter()
+                .map(|(from, old)| Moved {
+                    from,
+                    to: self.to,
+                    new: old.with_age(age),
+                    old,
+                })
+                .collect(),
+            guards: self.guards,
+        }
+    }
+}
+
+/// What is to be rewritten, and how.
+pub(super) struct Rewrite<'r> {
+    pub(super) making: &'r Making,
+    /// Guard keys, ascending.
+    pub(super) cuts: Vec<Arc<[u8]>>,
+    pub(super) horizon: &'r Horizon,
+    /// Asked now and then; `true` ends it.
+    pub(super) is_cancelled: &'r dyn Fn() -> bool,
+}
+
+impl Rewrite<'_> {
+    /// Writes the records of `cursor` from its first one on. `is_bottom` is asked for each key, ascending, whether nothing older of the
+    /// key is anywhere else; `each` gets what is written.
+    pub(super) fn run(
+        self,
+        cursor: &mut dyn EntryCursor,
+        mut is_bottom: impl FnMut(&[u8]) -> bool,
+        mut each: impl FnMut(EntryRef<'_>),
+    ) -> std::result::Result<Vec<FinishedTable>, Stopped> {
+        let mut outputs = Outputs::new(self.making, self.cuts);
+        let mut last: Option<LastRecord> = None;
+        cursor.seek_first()?;
+        for record in 0usize.. {
+            if !cursor.valid() {
+                break;
+            }
+            if record.is_multiple_of(RECORDS_AT_ONCE) && (self.is_cancelled)() {
+                return Err(Stopped::Cancelled);
+            }
+            let entry = cursor.entry();
+            check_kind(entry.kind)?;
+            let last = match &mut last {
+                Some(last) if *last.key == *entry.key => {
+                    last.check_version(entry)?;
+                    last
+                }
+                other => LastRecord::replace(other, entry, is_bottom(entry.key))?,
+            };
+            last.version = entry.version.0;
+            let (version, kind) = (entry.version, entry.kind);
+            if last
+                .versions
+                .keeps(version, kind, last.is_bottom, self.horizon)
+            {
+                outputs.add(entry)?;
+                each(entry);
+            }
+            cursor.next()?;
+        }
+        Ok(outputs.finish()?)
+    }
+}
+
+/// Records of kinds that have a meaning here only.
+fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::Put | Kind::Delete => Ok(()),
+        _ => {
+            let detail = format!("a record of kind {kind:?}, which this version does not know");
+            Err(Error::unsupported(Path::new(""), detail))
+        }
+    }
+}
+
+/// The record before the one at hand, and what is known of its key.
+struct LastRecord {
+    key: Vec<u8>,
+    version: u64,
+    is_bottom: bool,
+    versions: KeyVersions,
+}
+
+impl LastRecord {
+    /// The first record of another key.
+    fn replace<'l>(
+        last: &'l mut Option<LastRecord>,
+        entry: EntryRef<'_>,
+        is_bottom: bool,
+    ) -> Result<&'l mut LastRecord> {
+        let mut key = match last.take() {
+            Some(last) if *last.key > *entry.key => return Err(out_of_order()),
+            Some(last) => last.key,
+            None => Vec::new(),
+        };
+        key.clear();
+        key.extend_from_slice(entry.key);
+        Ok(last.insert(LastRecord {
+            key,
+            version: entry.version.0,
+            is_bottom,
+            versions: KeyVersions::default(),
+        }))
+    }
+
+    /// The next record of the same key.
+    fn check_version(&self, entry: EntryRef<'_>) -> Result<()> {
+        match entry.version.0 < self.version {
+            true => Ok(()),
+            false => Err(out_of_order()),
+        }
+    }
+}
+
+/// The blocks verified, so it is a fault of what wrote them.
+fn out_of_order() -> Error {
+    let detail = "tables of a job have records out of order, or one record twice";
+    Error::corruption(Path::new(""), 0, detail)
+}
+
+/// New tables of one run.
+struct Outputs<'m> {
+    making: &'m Making,
+    cuts: Vec<Arc<[u8]>>,
+    /// How many of the cuts are not above the last key.
+    passed: usize,
+    table: Option<TableOutput>,
+    last_key: Vec<u8>,
+    finished: Vec<FinishedTable>,
+}
+
+impl<'m> Outputs<'m> {
+    fn new(making: &'m Making, cuts: Vec<Arc<[u8]>>) -> Outputs<'m> {
+        Outputs {
+            making,
+            cuts,
+            passed: 0,
+            table: None,
+            last_key: Vec::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let passed = self.passed;
+        while let Some(cut) = self.cuts.get(self.passed)
+            && **cut <= *entry.key
+        {
+            self.passed += 1;
+        }
+        let is_full = self.table.as_ref().is_some_and(|table| {
+            table.bytes_estimate() >= self.making.table_bytes_max && self.last_key != entry.key
+        });
+        if self.passed > passed || is_full {
+            self.end_table()?;
+        }
+        let table = match &mut self.table {
+            Some(table) => table,
+            none => {
+                let number = TableId(self.making.numbers.take().0);
+                let place = &self.making.place;
+                none.insert(TableOutput::create(place, number, self.making.form)?)
+            }
+        };
+        table.add(entry)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        if let Some(table) = self.table.take() {
+            self.finished.push(table.finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<FinishedTable>> {
+        self.end_table()?;
+        Ok(self.finished)
+    }
+}

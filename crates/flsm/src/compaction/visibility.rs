@@ -1,0 +1,144 @@
+//! Which versions of a key somebody may still read: what a rewrite has to keep.
+//!
+//! ```text
+//!   versions of a key   31 put   24 delete   20 put   12 put        readers: snapshot at 22, published 30, later ones above
+//!   seen by             later    30 on       22       nobody        12 is hidden by 20: no reader is between the two
+//! ```
+//! Readers are the registered snapshots, and all that come later: these read at the published version or above. So a record
+//! hides an older one of its key when it is published itself, and no snapshot is between the two. A tombstone that all
+//! readers see hides all that is older, and where nothing older is left below it has nothing to do any more.
+//!
+//! What a [`Horizon`] says must hold until the rewrite's result is shown: a snapshot is registered at the published version or
+//! above, or it was before the horizon was made. A reader that is not registered holds the tree that it reads. It must take
+//! its version before or together with the tree and the memory tables, in a way that no horizon falls between the two: the
+//! engine's lock does that.
+
+use evendb_storage::{Kind, Version};
+
+/// Which readers there are, and will be.
+#[derive(Clone, Debug)]
+pub(crate) struct Horizon {
+    /// New readers read at this version or above.
+    published: Version,
+    /// Of the registered readers, ascending.
+    snapshots: Vec<Version>,
+}
+
+impl Horizon {
+    /// Of these readers, in any order.
+    pub(crate) fn new(published: Version, mut snapshots: Vec<Version>) -> Horizon {
+        snapshots.sort_unstable();
+        Horizon {
+            published,
+            snapshots,
+        }
+    }
+
+    /// Whether nobody sees the record `older` of a key who does not see `newer`.
+    fn hides(&self, newer: Version, older: Version) -> bool {
+        let from = self.snapshots.partition_point(|&at| !older.is_seen_at(at));
+        let between = self.snapshots.get(from).is_some_and(|&at| at < newer);
+        newer.is_seen_at(self.published) && !between
+    }
+
+    /// Whether every reader sees a record of this version.
+    fn is_seen_by_all(&self, version: Version) -> bool {
+        let oldest = self.snapshots.first().copied().unwrap_or(self.published);
+        version.is_seen_at(oldest.min(self.published))
+    }
+}
+
+/// The versions of one key on their way through a rewrite, newest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyVersions {
+    /// The last one that was not hidden.
+    newer: Option<Version>,
+}
+
+impl KeyVersions {
+    /// Whether the next record of the key is to be written. `is_bottom`: nothing older of the key is anywhere else.
+    pub(crate) fn keeps(
+        &mut self,
+        version: Version,
+        kind: Kind,
+        is_bottom: bool,
+        horizon: &Horizon,
+    ) -> bool {
+        if self
+            .newer
+            .is_some_and(|newer| horizon.hides(newer, version))
+        {
+            return false;
+        }
+        self.newer = Some(version);
+        let is_spent = is_bottom && kind.is_tombstone() && horizon.is_seen_by_all(version);
+        !is_spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a reader at this version sees of the key: the version of a put.
+    fn seen(records: &[(u64, Kind)], at: u64) -> Option<u64> {
+        let first = records.iter().find(|record| record.0 <= at)?;
+        (first.1 == Kind::Put).then_some(first.0)
+    }
+
+    fn kept(records: &[(u64, Kind)], is_bottom: bool, horizon: &Horizon) -> Vec<(u64, Kind)> {
+        let mut versions = KeyVersions::default();
+        let keeps =
+            |record: &&(u64, Kind)| versions.keeps(Version(record.0), record.1, is_bottom, horizon);
+        records.iter().filter(keeps).copied().collect()
+    }
+
+    #[test]
+    fn the_picture() {
+        use Kind::{Delete, Put};
+        let records = [(31, Put), (24, Delete), (20, Put), (12, Put)];
+        let horizon = Horizon::new(Version(30), vec![Version(22)]);
+        assert_eq!(kept(&records, true, &horizon), records[..3]);
+        let horizon = Horizon::new(Version(31), vec![]);
+        assert_eq!(kept(&records, true, &horizon), records[..1]);
+        // The tombstone is not seen by a reader at 22, and then by all.
+        let horizon = Horizon::new(Version(30), vec![]);
+        assert_eq!(kept(&records, false, &horizon), records[..2]);
+        assert_eq!(kept(&records, true, &horizon), records[..1]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        /// Every reader sees the same as before, over older records elsewhere too, and what is kept is needed.
+        #[test]
+        fn no_reader_sees_a_difference(
+            records in prop::collection::btree_map(1u64..30, prop::bool::ANY, 0..12),
+            older in prop::bool::ANY,
+            published in 0u64..32,
+            snapshots in prop::collection::vec(0u64..32, 0..4),
+        ) {
+            let kind = |put| if put { Kind::Put } else { Kind::Delete };
+            let records: Vec<(u64, Kind)> =
+                records.into_iter().rev().map(|(version, put)| (version, kind(put))).collect();
+            let snapshots: Vec<u64> = snapshots.into_iter().filter(|&at| at <= published).collect();
+            let versions = snapshots.iter().map(|&at| Version(at)).collect();
+            let horizon = Horizon::new(Version(published), versions);
+            let kept = kept(&records, !older, &horizon);
+            let below = [(0, Kind::Put)];
+            let with_older = |records: &[(u64, Kind)]| match older {
+                true => [records, &below[..]].concat(),
+                false => records.to_vec(),
+            };
+            let readers: Vec<u64> = snapshots.iter().copied().chain(published..33).collect();
+            let (before, after) = (with_older(&records), with_older(&kept));
+            for &reader in &readers {
+                prop_assert_eq!(seen(&before, reader), seen(&after, reader), "reader at {}", reader);
+            }
+            // A put that nobody sees is gone.
+            for record in kept.iter().filter(|record| record.1 == Kind::Put) {
+                prop_assert!(readers.iter().any(|&at| seen(&after, at) == Some(record.0)));
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Chain`]: sources whose keys lie one behind the other, opened when the cursor gets there.
+//!
+//! Of all its links at most one is open: the one that the cursor is in. Empty links are passed over unopened.
+
+use super::EntryCursor;
+use evendb_storage::{EntryRef, Result};
+
+/// The sources of a [`Chain`]: all keys of one are below all keys of the next.
+pub(crate) trait Links: Send {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// The first that may have a key `>= key`; [`Links::count`] if none has. Those behind it have no key below.
+    fn find(&self, key: &[u8]) -> usize;
+    /// A cursor over one of them, on no record yet. `None` if it has no records.
+    fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>>;
+}
+
+/// See the module.
+pub(crate) struct Chain<L> {
+    links: L,
+    /// Which link is open.
+    at: usize,
+    open: Option<Box<dyn EntryCursor>>,
+}
+
+impl<L: Links> Chain<L> {
+    /// On no record, and nothing open.
+    pub(crate) fn new(links: L) -> Chain<L> {
+        Chain {
+            links,
+            at: 0,
+            open: None,
+        }
+    }
+
+    /// Opens link `at`, unless it is open, and moves within it. Whether the cursor is on a record then.
+    fn enter(
+        &mut self,
+        at: usize,
+        seek: impl FnOnce(&mut dyn EntryCursor) -> Result<()>,
+    ) -> Result<bool> {
+        if self.open.is_none() || self.at != at {
+            self.open = None;
+            self.open = self.links.open(at)?;
+            self.at = at;
+        }
+        let Some(cursor) = &mut self.open else {
+            return Ok(false);
+        };
+        seek(&mut **cursor)?;
+        Ok(cursor.valid())
+    }
+
+    /// To the first record of the links from `at` on.
+    fn first_from(&mut self, mut at: usize) -> Result<()> {
+        while at < self.links.count() {
+            if self.enter(at, |cursor| cursor.seek_first())? {
+                return Ok(());
+            }
+            at += 1;
+        }
+        self.open = None;
+        Ok(())
+    }
+
+    /// To the last record of the links before `end`.
+    fn last_before(&mut self, mut end: usize) -> Result<()> {
+        while end > 0 {
+            end -= 1;
+            if self.enter(end, |cursor| cursor.seek_last())? {
+                return Ok(());
+            }
+        }
+        self.open = None;
+        Ok(())
+    }
+
+    /// Leaves the cursor on no record after an error.
+    fn or_none(&mut self, moved: Result<()>) -> Result<()> {
+        if moved.is_err() {
+            self.open = None;
+        }
+        moved
+    }
+
+    fn try_seek(&mut self, key: &[u8]) -> Result<()> {
+        let at = self.links.find(key);
+        if at < self.links.count() && self.enter(at, |cursor| cursor.seek(key))? {
+            return Ok(());
+        }
+        self.first_from(at.saturating_add(1))
+    }
+
+    fn try_seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let at = self.links.find(key);
+        if at < self.links.count() && self.enter(at, |cursor| cursor.seek_before(key))? {
+            return Ok(());
+        }
+        self.last_before(at)
+    }
+
+    fn try_next(&mut self) -> Result<()> {
+        if let Some(cursor) = self.open.as_mut().filter(|cursor| cursor.valid()) {
+            cursor.next()?;
+            if !cursor.valid() {
+                return self.first_from(self.at + 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn try_prev(&mut self) -> Result<()> {
+        if let Some(cursor) = self.open.as_mut().filter(|cursor| cursor.valid()) {
+            cursor.prev()?;
+            if !cursor.valid() {
+                return self.last_before(self.at);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<L: Links> EntryCursor for Chain<L> {
+    fn valid(&self) -> bool {
+        self.open.as_ref().is_some_and(|cursor| cursor.valid())
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let moved = self.try_seek(key);
+        self.or_none(moved)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let moved = self.try_seek_before(key);
+        self.or_none(moved)
+    }
+    fn seek_first(&mut self) -> Result<()> {
+        let moved = self.first_from(0);
+        self.or_none(moved)
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        let moved = self.last_before(self.links.count());
+        self.or_none(moved)
+    }
+    fn next(&mut self) -> Result<()> {
+        let moved = self.try_next();
+        self.or_none(moved)
+    }
+    fn prev(&mut self) -> Result<()> {
+        let moved = self.try_prev();
+        self.or_none(moved)
+    }
+    fn entry(&self) -> EntryRef<'_> {
+        let cursor = self.open.as_ref();
+        cursor
+            .expect("entry of a cursor that is on no record")
+            .entry()
+    }
+}

@@ -1,0 +1,91 @@
+//! Cursors over parts of a tree: a table, a run, a guard, a level.
+//!
+//! ```text
+//!   level = chain of guards;   guard = merge of its runs;   run = chain of tables
+//! ```
+//! A guard's tables are opened when the cursor gets to the guard, and a table when it gets to the table. A cursor holds the
+//! tree's tables, so their files stay.
+
+use super::chain::{Chain, Links};
+use super::{EntryCursor, MergeCursor};
+use crate::tables::TableFile;
+use crate::tree::{Guard, Tree};
+use crate::types::Level;
+use evendb_storage::Result;
+use evendb_storage::table::{ReadAhead, TableCursor};
+use std::sync::Arc;
+
+/// Over one table, which is opened by the first move.
+pub(crate) fn table_cursor(table: Arc<TableFile>, readahead: ReadAhead) -> Box<dyn EntryCursor> {
+    run_cursor(vec![table], readahead)
+}
+
+/// Over a run: tables that do not overlap, sorted.
+pub(crate) fn run_cursor(
+    tables: Vec<Arc<TableFile>>,
+    readahead: ReadAhead,
+) -> Box<dyn EntryCursor> {
+    Box::new(Chain::new(Run { tables, readahead }))
+}
+
+fn guard_cursor(guard: &Guard, readahead: ReadAhead) -> Option<Box<dyn EntryCursor>> {
+    let mut runs: Vec<_> = guard
+        .runs()
+        .map(|tables| run_cursor(tables.to_vec(), readahead))
+        .collect();
+    match runs.len() {
+        0 | 1 => runs.pop(),
+        _ => Some(Box::new(MergeCursor::new(runs))),
+    }
+}
+
+struct Run {
+    tables: Vec<Arc<TableFile>>,
+    readahead: ReadAhead,
+}
+
+impl Links for Run {
+    fn count(&self) -> usize {
+        self.tables.len()
+    }
+    fn find(&self, key: &[u8]) -> usize {
+        self.tables
+            .partition_point(|table| *table.meta.max_key < *key)
+    }
+    fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
+        let cursor = TableCursor::new(self.tables[at].open()?, self.readahead);
+        Ok(Some(Box::new(cursor)))
+    }
+}
+
+/// Over a level from 1 on.
+pub(crate) fn level_cursor(
+    tree: Arc<Tree>,
+    level: Level,
+    readahead: ReadAhead,
+) -> Box<dyn EntryCursor> {
+    Box::new(Chain::new(LevelGuards {
+        tree,
+        level,
+        readahead,
+    }))
+}
+
+struct LevelGuards {
+    tree: Arc<Tree>,
+    level: Level,
+    readahead: ReadAhead,
+}
+
+impl Links for LevelGuards {
+    fn count(&self) -> usize {
+        self.tree.guards(self.level).all().len()
+    }
+    fn find(&self, key: &[u8]) -> usize {
+        self.tree.guards(self.level).find(key)
+    }
+    fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
+        let guard = &self.tree.guards(self.level).all()[at];
+        Ok(guard_cursor(guard, self.readahead))
+    }
+}

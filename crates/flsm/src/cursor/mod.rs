@@ -1,0 +1,65 @@
+//! [`EntryCursor`]: a position among sorted records, in both directions. What memory tables, tables, guards and merges
+//! of them have in common.
+//!
+//! * `merge` - several cursors as one.
+//! * `chain` - sources that lie one behind the other, opened when the cursor gets there.
+//! * `level` - the cursors of runs, guards and levels of a tree, made of these two.
+
+mod chain;
+pub(crate) mod level;
+mod merge;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use merge::MergeCursor;
+
+use evendb_storage::table::TableCursor;
+use evendb_storage::{EntryRef, Result};
+
+/// A position among records in the order of tables: keys ascending, versions of a key descending. On no record at first, and after an
+/// error.
+pub(crate) trait EntryCursor: Send {
+    /// Whether it is on a record.
+    fn valid(&self) -> bool;
+    /// To the first record with key `>= key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// To the last record with key `< key`.
+    fn seek_before(&mut self, key: &[u8]) -> Result<()>;
+    /// To the first record.
+    fn seek_first(&mut self) -> Result<()>;
+    /// To the last record.
+    fn seek_last(&mut self) -> Result<()>;
+    /// To the next record. Stays on none if it is.
+    fn next(&mut self) -> Result<()>;
+    /// To the record before. Stays on none if it is.
+    fn prev(&mut self) -> Result<()>;
+    /// The record it is on. Panics if on none.
+    fn entry(&self) -> EntryRef<'_>;
+}
+
+impl EntryCursor for TableCursor {
+    fn valid(&self) -> bool {
+        TableCursor::valid(self)
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        TableCursor::seek(self, key)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        TableCursor::seek_before(self, key)
+    }
+    fn seek_first(&mut self) -> Result<()> {
+        TableCursor::seek_first(self)
+    }
+    fn seek_last(&mut self) -> Result<()> {
+        TableCursor::seek_last(self)
+    }
+    fn next(&mut self) -> Result<()> {
+        TableCursor::next(self)
+    }
+    fn prev(&mut self) -> Result<()> {
+        TableCursor::prev(self)
+    }
+    fn entry(&self) -> EntryRef<'_> {
+        TableCursor::entry(self)
+    }
+}

@@ -1,0 +1,53 @@
+//! [`Engine`]: the state of an open database. It holds; functions of other rooms do.
+//!
+//! **Locks**, in the order in which they may be taken: writer ([`crate::write`], held by whoever leads a group); catalog; manifest;
+//! work; then leaves: a keyspace's, the clock's, the queue's of the write path, a memory table's.
+//! The first three are held through I/O, the others never. Whoever holds the writer may wait for workers, who take the catalog and
+//! the manifest: so nobody waits for the writer while holding one of these.
+
+pub(crate) mod health;
+pub(crate) mod work;
+
+use crate::clock::Clock;
+use crate::compaction::rewrite::Making;
+use crate::figures::Figures;
+use crate::keyspace::KeyspaceState;
+use crate::manifest::writer::Manifest;
+use crate::options::Options;
+use crate::read::cache::BlockCache;
+use crate::write::WritePath;
+use evendb_base::sync::{Arc, Mutex};
+use evendb_storage::vfs::LockGuard;
+use health::Health;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use work::Work;
+
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) dir: PathBuf,
+    /// Of the directory; given back by closing.
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    pub(crate) health: Health,
+    pub(crate) figures: Figures,
+    pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
+    pub(crate) clock: Clock,
+    pub(crate) writes: WritePath,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) work: Work,
+    pub(crate) cache: BlockCache,
+    pub(crate) making: Making,
+}
+
+impl Engine {
+    /// All keyspaces that there are.
+    pub(crate) fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
+        self.catalog.lock().values().cloned().collect()
+    }
+
+    /// Stops all writes for good, because of this failure.
+    pub(crate) fn latch(&self, cause: &evendb_base::Error) {
+        self.health.latch(cause);
+        self.work.wake_all();
+    }
+}

@@ -1,0 +1,256 @@
+//! [`Work`]: what there is to do in the background, who does it, and who waits for it.
+//!
+//! ```text
+//!   writer -- a full generation --> waiting, the oldest first --> the flusher --> level 0 --> compactors
+//! ```
+//! Generations are flushed one after the other, so that what is durable stays a prefix. Compactors take jobs whose tables
+//! nobody else has (`busy`); a job's tables stay busy until its result is shown.
+//!
+//! A failure for want of room is counted and tried again after a while; whoever waits then gets the error. Any other
+//! failure latches the database, which ends all waiting.
+
+use crate::engine::health::Health;
+use crate::error::{Error, ErrorKind, Result};
+use crate::keyspace::KeyspaceState;
+use crate::memory::MemoryTable;
+use crate::types::FileNumber;
+use evendb_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use evendb_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use evendb_storage::{TableId, Version};
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+/// Generations that wait to be flushed before writers wait, too.
+pub(crate) const WAITING_MAX: usize = 2;
+/// What failed for want of room is tried again after this.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Memory tables that get no more records, and the log that has them.
+pub(crate) struct Generation {
+    pub(crate) number: FileNumber,
+    pub(crate) memories: Vec<(Arc<KeyspaceState>, Arc<MemoryTable>)>,
+    /// Of its last record.
+    pub(crate) last_version: Version,
+    /// Logs that go when it is flushed.
+    pub(crate) logs: Vec<FileNumber>,
+    /// Logs below this number are not needed then.
+    pub(crate) next: FileNumber,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Work {
+    state: Mutex<State>,
+    /// There may be something to do.
+    wake: Condvar,
+    /// Something was done, or failed.
+    done: Condvar,
+    /// Tables of level 0 of the keyspace that has the most. Pairs with nothing: who acts by it may be late.
+    level0: AtomicUsize,
+    /// Logs below this number are not needed. Pairs with nothing.
+    logs_needed: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Arc<Generation>>,
+    busy: HashSet<TableId>,
+    /// Jobs under way.
+    jobs: usize,
+    /// Workers are to end.
+    stopping: bool,
+    /// Failures for want of room, and the last one.
+    failures: u64,
+    failure: Option<Error>,
+}
+
+impl Work {
+    /// A full generation.
+    pub(crate) fn push(&self, generation: Generation) {
+        self.state.lock().waiting.push_back(Arc::new(generation));
+        self.wake.notify_all();
+    }
+
+    /// Everybody looks again: the database was latched, or has other trees.
+    pub(crate) fn wake_all(&self) {
+        let _state = self.state.lock();
+        self.wake.notify_all();
+        self.done.notify_all();
+    }
+
+    /// Workers end after what they are at; what waits stays.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.wake_all();
+    }
+
+    /// Whether workers are to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+
+    /// Waits for the oldest generation that is to be flushed. `None`: the flusher is to end.
+    pub(crate) fn wait_for_generation(&self, health: &Health) -> Option<Arc<Generation>> {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopping || health.check_latched().is_err() {
+                return None;
+            }
+            if let Some(oldest) = state.waiting.front() {
+                return Some(oldest.clone());
+            }
+            self.wake.wait(&mut state);
+        }
+    }
+
+    /// The oldest generation is flushed and leaves.
+    pub(crate) fn flushed(&self, generation: &Generation) {
+        self.logs_needed.store(generation.next.0, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let oldest = state.waiting.pop_front();
+        debug_assert!(oldest.is_some_and(|oldest| oldest.number == generation.number));
+        self.done.notify_all();
+        // There is a new table of level 0.
+        self.wake.notify_all();
+    }
+
+    /// Logs below this number are not needed.
+    pub(crate) fn logs_needed(&self) -> FileNumber {
+        FileNumber(self.logs_needed.load(Ordering::Relaxed))
+    }
+
+    /// A job failed for want of room: tells those who wait, and rests. `true`: it is to be tried again.
+    pub(crate) fn rest_after(&self, error: &Error) -> bool {
+        let mut state = self.state.lock();
+        state.failures += 1;
+        state.failure = Some(error.clone());
+        self.done.notify_all();
+        if !state.stopping {
+            self.wake.wait_for(&mut state, RETRY);
+        }
+        !state.stopping
+    }
+
+    /// Takes a job of what `pick` finds, which is given the tables that are not free, and tells of the tables of what it picks.
+    pub(crate) fn take_job<T>(
+        &self,
+        pick: impl FnOnce(&HashSet<TableId>) -> Option<(T, Vec<TableId>)>,
+    ) -> Option<T> {
+        let mut state = self.state.lock();
+        if state.stopping {
+            return None;
+        }
+        let (job, tables) = pick(&state.busy)?;
+        state.busy.extend(tables);
+        state.jobs += 1;
+        Some(job)
+    }
+
+    /// Waits until there may be another job. `false`: the compactor is to end.
+    pub(crate) fn wait_for_job(&self, health: &Health) -> bool {
+        let mut state = self.state.lock();
+        if !state.stopping && health.check_latched().is_ok() {
+            // Nothing is lost if it is woken in between: a minute is a long time, and no harm.
+            self.wake.wait_for(&mut state, Duration::from_secs(60));
+        }
+        !state.stopping && health.check_latched().is_ok()
+    }
+
+    /// A job is over, and its result is shown if it has one.
+    pub(crate) fn end_job(&self, tables: &[TableId]) {
+        let mut state = self.state.lock();
+        for table in tables {
+            state.busy.remove(table);
+        }
+        state.jobs -= 1;
+        self.done.notify_all();
+        self.wake.notify_all();
+    }
+
+    /// Tables of level 0 of the keyspace that has the most.
+    pub(crate) fn level0(&self) -> usize {
+        self.level0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_level0(&self, tables: usize) {
+        self.level0.store(tables, Ordering::Relaxed);
+    }
+
+    /// Whether another generation may wait now.
+    pub(crate) fn has_room(&self, level0_stop: usize) -> bool {
+        self.state.lock().has_room() && self.level0() < level0_stop
+    }
+
+    /// Waits until another generation may wait.
+    pub(crate) fn wait_for_room(&self, health: &Health, level0_stop: usize) -> Result<()> {
+        self.wait(health, |state| {
+            state.has_room() && self.level0() < level0_stop
+        })
+    }
+
+    /// Waits until this generation is flushed.
+    pub(crate) fn wait_for_flush(&self, health: &Health, number: FileNumber) -> Result<()> {
+        self.wait(health, |state| {
+            let oldest = state.waiting.front();
+            oldest.is_none_or(|oldest| oldest.number > number)
+        })
+    }
+
+    /// Waits until a job that is under way has ended. `false` if none is.
+    pub(crate) fn wait_for_jobs(&self, health: &Health) -> Result<bool> {
+        let jobs = self.state.lock().jobs;
+        match jobs {
+            0 => Ok(false),
+            _ => self.wait(health, |state| state.jobs < jobs).map(|()| true),
+        }
+    }
+
+    /// Waits until `is_done`. Fails when the database is latched, and with the failure of a job that found no room meanwhile.
+    fn wait(&self, health: &Health, is_done: impl Fn(&State) -> bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let failures = state.failures;
+        // What rests is to try again.
+        if !is_done(&state) {
+            self.wake.notify_all();
+        }
+        loop {
+            if is_done(&state) {
+                return Ok(());
+            }
+            health.check_latched()?;
+            if state.stopping {
+                return Err(Error::closed());
+            }
+            if state.failures > failures {
+                return Err(state.no_space());
+            }
+            self.done.wait(&mut state);
+        }
+    }
+
+    /// Bytes of memory tables that wait to be flushed.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let memories = state.waiting.iter().flat_map(|one| &one.memories);
+        memories
+            .map(|(_, table)| table.allocated_bytes() as u64)
+            .sum()
+    }
+
+    /// Number of the newest generation that waits.
+    pub(crate) fn newest_waiting(&self) -> Option<FileNumber> {
+        let state: MutexGuard<'_, State> = self.state.lock();
+        state.waiting.back().map(|newest| newest.number)
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.waiting.len() < WAITING_MAX
+    }
+
+    fn no_space(&self) -> Error {
+        let failure = self.failure.clone();
+        failure.unwrap_or_else(|| Error::new(ErrorKind::NoSpace, "there is no room on the disk"))
+    }
+}

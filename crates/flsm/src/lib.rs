@@ -1,0 +1,75 @@
+//! A fragmented log-structured merge tree: the design of PebblesDB (SOSP'17), on EvenDB's storage parts.
+//!
+//! ```text
+//!   put -> log (LOG-n) -> memory table                     RAM   one of each keyspace, all of one generation with one log
+//!                            |  flush: one table
+//!   level 0   [ t9 ][ t8 ][ t7 ]                           tables overlap, newest first; no guards
+//!                            |  all of them together, cut at the guards below, appended there
+//!   level i   | guard ""      | guard "f"     | guard "q"  |   guards do not overlap, tables of one guard may;
+//!             |  t5 t2        |  t6 t3        |            |   newest first
+//!                            |  a guard's tables together, cut at the guards below, appended there
+//!   last      | "" | "c" | "f" | "k" | "q" | "t" |            merged within a guard when these are too many
+//! ```
+//! A leveled tree rewrites what lies below whenever it moves data down. Here a piece is appended to the guard in which
+//! it belongs, so a record is written once in each level; what that costs are several tables to look at in a guard.
+//! With one table a guard (`Advanced::max_files_per_guard`) it is a leveled tree again.
+//!
+//! Guards are chosen from the keys themselves, by a hash: which keys become guards follows from the data alone, and a guard of
+//! a level is one of every deeper level (`tree::choose`).
+//!
+//! # Rooms
+//! Each imports only those below it.
+//! * `api` - the public face.
+//! * `handle` - what keeps a database open; `opening` - how it gets there; `worker` - who works in it.
+//! * `read`, `write` - get and scans; the one write path.
+//! * `engine` - the state of an open database.
+//! * `keyspace`, `clock` - what a keyspace is made of at a moment; what is shown, and who reads.
+//! * `compaction` - which job is next (pure), and how it is done.
+//! * `manifest` - edits as bytes, what exists, `CURRENT`.
+//! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
+//! * `log` - the body of a log record, the log of a generation, its replay.
+//! * `memory` - the memory table: one writer, many readers, an arena.
+//! * `tables` - open tables; files that go when nobody has them any more.
+//! * `cursor` - the sorted merge in both directions.
+//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share.
+
+mod api;
+mod clock;
+mod compaction;
+mod cursor;
+mod engine;
+mod error;
+mod figures;
+mod files;
+mod handle;
+mod keyspace;
+mod log;
+mod manifest;
+mod memory;
+mod opening;
+mod options;
+mod read;
+mod tables;
+mod tree;
+mod types;
+mod value;
+mod worker;
+mod write;
+
+pub use api::batch::Batch;
+pub use api::db::Db;
+pub use api::keyspace::Keyspace;
+pub use api::snapshot::Snapshot;
+#[doc(inline)]
+pub use error::{Error, ErrorKind, Result};
+#[doc(inline)]
+pub use evendb_base::Durability;
+pub use figures::{Stats, WaitStats};
+pub use options::{Advanced, Compression, Options};
+pub use read::cursor::Cursor;
+pub use read::iter::{Iter, KeyCursor, Keys};
+pub use value::Value;
+
+/// The file seam, for tests that simulate crashes and faults.
+#[doc(hidden)]
+pub use evendb_storage::vfs;

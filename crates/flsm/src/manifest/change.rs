@@ -1,0 +1,249 @@
+//! Edits as bytes. An edit is a list of changes, one behind the other:
+//!
+//! ```text
+//!   edit   = | change | change | ...
+//!   change = | tag u8 | fields |        numbers are varints; keys and names have their length in front, a varint
+//! ```
+//! | tag | change | fields |
+//! |---|---|---|
+//! | 1 | format: the first change of a manifest | engine's name, format version |
+//! | 2 | keyspace created | id, name |
+//! | 3 | keyspace dropped, with its tree | id |
+//! | 4 | file numbers from here on are free | number |
+//! | 5 | keyspace ids from here on are free | id |
+//! | 6 | no record has a greater version | version |
+//! | 7 | logs with a lower number are not needed | number |
+//! | 8 | table added | keyspace, level, number, age, bytes, records, deletes, bytes of keys and values, greatest version, least key, greatest key, checksum |
+//! | 9 | table removed | keyspace, number |
+//! | 10 | guard set | keyspace, least level of which it is one (7: of none), key |
+//! | 11 | table moved | keyspace, number, new level, new age |
+//!
+//! The whole edit is one change of the state: where its changes stand in it does not matter, but that the format comes first.
+//! Decoding never panics, and takes whole changes only. A tag that is not known is refused as such: a later version wrote it.
+
+use crate::types::{Age, FileNumber, KeyspaceId, LEVELS, Level};
+use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
+use evendb_storage::table::TableMeta;
+use evendb_storage::{TableId, Version};
+
+/// Its name in the format change.
+pub(super) const ENGINE: &str = "flsm";
+/// Of all of this, and of what it says about other files.
+pub(super) const FORMAT_VERSION: u64 = 1;
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    Format {
+        engine: String,
+        version: u64,
+    },
+    CreateKeyspace {
+        id: KeyspaceId,
+        name: String,
+    },
+    DropKeyspace {
+        id: KeyspaceId,
+    },
+    NextFile(FileNumber),
+    NextKeyspace(KeyspaceId),
+    LastVersion(Version),
+    LogNumber(FileNumber),
+    AddTable(Box<AddTable>),
+    RemoveTable {
+        keyspace: KeyspaceId,
+        number: TableId,
+    },
+    MoveTable {
+        keyspace: KeyspaceId,
+        number: TableId,
+        to: Level,
+        age: Age,
+    },
+    SetGuard {
+        keyspace: KeyspaceId,
+        from: Option<Level>,
+        key: Vec<u8>,
+    },
+}
+
+/// A table as an edit names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct AddTable {
+    pub(super) keyspace: KeyspaceId,
+    pub(super) level: Level,
+    pub(super) number: TableId,
+    pub(super) age: Age,
+    pub(super) meta: TableMeta,
+}
+
+/// Why an edit cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Refused {
+    /// A later version wrote it.
+    Unknown(String),
+    /// It makes no sense.
+    Malformed,
+}
+
+/// Appends a change.
+pub(super) fn encode(out: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Format { engine, version } => {
+            out.push(1);
+            put_slice(out, engine.as_bytes());
+            put_varint(out, *version);
+        }
+        Change::CreateKeyspace { id, name } => {
+            put_numbers(out, 2, &[id.0.into()]);
+            put_slice(out, name.as_bytes());
+        }
+        Change::DropKeyspace { id } => put_numbers(out, 3, &[id.0.into()]),
+        Change::NextFile(number) => put_numbers(out, 4, &[number.0]),
+        Change::NextKeyspace(id) => put_numbers(out, 5, &[id.0.into()]),
+        Change::LastVersion(version) => put_numbers(out, 6, &[version.0]),
+        Change::LogNumber(number) => put_numbers(out, 7, &[number.0]),
+        Change::AddTable(table) => put_table(out, table),
+        Change::RemoveTable { keyspace, number } => {
+            put_numbers(out, 9, &[keyspace.0.into(), number.0]);
+        }
+        Change::MoveTable {
+            keyspace,
+            number,
+            to,
+            age,
+        } => put_numbers(out, 11, &[keyspace.0.into(), number.0, to.0.into(), age.0]),
+        Change::SetGuard {
+            keyspace,
+            from,
+            key,
+        } => {
+            let from = from.map_or(LEVELS as u64, |from| from.0.into());
+            put_numbers(out, 10, &[keyspace.0.into(), from]);
+            put_slice(out, key);
+        }
+    }
+}
+
+fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.push(tag);
+    for &number in numbers {
+        put_varint(out, number);
+    }
+}
+
+fn put_table(out: &mut Vec<u8>, table: &AddTable) {
+    let meta = &table.meta;
+    debug_assert!(
+        meta.expiring == 0 && meta.value_files.is_empty(),
+        "a table of which this version cannot tell all"
+    );
+    let numbers = [
+        table.keyspace.0.into(),
+        table.level.0.into(),
+        table.number.0,
+        table.age.0,
+        meta.len,
+        meta.entries,
+        meta.deletes,
+        meta.data_bytes,
+        meta.max_version.0,
+    ];
+    put_numbers(out, 8, &numbers);
+    put_slice(out, &meta.min_key);
+    put_slice(out, &meta.max_key);
+    put_varint(out, meta.checksum.into());
+}
+
+/// The changes of an edit.
+pub(super) fn decode(mut input: &[u8]) -> Result<Vec<Change>, Refused> {
+    let mut changes = Vec::new();
+    while let Some((&tag, rest)) = input.split_first() {
+        input = rest;
+        if !(1..=11).contains(&tag) {
+            let what = format!("a manifest with a change {tag}, which this version does not know");
+            return Err(Refused::Unknown(what));
+        }
+        changes.push(get_change(tag, &mut input).ok_or(Refused::Malformed)?);
+    }
+    Ok(changes)
+}
+
+fn get_change(tag: u8, input: &mut &[u8]) -> Option<Change> {
+    Some(match tag {
+        1 => Change::Format {
+            engine: get_text(input)?,
+            version: get_varint(input)?,
+        },
+        2 => Change::CreateKeyspace {
+            id: get_keyspace(input)?,
+            name: get_text(input)?,
+        },
+        3 => Change::DropKeyspace {
+            id: get_keyspace(input)?,
+        },
+        4 => Change::NextFile(FileNumber(get_varint(input)?)),
+        5 => Change::NextKeyspace(get_keyspace(input)?),
+        6 => Change::LastVersion(Version(get_varint(input)?)),
+        7 => Change::LogNumber(FileNumber(get_varint(input)?)),
+        8 => Change::AddTable(Box::new(get_table(input)?)),
+        9 => Change::RemoveTable {
+            keyspace: get_keyspace(input)?,
+            number: TableId(get_varint(input)?),
+        },
+        10 => {
+            let keyspace = get_keyspace(input)?;
+            let from = get_varint(input)?;
+            let from = match from == LEVELS as u64 {
+                true => None,
+                false => Some(level(from)?),
+            };
+            let key = get_slice(input)?.to_vec();
+            Change::SetGuard {
+                keyspace,
+                from,
+                key,
+            }
+        }
+        11 => Change::MoveTable {
+            keyspace: get_keyspace(input)?,
+            number: TableId(get_varint(input)?),
+            to: level(get_varint(input)?)?,
+            age: Age(get_varint(input)?),
+        },
+        _ => return None,
+    })
+}
+
+fn get_table(input: &mut &[u8]) -> Option<AddTable> {
+    Some(AddTable {
+        keyspace: get_keyspace(input)?,
+        level: level(get_varint(input)?)?,
+        number: TableId(get_varint(input)?),
+        age: Age(get_varint(input)?),
+        meta: TableMeta {
+            len: get_varint(input)?,
+            entries: get_varint(input)?,
+            deletes: get_varint(input)?,
+            data_bytes: get_varint(input)?,
+            max_version: Version(get_varint(input)?),
+            min_key: get_slice(input)?.to_vec(),
+            max_key: get_slice(input)?.to_vec(),
+            checksum: u32::try_from(get_varint(input)?).ok()?,
+            ..TableMeta::default()
+        },
+    })
+}
+
+fn get_keyspace(input: &mut &[u8]) -> Option<KeyspaceId> {
+    u32::try_from(get_varint(input)?).ok().map(KeyspaceId)
+}
+
+fn level(number: u64) -> Option<Level> {
+    let level = u8::try_from(number).ok()?;
+    (usize::from(level) < LEVELS).then_some(Level(level))
+}
+
+fn get_text(input: &mut &[u8]) -> Option<String> {
+    String::from_utf8(get_slice(input)?.to_vec()).ok()
+}

@@ -1,0 +1,120 @@
+//! `CURRENT`: which manifest is in force.
+//!
+//! ```text
+//! | magic `EVENCURF` | format version u32 | number of the manifest u64 | length up to which it must verify u64 | crc32c u32 |
+//! ```
+//! The first engine's `CURRENT` has the same first 7 bytes and a digit behind them, so each of the engines takes the other's
+//! for a format that it does not know, and refuses the directory before it looks at anything else.
+
+use crate::files::FileName;
+use crate::types::FileNumber;
+use evendb_storage::codec::{checksum, get_u32, get_u64};
+use evendb_storage::vfs::Vfs;
+use evendb_storage::{Error, Result};
+use std::path::Path;
+
+const MAGIC: &[u8; 8] = b"EVENCURF";
+/// What all of EvenDB's engines begin with.
+const FAMILY_BYTES: usize = 7;
+const FORMAT_VERSION: u32 = 1;
+const LEN: usize = 8 + 4 + 8 + 8 + 4;
+
+/// What `CURRENT` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Current {
+    /// The manifest in force.
+    pub(super) manifest: FileNumber,
+    /// Up to where it must verify.
+    pub(super) verified: u64,
+}
+
+pub(super) fn encode(current: Current) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&current.manifest.0.to_le_bytes());
+    bytes.extend_from_slice(&current.verified.to_le_bytes());
+    let crc = checksum(0, &[&bytes]);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Of the file at `path`.
+pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
+    let corrupt = |detail: &str| Err(Error::corruption(path, 0, detail));
+    let Some(magic) = bytes.first_chunk::<8>() else {
+        return corrupt("CURRENT is cut short");
+    };
+    if magic != MAGIC {
+        return match magic[..FAMILY_BYTES] == MAGIC[..FAMILY_BYTES] {
+            true => Err(Error::unsupported(
+                path,
+                "a database of another EvenDB engine than the FLSM one",
+            )),
+            false => corrupt("CURRENT has the wrong magic number"),
+        };
+    }
+    let mut input = &bytes[8..];
+    // Before length and checksum, which another version may do in its own way.
+    match get_u32(&mut input) {
+        Some(FORMAT_VERSION) => {}
+        Some(version) => {
+            let detail = format!("CURRENT of version {version}, this build reads {FORMAT_VERSION}");
+            return Err(Error::unsupported(path, detail));
+        }
+        None => return corrupt("CURRENT is cut short"),
+    }
+    if bytes.len() != LEN {
+        return corrupt("CURRENT has the wrong length");
+    }
+    let fields = (
+        get_u64(&mut input),
+        get_u64(&mut input),
+        get_u32(&mut input),
+    );
+    match fields {
+        (Some(manifest), Some(verified), Some(crc)) if crc == checksum(0, &[&bytes[..LEN - 4]]) => {
+            Ok(Current {
+                manifest: FileNumber(manifest),
+                verified,
+            })
+        }
+        _ => corrupt("CURRENT does not verify"),
+    }
+}
+
+/// Reads `CURRENT` in `dir`.
+pub(super) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
+    let path = FileName::Current.path(dir);
+    let file = vfs.open(&path, false);
+    let file = file.map_err(|source| Error::open(&path, "open CURRENT", source))?;
+    // A byte more, to see whether it is too long.
+    let mut bytes = [0; LEN + 1];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let read = file.read_at(&mut bytes[filled..], filled as u64);
+        match read.map_err(|source| Error::io(&path, "read CURRENT", source))? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    decode(&path, &bytes[..filled])
+}
+
+/// Replaces `CURRENT` in `dir`, durably, and with it all names in `dir`.
+pub(super) fn write(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
+    let path = FileName::Current.path(dir);
+    let unfinished = FileName::CurrentUnfinished.path(dir);
+    let replace = || {
+        if vfs.exists(&unfinished)? {
+            vfs.remove(&unfinished)?;
+        }
+        let file = vfs.create(&unfinished)?;
+        file.write_at(&encode(current), 0)?;
+        file.sync_data()?;
+        // The manifest's name is to be durable before CURRENT may say it.
+        vfs.sync_dir(dir)?;
+        vfs.rename(&unfinished, &path)?;
+        vfs.sync_dir(dir)
+    };
+    replace().map_err(|source| Error::io(&path, "replace CURRENT", source))
+}

@@ -1,0 +1,362 @@
+//! [`State`]: what the edits of a manifest add up to, the trees included. [`Edit`]: one change of it.
+//!
+//! An edit is first checked and prepared, then written, then installed, so a state never has what is not durable. Reading a
+//! manifest does the same without writing.
+//!
+//! Belongs to one thread at a time; the trees in it are shared with readers.
+
+use super::change::{AddTable, Change, ENGINE, FORMAT_VERSION};
+use crate::tables::{TableDir, TableFile};
+use crate::tree::{GuardChange, Moved, Tree, TreeEdit};
+use crate::types::{FileNumber, KeyspaceId, Level};
+use evendb_storage::{TableId, Version};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// A change of the state, made as a whole.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Edit {
+    pub(crate) created: Vec<(KeyspaceId, String)>,
+    pub(crate) dropped: Vec<KeyspaceId>,
+    /// At most one for each keyspace; none for one that is dropped.
+    pub(crate) trees: Vec<(KeyspaceId, TreeEdit)>,
+    /// Numbers of files from here on are free. The writer of the manifest sets it.
+    pub(crate) next_file: Option<FileNumber>,
+    /// Ids of keyspaces from here on are free.
+    pub(crate) next_keyspace: Option<KeyspaceId>,
+    /// No record in a table has a greater version.
+    pub(crate) last_version: Option<Version>,
+    /// Logs with a lower number are not needed.
+    pub(crate) log_number: Option<FileNumber>,
+}
+
+/// A keyspace.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyspace {
+    pub(crate) name: String,
+    pub(crate) tree: Arc<Tree>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct State {
+    place: Arc<TableDir>,
+    /// Whether the format was told.
+    has_format: bool,
+    keyspaces: BTreeMap<KeyspaceId, Keyspace>,
+    /// Where each table is.
+    tables: HashMap<TableId, (KeyspaceId, Level, Arc<TableFile>)>,
+    pub(crate) next_file: FileNumber,
+    pub(crate) next_keyspace: KeyspaceId,
+    pub(crate) last_version: Version,
+    pub(crate) log_number: FileNumber,
+}
+
+/// An edit that does not contradict the state, and what it makes of the trees.
+pub(super) struct Prepared {
+    edit: Edit,
+    trees: Vec<(KeyspaceId, Arc<Tree>)>,
+}
+
+/// Says what contradicts the state.
+type Checked<T> = Result<T, &'static str>;
+
+impl State {
+    /// With nothing in it, and tables in `place`.
+    pub(crate) fn new(place: Arc<TableDir>) -> State {
+        State {
+            place,
+            has_format: false,
+            keyspaces: BTreeMap::new(),
+            tables: HashMap::new(),
+            next_file: FileNumber(1),
+            next_keyspace: KeyspaceId(0),
+            last_version: Version::ZERO,
+            log_number: FileNumber(0),
+        }
+    }
+
+    /// All keyspaces.
+    pub(crate) fn keyspaces(&self) -> &BTreeMap<KeyspaceId, Keyspace> {
+        &self.keyspaces
+    }
+
+    /// Where tables lie.
+    pub(crate) fn place(&self) -> &Arc<TableDir> {
+        &self.place
+    }
+
+    /// Whether a tree has this table.
+    pub(crate) fn has_table(&self, number: TableId) -> bool {
+        self.tables.contains_key(&number)
+    }
+
+    /// Checks an edit, and makes the trees that it leads to.
+    pub(super) fn prepare(&self, edit: Edit) -> Checked<Prepared> {
+        self.check_keyspaces(&edit)?;
+        self.check_tables(&edit)?;
+        let goes_back = edit.next_file.is_some_and(|to| to < self.next_file)
+            || edit.next_keyspace.is_some_and(|to| to < self.next_keyspace)
+            || edit.last_version.is_some_and(|to| to < self.last_version)
+            || edit.log_number.is_some_and(|to| to < self.log_number);
+        if goes_back {
+            return Err("a number that goes back");
+        }
+        let trees = edit.trees.iter().map(|(id, change)| {
+            let known = self.keyspaces.get(id);
+            let mut tree = known.map_or_else(Tree::default, |known| (*known.tree).clone());
+            tree.apply(change)?;
+            Ok((*id, Arc::new(tree)))
+        });
+        let trees = trees.collect::<Checked<_>>()?;
+        Ok(Prepared { edit, trees })
+    }
+
+    fn check_keyspaces(&self, edit: &Edit) -> Checked<()> {
+        let mut created = HashSet::new();
+        for (id, _) in &edit.created {
+            if *id < self.next_keyspace || !created.insert(*id) {
+                return Err("a keyspace created twice");
+            }
+        }
+        let mut dropped = HashSet::new();
+        for id in &edit.dropped {
+            if !self.keyspaces.contains_key(id) || !dropped.insert(*id) {
+                return Err("a keyspace dropped that there is not");
+            }
+        }
+        let mut changed = HashSet::new();
+        for (id, _) in &edit.trees {
+            let exists = self.keyspaces.contains_key(id) || created.contains(id);
+            if !exists || dropped.contains(id) || !changed.insert(*id) {
+                return Err("a tree changed of no keyspace, or twice");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tables(&self, edit: &Edit) -> Checked<()> {
+        let mut removed = HashSet::new();
+        for (id, change) in &edit.trees {
+            for (level, table) in &change.removed {
+                let known = self.tables.get(&table.number);
+                let same = known.is_some_and(|known| (known.0, known.1) == (*id, *level));
+                if !same || !removed.insert(table.number) {
+                    return Err("a table removed that is not there");
+                }
+            }
+            for moved in &change.moved {
+                let number = moved.old.number;
+                let known = self.tables.get(&number);
+                let same = known.is_some_and(|known| (known.0, known.1) == (*id, moved.from));
+                if !same || moved.new.number != number || !removed.insert(number) {
+                    return Err("a table moved that is not there");
+                }
+            }
+        }
+        let mut added = HashSet::new();
+        for table in edit.new_tables() {
+            if self.tables.contains_key(&table.number) || !added.insert(table.number) {
+                return Err("a table added that is there");
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the change. The tables that no tree has any more.
+    pub(super) fn install(&mut self, prepared: Prepared) -> Vec<Arc<TableFile>> {
+        let Prepared { edit, trees } = prepared;
+        self.has_format = true;
+        for (id, name) in edit.created {
+            let tree = Arc::default();
+            self.keyspaces.insert(id, Keyspace { name, tree });
+            self.next_keyspace.0 = self.next_keyspace.0.max(id.0.saturating_add(1));
+        }
+        let mut gone = Vec::new();
+        for id in edit.dropped {
+            if let Some(keyspace) = self.keyspaces.remove(&id) {
+                gone.extend(keyspace.tree.tables().map(|(_, table)| table.clone()));
+            }
+        }
+        for (id, change) in edit.trees {
+            gone.extend(change.removed.into_iter().map(|(_, table)| table));
+            for moved in change.moved {
+                let place = (id, moved.to, moved.new);
+                self.tables.insert(moved.old.number, place);
+            }
+            for (level, table) in change.added {
+                self.next_file.0 = self.next_file.0.max(table.number.0.saturating_add(1));
+                self.tables.insert(table.number, (id, level, table));
+            }
+        }
+        for table in &gone {
+            self.tables.remove(&table.number);
+        }
+        for (id, tree) in trees {
+            if let Some(keyspace) = self.keyspaces.get_mut(&id) {
+                keyspace.tree = tree;
+            }
+        }
+        self.next_file = edit.next_file.unwrap_or(self.next_file).max(self.next_file);
+        let next_keyspace = edit.next_keyspace.unwrap_or(self.next_keyspace);
+        self.next_keyspace = next_keyspace.max(self.next_keyspace);
+        self.last_version = edit.last_version.unwrap_or(self.last_version);
+        self.log_number = edit.log_number.unwrap_or(self.log_number);
+        gone
+    }
+
+    /// The edit that these changes are, of a manifest that is read.
+    pub(super) fn edit_of(&self, changes: Vec<Change>) -> Checked<Edit> {
+        if changes.is_empty() {
+            return Err("an empty edit");
+        }
+        let mut edit = Edit::default();
+        let mut trees: BTreeMap<KeyspaceId, TreeEdit> = BTreeMap::new();
+        for (at, change) in changes.into_iter().enumerate() {
+            match change {
+                Change::Format { .. } if at > 0 || self.has_format => {
+                    return Err("a format in the midst of a manifest");
+                }
+                Change::Format { .. } => {}
+                _ if at == 0 && !self.has_format => return Err("a manifest without a format"),
+                Change::CreateKeyspace { id, name } => edit.created.push((id, name)),
+                Change::DropKeyspace { id } => edit.dropped.push(id),
+                Change::NextFile(number) => edit.next_file = Some(number),
+                Change::NextKeyspace(id) => edit.next_keyspace = Some(id),
+                Change::LastVersion(version) => edit.last_version = Some(version),
+                Change::LogNumber(number) => edit.log_number = Some(number),
+                Change::AddTable(added) => {
+                    let table = TableFile::new(&self.place, added.number, added.age, added.meta);
+                    let tree = trees.entry(added.keyspace).or_default();
+                    tree.added.push((added.level, table));
+                }
+                Change::RemoveTable { keyspace, number } => {
+                    let known = self.tables.get(&number);
+                    let (_, level, table) = known.ok_or("a table removed that is not there")?;
+                    let tree = trees.entry(keyspace).or_default();
+                    tree.removed.push((*level, table.clone()));
+                }
+                Change::MoveTable {
+                    keyspace,
+                    number,
+                    to,
+                    age,
+                } => {
+                    let known = self.tables.get(&number);
+                    let (_, from, old) = known.ok_or("a table moved that is not there")?;
+                    let tree = trees.entry(keyspace).or_default();
+                    tree.moved.push(Moved {
+                        from: *from,
+                        to,
+                        old: old.clone(),
+                        new: old.with_age(age),
+                    });
+                }
+                Change::SetGuard {
+                    keyspace,
+                    from,
+                    key,
+                } => {
+                    let key = key.into();
+                    let tree = trees.entry(keyspace).or_default();
+                    tree.guards.push(GuardChange { key, from });
+                }
+            }
+        }
+        edit.trees = trees.into_iter().collect();
+        Ok(edit)
+    }
+
+    /// The changes that lead from nothing to this state, for a new manifest.
+    pub(super) fn to_changes(&self) -> Vec<Change> {
+        let mut edit = Edit {
+            next_file: Some(self.next_file),
+            next_keyspace: Some(self.next_keyspace),
+            last_version: Some(self.last_version),
+            log_number: Some(self.log_number),
+            ..Edit::default()
+        };
+        for (&id, keyspace) in &self.keyspaces {
+            edit.created.push((id, keyspace.name.clone()));
+            let tree = &keyspace.tree;
+            let guards = tree.guard_keys().into_iter();
+            let change = TreeEdit {
+                removed: Vec::new(),
+                moved: Vec::new(),
+                added: tree
+                    .tables()
+                    .map(|(level, table)| (level, table.clone()))
+                    .collect(),
+                guards: guards
+                    .map(|(key, from)| GuardChange {
+                        key,
+                        from: Some(from),
+                    })
+                    .collect(),
+            };
+            edit.trees.push((id, change));
+        }
+        let format = Change::Format {
+            engine: ENGINE.to_owned(),
+            version: FORMAT_VERSION,
+        };
+        [vec![format], edit.to_changes()].concat()
+    }
+}
+
+impl Edit {
+    /// The tables that it adds.
+    pub(super) fn new_tables(&self) -> impl Iterator<Item = &Arc<TableFile>> {
+        let all = self.trees.iter().flat_map(|(_, change)| &change.added);
+        all.map(|(_, table)| table)
+    }
+
+    pub(super) fn to_changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (id, name) in &self.created {
+            let (id, name) = (*id, name.clone());
+            changes.push(Change::CreateKeyspace { id, name });
+        }
+        let dropped = self.dropped.iter().map(|&id| Change::DropKeyspace { id });
+        changes.extend(dropped);
+        changes.extend(self.next_file.map(Change::NextFile));
+        changes.extend(self.next_keyspace.map(Change::NextKeyspace));
+        changes.extend(self.last_version.map(Change::LastVersion));
+        changes.extend(self.log_number.map(Change::LogNumber));
+        for (keyspace, change) in &self.trees {
+            push_tree_changes(&mut changes, *keyspace, change);
+        }
+        changes
+    }
+}
+
+fn push_tree_changes(changes: &mut Vec<Change>, keyspace: KeyspaceId, edit: &TreeEdit) {
+    for (_, table) in &edit.removed {
+        let number = table.number;
+        changes.push(Change::RemoveTable { keyspace, number });
+    }
+    for (level, table) in &edit.added {
+        changes.push(Change::AddTable(Box::new(AddTable {
+            keyspace,
+            level: *level,
+            number: table.number,
+            age: table.age,
+            meta: (*table.meta).clone(),
+        })));
+    }
+    for moved in &edit.moved {
+        changes.push(Change::MoveTable {
+            keyspace,
+            number: moved.new.number,
+            to: moved.to,
+            age: moved.new.age,
+        });
+    }
+    for guard in &edit.guards {
+        changes.push(Change::SetGuard {
+            keyspace,
+            from: guard.from,
+            key: guard.key.to_vec(),
+        });
+    }
+}

@@ -1,0 +1,267 @@
+//! Opening: from the files of a directory to an engine, after any kind of end.
+//!
+//! 1. The directory's lock. `CURRENT` names the manifest, which gives the trees; without it a database is made where there are no
+//!    other files.
+//! 2. The logs are read into memory tables ([`crate::log::replay`]), and made durable as far as they were read.
+//! 3. Logs that were given up are removed, the newest first; before anything new can be read behind them.
+//! 4. A new manifest begins. Files that it does not need go: of tables, logs and manifests, by their names.
+//! 5. A new generation begins, whose log goes on from the last one. What was read waits to be flushed, and its logs go with that.
+//!
+//! A crash between any two of these leaves what the next opening reads in the same way.
+
+use crate::clock::Clock;
+use crate::compaction::rewrite::Making;
+use crate::engine::Engine;
+use crate::engine::health::Health;
+use crate::engine::work::{Generation, Work};
+use crate::error::{Error, ErrorKind, Result};
+use crate::figures::Figures;
+use crate::files::{FileName, FileNumbers};
+use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
+use crate::log::record::{Group, Previous, Refused};
+use crate::log::replay::{ReadLog, Replayed, replay};
+use crate::log::writer::LogWriter;
+use crate::manifest::state::{Edit, State};
+use crate::manifest::writer::{self, Manifest};
+use crate::memory::MemoryTable;
+use crate::options::Options;
+use crate::read::cache::BlockCache;
+use crate::tables::{TableDir, TableForm};
+use crate::types::{FileNumber, KeyspaceId};
+use crate::worker;
+use crate::write::WritePath;
+use crate::write::writer::{Writer, insert};
+use evendb_base::sync::{Arc, Mutex};
+use evendb_base::{Durability, directory_lock};
+use evendb_storage::vfs::Vfs;
+use evendb_storage::{Error as StorageError, Version};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
+    StorageError::io(path, what, source).into()
+}
+
+/// Opens the database in `path`, or creates it. Nobody works in it yet.
+pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
+    options.check()?;
+    let dir = std::path::absolute(path).map_err(|source| io(path, "resolve the path", source))?;
+    let vfs = options.vfs.clone();
+    let created = vfs.create_dir_all(&dir);
+    created.map_err(|source| io(&dir, "create the directory", source))?;
+    let lock = directory_lock::lock(&*vfs, &dir, &FileName::Lock.name(), false)?;
+    let place = TableDir::new(vfs.clone(), &dir);
+    let files = list(&*vfs, &dir)?;
+    let state = match files.contains(&FileName::Current) {
+        true => writer::load(&*vfs, &dir, &place)?,
+        false => {
+            check_vacant(&*vfs, &dir, &files)?;
+            State::new(place)
+        }
+    };
+    let numbers = Arc::new(FileNumbers::new(state.next_file));
+    let read = Read::logs(&*vfs, &dir, &files, &state)?;
+    let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
+    remove_unneeded(&*vfs, &dir, &manifest)?;
+    let making = Making {
+        place: manifest.state().place().clone(),
+        numbers,
+        form: TableForm {
+            options: options.table_options(),
+            past_cache: false,
+        },
+        table_bytes_max: options.advanced.table_bytes_max,
+    };
+    assemble(options, dir, lock, manifest, making, read)
+}
+
+/// The files of a database in `dir`, by their names.
+fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileName>> {
+    let names = vfs.list(dir);
+    let names = names.map_err(|source| io(dir, "list the directory", source))?;
+    let mut files: Vec<FileName> = names
+        .iter()
+        .filter_map(|name| FileName::parse(name.to_str()?))
+        .collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Refuses to make a database among other files, or where the beginning of one is missing.
+fn check_vacant(vfs: &dyn Vfs, dir: &Path, files: &[FileName]) -> Result<()> {
+    let has_data = |file: &FileName| matches!(file, FileName::Log(_) | FileName::Table(_));
+    if files.iter().any(has_data) {
+        let path = FileName::Current.path(dir);
+        let detail = "the file is missing, and there are files of a database";
+        return Err(StorageError::corruption(&path, 0, detail).into());
+    }
+    let names = vfs.list(dir);
+    let names = names.map_err(|source| io(dir, "list the directory", source))?;
+    match names.len() > files.len() {
+        true => {
+            let message = format!(
+                "the directory {} has other files, and no database is made among them",
+                dir.display()
+            );
+            Err(Error::new(ErrorKind::AlreadyExists, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// What the logs had.
+struct Read {
+    replayed: Replayed,
+    memories: BTreeMap<KeyspaceId, Arc<MemoryTable>>,
+}
+
+impl Read {
+    fn logs(vfs: &dyn Vfs, dir: &Path, files: &[FileName], state: &State) -> Result<Read> {
+        let logs: Vec<FileNumber> = files
+            .iter()
+            .filter_map(|file| match file {
+                FileName::Log(number) if *number >= state.log_number => Some(*number),
+                _ => None,
+            })
+            .collect();
+        let mut memories = BTreeMap::new();
+        let mut each = |group: Group<'_>| read_group(group, state, &mut memories);
+        let (needed, last) = (state.log_number, state.last_version);
+        let replayed = replay(vfs, dir, &logs, needed, last, &mut each)?;
+        for log in &replayed.read {
+            let synced = log.file.sync_data();
+            synced.map_err(|source| io(log.file.path(), "sync a log", source))?;
+        }
+        for number in replayed.given_up.iter().rev() {
+            let path = FileName::Log(*number).path(dir);
+            let removed = vfs.remove(&path).and_then(|()| vfs.sync_dir(dir));
+            removed.map_err(|source| io(&path, "remove a log", source))?;
+        }
+        Ok(Read { replayed, memories })
+    }
+}
+
+fn read_group(
+    group: Group<'_>,
+    state: &State,
+    memories: &mut BTreeMap<KeyspaceId, Arc<MemoryTable>>,
+) -> std::result::Result<(), Refused> {
+    for (at, record) in group.records.enumerate() {
+        let record = record?;
+        let version = Version(group.first.0.wrapping_add(at as u64));
+        let id = record.keyspace;
+        if id >= state.next_keyspace {
+            return Err(Refused::Malformed);
+        }
+        // Of a keyspace that was dropped nothing is read.
+        if state.keyspaces().contains_key(&id) {
+            let table = memories
+                .entry(id)
+                .or_insert_with(|| Arc::new(MemoryTable::new()));
+            insert(table, version, &record);
+        }
+    }
+    Ok(())
+}
+
+fn remove_unneeded(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
+    for file in list(vfs, dir)? {
+        if !manifest.needs(file) {
+            let path = file.path(dir);
+            let removed = vfs.remove(&path);
+            removed.map_err(|source| io(&path, "remove a file that is not needed", source))?;
+        }
+    }
+    Ok(())
+}
+
+fn assemble(
+    options: Options,
+    dir: PathBuf,
+    lock: Option<Box<dyn evendb_storage::vfs::LockGuard>>,
+    mut manifest: Manifest,
+    making: Making,
+    read: Read,
+) -> Result<Engine> {
+    let default = |keyspace: &crate::manifest::state::Keyspace| keyspace.name == DEFAULT_KEYSPACE;
+    if !manifest.state().keyspaces().values().any(default) {
+        let id = manifest.state().next_keyspace;
+        manifest.commit(Edit {
+            created: vec![(id, DEFAULT_KEYSPACE.to_owned())],
+            ..Edit::default()
+        })?;
+    }
+    let known = manifest.state().keyspaces().iter();
+    let known = known.map(|(id, known)| {
+        let state = KeyspaceState::new(*id, known.name.clone(), known.tree.clone());
+        (known.name.clone(), state)
+    });
+    let catalog: BTreeMap<String, Arc<KeyspaceState>> = known.collect();
+    let last = read.replayed.last_version;
+    let work = Work::default();
+    let number = making.numbers.take();
+    let log = match options.durability {
+        Durability::Relaxed => None,
+        _ => {
+            let previous = read.replayed.read.last().map(previous_of);
+            let log = LogWriter::begin(&*options.vfs, &dir, number, previous)?;
+            Some(log)
+        }
+    };
+    push_what_was_read(&making, &catalog, read, number, &work);
+    let engine = Engine {
+        health: Health::default(),
+        figures: Figures::default(),
+        catalog: Mutex::new(catalog),
+        clock: Clock::new(last),
+        writes: WritePath::new(Writer::new(number, log, last)),
+        manifest: Mutex::new(manifest),
+        work,
+        cache: BlockCache::new(options.cache_bytes()),
+        making,
+        lock: Mutex::new(lock),
+        dir,
+        options,
+    };
+    worker::update_level0(&engine);
+    Ok(engine)
+}
+
+/// All of it was synced.
+fn previous_of(log: &ReadLog) -> Previous {
+    Previous {
+        number: log.number,
+        end: log.end,
+        durable: log.end,
+    }
+}
+
+/// What the logs had waits to be flushed, before the generation `next`.
+fn push_what_was_read(
+    making: &Making,
+    catalog: &BTreeMap<String, Arc<KeyspaceState>>,
+    read: Read,
+    next: FileNumber,
+    work: &Work,
+) {
+    if read.replayed.read.is_empty() {
+        return;
+    }
+    // Below the next generation's, as the order of generations wants it.
+    let number = read.replayed.read.last().map_or(next, |log| log.number);
+    debug_assert!(number < next && next < making.numbers.next());
+    let mut memories = Vec::new();
+    for keyspace in catalog.values() {
+        if let Some(table) = read.memories.get(&keyspace.id) {
+            keyspace.change(|view| view.memories.insert(0, (number, table.clone())));
+            memories.push((keyspace.clone(), table.clone()));
+        }
+    }
+    work.push(Generation {
+        number,
+        memories,
+        last_version: read.replayed.last_version,
+        logs: read.replayed.read.iter().map(|log| log.number).collect(),
+        next,
+    });
+}

@@ -1,0 +1,305 @@
+//! How a database is opened. One number, the memory budget, scales most of the rest; what few have reason to touch is in
+//! [`Advanced`].
+
+use crate::error::{Error, ErrorKind, Result};
+use evendb_base::Durability;
+use evendb_storage::table::{Codec, TableOptions};
+use evendb_storage::vfs::{OsVfs, Vfs};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Options for opening a database.
+///
+/// ```
+/// use evendb_flsm::{Durability, Options};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// let db = Options::new()
+///     .memory_budget(64 << 20)
+///     .durability(Durability::Sync)
+///     .open(path)?;
+/// # Ok::<(), evendb_flsm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a database is opened with them"]
+pub struct Options {
+    pub(crate) memory_budget: u64,
+    pub(crate) durability: Durability,
+    pub(crate) advanced: Advanced,
+    pub(crate) vfs: Arc<dyn Vfs>,
+}
+
+/// Settings that few have reason to touch. See [`Options::advanced`].
+#[derive(Clone, Debug)]
+#[must_use = "settings do nothing until options are given them"]
+pub struct Advanced {
+    pub(crate) write_buffer_bytes: Option<u64>,
+    pub(crate) table_bytes_max: u64,
+    pub(crate) last_guard_bytes: Option<u64>,
+    pub(crate) max_files_per_guard: usize,
+    pub(crate) level0: Level0,
+    pub(crate) block_bytes: usize,
+    pub(crate) compression: Compression,
+    pub(crate) filter_bits_per_key: u32,
+    pub(crate) parallel_seeks: bool,
+    pub(crate) compaction_threads: usize,
+    pub(crate) cache_bytes: Option<u64>,
+}
+
+/// Tables of level 0 at which something happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level0 {
+    pub(crate) compact: usize,
+    pub(crate) slow: usize,
+    pub(crate) stop: usize,
+}
+
+/// How blocks of tables are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// LZ4.
+    Lz4,
+}
+
+/// What memory is split into: write buffers of three generations take a quarter, blocks of tables a half. The rest is for
+/// indexes and filters of tables.
+const WRITE_BUFFERS: u64 = 12;
+const CACHE_PART: u64 = 2;
+
+const MEMORY_BUDGET_MIN: u64 = 64 << 10;
+const WRITE_BUFFER_BYTES_MIN: u64 = 4 << 10;
+const WRITE_BUFFER_BYTES_MAX: u64 = 1 << 30;
+const RESTART_INTERVAL: usize = 16;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// The defaults: 512 MiB of memory, durability [`Durability::Process`], no compression.
+    pub fn new() -> Options {
+        Options {
+            memory_budget: 512 << 20,
+            durability: Durability::Process,
+            advanced: Advanced {
+                write_buffer_bytes: None,
+                table_bytes_max: 32 << 20,
+                last_guard_bytes: None,
+                max_files_per_guard: 2,
+                level0: Level0 {
+                    compact: 4,
+                    slow: 8,
+                    stop: 12,
+                },
+                block_bytes: 4096,
+                compression: Compression::None,
+                filter_bits_per_key: 10,
+                parallel_seeks: true,
+                compaction_threads: 2,
+                cache_bytes: None,
+            },
+            vfs: Arc::new(OsVfs),
+        }
+    }
+
+    /// Bytes of memory that the database plans with. Default: 512 MiB.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// What an acknowledged write survives; a batch can ask for more
+    /// ([`Batch::durability`](crate::Batch::durability)). Default: [`Durability::Process`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Settings that few have reason to touch.
+    ///
+    /// ```
+    /// use evendb_flsm::Options;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let options = Options::new().advanced(|advanced| advanced.max_files_per_guard(4));
+    /// let db = options.open(dir.path())?;
+    /// # Ok::<(), evendb_flsm::Error>(())
+    /// ```
+    pub fn advanced(mut self, set: impl FnOnce(Advanced) -> Advanced) -> Self {
+        self.advanced = set(self.advanced);
+        self
+    }
+
+    /// The file system to use; tests give a simulated one.
+    #[doc(hidden)]
+    pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
+        self.vfs = vfs;
+        self
+    }
+
+    /// Opens the database in directory `path`, or creates it.
+    ///
+    /// # Errors
+    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `Unsupported` for a database of
+    /// another engine or format; `Corruption`, `Io`, `NoSpace`, `InvalidArgument`.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<crate::Db> {
+        crate::Db::open_with(path.as_ref(), self)
+    }
+
+    /// Refuses what no database can work with, naming the limit.
+    pub(crate) fn check(&self) -> Result<()> {
+        let advanced = &self.advanced;
+        let wrong = |message: String| Err(Error::new(ErrorKind::InvalidArgument, message));
+        if self.memory_budget < MEMORY_BUDGET_MIN {
+            let least = MEMORY_BUDGET_MIN;
+            return wrong(format!("a memory budget below {least} bytes"));
+        }
+        let buffer = advanced.write_buffer_bytes;
+        if buffer.is_some_and(|bytes| {
+            !(WRITE_BUFFER_BYTES_MIN..=WRITE_BUFFER_BYTES_MAX).contains(&bytes)
+        }) {
+            return wrong("a write buffer has 4 KiB to 1 GiB".to_owned());
+        }
+        let level0 = advanced.level0;
+        if !(1 <= level0.compact && level0.compact <= level0.slow && level0.slow <= level0.stop) {
+            return wrong("the tables of level 0 at which it is compacted, writes are slowed and writes stop do not ascend".to_owned());
+        }
+        if !(64..=1 << 20).contains(&advanced.block_bytes) {
+            return wrong("a block has 64 bytes to 1 MiB".to_owned());
+        }
+        if advanced.max_files_per_guard == 0 || advanced.compaction_threads == 0 {
+            return wrong("no files in a guard, or no thread for compactions".to_owned());
+        }
+        if advanced.filter_bits_per_key > 40 {
+            return wrong("more than 40 bits per key in filters".to_owned());
+        }
+        match advanced.table_bytes_max == 0 || advanced.last_guard_bytes == Some(0) {
+            true => wrong("tables or guards of no bytes".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes of a generation's memory tables at which the next one begins.
+    pub(crate) fn write_buffer_bytes(&self) -> u64 {
+        let share = self.memory_budget / WRITE_BUFFERS;
+        let share = share.clamp(WRITE_BUFFER_BYTES_MIN, 64 << 20);
+        self.advanced.write_buffer_bytes.unwrap_or(share)
+    }
+
+    /// Bytes of a log at which the next generation begins: small records take more in memory than in the log.
+    pub(crate) fn log_bytes_max(&self) -> u64 {
+        self.write_buffer_bytes() * 2
+    }
+
+    pub(crate) fn last_guard_bytes(&self) -> u64 {
+        let default = self.write_buffer_bytes();
+        self.advanced.last_guard_bytes.unwrap_or(default)
+    }
+
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        let share = self.memory_budget / CACHE_PART;
+        self.advanced.cache_bytes.unwrap_or(share)
+    }
+
+    /// What a value with its key, and a batch, count at most.
+    pub(crate) fn batch_bytes_max(&self) -> u64 {
+        (self.memory_budget / 4).min(1 << 30)
+    }
+
+    pub(crate) fn table_options(&self) -> TableOptions {
+        TableOptions {
+            block_bytes: self.advanced.block_bytes,
+            restart_interval: RESTART_INTERVAL,
+            codec: match self.advanced.compression {
+                Compression::None => Codec::None,
+                Compression::Lz4 => Codec::Lz4,
+            },
+            zstd_level: 0,
+            filter_bits_per_key: self.advanced.filter_bits_per_key,
+        }
+    }
+}
+
+impl Advanced {
+    /// Bytes of memory tables at which they are flushed. Default: a twelfth of the memory budget, at most 64 MiB.
+    /// Touch it when level 0 gets tables that are too small or too large.
+    pub fn write_buffer_bytes(mut self, bytes: u64) -> Self {
+        self.write_buffer_bytes = Some(bytes);
+        self
+    }
+
+    /// Bytes at which a table of level 1 or deeper ends. Default: 32 MiB.
+    /// Touch it when single compactions must be shorter.
+    pub fn table_bytes_max(mut self, bytes: u64) -> Self {
+        self.table_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes that lie between two guards of the last level on average; each level above has four times as many. Default:
+    /// those of a write buffer. Touch it when there are too many guards.
+    pub fn last_guard_bytes(mut self, bytes: u64) -> Self {
+        self.last_guard_bytes = Some(bytes);
+        self
+    }
+
+    /// Sorted runs that a guard may have before they are merged or go down. More of them: less is written, and more is read.
+    /// With 1 it is a leveled tree. Default: 2. Touch it when writes or reads are what matters.
+    pub fn max_files_per_guard(mut self, runs: usize) -> Self {
+        self.max_files_per_guard = runs;
+        self
+    }
+
+    /// Tables of level 0 at which it is compacted, writes are slowed, and writes stop until it was compacted. Default: 4, 8, 12.
+    /// Touch it when writes stop too often, or reads find too many tables.
+    pub fn level0_tables(mut self, compact: usize, slow: usize, stop: usize) -> Self {
+        self.level0 = Level0 {
+            compact,
+            slow,
+            stop,
+        };
+        self
+    }
+
+    /// Bytes of a block of a table before compression, about. Default: 4096. Touch it when values are large, or reads few.
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// Compression of blocks. Default: none. Touch it when the disk is short or slow.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Bits per key of the tables' filters; 0 for none. Default: 10. Touch it when most gets are of keys that are there once.
+    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
+        self.filter_bits_per_key = bits;
+        self
+    }
+
+    /// Whether a seek tells the system of the blocks that it will read in all tables before it reads the first, so that they are read
+    /// at once. Default: yes. Touch it when all data is in the system's cache.
+    pub fn parallel_seeks(mut self, yes: bool) -> Self {
+        self.parallel_seeks = yes;
+        self
+    }
+
+    /// Threads that compact, beside the one that flushes. Default: 2. Touch it when compaction is behind and there are idle cores.
+    pub fn compaction_threads(mut self, threads: usize) -> Self {
+        self.compaction_threads = threads;
+        self
+    }
+
+    /// Bytes of blocks that are kept in memory. Default: half of the memory budget. Touch it when the system's cache is to do that.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = Some(bytes);
+        self
+    }
+}

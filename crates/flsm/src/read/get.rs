@@ -1,0 +1,88 @@
+//! Gets: one key, as it is now or was at a registered moment.
+//!
+//! The view is taken first and the published version afterwards ([`crate::clock`] says why). Memory tables are searched under
+//! the pin; before a table is looked into the view is counted, because that may wait for the disk.
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::keyspace::{KeyspaceState, View};
+use crate::tree::Tree;
+use crate::value::Value;
+use evendb_base::sync::reclaim;
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::{Found, InBlock, Table};
+use evendb_storage::{Kind, Version};
+
+/// What a key has.
+pub(crate) enum Seen {
+    Value(Value),
+    /// It was deleted, or never there.
+    Nothing,
+}
+
+impl Seen {
+    pub(crate) fn value(self) -> Option<Value> {
+        match self {
+            Seen::Value(value) => Some(value),
+            Seen::Nothing => None,
+        }
+    }
+}
+
+/// The value of `key`, at a registered moment or now.
+pub(crate) fn get(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    at: Option<Version>,
+) -> Result<Option<Value>> {
+    let pin = reclaim::pin();
+    let view = keyspace.view.load(&pin);
+    let at = at.unwrap_or_else(|| engine.clock.published());
+    if let Some(seen) = in_memory(view.get(), key, at) {
+        return Ok(seen.value());
+    }
+    let tree = view.tree.clone();
+    drop(pin);
+    in_tree(engine, &tree, key, at)
+}
+
+fn in_memory(view: &View, key: &[u8], at: Version) -> Option<Seen> {
+    let mut memories = view.memories.iter();
+    let found = memories.find_map(|(_, table)| table.get(key, at))?;
+    Some(match found.kind.is_tombstone() {
+        true => Seen::Nothing,
+        false => Seen::Value(Value::copied(found.value)),
+    })
+}
+
+fn in_tree(engine: &Engine, tree: &Tree, key: &[u8], at: Version) -> Result<Option<Value>> {
+    let hash = hash_key(key);
+    for table in tree.tables_for(key) {
+        let table = table.open()?;
+        if !table.may_contain(hash) {
+            continue;
+        }
+        if let Some(found) = in_table(engine, &table, key, at)? {
+            return Ok(match found.kind {
+                Kind::Put => Some(Value::in_block(found.block, found.value)),
+                _ => None,
+            });
+        }
+    }
+    Ok(None)
+}
+
+fn in_table(engine: &Engine, table: &Table, key: &[u8], at: Version) -> Result<Option<Found>> {
+    let Some(mut ordinal) = table.block_for(key) else {
+        return Ok(None);
+    };
+    loop {
+        let block = engine.cache.block(table, ordinal)?;
+        match table.find_in_block(ordinal, block, key, at)? {
+            InBlock::Found(found) => return Ok(Some(found)),
+            InBlock::Next => ordinal += 1,
+            InBlock::Absent => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! [`Moment`]: a registered reader. What it sees stays until it is dropped.
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::handle::Handle;
+use evendb_base::sync::Arc;
+use evendb_storage::Version;
+
+pub(crate) struct Moment {
+    handle: Arc<Handle>,
+    at: Version,
+}
+
+impl Moment {
+    /// Of what is shown now.
+    pub(crate) fn now(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
+        handle.engine.health.check_readable()?;
+        Ok(Arc::new(Moment {
+            at: handle.engine.clock.register(),
+            handle: handle.clone(),
+        }))
+    }
+
+    pub(crate) fn at(&self) -> Version {
+        self.at
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.handle.engine
+    }
+
+    /// Whether it is of the database of this handle.
+    pub(crate) fn is_of(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.handle, handle)
+    }
+}
+
+impl Drop for Moment {
+    fn drop(&mut self) {
+        self.handle.engine.clock.release(self.at);
+    }
+}

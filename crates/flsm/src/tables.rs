@@ -1,0 +1,262 @@
+//! [`TableFile`]: a table of a tree, open or not yet, whose file goes with its last user. [`TableOutput`]: a new table on
+//! its way to the disk.
+//!
+//! A table's life: [`TableOutput::create`], records, [`TableOutput::finish`] (the file is synced, its name is not), an edit
+//! that names it, another one that does not name it any more, [`TableFile::retire`] when that edit is durable, the drop of
+//! the last handle. A tree and whoever reads it hold handles, so a file goes when nothing needs it. A table that was not
+//! retired keeps its file when its handles go: the database was closed.
+//!
+//! Thread safety: a [`TableFile`] is shared freely; a [`TableOutput`] belongs to one thread at a time.
+//! Not here: names synced in the directory (the manifest does that), leftovers of a crash (opening removes them), caches.
+
+use crate::files::FileName;
+use crate::types::Age;
+use evendb_storage::table::{Table, TableMeta, TableOptions, TableSink, TableWriter};
+use evendb_storage::vfs::{Appender, Vfs};
+use evendb_storage::{EntryRef, Error, Result, TableId};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What a table is written in at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Where the tables of a database lie.
+#[derive(Debug)]
+pub(crate) struct TableDir {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+}
+
+impl TableDir {
+    /// Tables in `dir`.
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path) -> Arc<TableDir> {
+        Arc::new(TableDir {
+            vfs,
+            dir: dir.to_owned(),
+        })
+    }
+
+    fn path(&self, number: TableId) -> PathBuf {
+        FileName::Table(number).path(&self.dir)
+    }
+}
+
+/// A table at a place in a tree.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    /// The number in its name.
+    pub(crate) number: TableId,
+    /// How new it is.
+    pub(crate) age: Age,
+    /// What the manifest says of it.
+    pub(crate) meta: Arc<TableMeta>,
+    file: Arc<Shared>,
+}
+
+/// What the handles of one file share, which it has at each of its places in turn.
+#[derive(Debug)]
+struct Shared {
+    place: Arc<TableDir>,
+    number: TableId,
+    opened: OnceLock<Arc<Table>>,
+    /// Set by one thread, and read by the drop, which is after all uses.
+    retired: AtomicBool,
+}
+
+impl TableFile {
+    /// A table that is there. Nothing is read yet.
+    pub(crate) fn new(
+        place: &Arc<TableDir>,
+        number: TableId,
+        age: Age,
+        meta: TableMeta,
+    ) -> Arc<TableFile> {
+        Arc::new(TableFile {
+            number,
+            age,
+            meta: Arc::new(meta),
+            file: Arc::new(Shared {
+                place: place.clone(),
+                number,
+                opened: OnceLock::new(),
+                retired: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// The same table at another place in the order.
+    pub(crate) fn with_age(&self, age: Age) -> Arc<TableFile> {
+        Arc::new(TableFile {
+            number: self.number,
+            age,
+            meta: self.meta.clone(),
+            file: self.file.clone(),
+        })
+    }
+
+    /// The open table. A failure is returned, and the next call tries again.
+    pub(crate) fn open(&self) -> Result<Arc<Table>> {
+        if let Some(table) = self.file.opened.get() {
+            return Ok(table.clone());
+        }
+        // Two threads may both read it; one of the two results stays.
+        let table = Arc::new(self.read()?);
+        Ok(self.file.opened.get_or_init(|| table).clone())
+    }
+
+    fn read(&self) -> Result<Table> {
+        let path = self.path();
+        let file = self.file.place.vfs.open(&path, false);
+        let file = file.map_err(|source| Error::open(&path, "open a table", source))?;
+        file.expect_random_reads();
+        let table = Table::open(file, 0, self.meta.len, self.number)?;
+        match *table.meta() == *self.meta {
+            true => Ok(table),
+            false => Err(Error::corruption(
+                &path,
+                0,
+                "not the table that the manifest names",
+            )),
+        }
+    }
+
+    /// Where its file lies.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.file.place.path(self.number)
+    }
+
+    /// Whether the table may have records of this key, by its limits.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        *self.meta.min_key <= *key && *key <= *self.meta.max_key
+    }
+
+    /// No edit names it any more, durably: the file goes with the last handle.
+    pub(crate) fn retire(&self) {
+        self.file.retired.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if *self.retired.get_mut() {
+            // A file that cannot be removed is a leftover, which the next opening removes.
+            let _ = self.place.vfs.remove(&self.place.path(self.number));
+        }
+    }
+}
+
+/// How tables are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableForm {
+    /// Layout.
+    pub(crate) options: TableOptions,
+    /// Whether what is written stays out of the system's cache, where that can be.
+    pub(crate) past_cache: bool,
+}
+
+/// A table that is being written. Dropped before it is kept, it leaves no file.
+pub(crate) struct TableOutput {
+    file: NewFile,
+    writer: TableWriter<FileSink>,
+}
+
+/// A file that is removed unless it is kept.
+struct NewFile {
+    place: Arc<TableDir>,
+    number: TableId,
+    kept: bool,
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = self.place.vfs.remove(&self.place.path(self.number));
+        }
+    }
+}
+
+/// A table whose file is written and synced. Dropped before it is kept, it leaves no file.
+pub(crate) struct FinishedTable {
+    file: NewFile,
+    /// What it holds.
+    pub(crate) meta: TableMeta,
+}
+
+impl FinishedTable {
+    /// The number in its name.
+    pub(crate) fn number(&self) -> TableId {
+        self.file.number
+    }
+
+    /// The table as a part of a tree: from here on the manifest decides about the file. To be called when an edit that
+    /// names it is about to be written.
+    pub(crate) fn keep(mut self, age: Age) -> Arc<TableFile> {
+        self.file.kept = true;
+        TableFile::new(&self.file.place, self.file.number, age, self.meta)
+    }
+}
+
+impl TableOutput {
+    /// Creates the file of a new table.
+    pub(crate) fn create(
+        place: &Arc<TableDir>,
+        number: TableId,
+        form: TableForm,
+    ) -> Result<TableOutput> {
+        let path = place.path(number);
+        let created = place.vfs.create(&path);
+        let created = created.map_err(|source| Error::io(&path, "create a table", source))?;
+        let file = NewFile {
+            place: place.clone(),
+            number,
+            kept: false,
+        };
+        let sink = FileSink(Appender::new(created, PIECE_BYTES, form.past_cache));
+        let writer = TableWriter::new(sink, number, form.options).sealed(place.vfs.secrets());
+        Ok(TableOutput { file, writer })
+    }
+
+    /// Appends a record: keys ascending, versions of a key descending.
+    pub(crate) fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        self.writer.add(entry)
+    }
+
+    /// About how long the table is so far.
+    pub(crate) fn bytes_estimate(&self) -> u64 {
+        self.writer.bytes_estimate()
+    }
+
+    /// Writes the rest, and makes the file durable, though not its name.
+    pub(crate) fn finish(self) -> Result<FinishedTable> {
+        let (sink, meta) = self.writer.finish()?;
+        let file = sink.0.file();
+        file.sync_data()
+            .map_err(|source| Error::io(file.path(), "sync a table", source))?;
+        Ok(FinishedTable {
+            file: self.file,
+            meta,
+        })
+    }
+}
+
+/// The end of a new file.
+struct FileSink(Appender);
+
+impl TableSink for FileSink {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.0.buffer()
+    }
+
+    fn pass_on(&mut self, is_last: bool) -> Result<()> {
+        let written = match is_last {
+            true => self.0.finish(),
+            false if self.0.is_full() => self.0.pass_on(),
+            false => Ok(()),
+        };
+        written.map_err(|source| Error::io(self.0.file().path(), "write a table", source))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,143 @@
+//! A compaction, from choosing it to showing the result.
+
+use super::show::commit;
+use crate::compaction;
+use crate::compaction::picker::{Limits, pick};
+use crate::compaction::plan::{Plan, shape};
+use crate::compaction::rewrite::Stopped;
+use crate::engine::Engine;
+use crate::keyspace::KeyspaceState;
+use crate::manifest::state::Edit;
+use crate::tree::deserted::deserted;
+use crate::tree::{Tree, TreeEdit};
+use evendb_base::sync::Arc;
+use evendb_base::sync::atomic::Ordering::Relaxed;
+use evendb_storage::TableId;
+use std::collections::HashSet;
+
+/// After so many compactions guards are looked for that hold nothing.
+const TIDY_EVERY: u64 = 16;
+
+/// A job whose tables nobody else has.
+pub(super) struct Job {
+    keyspace: Arc<KeyspaceState>,
+    tree: Arc<Tree>,
+    plan: Plan,
+}
+
+impl Job {
+    fn tables(&self) -> Vec<TableId> {
+        self.plan.tables().map(|table| table.number).collect()
+    }
+}
+
+fn limits(engine: &Engine) -> Limits {
+    Limits {
+        write_buffer_bytes: engine.options.write_buffer_bytes(),
+        level0_tables: engine.options.advanced.level0.compact,
+        max_files_per_guard: engine.options.advanced.max_files_per_guard,
+    }
+}
+
+/// Takes a job that is due.
+pub(super) fn take(engine: &Engine) -> Option<Job> {
+    let keyspaces = engine.keyspaces();
+    let limits = limits(engine);
+    engine.work.take_job(|busy| {
+        let mut jobs = keyspaces.into_iter();
+        let job = jobs.find_map(|keyspace| due(keyspace, &limits, busy))?;
+        let tables = job.tables();
+        Some((job, tables))
+    })
+}
+
+/// The tree is looked at while `busy` is held: tables are shown to be gone before they are free.
+fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -> Option<Job> {
+    if keyspace.is_dropped() {
+        return None;
+    }
+    let tree = keyspace.view.load_full().tree.clone();
+    let job = pick(&shape(&tree, busy), limits)?;
+    let plan = Plan::of(&tree, job);
+    Some(Job {
+        keyspace,
+        tree,
+        plan,
+    })
+}
+
+/// Does it. The job is over then, however that ended.
+pub(super) fn run(engine: &Engine, job: &Job) -> Result<(), Stopped> {
+    let done = rewrite(engine, job);
+    engine.work.end_job(&job.tables());
+    done
+}
+
+fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
+    let horizon = engine.clock.horizon();
+    let is_cancelled = || {
+        engine.work.is_stopping()
+            || engine.health.check_latched().is_err()
+            || job.keyspace.is_dropped()
+    };
+    let (making, plan) = (&engine.making, &job.plan);
+    let rewritten = compaction::job::run(making, &job.tree, plan, &horizon, &is_cancelled)?;
+    let mut written = 0;
+    show(engine, &job.keyspace, |_| {
+        let edit = rewritten.edit(&making.numbers);
+        written = edit.added.iter().map(|(_, table)| table.meta.len).sum();
+        edit
+    })?;
+    let read = plan.tables().map(|table| table.meta.len).sum();
+    let figures = &engine.figures;
+    let count = figures.compactions.fetch_add(1, Relaxed) + 1;
+    figures.compaction_read_bytes.fetch_add(read, Relaxed);
+    let counter = match plan.from == plan.to {
+        true => &figures.merged_bytes,
+        false => &figures.moved_bytes,
+    };
+    counter.fetch_add(written, Relaxed);
+    match count.is_multiple_of(TIDY_EVERY) {
+        true => remove_deserted(engine, &job.keyspace),
+        false => Ok(()),
+    }
+}
+
+/// Guards that hold nothing any more go.
+fn remove_deserted(engine: &Engine, keyspace: &Arc<KeyspaceState>) -> Result<(), Stopped> {
+    show(engine, keyspace, |tree| TreeEdit {
+        guards: deserted(tree),
+        ..TreeEdit::default()
+    })
+}
+
+/// Changes a keyspace's tree as `make` says, unless the keyspace was dropped.
+fn show(
+    engine: &Engine,
+    keyspace: &Arc<KeyspaceState>,
+    make: impl FnOnce(&Tree) -> TreeEdit,
+) -> Result<(), Stopped> {
+    commit(engine, std::slice::from_ref(keyspace), None, |state| {
+        let edit = make(&state.keyspaces().get(&keyspace.id)?.tree);
+        (!edit.is_empty()).then(|| Edit {
+            trees: vec![(keyspace.id, edit)],
+            ..Edit::default()
+        })
+    })
+}
+
+/// Bytes of the tables of level 0 that are due to go down.
+pub(crate) fn level0_due_bytes(engine: &Engine) -> u64 {
+    let trees = engine.keyspaces();
+    let trees = trees
+        .iter()
+        .map(|keyspace| keyspace.view.load_full().tree.clone());
+    let due = trees.filter(|tree| tree.level0().len() >= engine.options.advanced.level0.compact);
+    due.map(|tree| {
+        tree.level0()
+            .iter()
+            .map(|table| table.meta.len)
+            .sum::<u64>()
+    })
+    .sum()
+}

@@ -1,0 +1,83 @@
+//! A generation becomes tables of level 0, and its log goes.
+//!
+//! All its memory tables leave by one edit, which also says that the log is not needed: a crash finds either the log, or all
+//! of the tables.
+
+use super::show::commit;
+use crate::compaction;
+use crate::compaction::rewrite::{Rewritten, Stopped};
+use crate::engine::Engine;
+use crate::engine::work::Generation;
+use crate::files::FileName;
+use crate::keyspace::KeyspaceState;
+use crate::manifest::state::Edit;
+use evendb_base::sync::Arc;
+use evendb_base::sync::atomic::Ordering::Relaxed;
+
+/// Flushes the oldest generation that waits.
+pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stopped> {
+    let written = write_tables(engine, generation)?;
+    let keyspaces: Vec<_> = generation
+        .memories
+        .iter()
+        .map(|(keyspace, _)| keyspace.clone())
+        .collect();
+    let mut bytes = 0;
+    commit(engine, &keyspaces, Some(generation.number), |state| {
+        let mut trees = Vec::new();
+        for (keyspace, rewritten) in written {
+            // The tables of one that was dropped meanwhile go with `rewritten`.
+            if state.keyspaces().contains_key(&keyspace.id) {
+                let edit = rewritten.edit(&engine.making.numbers);
+                bytes += edit
+                    .added
+                    .iter()
+                    .map(|(_, table)| table.meta.len)
+                    .sum::<u64>();
+                trees.push((keyspace.id, edit));
+            }
+        }
+        Some(Edit {
+            trees,
+            last_version: Some(generation.last_version),
+            log_number: Some(generation.next),
+            ..Edit::default()
+        })
+    })?;
+    engine.figures.flushed_bytes.fetch_add(bytes, Relaxed);
+    engine.figures.flushes.fetch_add(1, Relaxed);
+    for log in &generation.logs {
+        // If it stays, the next opening removes it.
+        let path = FileName::Log(*log).path(&engine.dir);
+        let _ = engine.options.vfs.remove(&path);
+    }
+    engine.work.flushed(generation);
+    Ok(())
+}
+
+/// One table of each keyspace that has records and is there.
+fn write_tables(
+    engine: &Engine,
+    generation: &Generation,
+) -> Result<Vec<(Arc<KeyspaceState>, Rewritten)>, Stopped> {
+    let horizon = engine.clock.horizon();
+    let mut written = Vec::new();
+    for (keyspace, memory) in &generation.memories {
+        if keyspace.is_dropped() {
+            continue;
+        }
+        let tree = keyspace.view.load_full().tree.clone();
+        let rewritten = compaction::flush::flush(
+            &engine.making,
+            &tree,
+            engine.options.last_guard_bytes(),
+            &mut memory.cursor(),
+            &horizon,
+            &|| false,
+        )?;
+        if !rewritten.is_empty() {
+            written.push((keyspace.clone(), rewritten));
+        }
+    }
+    Ok(written)
+}

@@ -1,0 +1,179 @@
+//! Who works in the background: one thread that flushes, others that compact. And those who wait for them: flush, settle, close.
+//!
+//! * `flush` - a generation becomes tables of level 0, and its log goes.
+//! * `compact` - a job of the picker, from choosing it to showing the result.
+//! * `show` - an edit is made durable and its trees are shown.
+
+mod compact;
+mod flush;
+mod show;
+
+pub(crate) use compact::level0_due_bytes;
+pub(crate) use show::update_level0;
+
+use crate::compaction::rewrite::Stopped;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use evendb_base::Durability;
+use evendb_base::sync::reclaim;
+use evendb_base::sync::thread::{self, JoinHandle};
+use evendb_base::sync::{Arc, Mutex};
+
+/// The threads of an open database.
+pub(crate) struct Staff(Mutex<Vec<JoinHandle<()>>>);
+
+impl Staff {
+    /// Starts them.
+    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Staff> {
+        let staff = Staff(Mutex::new(Vec::new()));
+        let mut roles: Vec<(String, fn(&Engine))> = vec![("flsm-flush".to_owned(), flusher)];
+        for number in 0..engine.options.advanced.compaction_threads {
+            roles.push((format!("flsm-compact-{number}"), compactor));
+        }
+        for (name, role) in roles {
+            let own = engine.clone();
+            let run = move || {
+                let guard = LatchOnPanic(&own);
+                role(&own);
+                std::mem::forget(guard);
+            };
+            match thread::Builder::new().name(name).spawn(run) {
+                Ok(thread) => staff.0.lock().push(thread),
+                Err(source) => {
+                    engine.work.stop();
+                    staff.join();
+                    let message = "start a thread";
+                    return Err(Error::with_source(ErrorKind::Io, message, source));
+                }
+            }
+        }
+        Ok(staff)
+    }
+
+    /// Waits until all have ended.
+    fn join(&self) {
+        let threads = std::mem::take(&mut *self.0.lock());
+        for thread in threads {
+            // A panic has latched the database.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct LatchOnPanic<'e>(&'e Engine);
+
+impl Drop for LatchOnPanic<'_> {
+    fn drop(&mut self) {
+        let message = "a thread of the database panicked";
+        self.0.latch(&Error::new(ErrorKind::Io, message));
+    }
+}
+
+fn flusher(engine: &Engine) {
+    while let Some(generation) = engine.work.wait_for_generation(&engine.health) {
+        match flush::flush(engine, &generation) {
+            Ok(()) => {}
+            Err(Stopped::Cancelled) => return,
+            Err(Stopped::Failed(error)) => {
+                if !goes_on_after(engine, error.into()) {
+                    return;
+                }
+            }
+        }
+        reclaim::collect();
+    }
+}
+
+fn compactor(engine: &Engine) {
+    loop {
+        match compact::take(engine) {
+            Some(job) => {
+                if let Err(Stopped::Failed(error)) = compact::run(engine, &job)
+                    && !goes_on_after(engine, error.into())
+                {
+                    return;
+                }
+                reclaim::collect();
+            }
+            None if !engine.work.wait_for_job(&engine.health) => return,
+            None => {}
+        }
+    }
+}
+
+/// Whether a worker tries again after this failure: if there was no room. Any other latches the database.
+fn goes_on_after(engine: &Engine, error: Error) -> bool {
+    match error.kind() {
+        ErrorKind::NoSpace => engine.work.rest_after(&error),
+        _ => {
+            engine.latch(&error);
+            false
+        }
+    }
+}
+
+/// Everything that was written before is in tables when this returns.
+pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
+    let newest = {
+        let mut writer = engine.writes.writer.lock();
+        engine.health.check_latched()?;
+        writer.rotate(engine)?;
+        engine.work.newest_waiting()
+    };
+    match newest {
+        Some(number) => engine.work.wait_for_flush(&engine.health, number),
+        None => Ok(()),
+    }
+}
+
+/// Flushes, and does compactions until none is due; this thread too.
+pub(crate) fn settle(engine: &Engine) -> Result<()> {
+    flush_all(engine)?;
+    loop {
+        engine.health.check_writable()?;
+        match compact::take(engine) {
+            Some(job) => match compact::run(engine, &job) {
+                Ok(()) => {}
+                Err(Stopped::Cancelled) => return Err(Error::closed()),
+                Err(Stopped::Failed(error)) => {
+                    let error = Error::from(error);
+                    if error.kind() != ErrorKind::NoSpace {
+                        engine.latch(&error);
+                    }
+                    return Err(error);
+                }
+            },
+            None if !engine.work.wait_for_jobs(&engine.health)? => {
+                reclaim::collect();
+                return Ok(());
+            }
+            None => {}
+        }
+    }
+}
+
+/// Makes all that was written durable, ends all work, and gives the directory free. The first call does it.
+pub(crate) fn close(engine: &Engine, staff: &Staff) -> Result<()> {
+    if !engine.health.close() {
+        return Err(Error::closed());
+    }
+    let outcome = last_writes(engine);
+    engine.work.stop();
+    staff.join();
+    reclaim::collect();
+    drop(engine.lock.lock().take());
+    outcome
+}
+
+fn last_writes(engine: &Engine) -> Result<()> {
+    {
+        // Whoever leads a group ends first; groups that come later are refused.
+        let mut writer = engine.writes.writer.lock();
+        writer.close();
+        engine.health.check_latched()?;
+        if engine.options.durability > Durability::Relaxed {
+            return writer.sync(engine);
+        }
+    }
+    flush_all(engine)
+}

@@ -1,0 +1,265 @@
+//! The one write path. A put is a batch of one; batches that come at once are written together, as a group.
+//!
+//! ```text
+//!   threads --- append their records ---> the open group      (queue's lock, some hundred bytes copied)
+//!                                            |  the first one to find no leader leads
+//!                                            v
+//!   leader: room, versions, log (one write, at most one sync), memory tables, published version, the group is finished
+//! ```
+//! 1. `room`: a full generation gives way to the next one; the leader waits if too many wait to be flushed, or level 0 has too
+//!    many tables. Meanwhile the open group grows.
+//! 2. Each record gets a version of its own, in the order of the group. A batch is not divided.
+//! 3. The log is written, and synced if one of the group asks for it. After a failure the database is latched, because it is not known what
+//!    the log holds; but for want of room, which the log shows: nothing of the group has happened then.
+//! 4. The records go into memory tables, which are in the views before.
+//! 5. The version is published: all of the group is seen from here on.
+//!
+//! Invariants: groups are written in the order in which they were opened, one at a time. A call returns well only after its
+//! group is published, and durable as far as asked for. Whoever panics while leading latches the database.
+//!
+//! Not here: what a record may be ([`limits`]), flushing.
+
+pub(crate) mod limits;
+pub(crate) mod writer;
+
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::keyspace::KeyspaceState;
+use crate::log::record::GroupBody;
+use evendb_base::Durability;
+use evendb_base::sync::atomic::Ordering::Relaxed;
+use evendb_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use writer::Writer;
+
+/// A group that has so many bytes takes no more, so that no frame of the log is too long.
+const GROUP_BYTES_MAX: usize = 64 << 20;
+
+/// Groups, numbered from 1.
+#[derive(Debug)]
+pub(crate) struct WritePath {
+    queue: Mutex<Queue>,
+    /// Who waits for group `n` waits at `n % 2`, so that the end of a group wakes those of the next one alone that leads.
+    turns: [Condvar; 2],
+    pub(crate) writer: Mutex<Writer>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// Whether somebody is writing a group.
+    is_led: bool,
+    open: Group,
+    /// Number of the open group.
+    number: u64,
+    /// Groups up to this one are finished.
+    finished: u64,
+    /// Of groups that failed: why, and how many have not heard of it.
+    failed: BTreeMap<u64, (Error, usize)>,
+    /// The memory of the last group.
+    spare: Option<GroupBody>,
+}
+
+#[derive(Debug)]
+struct Group {
+    body: GroupBody,
+    /// Keyspaces of the records, each once.
+    keyspaces: Vec<Arc<KeyspaceState>>,
+    /// Calls.
+    members: usize,
+    /// Keys and values.
+    user_bytes: u64,
+    sync: bool,
+}
+
+impl Group {
+    fn new(body: GroupBody) -> Group {
+        Group {
+            body,
+            keyspaces: Vec::new(),
+            members: 0,
+            user_bytes: 0,
+            sync: false,
+        }
+    }
+}
+
+/// What a call wants to write.
+pub(crate) struct Request<'r> {
+    /// Keyspaces of the records.
+    pub(crate) keyspaces: &'r [Arc<KeyspaceState>],
+    /// Keys and values.
+    pub(crate) user_bytes: u64,
+    /// What it is to survive, if that is more than the database's level.
+    pub(crate) durability: Durability,
+    /// Appends the records.
+    pub(crate) append: &'r dyn Fn(&mut GroupBody),
+}
+
+impl WritePath {
+    pub(crate) fn new(writer: Writer) -> WritePath {
+        WritePath {
+            queue: Mutex::new(Queue {
+                is_led: false,
+                open: Group::new(GroupBody::new()),
+                number: 1,
+                finished: 0,
+                failed: BTreeMap::new(),
+                spare: None,
+            }),
+            turns: [Condvar::new(), Condvar::new()],
+            writer: Mutex::new(writer),
+        }
+    }
+
+    fn turn(&self, number: u64) -> &Condvar {
+        &self.turns[(number % 2) as usize]
+    }
+}
+
+/// Writes, and waits until that survives what it should.
+pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
+    engine.health.check_writable()?;
+    for keyspace in request.keyspaces {
+        keyspace.check_there()?;
+    }
+    let mut queue = engine.writes.queue.lock();
+    while queue.open.body.len() > GROUP_BYTES_MAX {
+        queue = lead_or_wait(engine, queue);
+    }
+    let number = queue.number;
+    queue.join(request);
+    while queue.finished < number {
+        queue = lead_or_wait(engine, queue);
+    }
+    let outcome = queue.outcome(number);
+    drop(queue);
+    outcome?;
+    let level = engine.options.durability;
+    match level == Durability::Relaxed && request.durability > level {
+        // There is no log: only tables last.
+        true => crate::worker::flush_all(engine).map_err(Error::not_durable_yet),
+        false => Ok(()),
+    }
+}
+
+/// Makes all that was written before durable, by the log.
+pub(crate) fn sync_log(engine: &Engine) -> Result<()> {
+    write(
+        engine,
+        &Request {
+            keyspaces: &[],
+            user_bytes: 0,
+            durability: Durability::Sync,
+            append: &|_| {},
+        },
+    )
+}
+
+/// Writes the open group if nobody writes one, else waits for a turn of whoever waits for the open group.
+fn lead_or_wait<'e>(engine: &'e Engine, mut queue: MutexGuard<'e, Queue>) -> MutexGuard<'e, Queue> {
+    let paths = &engine.writes;
+    if queue.is_led {
+        let number = queue.number;
+        paths.turn(number).wait(&mut queue);
+        return queue;
+    }
+    queue.is_led = true;
+    let body = queue.spare.take().unwrap_or_else(GroupBody::new);
+    let group = std::mem::replace(&mut queue.open, Group::new(body));
+    let mut lead = Lead {
+        engine,
+        number: queue.number,
+        group,
+        outcome: None,
+    };
+    queue.number += 1;
+    drop(queue);
+    lead.outcome = Some(lead.write());
+    drop(lead);
+    paths.queue.lock()
+}
+
+impl Queue {
+    fn join(&mut self, request: &Request<'_>) {
+        let group = &mut self.open;
+        (request.append)(&mut group.body);
+        group.members += 1;
+        group.user_bytes += request.user_bytes;
+        group.sync |= request.durability == Durability::Sync;
+        for keyspace in request.keyspaces {
+            if !group.keyspaces.iter().any(|own| own.id == keyspace.id) {
+                group.keyspaces.push(keyspace.clone());
+            }
+        }
+    }
+
+    /// How a finished group ended, told to one of its members.
+    fn outcome(&mut self, number: u64) -> Result<()> {
+        let Some((error, left)) = self.failed.get_mut(&number) else {
+            return Ok(());
+        };
+        let error = error.clone();
+        *left -= 1;
+        if *left == 0 {
+            self.failed.remove(&number);
+        }
+        Err(error)
+    }
+}
+
+/// A group that is being written. Its end tells the members, whatever happened.
+struct Lead<'e> {
+    engine: &'e Engine,
+    number: u64,
+    group: Group,
+    /// `None`: it panicked.
+    outcome: Option<Result<()>>,
+}
+
+impl Lead<'_> {
+    fn write(&mut self) -> Result<()> {
+        let engine = self.engine;
+        let group = &mut self.group;
+        let mut writer = engine.writes.writer.lock();
+        writer.check_open()?;
+        engine.health.check_latched()?;
+        if group.body.records() > 0 {
+            writer.make_room(engine)?;
+            writer.append(engine, &mut group.body)?;
+        }
+        if group.sync || engine.options.durability == Durability::Sync {
+            writer.sync(engine)?;
+        }
+        writer.apply(engine, &group.body, &group.keyspaces)?;
+        engine.figures.groups.fetch_add(1, Relaxed);
+        engine
+            .figures
+            .user_bytes
+            .fetch_add(group.user_bytes, Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or_else(|| {
+            let error = Error::new(ErrorKind::Io, "a thread panicked while it wrote");
+            self.engine.latch(&error);
+            Err(error)
+        });
+        let paths = &self.engine.writes;
+        let mut queue = paths.queue.lock();
+        queue.is_led = false;
+        queue.finished = self.number;
+        if let Err(error) = outcome {
+            let left = self.group.members;
+            queue.failed.insert(self.number, (error, left));
+        }
+        self.group.body.clear();
+        let body = std::mem::replace(&mut self.group.body, GroupBody::new());
+        queue.spare = Some(body);
+        paths.turn(self.number).notify_all();
+        // One of the next group is to lead it.
+        paths.turn(self.number + 1).notify_one();
+    }
+}

@@ -1,0 +1,223 @@
+//! [`Writer`]: what the leader of a group works with: log, memory tables, versions. Behind one lock.
+
+use crate::engine::Engine;
+use crate::engine::work::Generation;
+use crate::error::{Error, ErrorKind, Result};
+use crate::keyspace::KeyspaceState;
+use crate::log::record::{GroupBody, LogRecord, Refused};
+use crate::log::writer::LogWriter;
+use crate::memory::MemoryTable;
+use crate::types::{FileNumber, KeyspaceId};
+use evendb_base::sync::Arc;
+use evendb_base::sync::atomic::Ordering::Relaxed;
+use evendb_base::sync::thread;
+use evendb_storage::{EntryRef, Version};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// A group that is slowed down waits this long.
+const SLOWED: Duration = Duration::from_millis(1);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// `None` at the relaxed level.
+    log: Option<LogWriter>,
+    /// Number of the generation.
+    generation: FileNumber,
+    memories: HashMap<KeyspaceId, (Arc<KeyspaceState>, Arc<MemoryTable>)>,
+    /// Of its memory tables.
+    bytes: u64,
+    /// Of the last record.
+    last: Version,
+    /// The database is being closed: nothing is written any more.
+    is_closed: bool,
+}
+
+impl Writer {
+    /// With an empty generation, behind the record of version `last`.
+    pub(crate) fn new(generation: FileNumber, log: Option<LogWriter>, last: Version) -> Writer {
+        Writer {
+            log,
+            generation,
+            memories: HashMap::new(),
+            bytes: 0,
+            last,
+            is_closed: false,
+        }
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.is_closed {
+            true => Err(Error::closed()),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Bytes of the memory tables that get records.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Begins another generation if this one is full. Slows down, or waits, where flushes or compactions are behind.
+    pub(crate) fn make_room(&mut self, engine: &Engine) -> Result<()> {
+        let options = &engine.options;
+        let level0 = options.advanced.level0;
+        let log_end = self.log.as_ref().map_or(0, LogWriter::end);
+        if self.bytes >= options.write_buffer_bytes() || log_end >= options.log_bytes_max() {
+            if !engine.work.has_room(level0.stop) {
+                let began = Instant::now();
+                let waited = engine.work.wait_for_room(&engine.health, level0.stop);
+                engine.figures.stopped.add(began.elapsed());
+                waited?;
+            }
+            return self.rotate(engine);
+        }
+        if engine.work.level0() >= level0.slow {
+            let began = Instant::now();
+            thread::sleep(SLOWED);
+            engine.figures.slowed.add(began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Begins another generation, unless nothing is in this one; the memory tables wait to be flushed.
+    pub(crate) fn rotate(&mut self, engine: &Engine) -> Result<()> {
+        let is_unused = self.log.as_ref().is_none_or(LogWriter::is_unused);
+        if self.memories.is_empty() && is_unused {
+            return Ok(());
+        }
+        let number = engine.making.numbers.take();
+        let vfs = &*engine.options.vfs;
+        let next = match &self.log {
+            Some(log) => {
+                let next = log.begin_next(vfs, &engine.dir, number);
+                Some(next.map_err(|error| failed(engine, error.into()))?)
+            }
+            None => None,
+        };
+        let log = std::mem::replace(&mut self.log, next);
+        let memories = std::mem::take(&mut self.memories);
+        engine.work.push(Generation {
+            number: self.generation,
+            memories: memories.into_values().collect(),
+            last_version: self.last,
+            logs: log.iter().map(LogWriter::number).collect(),
+            next: number,
+        });
+        self.generation = number;
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Writes a group to the log, if there is one.
+    pub(crate) fn append(&mut self, engine: &Engine, group: &mut GroupBody) -> Result<()> {
+        let Some(log) = &mut self.log else {
+            return Ok(());
+        };
+        let before = log.end();
+        let appended = log.append(Version(self.last.0 + 1), group);
+        appended.map_err(|error| failed(engine, error.into()))?;
+        let written = log.end() - before;
+        engine.figures.log_bytes.fetch_add(written, Relaxed);
+        Ok(())
+    }
+
+    /// Makes what the log has durable.
+    pub(crate) fn sync(&mut self, engine: &Engine) -> Result<()> {
+        let Some(log) = &mut self.log else {
+            return Ok(());
+        };
+        log.forget_below(engine.work.logs_needed());
+        let synced = log.sync().map_err(|error| {
+            let error = Error::from(error);
+            engine.latch(&error);
+            error
+        })?;
+        engine.figures.syncs.fetch_add(synced, Relaxed);
+        Ok(())
+    }
+
+    /// Puts the records of a group into memory tables, and shows them.
+    pub(crate) fn apply(
+        &mut self,
+        engine: &Engine,
+        group: &GroupBody,
+        keyspaces: &[Arc<KeyspaceState>],
+    ) -> Result<()> {
+        let mut table: Option<(KeyspaceId, Option<Arc<MemoryTable>>)> = None;
+        for record in group.encoded() {
+            let record = record.map_err(|refused| misencoded(engine, refused))?;
+            self.last = Version(self.last.0 + 1);
+            if table.as_ref().is_none_or(|(id, _)| *id != record.keyspace) {
+                table = Some((record.keyspace, self.memory_of(record.keyspace, keyspaces)));
+            }
+            if let Some((_, Some(table))) = &table {
+                self.bytes += insert(table, self.last, &record);
+            }
+        }
+        engine.clock.publish(self.last);
+        Ok(())
+    }
+
+    /// The memory table of a keyspace, which is in its view. `None` if it was dropped.
+    fn memory_of(
+        &mut self,
+        id: KeyspaceId,
+        keyspaces: &[Arc<KeyspaceState>],
+    ) -> Option<Arc<MemoryTable>> {
+        if let Some((_, table)) = self.memories.get(&id) {
+            return Some(table.clone());
+        }
+        let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id)?;
+        if keyspace.is_dropped() {
+            return None;
+        }
+        let table = Arc::new(MemoryTable::new());
+        let generation = self.generation;
+        keyspace.change(|view| view.memories.insert(0, (generation, table.clone())));
+        self.bytes += table.allocated_bytes() as u64;
+        let both = (keyspace.clone(), table.clone());
+        self.memories.insert(id, both);
+        Some(table)
+    }
+
+    /// A version that no record has, shown at once: what is before it was there when something happened.
+    pub(crate) fn mark(&mut self, engine: &Engine) -> Version {
+        self.last = Version(self.last.0 + 1);
+        engine.clock.publish(self.last);
+        self.last
+    }
+}
+
+/// Adds a record; by how many bytes the table has grown.
+pub(crate) fn insert(table: &MemoryTable, version: Version, record: &LogRecord<'_>) -> u64 {
+    let before = table.allocated_bytes();
+    table.insert(EntryRef {
+        key: record.key,
+        version,
+        kind: record.kind,
+        value: record.value,
+    });
+    (table.allocated_bytes() - before) as u64
+}
+
+/// A failure of the log: it latches the database, but for want of room, after which nothing has happened.
+fn failed(engine: &Engine, error: Error) -> Error {
+    if error.kind() != ErrorKind::NoSpace {
+        engine.latch(&error);
+    }
+    error
+}
+
+#[cold]
+fn misencoded(engine: &Engine, refused: Refused) -> Error {
+    let message = format!("a group that was just encoded cannot be decoded: {refused:?}");
+    let error = Error::new(ErrorKind::Corruption, message);
+    engine.latch(&error);
+    error
+}

@@ -1,0 +1,83 @@
+//! What the tests share: options with tiny limits, so that flushes, compactions and guards happen all the time, and a generator of
+//! random numbers that repeats.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod oracle;
+
+use evendb_flsm::vfs::SimVfs;
+use evendb_flsm::{Compression, Durability, Options};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub const DIR: &str = "/db";
+pub const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, Durability::Sync];
+
+pub type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Splitmix64: numbers that follow from the seed.
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// One time in `of`.
+    pub fn one_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+}
+
+pub fn scramble(number: u64) -> u64 {
+    Random(number).next()
+}
+
+/// Tiny limits, which the seed varies.
+pub fn tiny(seed: u64) -> Options {
+    let mut random = Random(seed);
+    let buffer = 4096 << random.below(2);
+    let runs = 1 + random.below(4) as usize;
+    let block = [128, 400, 4096][random.below(3) as usize];
+    let filter = [0, 10][random.below(2) as usize];
+    let compact = 2 + random.below(3) as usize;
+    let parallel = random.one_in(2);
+    let threads = 1 + random.below(2) as usize;
+    let cache = [0, 8 << 10, 1 << 20][random.below(3) as usize];
+    let compression = [Compression::None, Compression::Lz4][random.below(2) as usize];
+    let guard = 500 + random.below(3000);
+    Options::new().memory_budget(1 << 20).advanced(|advanced| {
+        advanced
+            .write_buffer_bytes(buffer)
+            .last_guard_bytes(guard)
+            .table_bytes_max(4 << 10)
+            .max_files_per_guard(runs)
+            .level0_tables(compact, compact + 2, compact + 4)
+            .block_bytes(block)
+            .filter_bits_per_key(filter)
+            .parallel_seeks(parallel)
+            .compaction_threads(threads)
+            .cache_bytes(cache)
+            .compression(compression)
+    })
+}
+
+pub fn tiny_on(vfs: &SimVfs, level: Durability, seed: u64) -> Options {
+    tiny(seed).vfs(Arc::new(vfs.clone())).durability(level)
+}
+
+/// A number from the environment.
+pub fn from_env(name: &str, default: u64) -> u64 {
+    let set = std::env::var(name).ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(default)
+}

@@ -1,0 +1,200 @@
+//! Every state that a database may be in after a crash.
+//!
+//! Writes are entries in the order in which they were made; an entry is a whole batch. What survives equals the state after
+//! one prefix of the entries, at least as long as what was promised and at most all that were begun. Keyspaces are made and
+//! dropped durably, whatever becomes of the entries around that.
+
+use super::Map;
+use evendb_flsm::{Db, Durability};
+use std::collections::BTreeMap;
+
+/// Keyspace, key, value.
+pub type Change = (u32, Vec<u8>, Option<Vec<u8>>);
+pub type Names = BTreeMap<String, u32>;
+
+/// What ended the last life of a database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Nothing that was written was lost.
+    Process,
+    /// Power failed at least once since it was last looked at.
+    Power,
+}
+
+#[derive(Clone)]
+pub struct Oracle {
+    pub level: Durability,
+    /// Before the first entry.
+    base: BTreeMap<u32, Map>,
+    entries: Vec<Vec<Change>>,
+    acknowledged: usize,
+    durable: usize,
+    names: Names,
+    /// What is being made or dropped, and whether it is made.
+    pending_name: Option<(String, bool)>,
+}
+
+fn apply(state: &mut BTreeMap<u32, Map>, entry: &[Change]) {
+    for (keyspace, key, value) in entry {
+        let map = state.entry(*keyspace).or_default();
+        match value {
+            Some(value) => map.insert(key.clone(), value.clone()),
+            None => map.remove(key),
+        };
+    }
+}
+
+fn contents(db: &Db) -> Result<BTreeMap<String, (u32, Map)>, String> {
+    let mut all = BTreeMap::new();
+    for name in db.keyspace_names() {
+        let keyspace = db.keyspace(&name).map_err(|error| error.to_string())?;
+        let mut map = Map::new();
+        for item in keyspace.iter() {
+            let (key, value) = item.map_err(|error| error.to_string())?;
+            let found = keyspace.get(&key).map_err(|error| error.to_string())?;
+            if found.as_deref() != Some(&*value) {
+                return Err(format!("a get of {key:?} does not give what the scan does"));
+            }
+            map.insert(key.to_vec(), value.to_vec());
+        }
+        all.insert(name, (keyspace.id(), map));
+    }
+    Ok(all)
+}
+
+impl Oracle {
+    pub fn new(level: Durability) -> Oracle {
+        Oracle {
+            level,
+            base: BTreeMap::new(),
+            entries: Vec::new(),
+            acknowledged: 0,
+            durable: 0,
+            // The first keyspace that there is.
+            names: Names::from([("default".to_owned(), 0)]),
+            pending_name: None,
+        }
+    }
+
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// A write begins.
+    pub fn begin(&mut self, entry: Vec<Change>) {
+        assert_eq!(self.entries.len(), self.acknowledged);
+        self.entries.push(entry);
+    }
+
+    /// The write that began is acknowledged, at a level of its own if that is above the database's.
+    pub fn acknowledge(&mut self, level: Durability) {
+        self.acknowledged = self.entries.len();
+        let (own, level) = (self.level, level.max(self.level));
+        // At the relaxed level what is to survive more is flushed.
+        if level == Durability::Sync || own == Durability::Relaxed && level > own {
+            self.durable = self.acknowledged;
+        }
+    }
+
+    /// All that was acknowledged is durable.
+    pub fn persisted(&mut self) {
+        self.durable = self.acknowledged;
+    }
+
+    pub fn begin_name(&mut self, name: &str, is_made: bool) {
+        self.pending_name = Some((name.to_owned(), is_made));
+    }
+
+    pub fn made(&mut self, name: &str, id: u32) {
+        self.pending_name = None;
+        self.names.insert(name.to_owned(), id);
+    }
+
+    pub fn dropped(&mut self, name: &str) {
+        self.pending_name = None;
+        self.names.remove(name);
+        self.persisted();
+    }
+
+    fn floor(&self, end: End) -> usize {
+        match (self.level, end) {
+            (Durability::Process | Durability::Sync, End::Process) => self.acknowledged,
+            _ => self.durable,
+        }
+    }
+
+    /// Finds the prefix that the database holds, and goes on from there.
+    pub fn recover(&mut self, db: &Db, end: End) -> Result<(), String> {
+        let found = contents(db)?;
+        let mut floor = self.floor(end);
+        let names: Names = found
+            .iter()
+            .map(|(name, (id, _))| (name.clone(), *id))
+            .collect();
+        if names != self.names {
+            let Some((pending, is_made)) = self.pending_name.take() else {
+                return Err(format!("keyspaces {names:?}, not {:?}", self.names));
+            };
+            let mut expected = self.names.clone();
+            match names.get(&pending) {
+                Some(id) if is_made => drop(expected.insert(pending, *id)),
+                None if !is_made => {
+                    // All that was put before is durable first.
+                    floor = self.acknowledged;
+                    drop(expected.remove(&pending));
+                }
+                _ => {}
+            }
+            if names != expected {
+                return Err(format!("keyspaces {names:?}, not {expected:?}"));
+            }
+        }
+        self.pending_name = None;
+        self.names = names;
+        let mut state = self.base.clone();
+        for length in 0..=self.entries.len() {
+            if length > 0 {
+                apply(&mut state, &self.entries[length - 1]);
+            }
+            let nothing = Map::new();
+            let mut all = found.values();
+            let equals = all.all(|(id, map)| state.get(id).unwrap_or(&nothing) == map);
+            if length >= floor && equals {
+                self.base = state;
+                self.entries.clear();
+                self.acknowledged = 0;
+                self.durable = 0;
+                return Ok(());
+            }
+        }
+        Err(format!(
+            "no prefix of {floor} to {} entries is what there is: {}",
+            self.entries.len(),
+            self.nearest(&found, floor)
+        ))
+    }
+
+    /// What is different from the state after the acknowledged entries.
+    fn nearest(&self, found: &BTreeMap<String, (u32, Map)>, floor: usize) -> String {
+        let mut state = self.base.clone();
+        for entry in &self.entries[..floor] {
+            apply(&mut state, entry);
+        }
+        let nothing = Map::new();
+        let mut said = Vec::new();
+        for (name, (id, map)) in found {
+            let expected = state.get(id).unwrap_or(&nothing);
+            for key in expected.keys().chain(map.keys()) {
+                if expected.get(key) != map.get(key) && said.len() < 3 {
+                    said.push(format!(
+                        "{name} {:?}: {:?}, not {:?}",
+                        String::from_utf8_lossy(key),
+                        map.get(key).map(|value| value.len()),
+                        expected.get(key).map(|value| value.len())
+                    ));
+                }
+            }
+        }
+        said.join("; ")
+    }
+}

@@ -1,0 +1,275 @@
+//! Operations that fail, and full disks: what a call then says, and what is there afterwards.
+
+mod common;
+
+use common::{DIR, LEVELS, from_env, tiny_on};
+use evendb_flsm::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
+use evendb_flsm::{Db, Durability, Error, ErrorKind};
+
+fn fault(at: u64, on: FaultOn, kind: FaultKind, path: &str) -> Fault {
+    Fault {
+        at,
+        on,
+        kind,
+        sticky: false,
+        path_contains: Some(path.to_owned()),
+    }
+}
+
+fn put_many(db: &Db, from: u32, count: u32) -> Result<(), (u32, Error)> {
+    for number in from..from + count {
+        let value = vec![number as u8; 60];
+        db.put(number.to_be_bytes(), value)
+            .map_err(|error| (number, error))?;
+    }
+    Ok(())
+}
+
+/// The first keys are there, so many and no more.
+fn check(db: &Db, count: u32) {
+    let keys: Vec<u32> = db
+        .keys::<&[u8]>(..)
+        .map(|key| u32::from_be_bytes(key.unwrap()[..].try_into().unwrap()))
+        .collect();
+    assert_eq!(keys, (0..count).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_log_that_cannot_be_written_or_synced_latches() {
+    for (level, on, kind) in [
+        (Durability::Process, FaultOn::Change, FaultKind::Eio),
+        (Durability::Process, FaultOn::Change, FaultKind::ShortWrite),
+        (Durability::Sync, FaultOn::Sync, FaultKind::Eio),
+        (
+            Durability::Sync,
+            FaultOn::Sync,
+            FaultKind::SyncFailsThenClean,
+        ),
+        (Durability::Sync, FaultOn::Sync, FaultKind::NoSpace),
+    ] {
+        let vfs = SimVfs::new(1);
+        let db = tiny_on(&vfs, level, 1).open(DIR).unwrap();
+        put_many(&db, 0, 10).unwrap();
+        vfs.inject(fault(3, on, kind, "LOG-"));
+        let (failed_at, error) = put_many(&db, 10, 20).unwrap_err();
+        assert!(
+            [ErrorKind::Io, ErrorKind::NoSpace].contains(&error.kind()),
+            "{error:?}"
+        );
+        // Reads go on, writes do not.
+        check(&db, failed_at);
+        for refused in [
+            db.put("k", "v").unwrap_err(),
+            db.batch_of_one().unwrap_err(),
+            db.flush().unwrap_err(),
+            db.persist().unwrap_err(),
+            db.keyspace("new").err().unwrap(),
+            db.drop_keyspace("new").unwrap_err(),
+        ] {
+            assert_eq!(refused.kind(), ErrorKind::Latched, "{refused:?}");
+        }
+        assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Latched);
+        // What was acknowledged is there after the next opening, by whatever end.
+        for mode in [CrashMode::Process, CrashMode::PowerLossAll] {
+            let db = tiny_on(&vfs.crash(mode), level, 2).open(DIR).unwrap();
+            let count = db.iter().count() as u32;
+            assert!(count >= failed_at, "{count} of {failed_at}");
+            check(&db, count);
+        }
+    }
+}
+
+trait BatchOfOne {
+    fn batch_of_one(&self) -> Result<(), Error>;
+}
+
+impl BatchOfOne for Db {
+    fn batch_of_one(&self) -> Result<(), Error> {
+        let mut batch = self.batch();
+        batch.put(self.default_keyspace(), "k", "v");
+        batch.commit()
+    }
+}
+
+#[test]
+fn a_log_without_room_refuses_a_write_and_takes_the_next() {
+    for level in [Durability::Process, Durability::Sync] {
+        let vfs = SimVfs::new(1);
+        let db = tiny_on(&vfs, level, 1).open(DIR).unwrap();
+        put_many(&db, 0, 10).unwrap();
+        vfs.inject(fault(0, FaultOn::Change, FaultKind::NoSpace, "LOG-"));
+        let error = db.put("k", "v").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        check(&db, 10);
+        put_many(&db, 10, 5).unwrap();
+        check(&db, 15);
+        let db = tiny_on(&vfs.crash(CrashMode::Process), level, 2)
+            .open(DIR)
+            .unwrap();
+        check(&db, 15);
+    }
+}
+
+/// Each operation of a flush or compaction fails once: for good, or for want of room.
+#[test]
+fn background_work_that_fails_loses_nothing() {
+    let stride = from_env("EVENDB_FLSM_FAULT_STRIDE", 5);
+    let (mut latched, mut waited) = (0, 0);
+    for (kind, level) in [FaultKind::Eio, FaultKind::NoSpace]
+        .into_iter()
+        .flat_map(|kind| LEVELS.map(|level| (kind, level)))
+    {
+        for at in (0..250).step_by(stride as usize) {
+            let vfs = SimVfs::new(at);
+            let db = tiny_on(&vfs, level, at).open(DIR).unwrap();
+            put_many(&db, 0, 50).unwrap();
+            vfs.inject(Fault {
+                path_contains: None,
+                ..fault(at, FaultOn::Change, kind, "")
+            });
+            let mut written = 50;
+            let mut ended = None;
+            while written < 450 {
+                match put_many(&db, written, 1) {
+                    Ok(()) => written += 1,
+                    Err((_, error)) if error.kind() == ErrorKind::NoSpace => waited += 1,
+                    Err((_, error)) => {
+                        ended = Some(error);
+                        break;
+                    }
+                }
+            }
+            let settled = db.settle_debt();
+            check(&db, written);
+            match (&ended, &settled) {
+                (None, Ok(())) => {}
+                (None, Err(error)) if error.kind() == ErrorKind::NoSpace => {
+                    db.settle_debt().unwrap();
+                    waited += 1;
+                }
+                _ => {
+                    assert!(matches!(
+                        db.put("k", "v").unwrap_err().kind(),
+                        ErrorKind::Latched
+                    ));
+                    latched += 1;
+                }
+            }
+            check(&db, written);
+            let is_well = db.persist().is_ok();
+            drop(db);
+            let machine = vfs.crash(CrashMode::Process);
+            let db = tiny_on(&machine, level, at + 1).open(DIR).unwrap();
+            if is_well || level > Durability::Relaxed {
+                // What failed may have reached the log.
+                let count = db.iter().count() as u32;
+                assert!(
+                    (written..=written + 1).contains(&count),
+                    "{count} of {written}"
+                );
+            }
+        }
+    }
+    println!("{latched} latched, {waited} waited for room");
+    assert!(latched > 20 && waited > 5, "{latched} {waited}");
+}
+
+/// The disk fills up: writes are refused, reads go on, and when there is room again so do writes.
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    for level in LEVELS {
+        let vfs = SimVfs::new(3);
+        let db = tiny_on(&vfs, level, 3).open(DIR).unwrap();
+        put_many(&db, 0, 100).unwrap();
+        vfs.set_capacity(vfs.used_bytes() + (8 << 10));
+        let mut written = 100;
+        let error = loop {
+            match put_many(&db, written, 1) {
+                Ok(()) => written += 1,
+                Err((_, error)) => break error,
+            }
+            assert!(written < 5_000, "it is never full");
+        };
+        if error.kind() == ErrorKind::NoSpace {
+            check(&db, written);
+            vfs.set_capacity(u64::MAX);
+            let mut refused = 0;
+            while let Err((_, error)) = put_many(&db, written, 1) {
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+                refused += 1;
+                assert!(refused < 3, "{error:?}");
+            }
+            written += 1;
+            put_many(&db, written, 200).unwrap();
+            written += 200;
+            db.settle_debt().unwrap();
+            check(&db, written);
+            db.close().unwrap();
+        } else {
+            // The manifest found no room: nothing more is written in this life.
+            assert_eq!(error.kind(), ErrorKind::Latched);
+            vfs.set_capacity(u64::MAX);
+            drop(db);
+        }
+        let db = tiny_on(&vfs.crash(CrashMode::Process), level, 4)
+            .open(DIR)
+            .unwrap();
+        if level > Durability::Relaxed {
+            check(&db, written);
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_and_nothing_panics() {
+    let vfs = SimVfs::new(5);
+    let db = tiny_on(&vfs, Durability::Process, 5).open(DIR).unwrap();
+    put_many(&db, 0, 400).unwrap();
+    db.settle_debt().unwrap();
+    put_many(&db, 400, 20).unwrap();
+    db.close().unwrap();
+    let dir = std::path::Path::new(DIR);
+    let (mut told, mut whole) = (0, 0);
+    for name in vfs.file_names(dir) {
+        let bytes = vfs.read_file(&dir.join(&name));
+        for at in (0..bytes.len()).step_by(97) {
+            let copy = vfs.fork_state();
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            copy.write_file(&dir.join(&name), damaged);
+            let options = tiny_on(&copy, Durability::Process, 5);
+            let Ok(db) = options.open(DIR) else {
+                told += 1;
+                continue;
+            };
+            let mut count = 0;
+            let mut failed = false;
+            for item in db.iter() {
+                match item {
+                    Ok((key, value)) => {
+                        let number = u32::from_be_bytes(key[..].try_into().unwrap());
+                        assert_eq!(value, vec![number as u8; 60], "{name} at {at}");
+                        count += 1;
+                    }
+                    Err(error) => {
+                        // A footer's version may have become another one.
+                        let told = [ErrorKind::Corruption, ErrorKind::Unsupported];
+                        assert!(told.contains(&error.kind()), "{name} at {at}: {error}");
+                        failed = true;
+                    }
+                }
+            }
+            match failed {
+                true => told += 1,
+                // Only the end of the newest log may be taken for torn.
+                false => {
+                    let newest = name.starts_with("LOG-") || count == 420;
+                    assert!(newest, "{name} at {at}: {count}");
+                    whole += 1;
+                }
+            }
+        }
+    }
+    println!("{told} told, {whole} whole or torn");
+    assert!(told > 50);
+}

@@ -1,0 +1,268 @@
+//! The fragmented log-structured merge tree of crates/flsm under the lab's trait: one database, its default keyspace.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use evendb_flsm::{Db, Options, Stats, WaitStats};
+
+use super::evendb::EvenDbOpener;
+use crate::opener::{Durability, Opener, Settings};
+use crate::purposes::BothEndsStore;
+use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
+
+/// An open database.
+pub struct FlsmStore {
+    database: Db,
+}
+
+impl FlsmStore {
+    /// Opens or creates a database with these options.
+    ///
+    /// # Errors
+    /// What opening the database returns.
+    pub fn open(path: &Path, options: Options) -> StoreResult<Self> {
+        let database = options
+            .open(path)
+            .map_err(|error| StoreError::new("open", error))?;
+        Ok(Self { database })
+    }
+}
+
+/// Opens it with its defaults.
+pub struct FlsmOpener;
+
+impl Opener for FlsmOpener {
+    fn name(&self) -> &'static str {
+        "flsm"
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let durability = match settings.durability {
+            Durability::Relaxed => evendb_flsm::Durability::Relaxed,
+            Durability::Process => evendb_flsm::Durability::Process,
+            Durability::Sync => evendb_flsm::Durability::Sync,
+        };
+        let options = Options::new()
+            .memory_budget(settings.memory_bytes)
+            .durability(durability);
+        Ok(Box::new(FlsmStore::open(directory, options)?))
+    }
+
+    /// As much as EvenDB: what is left is the page cache's.
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        EvenDbOpener.memory_within(limit_bytes)
+    }
+}
+
+impl Store for FlsmStore {
+    fn name(&self) -> String {
+        "flsm".to_owned()
+    }
+
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+        let found = self.database.get(key);
+        match found.map_err(|error| StoreError::new("get", error))? {
+            Some(value) => {
+                check(&value);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        let put = self.database.put(key, value);
+        put.map_err(|error| StoreError::new("put", error))
+    }
+
+    fn delete(&self, key: &[u8]) -> StoreResult<()> {
+        let deleted = self.database.delete(key);
+        deleted.map_err(|error| StoreError::new("delete", error))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let failed = |error| StoreError::new("scan", error);
+        let mut cursor = self.database.cursor(from..);
+        let mut lent = 0;
+        while lent < limit {
+            let Some((key, value)) = cursor.next().map_err(failed)? else {
+                break;
+            };
+            lent += 1;
+            if !each(key, value) {
+                break;
+            }
+        }
+        Ok(lent)
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
+        let keyspace = self.database.default_keyspace();
+        let mut batch = self.database.batch();
+        for write in writes {
+            match write {
+                BatchWrite::Put(key, value) => batch.put(keyspace, key, value),
+                BatchWrite::Delete(key) => batch.delete(keyspace, key),
+            };
+        }
+        let committed = batch.commit();
+        committed.map_err(|error| StoreError::new("batch", error))
+    }
+
+    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
+        Some(self)
+    }
+
+    fn stats(&self) -> Vec<Figure> {
+        figures(&self.database.stats())
+    }
+
+    fn settle_debt(&self) -> StoreResult<()> {
+        let settled = self.database.settle_debt();
+        settled.map_err(|error| StoreError::new("settle_debt", error))
+    }
+
+    fn close(self: Box<Self>) -> StoreResult<()> {
+        let closed = self.database.close();
+        closed.map_err(|error| StoreError::new("close", error))
+    }
+}
+
+impl BothEndsStore for FlsmStore {
+    fn scan_back(
+        &self,
+        (low, high): (&[u8], Option<&[u8]>),
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let failed = |error| StoreError::new("scan_back", error);
+        let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (Bound::Included(low), high);
+        let mut cursor = self.database.cursor::<&[u8]>(range);
+        let mut lent = 0;
+        while lent < limit {
+            let Some((key, value)) = cursor.next_back().map_err(failed)? else {
+                break;
+            };
+            lent += 1;
+            if !each(key, value) {
+                break;
+            }
+        }
+        Ok(lent)
+    }
+}
+
+/// The statistics as figures of a report.
+#[must_use]
+pub fn figures(stats: &Stats) -> Vec<Figure> {
+    let counter = |name, value| Figure {
+        name,
+        value,
+        kind: FigureKind::Counter,
+    };
+    let gauge = |name, value| Figure {
+        name,
+        value,
+        kind: FigureKind::Gauge,
+    };
+    let waits = |names: [&'static str; 3], waits: WaitStats| {
+        [
+            counter(names[0], waits.count),
+            counter(names[1], waits.nanos_total),
+            gauge(names[2], waits.nanos_max),
+        ]
+    };
+    let mut all = vec![
+        counter("written.user", stats.user_bytes),
+        counter("written.log", stats.log_bytes),
+        counter("written.flush", stats.flushed_bytes),
+        counter("written.down", stats.moved_bytes),
+        counter("written.merge", stats.merged_bytes),
+        counter("compaction_read_bytes", stats.compaction_read_bytes),
+        counter("flushes", stats.flushes),
+        counter("compactions", stats.compactions),
+        counter("write_groups", stats.groups),
+        counter("log_syncs", stats.syncs),
+        counter("cache.hits", stats.cache_hits),
+        counter("cache.misses", stats.cache_misses),
+        gauge("cache_bytes", stats.cache_bytes),
+        gauge("memory_table_bytes", stats.memory_bytes),
+        gauge("debt_bytes", stats.debt_bytes),
+        gauge("tables", stats.tables.iter().sum()),
+        gauge("table_bytes", stats.level_bytes.iter().sum()),
+        gauge("guards", stats.guards.iter().sum()),
+    ];
+    let slow = [
+        "pause.slow_count",
+        "pause.slow_nanos_total",
+        "pause.slow_nanos_max",
+    ];
+    let stop = [
+        "pause.stop_count",
+        "pause.stop_nanos_total",
+        "pause.stop_nanos_max",
+    ];
+    all.extend(waits(slow, stats.slowed));
+    all.extend(waits(stop, stats.stopped));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_through_the_trait() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            durability: Durability::Process,
+        };
+        let store = FlsmOpener.open(directory.path(), &settings).unwrap();
+        store.put(b"a", b"1").unwrap();
+        store
+            .batch(&[BatchWrite::Put(b"b", b"2"), BatchWrite::Delete(b"a")])
+            .unwrap();
+        store.put(b"c", b"3").unwrap();
+        assert!(!store.get(b"a", &mut |_| panic!("a is deleted")).unwrap());
+        let mut seen = Vec::new();
+        let mut check = |value: &[u8]| seen.extend_from_slice(value);
+        assert!(store.get(b"b", &mut check).unwrap());
+        assert_eq!(seen, b"2");
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let mut each = |key: &[u8], _: &[u8]| {
+            forward.extend_from_slice(key);
+            true
+        };
+        assert_eq!(store.scan(b"a", 9, &mut each).unwrap(), 2);
+        let mut each = |key: &[u8], _: &[u8]| {
+            backward.extend_from_slice(key);
+            true
+        };
+        let both_ends = store.both_ends().unwrap();
+        let lent = both_ends.scan_back((b"a", Some(b"c")), 9, &mut each);
+        assert_eq!(lent.unwrap(), 1);
+        assert_eq!((&forward[..], &backward[..]), (&b"bc"[..], &b"b"[..]));
+        store.settle_debt().unwrap();
+        let figures = store.stats();
+        let of = |name| {
+            let found = figures.iter().find(|figure| figure.name == name);
+            found.unwrap().value
+        };
+        assert_eq!((of("written.user"), of("debt_bytes")), (7, 0));
+        assert!(of("written.log") > 0 && of("written.flush") > 0);
+        let names: std::collections::HashSet<_> = figures.iter().map(|f| f.name).collect();
+        assert_eq!(names.len(), figures.len(), "figure names are unique");
+        store.close().unwrap();
+    }
+}
