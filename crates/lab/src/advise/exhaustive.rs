@@ -47,7 +47,7 @@ impl Measurements {
             }
         };
         if document.facts != facts || document.figure(ID).is_none() {
-            let what = "it is about another load, memory or advice; remove it to begin anew";
+            let what = "it is about another load or memory; remove it to begin anew";
             return Err(AdviseError::Input(format!("{}: {what}", path.display())));
         }
         Ok(Measurements { document, path })
@@ -163,7 +163,6 @@ pub(super) fn run(
 ) -> Result<String, AdviseError> {
     let advised = said.settings(&asked)?;
     let mut facts = asked;
-    facts.push((FACT_SETTINGS.to_owned(), advised.to_string()));
     facts.push((FACT_AGED.to_owned(), bytes(question.ground.age_bytes)));
     let mut measured = Measurements::load(out, &facts)?;
     let mut all: Vec<Tuning> = candidates::all(&question.fixed)

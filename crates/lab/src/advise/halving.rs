@@ -13,7 +13,7 @@
 //!
 //! Pure: what is measured comes from outside. The default is candidate 0.
 
-use super::schedule::{FINALISTS, LAST_ROUNDS, Plan, ROUNDS};
+use super::schedule::{FINALISTS, Plan};
 use crate::experiments::table;
 
 /// Two stores with the same settings may always differ by so much, which rounds on one store do not show.
@@ -105,9 +105,9 @@ pub fn halved<C: Course>(course: &mut C, plan: &Plan) -> Result<Vec<Vec<Standing
     let Some((last, before)) = plan.stages.split_last() else {
         return Ok(stages);
     };
-    for counted in before {
-        course.next_stage(*counted);
-        let standings = stage(course, &on, ROUNDS)?;
+    for planned in before {
+        course.next_stage(planned.counted);
+        let standings = stage(course, &on, planned.rounds)?;
         if standings[0].ratios.is_empty() {
             return Ok(stages);
         }
@@ -127,8 +127,8 @@ pub fn halved<C: Course>(course: &mut C, plan: &Plan) -> Result<Vec<Vec<Standing
             on.extend(course.together(one, other));
         }
     }
-    course.next_stage(*last);
-    let standings = stage(course, &on, LAST_ROUNDS)?;
+    course.next_stage(last.counted);
+    let standings = stage(course, &on, last.rounds)?;
     if !standings[0].ratios.is_empty() {
         stages.push(standings);
     }
@@ -215,6 +215,7 @@ pub fn winner(standings: &[Standing]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::schedule::Stage;
     use super::*;
     use crate::random::Random;
 
@@ -306,7 +307,9 @@ mod tests {
     fn won(course: &mut Planted) -> usize {
         let plan = Plan {
             candidates: course.speeds.len(),
-            stages: vec![8, 16, 32],
+            stages: [(8, 3), (16, 3), (32, 12)]
+                .map(|(counted, rounds)| Stage { counted, rounds })
+                .into(),
         };
         let stages = halved(course, &plan).unwrap();
         winner(stages.last().unwrap())

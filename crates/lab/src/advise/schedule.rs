@@ -2,10 +2,12 @@
 //!
 //! Pure. Times are estimates from one run of the default; whoever runs looks at the clock before each round.
 
-/// Rounds of a stage.
+/// Rounds of a stage in which parts are as long as its time allows.
 pub const ROUNDS: usize = 3;
-/// Rounds of the last stage, if there is time for them.
+/// Rounds of the last stage at least, if there is time for them.
 pub const LAST_ROUNDS: usize = 12;
+/// The trace is seen so many times in a stage at most.
+const TIMES_MAX: f64 = 8.0;
 /// Finalists: the default, the two best, both together.
 pub const FINALISTS: usize = 4;
 /// Operations that warm a run up, by those that are counted.
@@ -44,8 +46,17 @@ pub struct Usable {
 pub struct Plan {
     /// So many of the candidates, the first ones.
     pub candidates: usize,
-    /// For each stage, the last one being the finalists': operations that a run counts.
-    pub stages: Vec<u64>,
+    /// The last one is the finalists'.
+    pub stages: Vec<Stage>,
+}
+
+/// A stage as it is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Operations that a run counts.
+    pub counted: u64,
+    /// How many rounds, if there is time for them.
+    pub rounds: usize,
 }
 
 /// How many candidates each stage before the last has.
@@ -74,8 +85,7 @@ pub fn age_share(candidates: usize, fill: f64, seconds: f64) -> f64 {
 /// What can be done in so many seconds with a trace.
 #[must_use]
 pub fn plan(candidates: usize, pace: Pace, seconds: f64, usable: Usable) -> Plan {
-    let all = usable.operations as f64 / (1.0 + WARM_SHARE);
-    let third = all / ROUNDS as f64;
+    let third = usable.operations as f64 / ROUNDS as f64 / (1.0 + WARM_SHARE);
     for count in (2..=candidates).rev() {
         let widths = widths(count);
         let last = FINALISTS.min(count + 1);
@@ -97,12 +107,18 @@ pub fn plan(candidates: usize, pace: Pace, seconds: f64, usable: Usable) -> Plan
         if left <= 0.0 || (!is_long_enough && count > 2) {
             continue;
         }
-        // Where there is more time than trace, the rounds of a stage see all of it, or each of them does.
-        let part = |counted: f64| match usable.repeats && counted >= all {
-            true => all,
-            false => counted.min(third),
+        // Where there is more time than trace, the rounds of a stage see all of it, more than once.
+        let run = |counted: f64| counted * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
+        let stage = |stage: usize| {
+            let counted = first * doubled(stage);
+            let times = (run(counted) / run(third)).clamp(1.0, TIMES_MAX) as usize;
+            let is_last = stage == widths.len();
+            let least = if is_last { LAST_ROUNDS } else { 0 };
+            Stage {
+                counted: counted.min(third).max(1.0) as u64,
+                rounds: (ROUNDS * times).max(least),
+            }
         };
-        let stage = |stage: usize| part(first * doubled(stage)).max(1.0) as u64;
         return Plan {
             candidates: count,
             stages: (0..=widths.len()).map(stage).collect(),
@@ -136,8 +152,8 @@ mod tests {
         let mut widths = widths(plan.candidates);
         widths.push(FINALISTS.min(plan.candidates + 1));
         let stores = plan.candidates + FINALISTS;
-        let runs = widths.iter().zip(&plan.stages).map(|(width, counted)| {
-            let run = *counted as f64 * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
+        let runs = widths.iter().zip(&plan.stages).map(|(width, stage)| {
+            let run = stage.counted as f64 * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
             (ROUNDS * width) as f64 * run
         });
         runs.sum::<f64>() + stores as f64 * pace.prepare
@@ -150,7 +166,9 @@ mod tests {
             assert_eq!((plan.candidates, plan.stages.len()), (9, 3), "{seconds}");
             let takes = seconds_of(&plan, PACE);
             assert!((0.95..=1.001).contains(&(takes / seconds)), "{takes}");
-            assert!(plan.stages.is_sorted());
+            assert!(plan.stages.is_sorted_by_key(|stage| stage.counted));
+            let rounds: Vec<_> = plan.stages.iter().map(|stage| stage.rounds).collect();
+            assert_eq!(rounds, [ROUNDS, ROUNDS, LAST_ROUNDS]);
         }
     }
 
@@ -165,27 +183,38 @@ mod tests {
     }
 
     #[test]
-    fn a_short_trace_bounds_the_runs() {
+    fn a_short_trace_bounds_the_runs_and_is_seen_more_often() {
         let short = plan(9, PACE, 1000.0, once(300_000));
         assert_eq!(short.candidates, 9);
-        let last = short.stages.last().copied().unwrap_or(0);
-        assert!(last <= 100_000 && last > 50_000, "{short:?}");
-        assert!(short.stages.iter().all(|stage| *stage == last), "{short:?}");
+        let third = (100_000.0 / (1.0 + WARM_SHARE)) as u64;
+        assert!(
+            short.stages.iter().all(|stage| stage.counted == third),
+            "{short:?}"
+        );
+        let rounds: Vec<_> = short.stages.iter().map(|stage| stage.rounds).collect();
+        assert!(rounds.is_sorted() && rounds[0] > ROUNDS, "{short:?}");
+        let most = ROUNDS * TIMES_MAX as usize;
+        assert!(
+            rounds
+                .iter()
+                .all(|rounds| *rounds <= most && rounds % ROUNDS == 0)
+        );
     }
 
     #[test]
-    fn a_load_that_repeats_has_all_of_a_short_trace_in_each_run() {
+    fn stores_that_go_on_leave_more_time_for_runs() {
         let again = Usable {
-            operations: 300_000,
+            operations: 100_000_000,
             repeats: true,
         };
-        let all = plan(9, PACE, 1000.0, again);
-        let whole = (300_000.0 / (1.0 + WARM_SHARE)) as u64;
-        assert_eq!(all.stages, [whole; 3]);
-        // With less time the last stage has it, and the others thirds, so that their rounds see all of it.
-        let less = plan(9, PACE, 240.0, again);
-        assert_eq!(less.stages.last(), Some(&whole), "{less:?}");
-        assert_eq!(less.stages[0], whole / 3, "{less:?}");
+        let (anew, on) = (
+            plan(9, PACE, 120.0, once(100_000_000)),
+            plan(9, PACE, 120.0, again),
+        );
+        assert!(
+            on.stages[0].counted > anew.stages[0].counted,
+            "{on:?}, {anew:?}"
+        );
     }
 
     #[test]
