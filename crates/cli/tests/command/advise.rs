@@ -61,6 +61,8 @@ fn a_small_load_is_advised_on_and_the_advice_checked() {
     let document = json(&out.join("advice.json"));
     let settings = fact(&document, "advised settings").unwrap();
     assert!(settings.contains("chunk-bytes=262144"), "{settings}");
+    let aged = fact(&document, "written over before measuring, at most").unwrap();
+    assert!(aged.ends_with('B'), "{aged}");
     let candidates = rows(&document, "candidates");
     assert_eq!(candidates[0][0], "default");
     assert_eq!(rows(&document, "load")[0][1], 5000);

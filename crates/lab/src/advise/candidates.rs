@@ -88,8 +88,8 @@ const ROWS: [Row; 12] = [
     },
     Row {
         settings: "chunk-bytes=10485760",
-        reason: "larger chunks take less memory for their structure where data is much or comes in order",
-        suits: |load, ratio| ratio > 8.0 || scans(load) || load.appended > 0.5,
+        reason: "larger chunks take less memory for their structure, and are rewritten less often",
+        suits: |load, ratio| ratio > 0.8 || scans(load) || load.appended > 0.5,
     },
     Row {
         settings: "block-bytes=16384",

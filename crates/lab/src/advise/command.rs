@@ -129,6 +129,9 @@ impl AdviseArguments {
                 threads: self.threads,
                 merges: self.merges.or(source.merges),
                 value_bytes: self.value_bytes,
+                // Advice finds out how much of it there is time for; the check has the time.
+                age_bytes: if self.exhaustive { load.age_bytes() } else { 0 },
+                repeats: load.repeats(),
             },
             place: place.0.clone(),
             memory_bytes: self.memory_mib << 20,

@@ -1,6 +1,6 @@
 //! All settings at full length, to see how far the advice is from the best of them.
 //!
-//! Each of the candidates, whether or not it was thought to suit the load, and the advised one fill a store of their own and replay on it all that `advise`
+//! Each of the candidates, whether or not it was thought to suit the load, and the advised one fill and age a store of their own ([`Ground::prepare`](super::runs::Ground::prepare)) and replay on it all that `advise`
 //! had of the trace, round by round; each round begins with another one. Beside each a store with the defaults does the same, before and after it (default,
 //! settings, settings, default; or the other way round), and a candidate's figure is how many times as fast it is: a machine that becomes slower meanwhile is so for both. Then every two of the best three go together, where both were better than the default.
 //! What was measured is kept in `exhaustive.json`: the command goes on where it ended, so it can be run in pieces. The verdict compares
@@ -15,9 +15,10 @@ use serde_json::Value;
 
 use super::candidates::{self, Candidate};
 use super::halving::median;
-use super::page::{FACT_OPERATIONS, FACT_SETTINGS};
+use super::page::{FACT_AGED, FACT_OPERATIONS, FACT_SETTINGS};
 use super::runs::{Hold, Measured, Stretch, Who};
 use super::{AdviseError, Clock, Question};
+use crate::readable::bytes;
 use crate::stores::evendb::tuning::{Tuning, TuningError};
 
 /// The column of a row by which settings are compared.
@@ -46,7 +47,7 @@ impl Measurements {
             }
         };
         if document.facts != facts || document.figure(ID).is_none() {
-            let what = "it is about another load, memory or advice; remove it to begin anew";
+            let what = "it is about another load or memory; remove it to begin anew";
             return Err(AdviseError::Input(format!("{}: {what}", path.display())));
         }
         Ok(Measurements { document, path })
@@ -83,7 +84,7 @@ fn empty() -> Figure {
         ("bytes_written", Unit::Bytes),
         ("note", Unit::Text),
     ];
-    let about = "Each row is of a store that was filled for it, and on which all that advise had of the load was replayed twice; the first fifth was not counted. A store with the defaults, which did the same before and after it, is what times_default is by.";
+    let about = "Each row is of a store that was filled for it and aged, and on which all that advise had of the load was replayed twice; the first fifth was not counted. Between the two it was made anew if the load makes or removes records, since it is another load the second time then. A store with the defaults, which did the same before and after it, is what times_default is by.";
     Figure::new(ID, "All settings at full length", about, "", &columns)
 }
 
@@ -162,7 +163,7 @@ pub(super) fn run(
 ) -> Result<String, AdviseError> {
     let advised = said.settings(&asked)?;
     let mut facts = asked;
-    facts.push((FACT_SETTINGS.to_owned(), advised.to_string()));
+    facts.push((FACT_AGED.to_owned(), bytes(question.ground.age_bytes)));
     let mut measured = Measurements::load(out, &facts)?;
     let mut all: Vec<Tuning> = candidates::all(&question.fixed)
         .iter()
@@ -287,7 +288,7 @@ fn one(
     }
 }
 
-/// Fills both stores, and has them run in turns, so that what becomes slower meanwhile is so for both.
+/// Has both run in turns, so that what becomes slower meanwhile is so for both. Their stores are made before.
 fn beside(
     question: &Question,
     sides: &mut [Side; 2],
@@ -304,9 +305,6 @@ fn beside(
         warm: (ground.operations - ground.loading) / WARM_PART,
         until: ground.operations,
     };
-    for side in &*sides {
-        ground.prepare(&side.who, question.memory_bytes, &side.directory, hold)?;
-    }
     let order = match is_first {
         true => [0, 1, 1, 0],
         false => [1, 0, 0, 1],
@@ -314,6 +312,9 @@ fn beside(
     for at in order {
         let side = &mut sides[at];
         let (memory, directory) = (question.memory_bytes, &side.directory);
+        if side.runs.is_empty() || !ground.repeats {
+            ground.prepare(&side.who, memory, directory, hold)?;
+        }
         let run = ground.run(&side.who, memory, directory, (stretch, hold))?;
         side.runs.push(run);
     }

@@ -13,6 +13,7 @@
 //!
 //! Pure: what is measured comes from outside. The default is candidate 0.
 
+use super::schedule::{FINALISTS, Plan};
 use crate::experiments::table;
 
 /// Two stores with the same settings may always differ by so much, which rounds on one store do not show.
@@ -75,6 +76,12 @@ pub trait Course {
     /// Why it cannot go on.
     type Error;
 
+    /// Begins a stage whose runs count so many operations.
+    fn next_stage(&mut self, counted: u64);
+
+    /// Adds two candidates together as one more; its number, or none where they contradict each other.
+    fn together(&mut self, one: usize, other: usize) -> Option<usize>;
+
     /// Begins a round of these candidates, which all do the same part of the load. False if there is no time for it.
     ///
     /// # Errors
@@ -86,6 +93,46 @@ pub trait Course {
     /// # Errors
     /// What ends the whole course.
     fn run(&mut self, candidate: usize) -> Result<f64, Self::Error>;
+}
+
+/// Measures what is planned, of the candidates from 0 on; the stages that there was time for.
+///
+/// # Errors
+/// The course's.
+pub fn halved<C: Course>(course: &mut C, plan: &Plan) -> Result<Vec<Vec<Standing>>, C::Error> {
+    let mut on: Vec<usize> = (0..plan.candidates).collect();
+    let mut stages: Vec<Vec<Standing>> = Vec::new();
+    let Some((last, before)) = plan.stages.split_last() else {
+        return Ok(stages);
+    };
+    for planned in before {
+        course.next_stage(planned.counted);
+        let standings = stage(course, &on, planned.rounds)?;
+        if standings[0].ratios.is_empty() {
+            return Ok(stages);
+        }
+        on = better_half(&standings);
+        stages.push(standings);
+    }
+    on.truncate(FINALISTS - 1);
+    if let [_, one, other] = on[..] {
+        // Where no stage came before, nothing speaks against them.
+        let is_better = |candidate| {
+            let before = stages.last();
+            let mut of = before.into_iter().flatten();
+            let standing = of.find(|standing| standing.candidate == candidate);
+            standing.is_none_or(|standing| standing.score() > 1.0)
+        };
+        if is_better(one) && is_better(other) {
+            on.extend(course.together(one, other));
+        }
+    }
+    course.next_stage(last.counted);
+    let standings = stage(course, &on, last.rounds)?;
+    if !standings[0].ratios.is_empty() {
+        stages.push(standings);
+    }
+    Ok(stages)
 }
 
 /// Measures so many rounds of some candidates, among which the default is. Fewer where time runs out: only whole rounds count.
@@ -168,26 +215,51 @@ pub fn winner(standings: &[Standing]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::schedule::Stage;
     use super::*;
     use crate::random::Random;
 
     /// Speeds that are known, measured with an error of up to `error`.
     struct Planted {
-        speeds: Vec<f64>,
+        /// Of each candidate: in a store that was just filled, and when as much as [`LATE`] has been written over.
+        speeds: Vec<[f64; 2]>,
         error: f64,
         random: Random,
         rounds_left: usize,
         runs: Vec<usize>,
+        /// Of its data, what is written over in a store before it is measured.
+        age: f64,
+        /// What has been written over in the stores by now.
+        written: Vec<f64>,
+        counted: u64,
+        position: u64,
+        two_go_together: bool,
     }
+
+    /// So much of the data is written over before some settings act.
+    const LATE: f64 = 0.25;
+    /// The trace, and what each of its operations writes over.
+    const TRACE: u64 = 100;
+    const WRITES: f64 = 0.001;
 
     impl Planted {
         fn new(speeds: &[f64], error: f64, seed: u64) -> Planted {
+            let alike: Vec<_> = speeds.iter().map(|speed| [*speed; 2]).collect();
+            Planted::changing(&alike, 1.0, (error, seed))
+        }
+
+        fn changing(speeds: &[[f64; 2]], age: f64, (error, seed): (f64, u64)) -> Planted {
             Planted {
                 speeds: speeds.to_vec(),
                 error,
                 random: Random::new(seed, 0),
                 rounds_left: usize::MAX,
                 runs: vec![0; speeds.len()],
+                age,
+                written: vec![age; speeds.len()],
+                counted: 0,
+                position: 0,
+                two_go_together: false,
             }
         }
     }
@@ -195,27 +267,52 @@ mod tests {
     impl Course for Planted {
         type Error = String;
 
+        fn next_stage(&mut self, counted: u64) {
+            self.counted = counted;
+        }
+
+        fn together(&mut self, one: usize, other: usize) -> Option<usize> {
+            if !self.two_go_together {
+                return None;
+            }
+            let both = |at: usize| self.speeds[one][at] * self.speeds[other][at] / 100.0;
+            self.speeds.push([both(0), both(1)]);
+            self.written.push(self.age);
+            self.runs.push(0);
+            Some(self.speeds.len() - 1)
+        }
+
         fn begin(&mut self, _: &[usize]) -> Result<bool, String> {
             let has_time = self.rounds_left > 0;
             self.rounds_left = self.rounds_left.saturating_sub(1);
-            // A part of the load that is slow is slow for all.
+            if self.position + self.counted > TRACE {
+                // All stores are made anew.
+                self.position = 0;
+                self.written.fill(self.age);
+            }
+            self.position += self.counted;
             Ok(has_time)
         }
 
         fn run(&mut self, candidate: usize) -> Result<f64, String> {
             self.runs[candidate] += 1;
+            let written = &mut self.written[candidate];
+            *written += self.counted as f64 * WRITES;
+            let is_late = usize::from(*written >= LATE);
             let off = (self.random.unit() * 2.0 - 1.0) * self.error;
-            Ok(self.speeds[candidate] * (1.0 + off))
+            Ok(self.speeds[candidate][is_late] * (1.0 + off))
         }
     }
 
-    fn halved(course: &mut Planted) -> usize {
-        let mut on: Vec<usize> = (0..course.speeds.len()).collect();
-        while on.len() > 3 {
-            let standings = stage(course, &on, 3).unwrap();
-            on = better_half(&standings);
-        }
-        winner(&stage(course, &on, 3).unwrap())
+    fn won(course: &mut Planted) -> usize {
+        let plan = Plan {
+            candidates: course.speeds.len(),
+            stages: [(8, 3), (16, 3), (32, 12)]
+                .map(|(counted, rounds)| Stage { counted, rounds })
+                .into(),
+        };
+        let stages = halved(course, &plan).unwrap();
+        winner(stages.last().unwrap())
     }
 
     #[test]
@@ -223,7 +320,7 @@ mod tests {
         let speeds = [100.0, 80.0, 95.0, 101.0, 140.0, 60.0, 99.0, 120.0, 103.0];
         for seed in 0..40 {
             let mut course = Planted::new(&speeds, 0.06, seed);
-            assert_eq!(halved(&mut course), 4, "seed {seed}");
+            assert_eq!(won(&mut course), 4, "seed {seed}");
             assert!(
                 course.runs[5] < course.runs[4],
                 "the worst one is left early"
@@ -232,11 +329,43 @@ mod tests {
     }
 
     #[test]
+    fn two_that_are_better_are_tried_together() {
+        let speeds = [100.0, 90.0, 120.0, 80.0, 130.0, 101.0];
+        let mut course = Planted::new(&speeds, 0.05, 1);
+        course.two_go_together = true;
+        assert_eq!(won(&mut course), speeds.len());
+        assert!((course.speeds[speeds.len()][0] - 156.0).abs() < 1e-9);
+        let one_is_better = [100.0, 90.0, 95.0, 80.0, 130.0, 91.0];
+        let mut course = Planted::new(&one_is_better, 0.02, 1);
+        course.two_go_together = true;
+        assert_eq!(won(&mut course), 4);
+        assert_eq!(course.speeds.len(), one_is_better.len());
+    }
+
+    /// What is as good as the others until much has been written over, and what is good only until then.
+    #[test]
+    fn what_acts_late_is_judged_by_what_it_does_then() {
+        let mut speeds = [
+            100.0, 104.0, 105.0, 106.0, 100.0, 107.0, 104.0, 105.0, 106.0,
+        ]
+        .map(|speed| [speed; 2]);
+        for (acts_late, wins_when_new) in [([98.0, 140.0], false), ([140.0, 80.0], true)] {
+            speeds[4] = acts_late;
+            let wins = |age, seed| won(&mut Planted::changing(&speeds, age, (0.02, seed))) == 4;
+            for seed in 0..40 {
+                // A stage ends, and stores are made anew, before enough has been written over.
+                assert_eq!(wins(0.0, seed), wins_when_new, "seed {seed}");
+                assert_eq!(wins(1.0, seed), !wins_when_new, "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
     fn among_equals_the_default_wins() {
         for seed in 0..40 {
             let none_is_better = [100.0; 9];
             let mut course = Planted::new(&none_is_better, 0.0, seed);
-            assert_eq!(halved(&mut course), 0);
+            assert_eq!(won(&mut course), 0);
         }
         // Better by less than the noise.
         let close = [
@@ -288,7 +417,7 @@ mod tests {
     #[test]
     fn one_that_fails_is_last() {
         let mut course = Planted::new(&[100.0, 0.0, 150.0, 90.0, 0.0], 0.01, 3);
-        assert_eq!(halved(&mut course), 2);
+        assert_eq!(won(&mut course), 2);
         let failing = stage(&mut course, &[0, 1], 3).unwrap();
         assert_eq!(winner(&failing), 0);
     }

@@ -36,6 +36,8 @@ pub struct Load {
     pub absent: u64,
     /// Puts, deletions and merges of single keys.
     pub writes: u64,
+    /// The share of these that write over a record which is there, and leave one there.
+    pub overwrites: f64,
     /// Of these, merges.
     pub merges: u64,
     /// Scans.
@@ -101,6 +103,22 @@ impl Load {
         self.share(self.point_reads + self.writes) >= 0.2
     }
 
+    /// Whether the load can be done again on a store that has done it, and is the same load then: it makes and removes few records.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        self.writes == 0 || self.overwrites >= 0.9
+    }
+
+    /// How many bytes are to be written over in a store that shall be like one that has served the load for long: half as many as there are. Twice what the
+    /// default settings allow of garbage, and measured to be enough for what is written by each put to be as much as later.
+    #[must_use]
+    pub fn age_bytes(&self) -> u64 {
+        match self.writes > 0 && self.overwrites > 0.0 {
+            true => self.data_bytes / 2,
+            false => 0,
+        }
+    }
+
     /// Whether few keys take much of the accesses.
     #[must_use]
     pub fn is_skewed(&self) -> bool {
@@ -155,6 +173,9 @@ struct Pass {
     greatest: Vec<u8>,
     puts: u64,
     appended: u64,
+    /// Writes of keys of the sample, and such that write over a record; each counts for as many as the sample has one in.
+    sampled_writes: f64,
+    overwrites: f64,
 }
 
 impl Pass {
@@ -168,6 +189,8 @@ impl Pass {
             greatest: Vec::new(),
             puts: 0,
             appended: 0,
+            sampled_writes: 0.0,
+            overwrites: 0.0,
         }
     }
 
@@ -233,6 +256,12 @@ impl Pass {
         let record = operation.key.len() as u64 + value_len.unwrap_or(0);
         let note = self.keys.entry(key).or_default();
         note.accesses += u64::from(!is_loading);
+        if operation.kind.is_point_write() && !is_loading {
+            let weight = u64::MAX as f64 / self.highest as f64;
+            let removes = matches!(operation.kind, Kind::Delete | Kind::SingleDelete);
+            self.sampled_writes += weight;
+            self.overwrites += weight * f64::from(u8::from(note.bytes > 0 && !removes));
+        }
         match (operation.kind, operation.outcome) {
             (Kind::Delete | Kind::SingleDelete, _) | (_, Outcome::Absent) => note.bytes = 0,
             (Kind::Merge, _) => note.bytes = note.bytes.max(record),
@@ -257,6 +286,7 @@ impl Pass {
             load.value_bytes = self.values.mean();
             load.value_bytes_p90 = self.values.value_at_quantile(0.9);
         }
+        load.overwrites = self.overwrites / self.sampled_writes.max(1.0);
         load.appended = self.appended as f64 / self.puts.max(1) as f64;
         keys.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let accesses = keys

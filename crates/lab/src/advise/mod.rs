@@ -43,7 +43,7 @@ use candidates::Candidate;
 use halving::Standing;
 use load::Load;
 use runs::{Ground, Hold, Stretch, Who};
-use schedule::Pace;
+use schedule::{Pace, Usable};
 use trial::{Run, Trial};
 
 /// Why there is no advice.
@@ -160,6 +160,8 @@ struct Advice {
     peers: Vec<Beside>,
     peers_were_asked: bool,
     misses: Vec<MissRow>,
+    /// Bytes that were written over in each store before it was measured.
+    age_bytes: u64,
 }
 
 impl Advice {
@@ -193,15 +195,22 @@ impl Advice {
 const SHARES: [f64; 3] = [0.7, 0.97, 0.97];
 const SHARES_WITH_PEERS: [f64; 3] = [0.55, 0.77, 0.97];
 
-fn advise(question: Question, load: Load, clock: &Clock<'_>) -> Result<Advice, AdviseError> {
+fn advise(mut question: Question, load: Load, clock: &Clock<'_>) -> Result<Advice, AdviseError> {
     let shares = match question.peers {
         Some(_) => SHARES_WITH_PEERS,
         None => SHARES,
     };
     let [tried_until, budgets_until, peers_until] = shares.map(|share| share * clock.seconds);
     let mut candidates = candidates::suitable(&load, question.memory_bytes, &question.fixed);
-    let pace = pace(&question, clock)?;
-    let usable = question.ground.operations - question.ground.loading;
+    let pace = pace(
+        &mut question,
+        (&load, candidates.len()),
+        (clock, tried_until),
+    )?;
+    let usable = Usable {
+        operations: question.ground.operations - question.ground.loading,
+        repeats: question.ground.repeats,
+    };
     let left = tried_until - clock.seconds();
     let plan = schedule::plan(candidates.len(), pace, left, usable);
     clock.tell(&format!(
@@ -216,7 +225,7 @@ fn advise(question: Question, load: Load, clock: &Clock<'_>) -> Result<Advice, A
     let place = question.place.clone();
     let memory_bytes = question.memory_bytes;
     let mut trial = Trial::new(ground, place, memory_bytes, fixed, (pace, tried_until));
-    let stages = halved(&mut trial, &plan)?;
+    let stages = halving::halved(&mut trial, &plan)?;
     let winner = stages.last().map_or(0, |stage| halving::winner(stage));
     let Trial {
         candidates, runs, ..
@@ -233,6 +242,7 @@ fn advise(question: Question, load: Load, clock: &Clock<'_>) -> Result<Advice, A
         peers: Vec::new(),
         peers_were_asked: question.peers.is_some(),
         misses: question.misses.clone(),
+        age_bytes: question.ground.age_bytes,
         load,
     };
     let beside = beside::Asked {
@@ -247,51 +257,16 @@ fn advise(question: Question, load: Load, clock: &Clock<'_>) -> Result<Advice, A
     Ok(advice)
 }
 
-/// The stages that were measured.
-fn halved(trial: &mut Trial<'_>, plan: &schedule::Plan) -> Result<Vec<Vec<Standing>>, AdviseError> {
-    let mut on: Vec<usize> = (0..plan.candidates).collect();
-    let mut stages: Vec<Vec<Standing>> = Vec::new();
-    let Some((last, before)) = plan.stages.split_last() else {
-        return Ok(stages);
-    };
-    for counted in before {
-        trial.next_stage(*counted);
-        let standings = halving::stage(trial, &on, schedule::ROUNDS)?;
-        if standings[0].ratios.is_empty() {
-            return Ok(stages);
-        }
-        on = halving::better_half(&standings);
-        stages.push(standings);
-    }
-    on.truncate(schedule::FINALISTS - 1);
-    if let [_, one, other] = on[..] {
-        let score = |candidate: usize| {
-            let standing = stages.last().and_then(|last| {
-                let mut of = last.iter().filter(|one| one.candidate == candidate);
-                of.next()
-            });
-            // Where no stage came before, nothing speaks against them.
-            standing.is_none_or(|standing| standing.score() > 1.0)
-        };
-        let both = candidates::together(&trial.candidates[one], &trial.candidates[other]);
-        if let Some(both) = both.filter(|_| score(one) && score(other)) {
-            on.push(trial.add(both));
-        }
-    }
-    trial.next_stage(*last);
-    let standings = halving::stage(trial, &on, schedule::LAST_ROUNDS)?;
-    if !standings[0].ratios.is_empty() {
-        stages.push(standings);
-    }
-    Ok(stages)
-}
-
 /// A run of the default counts for no less than this, if the trace is long enough.
 const PACE_SECONDS: f64 = 0.7;
 
-/// How fast things go: by a store with the defaults.
-fn pace(question: &Question, clock: &Clock<'_>) -> Result<Pace, AdviseError> {
-    let ground = &question.ground;
+/// How fast things go, by a store with the defaults; and how old stores are made, for which it is the first.
+fn pace(
+    question: &mut Question,
+    (load, candidates): (&Load, usize),
+    (clock, until): (&Clock<'_>, f64),
+) -> Result<Pace, AdviseError> {
+    let ground = &mut question.ground;
     let directory = question.place.join("pace");
     let hold = Hold {
         at_most: Duration::from_secs_f64(clock.seconds.max(1.0)),
@@ -299,7 +274,16 @@ fn pace(question: &Question, clock: &Clock<'_>) -> Result<Pace, AdviseError> {
     };
     let who = Who::EvenDb(question.fixed.clone());
     clock.tell("a store with the defaults is made, to see how fast things go");
-    let prepare = ground.prepare(&who, question.memory_bytes, &directory, hold)?;
+    let mut prepare = ground.prepare(&who, question.memory_bytes, &directory, hold)?;
+    let share = schedule::age_share(candidates, prepare, until - clock.seconds());
+    ground.age_bytes = (load.age_bytes() as f64 * share) as u64;
+    if ground.age_bytes > 0 {
+        clock.tell("it is made older: what the load writes over is put again");
+        let (aged, seconds) = ground.age(&who, question.memory_bytes, &directory, hold)?;
+        // Less, where the load writes over little.
+        ground.age_bytes = aged;
+        prepare += seconds;
+    }
     let mut skip = ground.loading;
     let mut counted = ((ground.operations - skip) / 200).max(200);
     loop {

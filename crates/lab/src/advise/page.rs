@@ -24,6 +24,7 @@ use crate::readable::bytes;
 /// Facts that a later command reads.
 pub(super) const FACT_OPERATIONS: &str = "operations used";
 pub(super) const FACT_SETTINGS: &str = "advised settings";
+pub(super) const FACT_AGED: &str = "written over before measuring, at most";
 
 /// Differences between single runs below this say nothing.
 const SINGLE_RUNS: f64 = 0.10;
@@ -37,6 +38,12 @@ pub(super) fn sentences(advice: &Advice) -> Vec<String> {
         said.push(format!(
             "There was no time for these, which may serve the load too: {names}."
         ));
+    }
+    if advice.age_bytes == 0 && advice.load.age_bytes() > 0 {
+        said.push(
+            "There was no time to make the stores as old as they will be: settings that matter when much has been written over are judged too early."
+                .to_owned(),
+        );
     }
     if !advice.load.has_values {
         said.push(
@@ -178,6 +185,8 @@ pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Documen
         tuning => tuning.to_string(),
     };
     document.facts.push((FACT_SETTINGS.to_owned(), settings));
+    let aged = bytes(advice.age_bytes);
+    document.facts.push((FACT_AGED.to_owned(), aged));
     let mut unlimited = advice.runs.iter().filter_map(|run| {
         let measured = run.outcome.as_ref().ok()?;
         measured.unlimited.clone()

@@ -1,9 +1,12 @@
 //! One measurement: a replay in a process of its own, within a limit of memory where one can be set.
 //!
 //! ```text
-//!   prepare:  replay TRACE --prepare --load L --skip N --until N      fills a directory, as the settings say; no limit
+//!   prepare:  replay TRACE --prepare --age-bytes A --load L --skip N --until N      fills a directory, as the settings say; no limit
 //!   run:      replay TRACE --skip S --warm W --until E                files dropped from the cache before; limited
 //! ```
+//! A store is aged when it is filled: what the load writes over is put again, as it is, so that settings are measured in the state in which they will be. What
+//! comes of garbage would begin after the end of a short run else.
+//!
 //! Every run is a process that begins cold and is warmed by operations that are not counted. EvenDB's is this program itself, a peer's the
 //! command `experiments` of crates/peers, which has the same subcommand. A process that takes too long is ended, and so is one of an interrupted command.
 //!
@@ -84,6 +87,10 @@ pub struct Ground {
     pub merges: Option<Merges>,
     /// Bytes of values of which the trace has no length.
     pub value_bytes: u32,
+    /// Bytes that are written over in a store before it is measured.
+    pub age_bytes: u64,
+    /// Whether a store that has done all of the load can do it again.
+    pub repeats: bool,
 }
 
 /// What a run found.
@@ -129,7 +136,7 @@ pub struct Hold<'a> {
 }
 
 impl Ground {
-    /// Makes the store in `directory` anew, with what the trace finds; how many seconds that took.
+    /// Makes the store in `directory` anew, with what the trace finds, and ages it; how many seconds that took.
     ///
     /// # Errors
     /// The process failed, took too long, or the command was interrupted.
@@ -144,18 +151,55 @@ impl Ground {
             fs::remove_dir_all(directory)?;
         }
         fs::create_dir_all(directory)?;
-        let program = match who {
-            Who::EvenDb(_) => &self.program,
-            Who::Peer { program, .. } => program,
-        };
-        let mut command = Command::new(program);
+        let mut command = Command::new(self.program_of(who));
         self.arguments(&mut command, who, (memory_bytes, directory));
-        command.args(["--prepare", "--skip"]);
-        command.arg(self.operations.to_string());
-        command.args(["--until", &self.operations.to_string()]);
+        command.arg("--prepare");
+        self.write_only(&mut command);
         let began = Instant::now();
         finished(command, who, hold)?;
         Ok(began.elapsed().as_secs_f64())
+    }
+
+    /// Ages the store in `directory`, which was filled; how many bytes were written over, and how many seconds that took.
+    ///
+    /// # Errors
+    /// The process failed, took too long, or the command was interrupted.
+    pub fn age(
+        &self,
+        who: &Who,
+        memory_bytes: u64,
+        directory: &Path,
+        hold: Hold<'_>,
+    ) -> Result<(u64, f64), AdviseError> {
+        let json = directory.with_extension("json");
+        let mut command = Command::new(self.program_of(who));
+        self.arguments(&mut command, who, (memory_bytes, directory));
+        self.write_only(&mut command);
+        command.arg("--json").arg(&json);
+        let began = Instant::now();
+        finished(command, who, hold)?;
+        let report: Value = serde_json::from_slice(&fs::read(&json)?)
+            .map_err(|error| AdviseError::Run(error.to_string()))?;
+        fs::remove_file(&json)?;
+        let aged = report["aged_bytes"].as_u64().unwrap_or(0);
+        Ok((aged, began.elapsed().as_secs_f64()))
+    }
+
+    fn program_of<'a>(&'a self, who: &'a Who) -> &'a Path {
+        match who {
+            Who::EvenDb(_) => &self.program,
+            Who::Peer { program, .. } => program,
+        }
+    }
+
+    /// Of the trace, nothing is replayed.
+    fn write_only(&self, command: &mut Command) {
+        if self.age_bytes > 0 {
+            let bytes = self.age_bytes.to_string();
+            command.args(["--age-bytes", &bytes]);
+        }
+        let end = self.operations.to_string();
+        command.args(["--skip", &end, "--until", &end]);
     }
 
     /// Replays a stretch on the store in `directory`.
@@ -172,13 +216,9 @@ impl Ground {
         let began = Instant::now();
         let failed = |error: crate::experiments::Failure| AdviseError::Run(error.to_string());
         forget_files(directory).map_err(failed)?;
-        let program = match who {
-            Who::EvenDb(_) => &self.program,
-            Who::Peer { program, .. } => program,
-        };
         let json = directory.with_extension("json");
         let limit = memory_limit::limit(limit_of(memory_bytes));
-        let mut command = limited(&limit, program.as_os_str());
+        let mut command = limited(&limit, self.program_of(who).as_os_str());
         self.arguments(&mut command, who, (memory_bytes, directory));
         let Stretch { skip, warm, until } = stretch;
         for (name, number) in [("--skip", skip), ("--warm", warm), ("--until", until)] {

@@ -1,17 +1,25 @@
-//! How the time is spent: how many candidates are tried, and how long their runs are in each stage.
+//! How the time is spent: how old stores are made, how many candidates are tried, and how long their runs are in each stage.
 //!
 //! Pure. Times are estimates from one run of the default; whoever runs looks at the clock before each round.
 
-/// Rounds of a stage.
+/// Rounds of a stage in which parts are as long as its time allows.
 pub const ROUNDS: usize = 3;
-/// Rounds of the last stage, if there is time for them.
+/// Rounds of the last stage at least, if there is time for them.
 pub const LAST_ROUNDS: usize = 12;
+/// The trace is seen so many times in a stage at most.
+const TIMES_MAX: f64 = 8.0;
 /// Finalists: the default, the two best, both together.
 pub const FINALISTS: usize = 4;
 /// Operations that warm a run up, by those that are counted.
 pub const WARM_SHARE: f64 = 0.35;
 /// A run that counts for less is mostly its beginning.
 const RUN_SECONDS_MIN: f64 = 0.3;
+/// The share of the time for candidates in which their stores may be made.
+const STORES_PART: f64 = 0.35;
+/// Writing over takes about so many times as long as filling with as many bytes, since what is there is rewritten meanwhile.
+const AGE_BY_FILL: f64 = 2.0;
+/// Less of the ageing shows nothing.
+const AGE_SHARE_MIN: f64 = 0.1;
 
 /// How long things take.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,13 +32,31 @@ pub struct Pace {
     pub overhead: f64,
 }
 
+/// The operations that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usable {
+    /// How many.
+    pub operations: u64,
+    /// Whether a store that has done all of them can do them again. It is made anew for that otherwise.
+    pub repeats: bool,
+}
+
 /// What is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// So many of the candidates, the first ones.
     pub candidates: usize,
-    /// For each stage, the last one being the finalists': operations that a run counts.
-    pub stages: Vec<u64>,
+    /// The last one is the finalists'.
+    pub stages: Vec<Stage>,
+}
+
+/// A stage as it is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Operations that a run counts.
+    pub counted: u64,
+    /// How many rounds, if there is time for them.
+    pub rounds: usize,
 }
 
 /// How many candidates each stage before the last has.
@@ -43,15 +69,31 @@ fn widths(candidates: usize) -> Vec<usize> {
     widths
 }
 
-/// What can be done in so many seconds with a trace of so many operations.
+/// Which share of the ageing there is time for, in so many seconds for these candidates, where a store is filled in `fill` seconds.
 #[must_use]
-pub fn plan(candidates: usize, pace: Pace, seconds: f64, operations: u64) -> Plan {
-    let longest = operations as f64 / ROUNDS as f64 / (1.0 + WARM_SHARE);
+pub fn age_share(candidates: usize, fill: f64, seconds: f64) -> f64 {
+    // Beside theirs, the store that shows how fast things go, and that of two together.
+    let stores = candidates + 2;
+    let for_one = (seconds * STORES_PART / stores as f64).max(0.0);
+    let share = (for_one / fill.max(1e-3) - 1.0) / AGE_BY_FILL;
+    match share < AGE_SHARE_MIN {
+        true => 0.0,
+        false => share.min(1.0),
+    }
+}
+
+/// What can be done in so many seconds with a trace.
+#[must_use]
+pub fn plan(candidates: usize, pace: Pace, seconds: f64, usable: Usable) -> Plan {
+    let third = usable.operations as f64 / ROUNDS as f64 / (1.0 + WARM_SHARE);
     for count in (2..=candidates).rev() {
         let widths = widths(count);
         let last = FINALISTS.min(count + 1);
         let runs = ROUNDS * (widths.iter().sum::<usize>() + last);
-        let stores = count + last;
+        let stores = match usable.repeats {
+            true => count + 1,
+            false => count + last,
+        };
         let left = seconds - stores as f64 * pace.prepare - runs as f64 * pace.overhead;
         // Each stage's runs are twice as long as those of the one before.
         let doubled = |stage: usize| f64::from(1u32 << stage.min(16));
@@ -61,12 +103,22 @@ pub fn plan(candidates: usize, pace: Pace, seconds: f64, operations: u64) -> Pla
             .sum();
         let weight = ROUNDS as f64 * (weights + last as f64 * doubled(widths.len()));
         let first = left * pace.per_second / (1.0 + WARM_SHARE) / weight;
-        let is_long_enough = first / pace.per_second >= RUN_SECONDS_MIN || first >= longest;
+        let is_long_enough = first / pace.per_second >= RUN_SECONDS_MIN || first >= third;
         if left <= 0.0 || (!is_long_enough && count > 2) {
             continue;
         }
-        // Where there is more time than trace, all stages see all of it.
-        let stage = |stage: usize| (first * doubled(stage)).min(longest).max(1.0) as u64;
+        // Where there is more time than trace, the rounds of a stage see all of it, more than once.
+        let run = |counted: f64| counted * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
+        let stage = |stage: usize| {
+            let counted = first * doubled(stage);
+            let times = (run(counted) / run(third)).clamp(1.0, TIMES_MAX) as usize;
+            let is_last = stage == widths.len();
+            let least = if is_last { LAST_ROUNDS } else { 0 };
+            Stage {
+                counted: counted.min(third).max(1.0) as u64,
+                rounds: (ROUNDS * times).max(least),
+            }
+        };
         return Plan {
             candidates: count,
             stages: (0..=widths.len()).map(stage).collect(),
@@ -88,13 +140,20 @@ mod tests {
         overhead: 0.3,
     };
 
+    const fn once(operations: u64) -> Usable {
+        Usable {
+            operations,
+            repeats: false,
+        }
+    }
+
     /// What a plan takes by the estimates.
     fn seconds_of(plan: &Plan, pace: Pace) -> f64 {
         let mut widths = widths(plan.candidates);
         widths.push(FINALISTS.min(plan.candidates + 1));
         let stores = plan.candidates + FINALISTS;
-        let runs = widths.iter().zip(&plan.stages).map(|(width, counted)| {
-            let run = *counted as f64 * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
+        let runs = widths.iter().zip(&plan.stages).map(|(width, stage)| {
+            let run = stage.counted as f64 * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
             (ROUNDS * width) as f64 * run
         });
         runs.sum::<f64>() + stores as f64 * pace.prepare
@@ -103,30 +162,70 @@ mod tests {
     #[test]
     fn it_fits_into_the_time_and_uses_it() {
         for seconds in [120.0, 200.0, 1000.0] {
-            let plan = plan(9, PACE, seconds, 100_000_000);
+            let plan = plan(9, PACE, seconds, once(100_000_000));
             assert_eq!((plan.candidates, plan.stages.len()), (9, 3), "{seconds}");
             let takes = seconds_of(&plan, PACE);
             assert!((0.95..=1.001).contains(&(takes / seconds)), "{takes}");
-            assert!(plan.stages.is_sorted());
+            assert!(plan.stages.is_sorted_by_key(|stage| stage.counted));
+            let rounds: Vec<_> = plan.stages.iter().map(|stage| stage.rounds).collect();
+            assert_eq!(rounds, [ROUNDS, ROUNDS, LAST_ROUNDS]);
         }
     }
 
     #[test]
     fn with_little_time_fewer_are_tried() {
-        let few = plan(9, PACE, 30.0, 100_000_000);
+        let few = plan(9, PACE, 30.0, once(100_000_000));
         assert!((2..9).contains(&few.candidates), "{few:?}");
-        let none = plan(9, PACE, 3.0, 100_000_000);
+        let none = plan(9, PACE, 3.0, once(100_000_000));
         assert_eq!(none.candidates, 1);
         assert!(none.stages.is_empty());
-        assert_eq!(plan(1, PACE, 300.0, 100).candidates, 1);
+        assert_eq!(plan(1, PACE, 300.0, once(100)).candidates, 1);
     }
 
     #[test]
-    fn a_short_trace_bounds_the_runs() {
-        let short = plan(9, PACE, 1000.0, 300_000);
+    fn a_short_trace_bounds_the_runs_and_is_seen_more_often() {
+        let short = plan(9, PACE, 1000.0, once(300_000));
         assert_eq!(short.candidates, 9);
-        let last = short.stages.last().copied().unwrap_or(0);
-        assert!(last <= 100_000 && last > 50_000, "{short:?}");
-        assert!(short.stages.iter().all(|stage| *stage == last), "{short:?}");
+        let third = (100_000.0 / (1.0 + WARM_SHARE)) as u64;
+        assert!(
+            short.stages.iter().all(|stage| stage.counted == third),
+            "{short:?}"
+        );
+        let rounds: Vec<_> = short.stages.iter().map(|stage| stage.rounds).collect();
+        assert!(rounds.is_sorted() && rounds[0] > ROUNDS, "{short:?}");
+        let most = ROUNDS * TIMES_MAX as usize;
+        assert!(
+            rounds
+                .iter()
+                .all(|rounds| *rounds <= most && rounds % ROUNDS == 0)
+        );
+    }
+
+    #[test]
+    fn stores_that_go_on_leave_more_time_for_runs() {
+        let again = Usable {
+            operations: 100_000_000,
+            repeats: true,
+        };
+        let (anew, on) = (
+            plan(9, PACE, 120.0, once(100_000_000)),
+            plan(9, PACE, 120.0, again),
+        );
+        assert!(
+            on.stages[0].counted > anew.stages[0].counted,
+            "{on:?}, {anew:?}"
+        );
+    }
+
+    #[test]
+    fn stores_are_as_old_as_there_is_time_for() {
+        assert_eq!(age_share(8, 2.0, 300.0), 1.0);
+        assert_eq!(age_share(8, 60.0, 300.0), 0.0);
+        let some = age_share(8, 6.0, 300.0);
+        assert!((some - 0.375).abs() < 1e-9, "{some}");
+        // Filled and aged, ten stores take what they may.
+        let takes = 10.0 * 6.0 * (1.0 + AGE_BY_FILL * some);
+        assert!((takes - 300.0 * STORES_PART).abs() < 1e-9, "{takes}");
+        assert_eq!(age_share(8, 6.0, -1.0), 0.0);
     }
 }

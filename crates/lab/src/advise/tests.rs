@@ -82,6 +82,33 @@ fn kinds_sizes_and_data_are_counted() {
 }
 
 #[test]
+fn what_is_written_over_is_told_from_what_is_new() {
+    let load = load_of(
+        &[
+            put("aa", 8),
+            get("bb", Some(8)),
+            put("aa", 8),
+            put("bb", 8),
+            put("cc", 8),
+            put("cc", 8),
+            delete("cc"),
+            put("cc", 8),
+        ],
+        1,
+    );
+    // Of six writes these: aa, bb and cc once. It is made, removed and made again.
+    assert_eq!((load.writes, load.overwrites), (6, 0.5));
+    assert!(!load.repeats());
+    assert_eq!(load.age_bytes(), load.data_bytes / 2);
+    let in_order = load_of(&[put("a", 1), put("b", 1)], 0);
+    assert!(!in_order.repeats() && in_order.age_bytes() == 0);
+    let only_read = load_of(&[get("a", Some(1)), get("b", None)], 0);
+    assert!(only_read.repeats() && only_read.age_bytes() == 0);
+    let only_over = load_of(&[put("a", 1), put("a", 1), put("a", 2)], 1);
+    assert!(only_over.repeats() && only_over.age_bytes() == 1);
+}
+
+#[test]
 fn large_values_are_as_large_as_they_are() {
     let each: Vec<_> = (0..100u32)
         .map(|at| put(format!("{at}"), if at < 80 { 400 } else { 100_000 }))

@@ -1,7 +1,8 @@
 //! The candidates' stores and runs: what successive halving measures with.
 //!
-//! Each candidate has a directory of its own. All of them replay the same parts of the trace one after the other, so that all have done the
-//! same at any time; where the trace is over, all stores are made anew and begin again. A candidate whose process fails
+//! Each candidate has a directory of its own, with a store that is aged when it is made ([`Ground::prepare`]). All of them replay the same parts of the trace one after the other.
+//! Where the trace is over it begins again: on the same stores, if the load repeats, so that garbage goes on growing; else all stores are made anew, since what
+//! makes new records is another load the second time. A candidate whose process fails
 //! or takes many times as long as the default is out: its speed is 0. Where the default fails, there is no advice.
 //!
 //! Used by one thread.
@@ -9,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::candidates::Candidate;
+use super::candidates::{self, Candidate};
 use super::halving::Course;
 use super::runs::{Ground, Hold, Measured, Stretch, Who};
 use super::schedule::{Pace, WARM_SHARE};
@@ -95,21 +96,12 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Begins a stage whose runs count so many operations.
-    pub(super) fn next_stage(&mut self, counted: u64) {
-        (self.stage, self.round, self.counted) = (self.stage + 1, 0, counted);
-    }
-
-    /// Adds a candidate; its number. All stores begin anew with the next round, since its own has done nothing.
-    pub(super) fn add(&mut self, candidate: Candidate) -> usize {
-        self.candidates.push(candidate);
-        self.stores.push(StoreState::Missing);
-        self.begin_anew();
-        self.candidates.len() - 1
-    }
-
+    /// The trace begins again.
     fn begin_anew(&mut self) {
         self.position = self.ground.loading;
+        if self.ground.repeats {
+            return;
+        }
         for store in &mut self.stores {
             if *store == StoreState::Ready {
                 *store = StoreState::Missing;
@@ -169,6 +161,19 @@ impl<'a> Trial<'a> {
 
 impl Course for Trial<'_> {
     type Error = AdviseError;
+
+    fn next_stage(&mut self, counted: u64) {
+        (self.stage, self.round, self.counted) = (self.stage + 1, 0, counted);
+    }
+
+    /// Its store has done nothing: all begin anew. If the load repeats, it is as old as the others were, and that is enough.
+    fn together(&mut self, one: usize, other: usize) -> Option<usize> {
+        let both = candidates::together(&self.candidates[one], &self.candidates[other])?;
+        self.candidates.push(both);
+        self.stores.push(StoreState::Missing);
+        self.begin_anew();
+        Some(self.candidates.len() - 1)
+    }
 
     fn begin(&mut self, candidates: &[usize]) -> Result<bool, AdviseError> {
         let warm = (self.counted as f64 * WARM_SHARE) as u64;

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 use evendb_trace::Reader;
 
-use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, prepare, replay};
+use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, age, prepare, replay};
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
-use crate::readable::{duration, grouped};
+use crate::readable::{bytes, duration, grouped};
 use crate::recorder::RunError;
 use crate::store::{Store, StoreError};
 use crate::stores::evendb::TunedOpener;
@@ -37,6 +37,14 @@ pub struct ReplayArguments {
     /// Put first what the trace finds before it puts it; reads the trace twice, and keeps 16 bytes a key in memory
     #[arg(long)]
     prepare: bool,
+    /// Put again what the trace writes over, as it is, until so many bytes are put: the store is then as after long use. After --prepare, if that is given too
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    age_bytes: u64,
     /// Bytes of values of which the trace has no length
     #[arg(long, default_value_t = 100)]
     value_bytes: u32,
@@ -82,6 +90,15 @@ fn parse_speed(text: &str) -> Result<Speed, String> {
     Ok(Speed::Times(speed))
 }
 
+/// What the store was made of before a replay.
+#[derive(Clone, Copy)]
+struct Made {
+    /// Records that were put.
+    prepared: u64,
+    /// Bytes that were put again.
+    aged_bytes: u64,
+}
+
 impl ReplayArguments {
     /// Carries the command out; returns the text for a terminal.
     ///
@@ -118,11 +135,12 @@ impl ReplayArguments {
         let name = store.name();
         store.close()?;
         let usage = before.and_then(|before| Some(ProcessUsage::now()?.since(&before)));
-        let (prepared, report) = outcome?;
+        let (made, report) = outcome?;
         if let Some(path) = &self.json {
             let mut json = report.to_json();
             json["store"] = name.as_str().into();
-            json["prepared"] = prepared.into();
+            json["prepared"] = made.prepared.into();
+            json["aged_bytes"] = made.aged_bytes.into();
             if let Some(usage) = usage {
                 json["bytes_written"] = usage.stored_bytes().into();
                 json["bytes_fetched"] = usage.read_bytes.into();
@@ -130,7 +148,7 @@ impl ReplayArguments {
             }
             fs::write(path, format!("{json:#}\n")).map_err(failed)?;
         }
-        Ok(self.text(&name, prepared, &report))
+        Ok(self.text(&name, made, &report))
     }
 
     /// EvenDB with the settings that were chosen, if there are any.
@@ -163,7 +181,7 @@ impl ReplayArguments {
         reader: Reader<BufReader<File>>,
         store: &dyn Store,
         stop: &AtomicBool,
-    ) -> Result<(u64, ReplayReport), RunError> {
+    ) -> Result<(Made, ReplayReport), RunError> {
         let settings = ReplaySettings {
             speed: self.speed,
             threads: usize::from(self.threads),
@@ -182,10 +200,18 @@ impl ReplayArguments {
             true => prepare(self.reader()?, store, &settings, stop)?,
             false => 0,
         };
-        Ok((prepared, replay(reader, store, &settings, stop)?))
+        let aged_bytes = match self.age_bytes {
+            0 => 0,
+            bytes => age(&|| self.reader(), store, (&settings, bytes), stop)?,
+        };
+        let made = Made {
+            prepared,
+            aged_bytes,
+        };
+        Ok((made, replay(reader, store, &settings, stop)?))
     }
 
-    fn text(&self, store: &str, prepared: u64, report: &ReplayReport) -> String {
+    fn text(&self, store: &str, made: Made, report: &ReplayReport) -> String {
         let mut text = String::new();
         let seconds = report.duration.as_secs_f64();
         let rate = report.replayed() as f64 / seconds.max(1e-9);
@@ -199,7 +225,12 @@ impl ReplayArguments {
             self.threads
         ));
         if self.prepare {
-            line(format!("{} records were put before", grouped(prepared)));
+            let prepared = grouped(made.prepared);
+            line(format!("{prepared} records were put before"));
+        }
+        if self.age_bytes > 0 {
+            let aged = bytes(made.aged_bytes);
+            line(format!("{aged} were put again before"));
         }
         if let Some(intended) = report.intended {
             line(format!(

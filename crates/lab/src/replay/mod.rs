@@ -31,6 +31,7 @@
 //! [`both ends`](crate::store::Store::both_ends), pops of a sample, merges of which nothing is said, calls without a key, values above
 //! 64 MiB. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
 
+mod age;
 pub mod command;
 mod keys;
 mod lanes;
@@ -53,6 +54,7 @@ use crate::opener::Purpose;
 use crate::recorder::RunError;
 use crate::store::Store;
 
+pub use age::age;
 pub use keys::put_keys;
 use lanes::Lanes;
 use plan::Planner;

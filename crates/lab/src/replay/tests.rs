@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use evendb_trace::{
-    Header, InOrder, Kind, Operation, Outcome, Reader, Recorder, RecorderHandle, RecorderOptions,
-    Writer,
+    Failure, Header, InOrder, Kind, Operation, Outcome, Reader, Recorder, RecorderHandle,
+    RecorderOptions, Writer,
 };
 use parking_lot::Mutex;
 
-use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, prepare, replay};
+use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, age, prepare, replay};
 use crate::purposes::RangeEnd;
 use crate::random::Random;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
@@ -677,6 +677,54 @@ fn the_beginning_of_a_trace_can_fill_the_store() {
     let report = replayed(&trace, &store, &filling);
     assert_eq!((report.replayed(), report.compared), (3, 3));
     assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+}
+
+#[test]
+fn a_store_is_aged_by_what_the_trace_writes_over_and_has_the_same_records() {
+    let mut failed = Operation::new(Kind::Put, "kept");
+    failed.outcome = Outcome::Failed(Failure::Other);
+    let of = |kind, key: &str, bytes| {
+        let mut operation = Operation::new(kind, key);
+        (operation.value_len, operation.outcome) = (bytes, Outcome::Done);
+        operation
+    };
+    let mut operations = vec![
+        of(Kind::Put, "kept", Some(40)),
+        of(Kind::Put, "over", Some(10)),
+        of(Kind::Put, "gone", Some(10)),
+        of(Kind::Put, "over", Some(30)),
+        of(Kind::Put, "new", Some(10)),
+        of(Kind::Delete, "gone", None),
+        failed,
+    ];
+    for (at, operation) in (0..).zip(&mut operations) {
+        operation.start_nanos = at;
+    }
+    let trace = written(&operations);
+    let settings = ReplaySettings {
+        part: Part {
+            load: 3,
+            ..Part::default()
+        },
+        ..ReplaySettings::default()
+    };
+    let (memory, go) = (MemoryStore::new(), AtomicBool::new(false));
+    let reader = || Ok(Reader::new(&trace[..]).unwrap());
+    prepare(reader().unwrap(), &memory, &settings, &go).unwrap();
+    let before = contents(&memory);
+    let (log, slot) = (Shared::default(), Arc::new(RecorderHandle::default()));
+    let store = TracedStore::new(Box::new(memory), slot.clone());
+    let recorder = Recorder::start(&slot, log.clone(), with_values()).unwrap();
+    // Only `over` is written over: 14 bytes each time, until it is enough or after 16 times.
+    let age = |bytes| age(&reader, &store, (&settings, bytes), &go).unwrap();
+    assert_eq!((age(0), age(14), age(15), age(1000)), (0, 14, 28, 224));
+    recorder.stop().unwrap();
+    assert_eq!(contents(&store), before);
+    let calls = log.0.lock().clone();
+    let calls = InOrder::new(Reader::new(&calls[..]).unwrap(), 1 << 20).map(Result::unwrap);
+    let puts: Vec<_> = calls.filter(|call| call.kind == Kind::Put).collect();
+    assert_eq!(puts.len(), 19);
+    assert!(puts.iter().all(|put| put.key == b"over"));
 }
 
 #[test]
