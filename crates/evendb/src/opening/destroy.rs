@@ -4,13 +4,13 @@
 //! something. What such a crash leaves is refused by an opening, and removed when this is called again. `LOCK` goes
 //! last, while the lock is held. The directory goes too if nothing else is in it.
 
-use super::lock::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, HEAT, KEYS, LOCK, STATS, is_own_name,
 };
 use crate::manifest::writer;
 use crate::{fork, kept_changes};
+use evendb_base::directory_lock::lock;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::io;
@@ -45,7 +45,7 @@ fn destroy_in(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     if own_names(vfs, dir)?.is_empty() {
         return remove_if_empty(vfs, dir);
     }
-    let guard = lock(vfs, dir, false)?;
+    let guard = lock(vfs, dir, LOCK, false)?;
     // Looked at again, now that nobody else opens it.
     let names = own_names(vfs, dir)?;
     if names.iter().any(|name| name == CURRENT) {
