@@ -4,6 +4,11 @@
 //! `EVENDB_FLSM_CRASH_STATES` sets how many states are looked at (default 6,000), `EVENDB_FLSM_CRASH_SEED` the first seed. Threads in the
 //! background take part, so a place repeats only nearly.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
+
 mod common;
 
 use common::oracle::{Change, End, Oracle};

@@ -3,6 +3,11 @@
 //! Everything repeats by the seed in the message, but for what the threads in the background have done by then, which no answer
 //! depends on. `EVENDB_FLSM_MODEL_SEEDS` sets how many seeds are run (default 60).
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
+
 mod common;
 
 use common::{DIR, LEVELS, Map, Random, from_env, scramble, tiny_on};

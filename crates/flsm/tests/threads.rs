@@ -1,6 +1,11 @@
 //! Threads beside each other: what is written together is seen together, by whoever reads and however, while generations are
 //! flushed and guards compacted.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
+
 mod common;
 
 use common::{DIR, LEVELS, Random, from_env, tiny_on};

@@ -1,3 +1,8 @@
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which fail where they fail"
+)]
+
 use super::record::*;
 use super::replay::{Replayed, replay};
 use super::writer::LogWriter;

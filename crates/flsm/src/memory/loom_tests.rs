@@ -3,7 +3,8 @@ use crate::cursor::EntryCursor;
 use evendb_storage::{EntryRef, Kind, Version};
 use loom::sync::Arc as LoomArc;
 use loom::thread;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Arc as StdArc};
 
 fn insert(table: &MemoryTable, key: &[u8]) {
     insert_at(table, key, 1);
@@ -37,24 +38,51 @@ fn walk(table: &Arc<MemoryTable>, forward: bool) -> Vec<Vec<u8>> {
     seen
 }
 
-fn two_records_beside_a_reader(forward: bool) {
+/// Runs `reader` beside `writer` in many schedules; there are at least `least`. The writer is the thread that goes first: loom looks
+/// for schedules where a load meets the store of another thread, and does not find them where a store meets a load that
+/// the storing thread has repeated.
+fn beside(
+    least: usize,
+    make: fn() -> MemoryTable,
+    writer: fn(&MemoryTable),
+    reader: impl Fn(&Arc<MemoryTable>, bool) + Clone + Send + Sync + 'static,
+) {
+    let schedules = StdArc::new(AtomicUsize::new(0));
+    let counted = schedules.clone();
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
-        let table = Arc::new(MemoryTable::new());
-        insert(&table, b"a");
-        insert(&table, b"d");
+        counted.fetch_add(1, Relaxed);
+        let table = Arc::new(make());
         let finished = LoomArc::new(loom::sync::atomic::AtomicBool::new(false));
-        let writer = {
-            let (table, finished) = (table.clone(), finished.clone());
+        let reading = {
+            let (table, finished, reader) = (table.clone(), finished.clone(), reader.clone());
             thread::spawn(move || {
-                insert(&table, b"b");
-                insert(&table, b"c");
-                finished.store(true, loom::sync::atomic::Ordering::Release);
+                let all_there = finished.load(loom::sync::atomic::Ordering::Acquire);
+                reader(&table, all_there);
             })
         };
-        let all_there = finished.load(loom::sync::atomic::Ordering::Acquire);
-        let mut seen = walk(&table, forward);
+        writer(&table);
+        finished.store(true, loom::sync::atomic::Ordering::Release);
+        reading.join().expect("no panic");
+    });
+    let schedules = schedules.load(Relaxed);
+    assert!(schedules >= least, "{schedules} schedules");
+}
+
+fn two_records_beside_a_reader(forward: bool) {
+    let make = || {
+        let table = MemoryTable::new();
+        insert(&table, b"a");
+        insert(&table, b"d");
+        table
+    };
+    let writer = |table: &MemoryTable| {
+        insert(table, b"b");
+        insert(table, b"c");
+    };
+    beside(20, make, writer, move |table, all_there| {
+        let mut seen = walk(table, forward);
         if !forward {
             seen.reverse();
         }
@@ -63,7 +91,6 @@ fn two_records_beside_a_reader(forward: bool) {
             assert!(seen.iter().any(|key| key == there), "{seen:?}");
         }
         assert!(!all_there || seen.len() == 4, "{seen:?}");
-        writer.join().expect("no panic");
     });
 }
 
@@ -80,21 +107,20 @@ fn loom_a_reader_backwards_beside_a_writer() {
 /// A get at a version, and a seek, find nothing that comes to the place while they look: not a newer version, nor a key below.
 #[test]
 fn loom_what_is_inserted_in_front_of_what_is_sought_is_not_found() {
-    loom::model(|| {
-        let table = Arc::new(MemoryTable::new());
+    let make = || {
+        let table = MemoryTable::new();
         insert_at(&table, b"k", 1);
-        let writer = {
-            let table = table.clone();
-            thread::spawn(move || {
-                insert_at(&table, b"k", 2);
-                insert_at(&table, b"j", 2);
-            })
-        };
+        table
+    };
+    let writer = |table: &MemoryTable| {
+        insert_at(table, b"k", 2);
+        insert_at(table, b"j", 2);
+    };
+    beside(20, make, writer, |table, _| {
         let found = table.get(b"k", Version(1)).map(|entry| entry.version);
         assert_eq!(found, Some(Version(1)));
         let mut cursor = table.cursor();
         cursor.seek(b"k").expect("memory");
         assert_eq!(cursor.entry().key, b"k");
-        writer.join().expect("no panic");
     });
 }

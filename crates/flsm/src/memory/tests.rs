@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+/// Key and version.
+type Place = (Vec<u8>, Reverse<u64>);
+type Model = BTreeMap<Place, (Kind, Vec<u8>)>;
 type Record = (Vec<u8>, u64, Kind, Vec<u8>);
 
 fn insert(table: &MemoryTable, model: &mut Model, key: &[u8], version: u64, value: Option<&[u8]>) {
@@ -27,8 +29,8 @@ fn owned(entry: EntryRef<'_>) -> Record {
     (key, entry.version.0, entry.kind, value)
 }
 
-fn record(((key, version), (kind, value)): (&(Vec<u8>, Reverse<u64>), &(Kind, Vec<u8>))) -> Record {
-    (key.clone(), version.0, *kind, value.clone())
+fn record((place, said): (&Place, &(Kind, Vec<u8>))) -> Record {
+    (place.0.clone(), place.1.0, said.0, said.1.clone())
 }
 
 fn here(cursor: &MemoryCursor) -> Option<Record> {
@@ -122,7 +124,7 @@ fn readers_beside_a_writer() {
     const RECORDS: u64 = 30_000;
     let table = Arc::new(MemoryTable::new());
     let announced = AtomicU64::new(0);
-    let key = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).to_be_bytes();
+    let key = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).to_le_bytes();
     std::thread::scope(|scope| {
         for forward in [true, false] {
             let (table, announced) = (&table, &announced);

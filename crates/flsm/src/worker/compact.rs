@@ -88,7 +88,7 @@ fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
         written = edit.added.iter().map(|(_, table)| table.meta.len).sum();
         edit
     })?;
-    let read = plan.tables().map(|table| table.meta.len).sum();
+    let read = plan.runs.iter().flatten().map(|table| table.meta.len).sum();
     let figures = &engine.figures;
     let count = figures.compactions.fetch_add(1, Relaxed) + 1;
     figures.compaction_read_bytes.fetch_add(read, Relaxed);

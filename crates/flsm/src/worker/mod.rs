@@ -26,28 +26,35 @@ impl Staff {
     /// Starts them.
     pub(crate) fn start(engine: &Arc<Engine>) -> Result<Staff> {
         let staff = Staff(Mutex::new(Vec::new()));
-        let mut roles: Vec<(String, fn(&Engine))> = vec![("flsm-flush".to_owned(), flusher)];
-        for number in 0..engine.options.advanced.compaction_threads {
-            roles.push((format!("flsm-compact-{number}"), compactor));
+        let compactors = engine.options.advanced.compaction_threads;
+        let mut started = staff.add(engine, "flsm-flush".to_owned(), flusher);
+        for number in 0..compactors {
+            let name = format!("flsm-compact-{number}");
+            started = started.and_then(|()| staff.add(engine, name, compactor));
         }
-        for (name, role) in roles {
-            let own = engine.clone();
-            let run = move || {
-                let guard = LatchOnPanic(&own);
-                role(&own);
-                std::mem::forget(guard);
-            };
-            match thread::Builder::new().name(name).spawn(run) {
-                Ok(thread) => staff.0.lock().push(thread),
-                Err(source) => {
-                    engine.work.stop();
-                    staff.join();
-                    let message = "start a thread";
-                    return Err(Error::with_source(ErrorKind::Io, message, source));
-                }
+        match started {
+            Ok(()) => Ok(staff),
+            Err(error) => {
+                engine.work.stop();
+                staff.join();
+                Err(error)
             }
         }
-        Ok(staff)
+    }
+
+    fn add(&self, engine: &Arc<Engine>, name: String, role: fn(&Engine)) -> Result<()> {
+        let own = engine.clone();
+        let run = move || {
+            let guard = LatchOnPanic(&own);
+            role(&own);
+            std::mem::forget(guard);
+        };
+        let started = thread::Builder::new().name(name).spawn(run);
+        let started = started.map_err(|source| {
+            Error::with_source(ErrorKind::Io, "a thread could not be started", source)
+        })?;
+        self.0.lock().push(started);
+        Ok(())
     }
 
     /// Waits until all have ended.

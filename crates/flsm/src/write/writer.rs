@@ -58,11 +58,6 @@ impl Writer {
         self.is_closed = true;
     }
 
-    /// Bytes of the memory tables that get records.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Begins another generation if this one is full. Slows down, or waits, where flushes or compactions are behind.
     pub(crate) fn make_room(&mut self, engine: &Engine) -> Result<()> {
         let options = &engine.options;

@@ -137,11 +137,13 @@ impl Oracle {
             };
             let mut expected = self.names.clone();
             match names.get(&pending) {
-                Some(id) if is_made => drop(expected.insert(pending, *id)),
+                Some(id) if is_made => {
+                    expected.insert(pending, *id);
+                }
                 None if !is_made => {
                     // All that was put before is durable first.
                     floor = self.acknowledged;
-                    drop(expected.remove(&pending));
+                    expected.remove(&pending);
                 }
                 _ => {}
             }
