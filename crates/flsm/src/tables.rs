@@ -184,11 +184,6 @@ pub(crate) struct FinishedTable {
 }
 
 impl FinishedTable {
-    /// The number in its name.
-    pub(crate) fn number(&self) -> TableId {
-        self.file.number
-    }
-
     /// The table as a part of a tree: from here on the manifest decides about the file. To be called when an edit that
     /// names it is about to be written.
     pub(crate) fn keep(mut self, age: Age) -> Arc<TableFile> {

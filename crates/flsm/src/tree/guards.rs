@@ -23,11 +23,6 @@ impl Guard {
         self.tables.chunk_by(|a, b| a.age == b.age)
     }
 
-    /// Bytes of its tables.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.meta.len).sum()
-    }
-
     fn insert(&mut self, table: &Arc<TableFile>) -> Result<(), &'static str> {
         let at = self.tables.partition_point(|own| order(own) < order(table));
         let same_run = |own: &&Arc<TableFile>| own.age == table.age;
