@@ -32,10 +32,6 @@
 //! * `tables` - open tables; files that go when nobody has them any more.
 //! * `cursor` - the sorted merge in both directions.
 //! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share.
-#![expect(
-    dead_code,
-    reason = "what verifies a tree waits for the command that asks for it"
-)]
 
 mod api;
 mod clock;
