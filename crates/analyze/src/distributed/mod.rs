@@ -65,9 +65,19 @@ pub async fn session(scheduler: &str, partitions: usize, folder: &Path) -> Resul
         .upgrade_for_ballista()
         // The adaptive planner of Ballista 55.0 gives rows of a `UNION ALL` twice where one side of it is empty.
         .with_ballista_adaptive_query_planner(false)
-        // As in one process: the small side of a join is in memory, and goes to every task. Ballista's own choice, a merge join, sorts both sides, and has all
-        // rows of a keyspace in one task and in its memory.
+        // The small side of a join is in memory, as in one process. Ballista's own choice, a merge join, sorts both sides, has all rows of a keyspace in one task, and
+        // takes the whole pool.
         .set_bool("datafusion.optimizer.prefer_hash_join", true)
+        // No join has its small side sent to every task by the engine's own choice: where Ballista 55.0 takes that choice back (the rows of a `NOT IN`), the
+        // join has several parts again, and the steps above it were planned for one.
+        .set_u64(
+            "datafusion.optimizer.hash_join_single_partition_threshold",
+            0,
+        )
+        .set_u64(
+            "datafusion.optimizer.hash_join_single_partition_threshold_rows",
+            0,
+        )
         // One task is one part: a lost task costs no more than that, and an executor with a place free runs one, in its share of memory.
         .set_u64(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
         .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
