@@ -20,20 +20,21 @@
 //! # Rooms
 //! Each imports only those below it.
 //! * `api` - the public face.
-//! * `handle` - what keeps a database open; `opening` - how it gets there; `worker` - who works in it.
+//! * `opening` - how a database is opened; `worker` - who works in it.
 //! * `read`, `write` - get and scans; the one write path.
 //! * `engine` - the state of an open database.
+//! * `cache` - blocks of tables in memory.
 //! * `keyspace`, `clock` - what a keyspace is made of at a moment; what is shown, and who reads.
 //! * `compaction` - which job is next (pure), and how it is done.
-//! * `manifest` - edits as bytes, what exists, `CURRENT`.
-//! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
-//! * `log` - the body of a log record, the log of a generation, its replay.
+//! * `manifest` - edits as bytes, what exists, `CURRENT`. `log` - the body of a log record, the log of a generation, its replay.
 //! * `memory` - the memory table: one writer, many readers, an arena.
-//! * `tables` - open tables; files that go when nobody has them any more.
 //! * `cursor` - the sorted merge in both directions.
+//! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
+//! * `tables` - open tables; files that go when nobody has them any more.
 //! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share.
 
 mod api;
+mod cache;
 mod clock;
 mod compaction;
 mod cursor;
@@ -41,7 +42,6 @@ mod engine;
 mod error;
 mod figures;
 mod files;
-mod handle;
 mod keyspace;
 mod log;
 mod manifest;

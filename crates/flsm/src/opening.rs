@@ -9,11 +9,13 @@
 //!
 //! A crash between any two of these leaves what the next opening reads in the same way.
 
+use crate::cache::BlockCache;
 use crate::clock::Clock;
 use crate::compaction::rewrite::Making;
 use crate::engine::Engine;
 use crate::engine::health::Health;
 use crate::engine::work::{Generation, Work};
+use crate::engine::write_path::{WritePath, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::Figures;
 use crate::files::{FileName, FileNumbers};
@@ -25,12 +27,10 @@ use crate::manifest::state::{Edit, State};
 use crate::manifest::writer::{self, Manifest};
 use crate::memory::MemoryTable;
 use crate::options::Options;
-use crate::read::cache::BlockCache;
 use crate::tables::{TableDir, TableForm};
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
-use crate::write::WritePath;
-use crate::write::writer::{Writer, insert};
+use crate::write::writer::insert;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_base::{Durability, directory_lock};
 use evendb_storage::vfs::Vfs;

@@ -5,7 +5,6 @@ use crate::error::{Error, ErrorKind, Result};
 use evendb_base::Durability;
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Options for opening a database.
@@ -141,15 +140,6 @@ impl Options {
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
         self.vfs = vfs;
         self
-    }
-
-    /// Opens the database in directory `path`, or creates it.
-    ///
-    /// # Errors
-    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `Unsupported` for a database of
-    /// another engine or format; `Corruption`, `Io`, `NoSpace`, `InvalidArgument`.
-    pub fn open(self, path: impl AsRef<Path>) -> Result<crate::Db> {
-        crate::Db::open_with(path.as_ref(), self)
     }
 
     /// Refuses what no database can work with, naming the limit.

@@ -1,8 +1,8 @@
 //! [`Batch`]: writes that happen together, or not at all.
 
 use crate::api::keyspace::Keyspace;
+use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::Handle;
 use crate::keyspace::KeyspaceState;
 use crate::log::record::{GroupBody, put_record};
 use crate::write::limits::{check_batch, check_record, counted};

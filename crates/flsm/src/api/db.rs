@@ -4,15 +4,16 @@ use crate::api::batch::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
 use crate::api::stats;
+use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::Stats;
-use crate::handle::Handle;
 use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::manifest::state::Edit;
 use crate::options::Options;
 use crate::read::cursor::Cursor;
 use crate::read::iter::{Iter, Keys};
 use crate::value::Value;
+use crate::write::flush::flush_all;
 use crate::{opening, worker, write};
 use evendb_base::Durability;
 use evendb_base::sync::Arc;
@@ -39,7 +40,9 @@ impl Db {
     }
 
     pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
-        let handle = Handle::new(opening::open(path, options)?)?;
+        let engine = Arc::new(opening::open(path, options)?);
+        let handle = Handle::new(engine, worker::close);
+        worker::start(&handle.engine)?;
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
         let state = known.ok_or_else(|| {
             let message = "the default keyspace is missing";
@@ -242,7 +245,7 @@ impl Db {
     /// As [`persist`](Self::persist).
     pub fn flush(&self) -> Result<()> {
         self.handle.engine.health.check_writable()?;
-        worker::flush_all(&self.handle.engine)
+        flush_all(&self.handle.engine)
     }
 
     /// Flushes, and does all compactions that are due, and waits for them: what has been written so far is then paid for,
@@ -267,5 +270,16 @@ impl Db {
     /// The first failure, or the one that latched the database before.
     pub fn close(self) -> Result<()> {
         self.handle.close()
+    }
+}
+
+impl Options {
+    /// Opens the database in directory `path`, or creates it.
+    ///
+    /// # Errors
+    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `Unsupported` for a database of
+    /// another engine or format; `Corruption`, `Io`, `NoSpace`, `InvalidArgument`.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        Db::open_with(path.as_ref(), self)
     }
 }

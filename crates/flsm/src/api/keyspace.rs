@@ -1,8 +1,8 @@
 //! Keyspaces: ordered maps side by side in one database.
 
 use crate::api::snapshot::Snapshot;
+use crate::engine::handle::Handle;
 use crate::error::Result;
-use crate::handle::Handle;
 use crate::keyspace::KeyspaceState;
 use crate::log::record::GroupBody;
 use crate::read::cursor::{Cursor, limits, prefix_end};

@@ -1,8 +1,8 @@
 //! [`Snapshot`]: the database as it was at one moment.
 
 use crate::api::keyspace::Keyspace;
+use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::Handle;
 use crate::read::cursor::{Cursor, limits, prefix_end};
 use crate::read::get::get;
 use crate::read::iter::{Iter, Keys};

@@ -5,23 +5,26 @@
 //! The first three are held through I/O, the others never. Whoever holds the writer may wait for workers, who take the catalog and
 //! the manifest: so nobody waits for the writer while holding one of these.
 
+pub(crate) mod handle;
 pub(crate) mod health;
 pub(crate) mod work;
+pub(crate) mod write_path;
 
+use crate::cache::BlockCache;
 use crate::clock::Clock;
 use crate::compaction::rewrite::Making;
 use crate::figures::Figures;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
 use crate::options::Options;
-use crate::read::cache::BlockCache;
-use crate::write::WritePath;
+
 use evendb_base::sync::{Arc, Mutex};
 use evendb_storage::vfs::LockGuard;
 use health::Health;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use work::Work;
+use write_path::WritePath;
 
 pub(crate) struct Engine {
     pub(crate) options: Options,

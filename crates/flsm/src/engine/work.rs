@@ -15,7 +15,8 @@ use crate::keyspace::KeyspaceState;
 use crate::memory::MemoryTable;
 use crate::types::FileNumber;
 use evendb_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use evendb_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use evendb_base::sync::thread::JoinHandle;
+use evendb_base::sync::{Arc, Condvar, Mutex};
 use evendb_storage::{TableId, Version};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub(crate) struct Work {
     level0: AtomicUsize,
     /// Logs below this number are not needed. Pairs with nothing.
     logs_needed: AtomicU64,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -65,6 +67,20 @@ struct State {
 }
 
 impl Work {
+    /// A thread that works here.
+    pub(crate) fn add_thread(&self, thread: JoinHandle<()>) {
+        self.threads.lock().push(thread);
+    }
+
+    /// Waits until all threads have ended, which are to ([`Work::stop`]).
+    pub(crate) fn join_threads(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // One that panicked has latched the database.
+            let _ = thread.join();
+        }
+    }
+
     /// A full generation.
     pub(crate) fn push(&self, generation: Generation) {
         self.state.lock().waiting.push_back(Arc::new(generation));
@@ -239,7 +255,7 @@ impl Work {
 
     /// Number of the newest generation that waits.
     pub(crate) fn newest_waiting(&self) -> Option<FileNumber> {
-        let state: MutexGuard<'_, State> = self.state.lock();
+        let state = self.state.lock();
         state.waiting.back().map(|newest| newest.number)
     }
 }

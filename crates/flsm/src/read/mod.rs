@@ -1,12 +1,10 @@
 //! Reads: gets and scans.
 //!
 //! * `get` - one key: memory tables, level 0, then one guard of each level, newest first; filters before blocks.
-//! * `cache` - blocks of tables in memory.
 //! * `moment` - what a snapshot or a scan is registered as.
 //! * `end` - one end of a scan: the merge of all sources, and of each key the record that the reader sees.
 //! * `cursor`, `iter` - the two ends of a range.
 
-pub(crate) mod cache;
 pub(crate) mod cursor;
 mod end;
 pub(crate) mod get;

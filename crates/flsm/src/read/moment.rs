@@ -1,8 +1,8 @@
 //! [`Moment`]: a registered reader. What it sees stays until it is dropped.
 
 use crate::engine::Engine;
+use crate::engine::handle::Handle;
 use crate::error::Result;
-use crate::handle::Handle;
 use evendb_base::sync::Arc;
 use evendb_storage::Version;
 

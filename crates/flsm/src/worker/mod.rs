@@ -14,57 +14,38 @@ pub(crate) use show::update_level0;
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::write::flush::flush_all;
 use evendb_base::Durability;
+use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
-use evendb_base::sync::thread::{self, JoinHandle};
-use evendb_base::sync::{Arc, Mutex};
+use evendb_base::sync::thread;
 
-/// The threads of an open database.
-pub(crate) struct Staff(Mutex<Vec<JoinHandle<()>>>);
-
-impl Staff {
-    /// Starts them.
-    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Staff> {
-        let staff = Staff(Mutex::new(Vec::new()));
-        let compactors = engine.options.advanced.compaction_threads;
-        let mut started = staff.add(engine, "flsm-flush".to_owned(), flusher);
-        for number in 0..compactors {
-            let name = format!("flsm-compact-{number}");
-            started = started.and_then(|()| staff.add(engine, name, compactor));
-        }
-        match started {
-            Ok(()) => Ok(staff),
-            Err(error) => {
-                engine.work.stop();
-                staff.join();
-                Err(error)
-            }
-        }
+/// Starts the threads of an open database.
+pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
+    let mut started = add_thread(engine, "flsm-flush".to_owned(), flusher);
+    for number in 0..engine.options.advanced.compaction_threads {
+        let name = format!("flsm-compact-{number}");
+        started = started.and_then(|()| add_thread(engine, name, compactor));
     }
-
-    fn add(&self, engine: &Arc<Engine>, name: String, role: fn(&Engine)) -> Result<()> {
-        let own = engine.clone();
-        let run = move || {
-            let guard = LatchOnPanic(&own);
-            role(&own);
-            std::mem::forget(guard);
-        };
-        let started = thread::Builder::new().name(name).spawn(run);
-        let started = started.map_err(|source| {
-            Error::with_source(ErrorKind::Io, "a thread could not be started", source)
-        })?;
-        self.0.lock().push(started);
-        Ok(())
+    if started.is_err() {
+        engine.work.stop();
     }
+    started
+}
 
-    /// Waits until all have ended.
-    fn join(&self) {
-        let threads = std::mem::take(&mut *self.0.lock());
-        for thread in threads {
-            // A panic has latched the database.
-            let _ = thread.join();
-        }
-    }
+fn add_thread(engine: &Arc<Engine>, name: String, role: fn(&Engine)) -> Result<()> {
+    let own = engine.clone();
+    let run = move || {
+        let guard = LatchOnPanic(&own);
+        role(&own);
+        std::mem::forget(guard);
+    };
+    let started = thread::Builder::new().name(name).spawn(run);
+    let started = started.map_err(|source| {
+        Error::with_source(ErrorKind::Io, "a thread could not be started", source)
+    })?;
+    engine.work.add_thread(started);
+    Ok(())
 }
 
 struct LatchOnPanic<'e>(&'e Engine);
@@ -119,20 +100,6 @@ fn goes_on_after(engine: &Engine, error: Error) -> bool {
     }
 }
 
-/// Everything that was written before is in tables when this returns.
-pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
-    let newest = {
-        let mut writer = engine.writes.writer.lock();
-        engine.health.check_latched()?;
-        writer.rotate(engine)?;
-        engine.work.newest_waiting()
-    };
-    match newest {
-        Some(number) => engine.work.wait_for_flush(&engine.health, number),
-        None => Ok(()),
-    }
-}
-
 /// Flushes, and does compactions until none is due; this thread too.
 pub(crate) fn settle(engine: &Engine) -> Result<()> {
     flush_all(engine)?;
@@ -160,13 +127,13 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
 }
 
 /// Makes all that was written durable, ends all work, and gives the directory free. The first call does it.
-pub(crate) fn close(engine: &Engine, staff: &Staff) -> Result<()> {
+pub(crate) fn close(engine: &Engine) -> Result<()> {
     if !engine.health.close() {
         return Err(Error::closed());
     }
     let outcome = last_writes(engine);
     engine.work.stop();
-    staff.join();
+    engine.work.join_threads();
     reclaim::collect();
     drop(engine.lock.lock().take());
     outcome

@@ -19,69 +19,21 @@
 //!
 //! Not here: what a record may be ([`limits`]), flushing.
 
+pub(crate) mod flush;
 pub(crate) mod limits;
 pub(crate) mod writer;
 
 use crate::engine::Engine;
+use crate::engine::write_path::{Group, Queue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::KeyspaceState;
 use crate::log::record::GroupBody;
 use evendb_base::Durability;
 use evendb_base::sync::atomic::Ordering::Relaxed;
-use evendb_base::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::collections::BTreeMap;
-use writer::Writer;
+use evendb_base::sync::{Arc, MutexGuard};
 
 /// A group that has so many bytes takes no more, so that no frame of the log is too long.
 const GROUP_BYTES_MAX: usize = 64 << 20;
-
-/// Groups, numbered from 1.
-#[derive(Debug)]
-pub(crate) struct WritePath {
-    queue: Mutex<Queue>,
-    /// Who waits for group `n` waits at `n % 2`, so that the end of a group wakes those of the next one alone that leads.
-    turns: [Condvar; 2],
-    pub(crate) writer: Mutex<Writer>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    /// Whether somebody is writing a group.
-    is_led: bool,
-    open: Group,
-    /// Number of the open group.
-    number: u64,
-    /// Groups up to this one are finished.
-    finished: u64,
-    /// Of groups that failed: why, and how many have not heard of it.
-    failed: BTreeMap<u64, (Error, usize)>,
-    /// The memory of the last group.
-    spare: Option<GroupBody>,
-}
-
-#[derive(Debug)]
-struct Group {
-    body: GroupBody,
-    /// Keyspaces of the records, each once.
-    keyspaces: Vec<Arc<KeyspaceState>>,
-    /// Calls.
-    members: usize,
-    /// Keys and values.
-    user_bytes: u64,
-    sync: bool,
-}
-
-impl Group {
-    fn new(body: GroupBody) -> Group {
-        Group {
-            body,
-            keyspaces: Vec::new(),
-            members: 0,
-            user_bytes: 0,
-            sync: false,
-        }
-    }
-}
 
 /// What a call wants to write.
 pub(crate) struct Request<'r> {
@@ -93,27 +45,6 @@ pub(crate) struct Request<'r> {
     pub(crate) durability: Durability,
     /// Appends the records.
     pub(crate) append: &'r dyn Fn(&mut GroupBody),
-}
-
-impl WritePath {
-    pub(crate) fn new(writer: Writer) -> WritePath {
-        WritePath {
-            queue: Mutex::new(Queue {
-                is_led: false,
-                open: Group::new(GroupBody::new()),
-                number: 1,
-                finished: 0,
-                failed: BTreeMap::new(),
-                spare: None,
-            }),
-            turns: [Condvar::new(), Condvar::new()],
-            writer: Mutex::new(writer),
-        }
-    }
-
-    fn turn(&self, number: u64) -> &Condvar {
-        &self.turns[(number % 2) as usize]
-    }
 }
 
 /// Writes, and waits until that survives what it should.
@@ -137,7 +68,7 @@ pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
     let level = engine.options.durability;
     match level == Durability::Relaxed && request.durability > level {
         // There is no log: only tables last.
-        true => crate::worker::flush_all(engine).map_err(Error::not_durable_yet),
+        true => flush::flush_all(engine).map_err(Error::not_durable_yet),
         false => Ok(()),
     }
 }

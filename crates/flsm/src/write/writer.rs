@@ -1,52 +1,24 @@
-//! [`Writer`]: what the leader of a group works with: log, memory tables, versions. Behind one lock.
+//! What the leader of a group does: with log, memory tables and versions, in the order of the functions.
 
 use crate::engine::Engine;
 use crate::engine::work::Generation;
+use crate::engine::write_path::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::KeyspaceState;
 use crate::log::record::{GroupBody, LogRecord, Refused};
 use crate::log::writer::LogWriter;
 use crate::memory::MemoryTable;
-use crate::types::{FileNumber, KeyspaceId};
+use crate::types::KeyspaceId;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_base::sync::thread;
 use evendb_storage::{EntryRef, Version};
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// A group that is slowed down waits this long.
 const SLOWED: Duration = Duration::from_millis(1);
 
-/// See the module.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    /// `None` at the relaxed level.
-    log: Option<LogWriter>,
-    /// Number of the generation.
-    generation: FileNumber,
-    memories: HashMap<KeyspaceId, (Arc<KeyspaceState>, Arc<MemoryTable>)>,
-    /// Of its memory tables.
-    bytes: u64,
-    /// Of the last record.
-    last: Version,
-    /// The database is being closed: nothing is written any more.
-    is_closed: bool,
-}
-
 impl Writer {
-    /// With an empty generation, behind the record of version `last`.
-    pub(crate) fn new(generation: FileNumber, log: Option<LogWriter>, last: Version) -> Writer {
-        Writer {
-            log,
-            generation,
-            memories: HashMap::new(),
-            bytes: 0,
-            last,
-            is_closed: false,
-        }
-    }
-
     pub(crate) fn check_open(&self) -> Result<()> {
         match self.is_closed {
             true => Err(Error::closed()),

@@ -1,25 +1,22 @@
 //! [`Handle`]: what keeps a database open. All public handles share one; when the last is gone, it closes silently.
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::error::Result;
-use crate::worker::{self, Staff};
 use evendb_base::sync::Arc;
 
 pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
-    staff: Staff,
+    close: fn(&Engine) -> Result<()>,
 }
 
 impl Handle {
-    /// Starts the threads.
-    pub(crate) fn new(engine: Engine) -> Result<Arc<Handle>> {
-        let engine = Arc::new(engine);
-        let staff = Staff::start(&engine)?;
-        Ok(Arc::new(Handle { engine, staff }))
+    /// Of a database that `close` closes.
+    pub(crate) fn new(engine: Arc<Engine>, close: fn(&Engine) -> Result<()>) -> Arc<Handle> {
+        Arc::new(Handle { engine, close })
     }
 
     pub(crate) fn close(&self) -> Result<()> {
-        worker::close(&self.engine, &self.staff)
+        (self.close)(&self.engine)
     }
 }
 
