@@ -61,6 +61,8 @@ struct State {
     jobs: usize,
     /// Workers are to end.
     stopping: bool,
+    /// Grows with whatever may make a job due.
+    changes: u64,
     /// Failures for want of room, and the last one.
     failures: u64,
     failure: Option<Error>,
@@ -87,9 +89,9 @@ impl Work {
         self.wake.notify_all();
     }
 
-    /// Everybody looks again: the database was latched, or has other trees.
+    /// Everybody looks again: the database was latched, or is being closed.
     pub(crate) fn wake_all(&self) {
-        let _state = self.state.lock();
+        self.state.lock().changes += 1;
         self.wake.notify_all();
         self.done.notify_all();
     }
@@ -125,6 +127,7 @@ impl Work {
         let mut state = self.state.lock();
         let oldest = state.waiting.pop_front();
         debug_assert!(oldest.is_some_and(|oldest| oldest.number == generation.number));
+        state.changes += 1;
         self.done.notify_all();
         // There is a new table of level 0.
         self.wake.notify_all();
@@ -162,14 +165,23 @@ impl Work {
         Some(job)
     }
 
-    /// Waits until there may be another job. `false`: the compactor is to end.
-    pub(crate) fn wait_for_job(&self, health: &Health) -> bool {
+    /// What [`Work::wait_for_job`] wants to know: read before a job is looked for.
+    pub(crate) fn changes(&self) -> u64 {
+        self.state.lock().changes
+    }
+
+    /// Waits until there may be a job that was not there at `seen`. `false`: the compactor is to end.
+    pub(crate) fn wait_for_job(&self, health: &Health, seen: u64) -> bool {
         let mut state = self.state.lock();
-        if !state.stopping && health.check_latched().is_ok() {
-            // Nothing is lost if it is woken in between: a minute is a long time, and no harm.
-            self.wake.wait_for(&mut state, Duration::from_secs(60));
+        loop {
+            if state.stopping || health.check_latched().is_err() {
+                return false;
+            }
+            if state.changes != seen {
+                return true;
+            }
+            self.wake.wait(&mut state);
         }
-        !state.stopping && health.check_latched().is_ok()
     }
 
     /// A job is over, and its result is shown if it has one.
@@ -179,6 +191,7 @@ impl Work {
             state.busy.remove(table);
         }
         state.jobs -= 1;
+        state.changes += 1;
         self.done.notify_all();
         self.wake.notify_all();
     }

@@ -74,6 +74,7 @@ fn flusher(engine: &Engine) {
 
 fn compactor(engine: &Engine) {
     loop {
+        let seen = engine.work.changes();
         match compact::take(engine) {
             Some(job) => {
                 if let Err(Stopped::Failed(error)) = compact::run(engine, &job)
@@ -83,7 +84,7 @@ fn compactor(engine: &Engine) {
                 }
                 reclaim::collect();
             }
-            None if !engine.work.wait_for_job(&engine.health) => return,
+            None if !engine.work.wait_for_job(&engine.health, seen) => return,
             None => {}
         }
     }
@@ -105,6 +106,7 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
     flush_all(engine)?;
     loop {
         engine.health.check_writable()?;
+        let seen = engine.work.changes();
         match compact::take(engine) {
             Some(job) => match compact::run(engine, &job) {
                 Ok(()) => {}
@@ -117,11 +119,14 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
                     return Err(error);
                 }
             },
-            None if !engine.work.wait_for_jobs(&engine.health)? => {
-                reclaim::collect();
-                return Ok(());
+            None => {
+                let waited = engine.work.wait_for_jobs(&engine.health)?;
+                // A job that ended meanwhile may have made another one due.
+                if !waited && engine.work.changes() == seen {
+                    reclaim::collect();
+                    return Ok(());
+                }
             }
-            None => {}
         }
     }
 }
