@@ -4,6 +4,7 @@
 //! * [`Error`], [`ErrorKind`] - failures of the public faces. [`Durability`] - what an acknowledged write survives.
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
 //! * [`directory_lock`] - one writer of a directory at a time.
+//! * [`key_range`] - a range of keys as its least one and its upper limit.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
 
@@ -12,6 +13,8 @@ pub mod directory_lock;
 mod durability;
 #[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
+pub mod key_range;
 #[doc(hidden)]
 pub mod sync;
 

@@ -29,9 +29,9 @@ use crate::read::moment::Moment;
 use crate::recording::scan::ScanRecord;
 use crate::sync::Arc;
 use crate::value::Value;
+pub(crate) use evendb_base::key_range::limits;
 use evendb_storage::Apart;
 pub(crate) use evendb_storage::codec::successor;
-use std::ops::{Bound, RangeBounds};
 use std::time::Instant;
 
 /// The first refill takes as many records as a scan does as a rule, so many while that is not known;
@@ -70,21 +70,6 @@ pub struct Cursor {
     in_place: Option<Value>,
     /// What goes into a trace, if one is recorded.
     record: Option<Box<ScanRecord>>,
-}
-
-/// A range as its least key and its exclusive upper limit.
-pub(crate) fn limits<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Option<Vec<u8>>) {
-    let low = match range.start_bound() {
-        Bound::Included(key) => key.as_ref().to_vec(),
-        Bound::Excluded(key) => successor(key.as_ref()),
-        Bound::Unbounded => Vec::new(),
-    };
-    let high = match range.end_bound() {
-        Bound::Included(key) => Some(successor(key.as_ref())),
-        Bound::Excluded(key) => Some(key.as_ref().to_vec()),
-        Bound::Unbounded => None,
-    };
-    (low, high)
 }
 
 impl Cursor {

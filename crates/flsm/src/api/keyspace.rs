@@ -5,14 +5,16 @@ use crate::engine::handle::Handle;
 use crate::error::Result;
 use crate::keyspace::KeyspaceState;
 use crate::log::record::GroupBody;
-use crate::read::cursor::{Cursor, limits, prefix_end};
+use crate::read::cursor::Cursor;
 use crate::read::get::get;
 use crate::read::iter::{Iter, Keys};
 use crate::read::moment::Moment;
 use crate::value::Value;
 use crate::write::limits::check_record;
 use crate::write::{Request, write};
+use evendb_base::key_range::limits;
 use evendb_base::sync::Arc;
+use evendb_keys::prefix_end;
 use evendb_storage::Kind;
 use std::ops::RangeBounds;
 

@@ -3,12 +3,14 @@
 use crate::api::keyspace::Keyspace;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::cursor::{Cursor, limits, prefix_end};
+use crate::read::cursor::Cursor;
 use crate::read::get::get;
 use crate::read::iter::{Iter, Keys};
 use crate::read::moment::Moment;
 use crate::value::Value;
+use evendb_base::key_range::limits;
 use evendb_base::sync::Arc;
+use evendb_keys::prefix_end;
 use std::ops::RangeBounds;
 
 /// The database as it was when the snapshot was taken, over all keyspaces. Old versions are kept until the last clone, and all

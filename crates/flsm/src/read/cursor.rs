@@ -16,7 +16,6 @@ use crate::keyspace::{KeyspaceState, View};
 use crate::value::Value;
 use evendb_base::sync::Arc;
 use evendb_storage::codec::successor;
-use std::ops::{Bound, RangeBounds};
 
 /// A cursor that lends the bytes of one record at a time, from either end of its range.
 ///
@@ -57,29 +56,6 @@ struct Side {
     bound: Option<Vec<u8>>,
     /// Front: the key `bound` is taken, too.
     is_taken: bool,
-}
-
-/// A range as its least key and its exclusive upper limit.
-pub(crate) fn limits<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Option<Vec<u8>>) {
-    let low = match range.start_bound() {
-        Bound::Included(key) => key.as_ref().to_vec(),
-        Bound::Excluded(key) => successor(key.as_ref()),
-        Bound::Unbounded => Vec::new(),
-    };
-    let high = match range.end_bound() {
-        Bound::Included(key) => Some(successor(key.as_ref())),
-        Bound::Excluded(key) => Some(key.as_ref().to_vec()),
-        Bound::Unbounded => None,
-    };
-    (low, high)
-}
-
-/// The least key above all that begin with `prefix`, if there is one.
-pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }
 
 impl Cursor {

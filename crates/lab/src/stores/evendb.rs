@@ -4,7 +4,7 @@
 //! commit looks at again, or ([`LockingOpener`]) with `get_for_update` for all keys. Where
 //! it gives up, it is called again.
 
-mod purposes;
+pub(super) mod purposes;
 pub mod tuning;
 
 use std::path::Path;
@@ -282,14 +282,18 @@ impl Opener for TunedOpener {
 
 /// The options that are the defaults but for memory and durability.
 pub(super) fn options(settings: &Settings) -> Options {
-    let durability = match settings.durability {
+    Options::new()
+        .memory_budget(settings.memory_bytes)
+        .durability(level(settings.durability))
+}
+
+/// The word of our engines for what a measured store survives.
+pub(super) fn level(durability: Durability) -> evendb::Durability {
+    match durability {
         Durability::Relaxed => evendb::Durability::Relaxed,
         Durability::Process => evendb::Durability::Process,
         Durability::Sync => evendb::Durability::Sync,
-    };
-    Options::new()
-        .memory_budget(settings.memory_bytes)
-        .durability(durability)
+    }
 }
 
 impl Store for EvenDbStore {

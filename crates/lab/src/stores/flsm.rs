@@ -1,12 +1,12 @@
 //! The fragmented log-structured merge tree of crates/flsm under the lab's trait: one database, its default keyspace.
 
-use std::ops::Bound;
 use std::path::Path;
 
 use evendb_flsm::{Db, Options, Stats, WaitStats};
 
-use super::evendb::EvenDbOpener;
-use crate::opener::{Durability, Opener, Settings};
+use super::evendb::purposes::bounds;
+use super::evendb::{EvenDbOpener, level};
+use crate::opener::{Opener, Settings};
 use crate::purposes::BothEndsStore;
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
@@ -41,14 +41,9 @@ impl Opener for FlsmOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let durability = match settings.durability {
-            Durability::Relaxed => evendb_flsm::Durability::Relaxed,
-            Durability::Process => evendb_flsm::Durability::Process,
-            Durability::Sync => evendb_flsm::Durability::Sync,
-        };
         let options = Options::new()
             .memory_budget(settings.memory_bytes)
-            .durability(durability);
+            .durability(level(settings.durability));
         Ok(Box::new(FlsmStore::open(directory, options)?))
     }
 
@@ -140,14 +135,12 @@ impl Store for FlsmStore {
 impl BothEndsStore for FlsmStore {
     fn scan_back(
         &self,
-        (low, high): (&[u8], Option<&[u8]>),
+        range: (&[u8], Option<&[u8]>),
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
         let failed = |error| StoreError::new("scan_back", error);
-        let high = high.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = (Bound::Included(low), high);
-        let mut cursor = self.database.cursor::<&[u8]>(range);
+        let mut cursor = self.database.cursor::<&[u8]>(bounds(range));
         let mut lent = 0;
         while lent < limit {
             let Some((key, value)) = cursor.next_back().map_err(failed)? else {
@@ -220,6 +213,7 @@ pub fn figures(stats: &Stats) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opener::Durability;
 
     #[test]
     fn answers_through_the_trait() {

@@ -120,7 +120,9 @@ impl AppendingStore for EvenDbStore {
 }
 
 /// A range as the engine takes it.
-fn bounds<'k>((low, high): (&'k [u8], Option<&'k [u8]>)) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+pub(in crate::stores) fn bounds<'k>(
+    (low, high): (&'k [u8], Option<&'k [u8]>),
+) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
     let end = high.map_or(Bound::Unbounded, Bound::Excluded);
     (Bound::Included(low), end)
 }
