@@ -155,8 +155,10 @@ impl Options {
     /// larger than a quarter of the deltas' memory may take the deltas above it, up to twice as much. A chunk's log may have 35 % of a chunk's size, and twice a chunk's if all of the chunk is in RAM.
     ///
     /// Beside the budget there are the process itself, holes of its heap, and the system's cache of files. Where all of these have
-    /// one limit, as in a container, leave a fifth of it beside the budget, and 48 MiB at least: with a budget of 102 MiB,
-    /// 8 threads of puts and gets were killed within 128 MiB, and were not within 152.
+    /// one limit, as in a container, leave a fifth of it beside the budget, and 64 MiB at least: with a budget of 102 MiB,
+    /// 8 threads of puts and gets were killed within 128 MiB, and were not within 152; with 192 MiB, 4 to 12 threads were killed within
+    /// 256 MiB, and were not where glibc's allocator was told to have two arenas (`MALLOC_ARENA_MAX=2`), which kept the process 25 MiB
+    /// smaller: by default it has eight for each core, each with holes of its own.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self

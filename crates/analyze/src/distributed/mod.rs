@@ -33,7 +33,7 @@ use crate::functions;
 use crate::session::{Session, configuration};
 use ballista::prelude::{SessionConfigExt, SessionContextExt};
 use ballista_core::config::{
-    BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK,
+    BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, BALLISTA_SHUFFLE_READER_MAX_REQUESTS,
     BALLISTA_SHUFFLE_SORT_BASED_MEMORY_LIMIT_PER_TASK_BYTES,
 };
 use datafusion::execution::SessionState;
@@ -44,6 +44,8 @@ use tokio::net::TcpStream;
 
 /// What a task keeps in memory of the rows that it sorts by their next task; more goes to a file. The pool does not know of it.
 const SHUFFLE_BYTES_PER_TASK: u64 = 32 << 20;
+/// A task fetches so many results of other executors at a time. Each is in memory whole, and the pool does not know of it.
+const FETCHES_PER_TASK: u64 = 2;
 /// The largest message between parts; a batch of rows is one.
 const MESSAGE_BYTES_MAX: u32 = 64 << 20;
 /// A query is asked so many times, if what ran it is lost with the results of its last stage.
@@ -80,6 +82,7 @@ pub async fn session(scheduler: &str, partitions: usize, folder: &Path) -> Resul
         )
         // One task is one part: a lost task costs no more than that, and an executor with a place free runs one, in its share of memory.
         .set_u64(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
+        .set_u64(BALLISTA_SHUFFLE_READER_MAX_REQUESTS, FETCHES_PER_TASK)
         .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
         .set_u64(
             BALLISTA_SHUFFLE_SORT_BASED_MEMORY_LIMIT_PER_TASK_BYTES,

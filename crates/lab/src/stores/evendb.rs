@@ -121,10 +121,10 @@ impl Opener for EvenDbOpener {
         Ok(Box::new(store))
     }
 
-    /// A fifth is left to the allocator, the driver and the page cache, and 48 MiB where there is that much: the documentation
-    /// of `Options::memory_budget` says what is taken beside the budget.
+    /// A fifth is left to the allocator, the driver and the page cache, and 64 MiB where there is that much: the documentation
+    /// of `Options::memory_budget` says what is taken beside the budget. With 48 MiB processes that wrote were ended at 256 MiB.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
-        let rest = limit_bytes.saturating_sub(48 << 20);
+        let rest = limit_bytes.saturating_sub(64 << 20);
         (limit_bytes / 5 * 4).min(rest).max(limit_bytes / 2)
     }
 }
