@@ -5,11 +5,12 @@
 //! Thread safety: shared freely. Two that miss the same block both read it.
 
 use evendb_base::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use evendb_storage::table::{Block, Table};
+use evendb_storage::table::{Block, BlockSource, Table};
 use evendb_storage::{Result, TableId};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 /// Number of the table, ordinal of the block.
 type Key = (TableId, u32);
@@ -62,9 +63,9 @@ impl Hasher for KeyHasher {
 
 impl BlockCache {
     /// Of so many bytes; with 0 nothing is kept.
-    pub(crate) fn new(bytes: u64) -> BlockCache {
+    pub(crate) fn new(bytes: u64) -> Arc<BlockCache> {
         let entries = (bytes / BLOCK_BYTES).clamp(16, 1 << 26) as usize;
-        BlockCache {
+        Arc::new(BlockCache {
             blocks: Cache::with(
                 entries,
                 bytes,
@@ -74,7 +75,7 @@ impl BlockCache {
             ),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
-        }
+        })
     }
 
     /// A block of a table. Panics if there is no such block.
@@ -93,6 +94,12 @@ impl BlockCache {
         Ok(block)
     }
 
+    /// Whether it has a block. That counts as no use of it.
+    pub(crate) fn has(&self, table: &Table, ordinal: usize) -> bool {
+        let short = u32::try_from(ordinal);
+        short.is_ok_and(|short| self.blocks.contains_key(&(table.id(), short)))
+    }
+
     /// Bytes that it keeps.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.weight()
@@ -104,5 +111,32 @@ impl BlockCache {
 
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Relaxed)
+    }
+}
+
+/// What scans read at their beginning; who goes on for long passes most of what it reads by.
+impl BlockSource for BlockCache {
+    fn get(&self, table: &Table, ordinal: usize) -> Option<Block> {
+        let key = (table.id(), u32::try_from(ordinal).ok()?);
+        let block = self.blocks.get(&key);
+        let counter = if block.is_some() {
+            &self.hits
+        } else {
+            &self.misses
+        };
+        counter.fetch_add(1, Relaxed);
+        block
+    }
+
+    fn offer(&self, table: &Table, ordinal: usize, block: &Block) {
+        if let Ok(short) = u32::try_from(ordinal) {
+            self.blocks.insert((table.id(), short), block.detached());
+        }
+    }
+}
+
+impl std::fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BlockCache({} bytes)", self.bytes())
     }
 }

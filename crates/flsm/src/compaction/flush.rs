@@ -1,14 +1,51 @@
-//! Makes one table of level 0 of a memory table, and chooses guards among its keys.
+//! Makes tables of a memory table, and chooses guards among its keys.
 //!
-//! Of each key the versions are left out that nobody can read any more. Deletes stay: what they hide lies below.
+//! ```text
+//!   tree     [ a .. c ]     [ f ...... k ]                  limits of its tables, in any level
+//!   memory               d .. e                             nothing there: to the last level, cut at its guards
+//!   memory            b ........... g                       some is there: one table of level 0
+//! ```
+//! What comes in ascending order, or into an empty place, goes where it stays and is not written again. It may: what has no table
+//! around it has nothing older in any table, and jobs under way bring only keys of tables that are there. So it does not matter either how new
+//! the others of its guard are.
+//!
+//! Of each key the versions are left out that nobody can read any more. In level 0 deletes stay: what they hide lies below.
 //! Flushes of a keyspace are shown in the order of its memory tables.
 
+use super::picker::LAST;
 use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
 use super::visibility::Horizon;
 use crate::cursor::EntryCursor;
-use crate::tree::Tree;
 use crate::tree::choose::Chooser;
+use crate::tree::{GuardChange, Tree};
 use crate::types::Level;
+use std::sync::Arc;
+
+/// Where the records of a memory table go.
+pub(super) struct Destination {
+    pub(super) to: Level,
+    /// Keys at which tables end there, ascending.
+    pub(super) cuts: Vec<Arc<[u8]>>,
+}
+
+impl Destination {
+    /// Of records with these limits, which bring these guards, into this tree.
+    pub(super) fn of(tree: &Tree, (min, max): (&[u8], &[u8]), guards: &[GuardChange]) -> Self {
+        if tree.tables_between(min, max).next().is_some() {
+            return Destination {
+                to: Level(0),
+                cuts: Vec::new(),
+            };
+        }
+        let to = Level(LAST as u8);
+        let mut cuts = tree.guards(to).keys_within(min, max);
+        // A guard of any level is one of the last.
+        cuts.extend(guards.iter().map(|guard| guard.key.clone()));
+        cuts.sort_unstable();
+        cuts.dedup();
+        Destination { to, cuts }
+    }
+}
 
 /// Writes the records of `cursor`. `tree` is the keyspace's at hand, which knows some guards. Nothing is to be changed if there
 /// are no records.
@@ -20,28 +57,38 @@ pub(crate) fn flush(
     horizon: &Horizon,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rewritten, Stopped> {
+    let mut chooser = Chooser::new(tree, last_guard_bytes);
+    let mut limits: Option<(Vec<u8>, Vec<u8>)> = None;
+    cursor.seek_first()?;
+    while cursor.valid() {
+        let entry = cursor.entry();
+        chooser.look_at(entry.key, entry.value);
+        let (_, max) = limits.get_or_insert_with(|| (entry.key.to_vec(), Vec::new()));
+        max.clear();
+        max.extend_from_slice(entry.key);
+        cursor.next()?;
+    }
+    let Some((min, max)) = limits else {
+        return Ok(Rewritten::default());
+    };
+    let guards = chooser.finish();
+    let Destination { to, cuts } = Destination::of(tree, (&min, &max), &guards);
+    let is_bottom = to != Level(0);
     let whole = Making {
         table_bytes_max: u64::MAX,
         ..making.clone()
     };
     let rewrite = Rewrite {
-        making: &whole,
-        cuts: Vec::new(),
+        making: if is_bottom { making } else { &whole },
+        cuts,
         horizon,
         is_cancelled,
     };
-    let mut chooser = Chooser::new(tree, last_guard_bytes);
-    let finished = rewrite.run(
-        cursor,
-        |_| false,
-        |entry| chooser.look_at(entry.key, entry.value),
-    )?;
+    let finished = rewrite.run(cursor, |_| is_bottom)?;
     Ok(Rewritten {
-        removed: Vec::new(),
-        moved: Vec::new(),
-        to: Level(0),
-        age: None,
         finished,
-        guards: chooser.finish(),
+        to,
+        guards,
+        ..Rewritten::default()
     })
 }

@@ -36,11 +36,7 @@ pub(crate) fn run(
     let runs = plan.runs.iter();
     let runs = runs.map(|run| run_cursor(run.clone(), readahead)).collect();
     let mut older = Older::than(tree, plan);
-    let finished = rewrite.run(
-        &mut MergeCursor::new(runs),
-        |key| !older.covers(key),
-        |_| {},
-    )?;
+    let finished = rewrite.run(&mut MergeCursor::new(runs), |key| !older.covers(key))?;
     Ok(Rewritten {
         removed: plan
             .runs

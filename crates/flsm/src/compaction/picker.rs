@@ -27,7 +27,8 @@ use crate::types::{LEVELS, Level};
 /// The last level.
 pub(super) const LAST: usize = LEVELS - 1;
 
-/// A guard that may have several runs goes down if it has this part of its share of the level's bytes.
+/// A guard that may have several runs goes down if it has this part of its share of the level's bytes; a table that is in nobody's way
+/// stays as it is if it has this part of a write buffer.
 const CRUMB_PART: u64 = 8;
 
 /// The levels of a tree with one run a guard differ by this factor.
@@ -109,6 +110,11 @@ impl Limits {
             true => 1,
             false => 2,
         }
+    }
+
+    /// A table with fewer bytes is not worth a place of its own in a run.
+    pub(super) fn crumb_bytes(&self) -> u64 {
+        self.write_buffer_bytes / CRUMB_PART
     }
 
     fn unit(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! [`Plan`]: the tables of a job, and where the result goes. [`shape`]: a tree as the picker sees it.
 
-use super::picker::{GuardShape, Job, Shape};
+use super::picker::{GuardShape, Job, Limits, Shape};
 use crate::tables::TableFile;
 use crate::tree::{Guard, Guards, Tree};
 use crate::types::Level;
@@ -17,8 +17,9 @@ pub(crate) struct Plan {
     pub(crate) to: Level,
     /// What is rewritten: sorted tables that do not overlap, each.
     pub(crate) runs: Vec<Vec<Arc<TableFile>>>,
-    /// What goes down as it is, sorted: tables that overlap no other of the job, straddle no guard of the next level, and have no
-    /// deletes, which may be of no use there. So what comes in ascending order is not written again.
+    /// What stays as it is at its new place in the order, sorted: tables that overlap no other of the job, straddle no guard of the level they go to, and
+    /// have no deletes, which may be of no use there. So what comes in ascending order is not written again. Of a merge within a guard no crumbs
+    /// ([`Limits::crumb_bytes`]) are among them: what comes in small pieces would stay in as many tables.
     pub(crate) moved: Vec<Arc<TableFile>>,
 }
 
@@ -62,7 +63,7 @@ fn bytes_of_a_put(tree: &Tree) -> u64 {
 
 impl Plan {
     /// Of a job that was picked for the shape of this very tree.
-    pub(crate) fn of(tree: &Tree, job: Job) -> Plan {
+    pub(crate) fn of(tree: &Tree, job: Job, limits: &Limits) -> Plan {
         let in_guard = |level: Level, guard: usize| tree.guards(level).all()[guard].runs();
         let (from, to, runs): (_, _, Vec<Vec<_>>) = match job {
             Job::FromLevel0 { to } => {
@@ -84,14 +85,13 @@ impl Plan {
             runs,
             moved: Vec::new(),
         };
-        if from != to {
-            plan.find_moved(tree.guards(to));
-        }
+        let bytes_min = if from == to { limits.crumb_bytes() } else { 0 };
+        plan.find_moved(tree.guards(to), bytes_min);
         plan
     }
 
-    /// Takes from the runs what can go down as it is.
-    fn find_moved(&mut self, targets: &Guards) {
+    /// Takes from the runs what can stay as it is.
+    fn find_moved(&mut self, targets: &Guards, bytes_min: u64) {
         let mut all: Vec<Arc<TableFile>> = self.runs.iter().flatten().cloned().collect();
         all.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
         let mut reached: Option<&[u8]> = None;
@@ -102,7 +102,7 @@ impl Plan {
                 && next.is_none_or(|next| max < &*next.meta.min_key);
             reached = reached.max(Some(max));
             let fits = table.meta.deletes == 0 && targets.keys_within(min, max).is_empty();
-            if is_alone && fits {
+            if is_alone && fits && table.meta.len >= bytes_min {
                 self.moved.push(table.clone());
             }
         }

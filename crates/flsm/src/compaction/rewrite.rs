@@ -106,12 +106,11 @@ pub(super) struct Rewrite<'r> {
 
 impl Rewrite<'_> {
     /// Writes the records of `cursor` from its first one on. `is_bottom` is asked for each key, ascending, whether nothing older of the
-    /// key is anywhere else; `each` gets what is written.
+    /// key is anywhere else.
     pub(super) fn run(
         self,
         cursor: &mut dyn EntryCursor,
         mut is_bottom: impl FnMut(&[u8]) -> bool,
-        mut each: impl FnMut(EntryRef<'_>),
     ) -> std::result::Result<Vec<FinishedTable>, Stopped> {
         let mut outputs = Outputs::new(self.making, self.cuts);
         let mut last: Option<LastRecord> = None;
@@ -139,7 +138,6 @@ impl Rewrite<'_> {
                 .keeps(version, kind, last.is_bottom, self.horizon)
             {
                 outputs.add(entry)?;
-                each(entry);
             }
             cursor.next()?;
         }

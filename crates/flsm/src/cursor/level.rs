@@ -3,6 +3,7 @@
 //! ```text
 //!   level = chain of guards;   guard = merge of its runs;   run = chain of tables
 //! ```
+//! How they read stands in one [`Reading`]: compactions read past the cache of blocks, scans through it.
 //! A guard's tables are opened when the cursor gets to the guard, and a table when it gets to the table. A cursor holds the
 //! tree's tables, so their files stay.
 
@@ -12,26 +13,48 @@ use crate::tables::TableFile;
 use crate::tree::{Guard, Tree};
 use crate::types::Level;
 use evendb_storage::Result;
-use evendb_storage::table::{ReadAhead, TableCursor};
+use evendb_storage::table::{BlockSource, ReadAhead, TableCursor};
 use std::sync::Arc;
 
+/// How tables are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(crate) readahead: ReadAhead,
+    /// Asked for blocks first, if it is there.
+    pub(crate) blocks: Option<Arc<dyn BlockSource>>,
+}
+
+impl From<ReadAhead> for Reading {
+    /// From the files alone.
+    fn from(readahead: ReadAhead) -> Reading {
+        Reading {
+            readahead,
+            blocks: None,
+        }
+    }
+}
+
 /// Over one table, which is opened by the first move.
-pub(crate) fn table_cursor(table: Arc<TableFile>, readahead: ReadAhead) -> Box<dyn EntryCursor> {
-    run_cursor(vec![table], readahead)
+pub(crate) fn table_cursor(
+    table: Arc<TableFile>,
+    reading: impl Into<Reading>,
+) -> Box<dyn EntryCursor> {
+    run_cursor(vec![table], reading)
 }
 
 /// Over a run: tables that do not overlap, sorted.
 pub(crate) fn run_cursor(
     tables: Vec<Arc<TableFile>>,
-    readahead: ReadAhead,
+    reading: impl Into<Reading>,
 ) -> Box<dyn EntryCursor> {
-    Box::new(Chain::new(Run { tables, readahead }))
+    let reading = reading.into();
+    Box::new(Chain::new(Run { tables, reading }))
 }
 
-fn guard_cursor(guard: &Guard, readahead: ReadAhead) -> Option<Box<dyn EntryCursor>> {
+fn guard_cursor(guard: &Guard, reading: &Reading) -> Option<Box<dyn EntryCursor>> {
     let mut runs: Vec<_> = guard
         .runs()
-        .map(|tables| run_cursor(tables.to_vec(), readahead))
+        .map(|tables| run_cursor(tables.to_vec(), reading.clone()))
         .collect();
     match runs.len() {
         0 | 1 => runs.pop(),
@@ -41,7 +64,7 @@ fn guard_cursor(guard: &Guard, readahead: ReadAhead) -> Option<Box<dyn EntryCurs
 
 struct Run {
     tables: Vec<Arc<TableFile>>,
-    readahead: ReadAhead,
+    reading: Reading,
 }
 
 impl Links for Run {
@@ -53,8 +76,12 @@ impl Links for Run {
             .partition_point(|table| *table.meta.max_key < *key)
     }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
-        let cursor = TableCursor::new(self.tables[at].open()?, self.readahead);
-        Ok(Some(Box::new(cursor)))
+        let cursor = TableCursor::new(self.tables[at].open()?, self.reading.readahead);
+        let blocks = self.reading.blocks.as_ref();
+        Ok(Some(match blocks {
+            Some(blocks) => Box::new(cursor.through(blocks.clone())),
+            None => Box::new(cursor),
+        }))
     }
 }
 
@@ -62,19 +89,19 @@ impl Links for Run {
 pub(crate) fn level_cursor(
     tree: Arc<Tree>,
     level: Level,
-    readahead: ReadAhead,
+    reading: impl Into<Reading>,
 ) -> Box<dyn EntryCursor> {
     Box::new(Chain::new(LevelGuards {
         tree,
         level,
-        readahead,
+        reading: reading.into(),
     }))
 }
 
 struct LevelGuards {
     tree: Arc<Tree>,
     level: Level,
-    readahead: ReadAhead,
+    reading: Reading,
 }
 
 impl Links for LevelGuards {
@@ -86,6 +113,6 @@ impl Links for LevelGuards {
     }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let guard = &self.tree.guards(self.level).all()[at];
-        Ok(guard_cursor(guard, self.readahead))
+        Ok(guard_cursor(guard, &self.reading))
     }
 }

@@ -38,7 +38,8 @@ pub(crate) struct Engine {
     pub(crate) writes: WritePath,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) work: Work,
-    pub(crate) cache: BlockCache,
+    /// Not that of the seam for schedules: cursors hold it as what they are given blocks by.
+    pub(crate) cache: std::sync::Arc<BlockCache>,
     pub(crate) making: Making,
 }
 

@@ -10,7 +10,8 @@
 //!
 //! Belongs to one thread at a time. After an error it is not used any more.
 
-use crate::cursor::level::{level_cursor, table_cursor};
+use crate::cache::BlockCache;
+use crate::cursor::level::{Reading, level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,8 +39,8 @@ pub(super) struct End {
     view: Arc<View>,
     at: Version,
     direction: Direction,
-    /// Whether seeks tell the system what they will read.
-    parallel: bool,
+    /// Where seeks tell the system what they will read: what is in memory is not told.
+    told: Option<std::sync::Arc<BlockCache>>,
     cursor: MergeCursor,
     /// Whether the cursor is still on the record that was lent last (forward).
     is_lent: bool,
@@ -53,8 +54,12 @@ impl End {
     /// On nothing: to be sought first.
     pub(super) fn new(engine: &Engine, view: Arc<View>, at: Version, direction: Direction) -> End {
         End {
-            cursor: MergeCursor::new(sources(&view)),
-            parallel: engine.options.advanced.parallel_seeks,
+            cursor: MergeCursor::new(sources(&view, &engine.cache)),
+            told: engine
+                .options
+                .advanced
+                .parallel_seeks
+                .then(|| engine.cache.clone()),
             view,
             at,
             direction,
@@ -66,8 +71,8 @@ impl End {
 
     /// Forward: `next` is the first key at or above `key`. Backward: the last one below it. `None`: the first or last of all.
     pub(super) fn seek(&mut self, key: Option<&[u8]>) -> Result<()> {
-        if self.parallel {
-            tell_of_seek(&self.view.tree, key, self.direction)?;
+        if let Some(cache) = &self.told {
+            tell_of_seek(cache, &self.view.tree, key, self.direction)?;
         }
         self.is_lent = false;
         match (self.direction, key) {
@@ -171,27 +176,42 @@ fn is_value(entry: EntryRef<'_>) -> Result<bool> {
 }
 
 /// All that a view is made of, newest first.
-fn sources(view: &View) -> Vec<Box<dyn EntryCursor>> {
+fn sources(view: &View, cache: &std::sync::Arc<BlockCache>) -> Vec<Box<dyn EntryCursor>> {
+    let reading = Reading {
+        readahead: READ_AHEAD,
+        blocks: Some(cache.clone()),
+    };
     let memories = view.memories.iter();
     let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
     let level0 = view.tree.level0().iter();
-    let level0 = level0.map(|table| table_cursor(table.clone(), READ_AHEAD));
+    let level0 = level0.map(|table| table_cursor(table.clone(), reading.clone()));
     let used = Tree::guarded_levels().filter(|level| {
         let mut guards = view.tree.guards(*level).all().iter();
         guards.any(|guard| !guard.tables.is_empty())
     });
-    let levels = used.map(|level| level_cursor(view.tree.clone(), level, READ_AHEAD));
+    let levels = used.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));
     memories.chain(level0).chain(levels).collect()
 }
 
 /// Tells the system of the blocks that a seek will read, of all tables before the first is read: it reads them side by
 /// side. One table more than is read may be told of where a run ends before the key.
-fn tell_of_seek(tree: &Tree, key: Option<&[u8]>, direction: Direction) -> Result<()> {
+fn tell_of_seek(
+    cache: &BlockCache,
+    tree: &Tree,
+    key: Option<&[u8]>,
+    direction: Direction,
+) -> Result<()> {
     let tell = |table: &Arc<TableFile>| -> Result<()> {
         let table = table.open()?;
-        match direction {
-            Direction::Forward => table.will_need_from(key, 1),
-            Direction::Backward => table.will_need_before(key, 1),
+        let last = table.block_count().saturating_sub(1);
+        let ordinal = match (direction, key) {
+            (Direction::Forward, None) => 0,
+            (Direction::Forward, Some(key)) => table.first_block_at(key),
+            (Direction::Backward, None) => last,
+            (Direction::Backward, Some(key)) => table.first_block_at(key).min(last),
+        };
+        if !cache.has(&table, ordinal) {
+            table.will_need_block(ordinal);
         }
         Ok(())
     };

@@ -94,6 +94,21 @@ impl Tree {
         tables.filter(move |table| table.covers(key))
     }
 
+    /// The tables whose limits meet `[min, max]`, in no order. `min` must not be above `max`.
+    pub(crate) fn tables_between(
+        &self,
+        min: &[u8],
+        max: &[u8],
+    ) -> impl Iterator<Item = &Arc<TableFile>> {
+        let guards = self.levels.iter().flat_map(move |guards| {
+            let (first, last) = (guards.find(min), guards.find(max));
+            &guards.all()[first..=last]
+        });
+        let below = guards.flat_map(|guard| guard.tables.iter());
+        let tables = self.level0.iter().chain(below);
+        tables.filter(move |table| *table.meta.min_key <= *max && *min <= *table.meta.max_key)
+    }
+
     /// The least level that `key` is a guard of, committed or not.
     pub(crate) fn guard_level(&self, key: &[u8]) -> Option<Level> {
         Tree::guarded_levels().find(|&level| self.guards(level).knows(key))

@@ -58,7 +58,7 @@ fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -
     }
     let tree = keyspace.view.load_full().tree.clone();
     let job = pick(&shape(&tree, busy), limits)?;
-    let plan = Plan::of(&tree, job);
+    let plan = Plan::of(&tree, job, limits);
     Some(Job {
         keyspace,
         tree,

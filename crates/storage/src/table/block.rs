@@ -82,6 +82,20 @@ impl Block {
         self.buffer.len()
     }
 
+    /// The same block, which keeps no other bytes in memory than its own.
+    #[must_use]
+    pub fn detached(&self) -> Block {
+        match self.pinned_bytes() > self.end - self.start {
+            true => Block {
+                buffer: Arc::from(self.bytes()),
+                start: 0,
+                end: self.end - self.start,
+                restarts: self.restarts,
+            },
+            false => self.clone(),
+        }
+    }
+
     /// Number of restart points.
     pub(super) fn restarts(&self) -> usize {
         self.restarts

@@ -5,6 +5,8 @@
 //! the next window while this one is walked. A step within a block neither allocates nor
 //! reads.
 //!
+//! A cursor that was given a [`BlockSource`] asks it for each block that is not in the window, and reads only what it does not have.
+//!
 //! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
 
 use super::block::Block;
@@ -39,6 +41,17 @@ impl From<usize> for ReadAhead {
     }
 }
 
+/// Blocks in memory.
+pub trait BlockSource: std::fmt::Debug + Send + Sync {
+    /// A block of the table, if it is there.
+    fn get(&self, table: &Table, ordinal: usize) -> Option<Block>;
+    /// A block that a cursor has read. [`Block::detached`] frees it of its neighbours.
+    fn offer(&self, table: &Table, ordinal: usize, block: &Block);
+}
+
+/// So many blocks of those that a cursor reads behind a seek are offered: a long scan does not drive out what others have.
+const OFFERED_MAX: u32 = 8;
+
 /// A cursor over a table's records, in both directions; owns the table.
 ///
 /// Errors leave the cursor invalid; the caller stops.
@@ -52,6 +65,9 @@ pub struct TableCursor {
     block: Option<Block>,
     ordinal: usize,
     walk: Walk,
+    blocks: Option<Arc<dyn BlockSource>>,
+    /// Blocks that were offered since the last seek.
+    offered: u32,
 }
 
 impl TableCursor {
@@ -65,7 +81,16 @@ impl TableCursor {
             block: None,
             ordinal: 0,
             walk: Walk::default(),
+            blocks: None,
+            offered: 0,
         }
+    }
+
+    /// The same, which asks `blocks` before it reads.
+    #[must_use]
+    pub fn through(mut self, blocks: Arc<dyn BlockSource>) -> TableCursor {
+        self.blocks = Some(blocks);
+        self
     }
 
     /// Whether it is on a record.
@@ -76,8 +101,9 @@ impl TableCursor {
 
     /// To the first record with key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.offered = 0;
         let ordinal = self.table.first_block_at(key);
-        if !self.load(ordinal, Reach::Forward(self.readahead.seek))? {
+        if !self.load(ordinal, |own| Reach::Forward(own.readahead.seek))? {
             return Ok(());
         }
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
@@ -89,11 +115,12 @@ impl TableCursor {
 
     /// To the last record with key `< key`.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.offered = 0;
         let ordinal = self.table.first_block_at(key);
         if ordinal == self.table.block_count() {
             return self.seek_last();
         }
-        if !self.load(ordinal, Reach::Backward(self.readahead.seek))? {
+        if !self.load(ordinal, |own| Reach::Backward(own.readahead.seek))? {
             return Ok(());
         }
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
@@ -105,14 +132,16 @@ impl TableCursor {
 
     /// To the first record.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.first_of(0, self.readahead.seek)
+        self.offered = 0;
+        self.first_of(0, |own| Reach::Forward(own.readahead.seek))
     }
 
     /// To the last record.
     pub fn seek_last(&mut self) -> Result<()> {
+        self.offered = 0;
         match self.table.block_count() {
             0 => self.clear(),
-            count => self.last_of(count - 1, self.readahead.seek)?,
+            count => self.last_of(count - 1, |own| Reach::Backward(own.readahead.seek))?,
         }
         Ok(())
     }
@@ -138,12 +167,12 @@ impl TableCursor {
         }
         match self.ordinal {
             0 => self.clear(),
-            ordinal => {
-                let (blocks, then) = self.blocks_ahead(ordinal - 1);
+            ordinal => self.last_of(ordinal - 1, |own| {
+                let (blocks, then) = own.blocks_ahead(ordinal - 1);
                 let end = ordinal.saturating_sub(blocks);
-                self.table.will_need_blocks(end.saturating_sub(then)..end);
-                self.last_of(ordinal - 1, blocks)?;
-            }
+                own.table.will_need_blocks(end.saturating_sub(then)..end);
+                Reach::Backward(blocks)
+            })?,
         }
         Ok(())
     }
@@ -182,12 +211,13 @@ impl TableCursor {
 
     fn next_block(&mut self) -> Result<()> {
         let ordinal = self.ordinal + 1;
-        let (blocks, then) = self.blocks_ahead(ordinal);
-        let count = self.table.block_count();
-        let start = (ordinal + blocks).min(count);
-        self.table
-            .will_need_blocks(start..(start + then).min(count));
-        self.first_of(ordinal, blocks)
+        self.first_of(ordinal, |own| {
+            let (blocks, then) = own.blocks_ahead(ordinal);
+            let count = own.table.block_count();
+            let start = (ordinal + blocks).min(count);
+            own.table.will_need_blocks(start..(start + then).min(count));
+            Reach::Forward(blocks)
+        })
     }
 
     /// How many blocks to read when the cursor moves on to block `ordinal`, and how many behind these the system should
@@ -206,22 +236,22 @@ impl TableCursor {
         (blocks, then)
     }
 
-    fn first_of(&mut self, ordinal: usize, blocks: usize) -> Result<()> {
-        if self.load(ordinal, Reach::Forward(blocks))? {
+    fn first_of(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<()> {
+        if self.load(ordinal, reach)? {
             self.walk_in_block(|walk, block| walk.first(block).map(|()| true))?;
         }
         Ok(())
     }
 
-    fn last_of(&mut self, ordinal: usize, blocks: usize) -> Result<()> {
-        if self.load(ordinal, Reach::Backward(blocks))? {
+    fn last_of(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<()> {
+        if self.load(ordinal, reach)? {
             self.walk_in_block(|walk, block| walk.last(block).map(|()| true))?;
         }
         Ok(())
     }
 
-    /// Makes `ordinal` the block at hand, on no record of it yet; `false` if there is none.
-    fn load(&mut self, ordinal: usize, reach: Reach) -> Result<bool> {
+    /// Makes `ordinal` the block at hand, on no record of it yet; `false` if there is none. `reach` is asked if it has to be read.
+    fn load(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<bool> {
         self.clear();
         if ordinal >= self.table.block_count() {
             return Ok(false);
@@ -229,10 +259,35 @@ impl TableCursor {
         if self.block.is_none() || self.ordinal != ordinal {
             // Let go of the window's buffer first, so that it can be filled again.
             self.block = None;
-            self.block = Some(self.window.block(&self.table, ordinal, reach)?);
+            self.block = Some(match self.in_memory(ordinal) {
+                Some(block) => block,
+                None => self.read(ordinal, reach)?,
+            });
             self.ordinal = ordinal;
         }
         Ok(true)
+    }
+
+    /// From what it was given.
+    fn in_memory(&self, ordinal: usize) -> Option<Block> {
+        let blocks = self.blocks.as_ref()?;
+        match self.window.holds(ordinal) {
+            true => None,
+            false => blocks.get(&self.table, ordinal),
+        }
+    }
+
+    /// From the window, or the file.
+    fn read(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<Block> {
+        let reach = reach(self);
+        let block = self.window.block(&self.table, ordinal, reach)?;
+        if let Some(blocks) = &self.blocks
+            && self.offered < OFFERED_MAX
+        {
+            self.offered += 1;
+            blocks.offer(&self.table, ordinal, &block);
+        }
+        Ok(block)
     }
 
     /// Moves within the block at hand; leaves the cursor invalid if its rows make no sense.

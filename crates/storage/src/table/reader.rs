@@ -97,6 +97,13 @@ impl Table {
         self.will_need_blocks(end.saturating_sub(count)..end);
     }
 
+    /// Tells the system that this block will be read soon, if there is one.
+    pub fn will_need_block(&self, ordinal: usize) {
+        if ordinal < self.index.len() {
+            self.will_need_blocks(ordinal..ordinal + 1);
+        }
+    }
+
     /// The same of all blocks that may have keys from `low` to below `high`; how many bytes that is.
     pub fn will_need_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {
         let first = low.map_or(0, |low| self.index.find(low));
@@ -381,7 +388,7 @@ impl Table {
     }
 
     /// The first block that can hold `key` or a key after it; [`Table::block_count`] for none.
-    pub(super) fn first_block_at(&self, key: &[u8]) -> usize {
+    pub fn first_block_at(&self, key: &[u8]) -> usize {
         self.index.find(key)
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::compaction::flush::flush;
 use crate::compaction::job;
-use crate::compaction::picker::Job;
+use crate::compaction::picker::{Job, Limits};
 use crate::compaction::plan::Plan;
 use crate::compaction::rewrite::Stopped;
 use crate::compaction::visibility::Horizon;
@@ -15,7 +15,15 @@ use crate::tree::{Tree, TreeEdit, verify};
 use crate::types::Level;
 use evendb_storage::ErrorKind;
 use evendb_storage::vfs::{Fault, FaultKind, FaultOn};
+use std::collections::BTreeSet;
 use std::path::Path;
+
+/// Tables of a thousand bytes are no crumbs.
+const LIMITS: Limits = Limits {
+    write_buffer_bytes: 8000,
+    level0_tables: 4,
+    max_files_per_guard: 4,
+};
 
 /// What a job made of these runs, newest first, in level 5, over a table of level 6 that has `"m"`.
 fn done(runs: &[&[Record<'_>]], within: Option<usize>, snapshots: &[u64]) -> Vec<(Vec<u8>, u64)> {
@@ -36,7 +44,7 @@ fn done(runs: &[&[Record<'_>]], within: Option<usize>, snapshots: &[u64]) -> Vec
         Some(runs) => Job::Within { level, guard, runs },
         None => Job::Down { level, guard },
     };
-    let plan = Plan::of(&tree, planned);
+    let plan = Plan::of(&tree, planned, &LIMITS);
     let horizon = Horizon::new(
         Version(99),
         snapshots.iter().map(|&at| Version(at)).collect(),
@@ -115,7 +123,7 @@ fn versions_of_a_key_stay_in_one_table_and_others_are_cut() {
         ..TreeEdit::default()
     })
     .unwrap();
-    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) });
+    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) }, &LIMITS);
     // Somebody reads each of them.
     let snapshots = (800..1001).map(Version).collect();
     let horizon = Horizon::new(Version(1000), snapshots);
@@ -176,7 +184,13 @@ fn what_comes_last_to_a_guard_is_the_newest_there() {
     .unwrap();
     let horizon = Horizon::new(Version(9), vec![]);
     let begin = |tree: &Tree, job: Job| {
-        let ran = job::run(&making, tree, &Plan::of(tree, job), &horizon, &never);
+        let ran = job::run(
+            &making,
+            tree,
+            &Plan::of(tree, job, &LIMITS),
+            &horizon,
+            &never,
+        );
         ran.unwrap()
     };
     let down = |guard| Job::Down {
@@ -230,7 +244,7 @@ fn what_overlaps_nothing_goes_down_as_it_is() {
         ..TreeEdit::default()
     })
     .unwrap();
-    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) });
+    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) }, &LIMITS);
     let moved = plan.moved.iter().map(|table| table.number.0);
     assert_eq!(moved.collect::<Vec<_>>(), [3, 6]);
     assert_eq!(plan.tables().count(), 6);
@@ -254,6 +268,48 @@ fn what_overlaps_nothing_goes_down_as_it_is() {
     });
 }
 
+/// Four runs of a guard: the second overlaps the first, the third is alone, and so is the fourth, which is a crumb.
+#[test]
+fn a_merge_within_a_guard_leaves_what_is_in_nobodys_way_unless_it_is_a_crumb() {
+    let vfs = SimVfs::new(1);
+    let making = making(&vfs);
+    let table = |number: u64, keys: [&str; 2], value: &[u8]| {
+        let records = keys.map(|key| (key.as_bytes(), number, Kind::Put, value));
+        making.numbers.skip(FileNumber(number));
+        (Level(6), table_of(&making.place, number, number, &records))
+    };
+    let large = [7; 1000];
+    let mut tree = Tree::default();
+    tree.apply(&TreeEdit {
+        added: vec![
+            table(1, ["a", "c"], &large),
+            table(2, ["b", "d"], &large),
+            table(3, ["k", "m"], &large),
+            table(4, ["x", "z"], b"small"),
+        ],
+        ..TreeEdit::default()
+    })
+    .unwrap();
+    let within = Job::Within {
+        level: Level(6),
+        guard: 0,
+        runs: 4,
+    };
+    let plan = Plan::of(&tree, within, &LIMITS);
+    let moved = plan.moved.iter().map(|table| table.number.0);
+    assert_eq!(moved.collect::<Vec<_>>(), [3]);
+    let horizon = Horizon::new(Version(9), vec![]);
+    let ran = job::run(&making, &tree, &plan, &horizon, &never);
+    tree.apply(&ran.unwrap().edit(&making.numbers)).unwrap();
+    let guard = &tree.guards(Level(6)).all()[0];
+    assert_eq!(guard.runs().count(), 1);
+    assert!(guard.tables.iter().any(|table| table.number.0 == 3));
+    assert!(guard.tables.iter().all(|table| table.age.0 == 4));
+    verify::verify(&tree, &mut |_, table, verified| {
+        assert!(verified.is_ok(), "{table:?}: {verified:?}");
+    });
+}
+
 /// Two runs of level 0 and where they would go.
 fn two_runs(vfs: &SimVfs) -> (Making, Tree, Plan) {
     let making = making(vfs);
@@ -270,7 +326,7 @@ fn two_runs(vfs: &SimVfs) -> (Making, Tree, Plan) {
     making.numbers.skip(FileNumber(2));
     let mut tree = Tree::default();
     tree.apply(&edit).unwrap();
-    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) });
+    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) }, &LIMITS);
     (making, tree, plan)
 }
 
@@ -352,7 +408,7 @@ fn refusal(records: &[&[Record<'_>]]) -> ErrorKind {
         .unwrap();
         making.numbers.skip(FileNumber(age));
     }
-    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) });
+    let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) }, &LIMITS);
     let horizon = Horizon::new(Version(9), vec![]);
     match job::run(&making, &tree, &plan, &horizon, &never) {
         Err(Stopped::Failed(error)) => error.kind(),
@@ -386,20 +442,69 @@ fn a_flush_keeps_deletes_and_leaves_out_what_nobody_reads() {
     ] {
         records.insert((key.into(), Reverse(version)), value);
     }
-    let tree = Tree::default();
+    let mut tree = Tree::default();
     let horizon = Horizon::new(Version(9), vec![Version(6)]);
-    let flushed = |records: &Records| {
+    let flushed = |tree: &Tree, records: &Records| {
         let mut memory = Memory::new(records);
-        flush(&making, &tree, 2, &mut memory, &horizon, &never).unwrap()
+        flush(&making, tree, 2, &mut memory, &horizon, &never).unwrap()
     };
-    let edit = flushed(&records).edit(&making.numbers);
-    let [(level, table)] = &edit.added[..] else {
-        panic!("{edit:?}");
+    let told = |edit: &TreeEdit| {
+        let added = edit.added.iter();
+        let table = |(level, table): &(Level, Arc<TableFile>)| {
+            (level.0, table.meta.entries, table.meta.deletes)
+        };
+        added.map(table).collect::<Vec<_>>()
     };
-    assert_eq!(*level, Level(0));
-    assert_eq!((table.meta.entries, table.meta.deletes), (3, 1));
+    // Nothing is there, so nothing lies below what the delete hides; but a snapshot does not see the delete yet. "b" is a guard,
+    // before which a table ends.
+    let edit = flushed(&tree, &records).edit(&making.numbers);
+    assert_eq!(told(&edit), [(6, 1, 1), (6, 2, 0)]);
     // A record of 2 bytes is a guard where guards are 2 bytes apart; a delete of 1 byte is one by chance.
     assert!(edit.guards.iter().any(|guard| *guard.key == *b"b"));
-    assert!(flushed(&Records::new()).is_empty());
-    assert_eq!(vfs.file_names(Path::new("/db")).len(), 1);
+    tree.apply(&edit).unwrap();
+    // Now "b" is there.
+    let edit = flushed(&tree, &records).edit(&making.numbers);
+    assert_eq!(told(&edit), [(0, 3, 1)]);
+    assert!(flushed(&tree, &Records::new()).is_empty());
+    assert_eq!(vfs.file_names(Path::new("/db")).len(), 3);
+}
+
+/// Ascending keys, and those between them that come later.
+#[test]
+fn a_flush_goes_to_the_last_level_where_nothing_is_and_is_cut_at_its_guards() {
+    let vfs = SimVfs::new(1);
+    let making = making(&vfs);
+    let mut tree = Tree::default();
+    let horizon = Horizon::new(Version(99), Vec::new());
+    let mut levels = Vec::new();
+    for (first, last) in [
+        (10, 19),
+        (20, 29),
+        (40, 49),
+        (30, 39),
+        (25, 42),
+        (9, 9),
+        (24, 24),
+    ] {
+        let records = (first..=last).map(|key| {
+            let place = (format!("{key}").into_bytes(), Reverse(1));
+            (place, Some(vec![0; 20]))
+        });
+        let mut memory = Memory::new(&records.collect());
+        let flushed = flush(&making, &tree, 66, &mut memory, &horizon, &never).unwrap();
+        let edit = flushed.edit(&making.numbers);
+        let to: BTreeSet<u8> = edit.added.iter().map(|(level, _)| level.0).collect();
+        levels.push(to.into_iter().collect::<Vec<_>>());
+        tree.apply(&edit).unwrap();
+        assert_eq!(verify::check(&tree), Ok(()));
+    }
+    // "9" is above all others.
+    let (last, first) = (vec![6], vec![0]);
+    assert_eq!(
+        levels,
+        [&last, &last, &last, &last, &first, &last, &first].map(Clone::clone)
+    );
+    let guards = tree.guards(Level(6));
+    assert!(guards.all().len() > 5, "{guards:?}");
+    assert!(guards.chosen().is_empty(), "{guards:?}");
 }

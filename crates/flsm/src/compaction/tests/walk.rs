@@ -95,7 +95,7 @@ impl Database {
         let Some(picked) = pick(&shape(&self.tree, &busy), &self.limits) else {
             return false;
         };
-        let plan = Plan::of(&self.tree, picked);
+        let plan = Plan::of(&self.tree, picked, &self.limits);
         assert!(plan.tables().all(|table| !busy.contains(&table.number)));
         let ran = job::run(&self.making, &self.tree, &plan, &self.horizon(), &never);
         self.pending.push((plan, ran.unwrap()));
