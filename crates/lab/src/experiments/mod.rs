@@ -21,7 +21,9 @@ pub mod disk_space;
 pub mod expiring;
 pub mod ingest;
 pub mod large_values;
+mod machine;
 pub mod many_databases;
+mod markdown;
 pub mod memory_overshoot;
 pub mod memory_split;
 pub mod merges;
@@ -32,6 +34,8 @@ pub mod processes;
 mod processor_stalls;
 pub mod range_tombstones;
 pub mod reopen;
+mod results_file;
+mod steps;
 pub mod synced_puts;
 pub mod table;
 pub mod transactions;
@@ -196,7 +200,7 @@ impl Experiment {
             Experiment::LargeValues(arguments) => arguments,
             Experiment::Expiring(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
-            // This one and `paper` start no process by `processes`.
+            // This one starts no process, and `paper` its own by `steps`.
             Experiment::Report(arguments) => return arguments.run(),
         };
         processes::run(measure, openers)
