@@ -11,7 +11,7 @@ use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::FlsmOpener;
+use evendb_lab::stores::flsm::{FlsmOpener, OneFileOpener};
 use evendb_lab::stores::undone;
 
 use crate::leveldb::{Kind, LevelDbStore};
@@ -37,6 +37,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
         Box::new(FlsmOpener),
+        Box::new(OneFileOpener),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),

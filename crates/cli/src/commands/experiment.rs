@@ -5,7 +5,7 @@ use evendb_lab::opener::Opener;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::FlsmOpener;
+use evendb_lab::stores::flsm::{FlsmOpener, OneFileOpener};
 use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Success};
 /// Answer one question about the store by measuring
 ///
 /// Each experiment runs in processes of its own, in a directory that it removes, and prints a table;
-/// `paper` and `report` write files, into the directory that they are given. The command of crates/peers
+/// `paper`, `flsm-claims` and `report` write files, into the directory that they are given. The command of crates/peers
 /// asks the same of other stores in one run.
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
@@ -35,6 +35,7 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
         Box::new(FlsmOpener),
+        Box::new(OneFileOpener),
     ];
     openers.extend(undone::openers());
     experiment

@@ -37,11 +37,16 @@ struct Row {
 }
 
 /// In the order in which they are tried where there is no time for all.
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 15] = [
     Row {
         settings: "chunk-bytes=1048576",
         reason: "smaller chunks keep less cold data in RAM beside scattered hot keys",
         suits: |load, ratio| ratio > 0.8 && load.share(load.scans) < 0.5,
+    },
+    Row {
+        settings: "engine=flsm",
+        reason: "the second engine appends what is written anywhere to sorted fragments, and writes it again once a level",
+        suits: |load, _| suits_fragments(load),
     },
     Row {
         settings: "row-cache-share=0.8",
@@ -70,6 +75,16 @@ const ROWS: [Row; 12] = [
         settings: "space-amplification=2",
         reason: "more space for logs means less rewriting of what is overwritten",
         suits: |load, _| writes(load),
+    },
+    Row {
+        settings: "engine=flsm max-files-per-guard=1",
+        reason: "with one fragment in a guard the second engine is a leveled tree: reads and scans look at fewer, and more is written",
+        suits: |load, _| suits_fragments(load) && (is_looked_up(load) || scans(load)),
+    },
+    Row {
+        settings: "engine=flsm max-files-per-guard=4",
+        reason: "with more fragments in a guard the second engine writes less, and reads look at more",
+        suits: |load, _| suits_fragments(load) && load.share(load.writes) >= 0.5,
     },
     Row {
         settings: "filter-bits-per-key=10",
@@ -111,6 +126,11 @@ fn is_looked_up(load: &Load) -> bool {
 
 fn writes(load: &Load) -> bool {
     load.share(load.writes) >= 0.1
+}
+
+/// The second engine has no merges.
+fn suits_fragments(load: &Load) -> bool {
+    writes(load) && load.merges == 0
 }
 
 fn scans(load: &Load) -> bool {
@@ -263,10 +283,39 @@ mod tests {
     }
 
     #[test]
+    fn the_second_engine_is_tried_for_what_writes_and_merges_nothing() {
+        let flsm = |load: &Load| -> Vec<String> {
+            let names = names(load, 100 * MIB).into_iter();
+            names.filter(|name| name.contains("engine=flsm")).collect()
+        };
+        assert!(flsm(&lookups()).is_empty());
+        let half = Load {
+            point_reads: 500,
+            writes: 500,
+            ..lookups()
+        };
+        let [fragments, leveled, more] = [
+            "engine=flsm",
+            "engine=flsm max-files-per-guard=1",
+            "engine=flsm max-files-per-guard=4",
+        ];
+        assert_eq!(flsm(&half), [fragments, leveled, more]);
+        let mostly_reads = Load {
+            point_reads: 800,
+            writes: 200,
+            ..lookups()
+        };
+        assert_eq!(flsm(&mostly_reads), [fragments, leveled]);
+        let merges = Load { merges: 1, ..half };
+        assert!(flsm(&merges).is_empty());
+    }
+
+    #[test]
     fn what_is_fixed_is_not_tried() {
         let fixed: Tuning = "chunk-bytes=65536 munks=on".parse().unwrap();
         let candidates = all(&fixed);
-        assert_eq!(candidates.len(), ROWS.len() + 1 - 3);
+        // Two sizes of chunks, munks; and the second engine, which has neither.
+        assert_eq!(candidates.len(), ROWS.len() + 1 - 3 - 3);
         assert!(
             candidates
                 .iter()
@@ -284,5 +333,8 @@ mod tests {
         assert_eq!(both.name(), "chunk-bytes=65536 row-cache=off");
         assert_eq!(together(&of("munks=off"), &of("row-cache-share=0.8")), None);
         assert_eq!(together(&of("munks=off"), &of("munks=on")), None);
+        assert_eq!(together(&of("munks=off"), &of("engine=flsm")), None);
+        let of_both = together(&of("engine=flsm"), &of("block-bytes=1024"));
+        assert!(of_both.is_some_and(|both| both.name() == "engine=flsm block-bytes=1024"));
     }
 }

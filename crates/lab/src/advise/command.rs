@@ -172,7 +172,10 @@ impl AdviseArguments {
             let chosen = fixed.choose(text);
             chosen.map_err(|error| AdviseError::Input(error.to_string()))?;
         }
-        Ok(fixed)
+        match fixed.contradiction() {
+            Some(what) => Err(AdviseError::Input(what)),
+            None => Ok(fixed),
+        }
     }
 
     fn operations_max(&self) -> u64 {

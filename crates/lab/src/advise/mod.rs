@@ -1,4 +1,4 @@
-//! Advice: which settings of EvenDB suit a load, what more memory would bring, and which other store would serve it better.
+//! Advice: which engine and settings of EvenDB suit a load, what more memory would bring, and which other store would serve it better.
 //!
 //! ```text
 //!   trace, or model --> source --> load: what it is --> candidates: what is worth trying, and why

@@ -20,6 +20,7 @@ use super::halving::median;
 use super::runs::{Measured, limit_of};
 use super::words::{of_load, percent};
 use crate::readable::bytes;
+use crate::stores::evendb::tuning::Engine;
 
 /// Facts that a later command reads.
 pub(super) const FACT_OPERATIONS: &str = "operations used";
@@ -32,6 +33,7 @@ const SINGLE_RUNS: f64 = 0.10;
 /// What is advised, in sentences.
 pub(super) fn sentences(advice: &Advice) -> Vec<String> {
     let mut said = vec![settings_said(advice)];
+    said.extend(engine_said(advice));
     if !advice.untried.is_empty() {
         let names: Vec<_> = advice.untried.iter().map(|one| one.name()).collect();
         let names = names.join(", ");
@@ -79,6 +81,39 @@ fn settings_said(advice: &Advice) -> String {
             )
         }
     }
+}
+
+/// How the engine that is not advised stands to the one that is; nothing where only one was measured.
+fn engine_said(advice: &Advice) -> Option<String> {
+    let engine_of = |number: usize| {
+        let both = advice.fixed.and(&advice.candidates[number].tuning);
+        both.unwrap_or_default().engine()
+    };
+    let advised = engine_of(advice.winner);
+    let speed = |number: usize| match number {
+        0 => Some(1.0),
+        number => advice
+            .standing(number)
+            .map(|(_, standing)| standing.score()),
+    };
+    let others = (0..advice.candidates.len()).filter(|number| engine_of(*number) != advised);
+    let others = others.filter_map(|number| Some((number, speed(number)?)));
+    // One that failed has no speed.
+    let others = others.filter(|(_, speed)| *speed > 0.0);
+    let (other, other_speed) = others.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let by = other_speed / speed(advice.winner)?;
+    let name = match other {
+        0 => "its defaults".to_owned(),
+        number => advice.candidates[number].name(),
+    };
+    Some(match engine_of(other) {
+        Engine::Flsm => format!(
+            "With the second engine, a fragmented log-structured merge tree ({name}), it does {by:.2} times as many operations a second as with what is advised."
+        ),
+        Engine::Chunks => format!(
+            "The second engine, a fragmented log-structured merge tree, serves this load better: the first, with {name}, does {by:.2} times as many operations a second as what is advised."
+        ),
+    })
 }
 
 fn per_second(beside: &Beside) -> Option<f64> {

@@ -3,8 +3,12 @@
 use evendb_report::{Column, Document, Unit};
 use evendb_trace::{Header, Kind, Operation, Outcome, Reader, Writer};
 
+use super::Advice;
 use super::beside::{MissRow, miss_ratio, misses};
+use super::candidates::Candidate;
+use super::halving::Standing;
 use super::load::{Load, observe};
+use super::page;
 use super::source::{Drawn, reader, source};
 use super::words::of_load;
 use crate::random::Random;
@@ -285,4 +289,101 @@ fn misses_are_read_of_an_analysis() {
     assert_eq!(miss_ratio(&rows, "row", 5000), Some(0.25));
     assert_eq!(miss_ratio(&rows, "row", 99), None);
     assert_eq!(miss_ratio(&[] as &[MissRow], "row", 99), None);
+}
+
+/// Advice of one stage in which these settings were so many times as fast as the default; the first of them wins.
+fn advised(fixed: &str, scores: &[(&str, f64)]) -> Advice {
+    let candidate = |settings: &str| Candidate {
+        tuning: settings.parse().unwrap(),
+        reason: String::new(),
+    };
+    let others = scores.iter().map(|(settings, _)| candidate(settings));
+    let speeds = scores.iter().map(|(_, speed)| *speed);
+    let standing = |(candidate, speed): (usize, f64)| Standing {
+        candidate,
+        ratios: vec![speed; 3],
+        base: vec![1.0; 3],
+    };
+    let all = std::iter::once(1.0).chain(speeds).enumerate();
+    Advice {
+        load: Load {
+            has_values: true,
+            ..Load::default()
+        },
+        memory_bytes: 64 << 20,
+        fixed: fixed.parse().unwrap(),
+        candidates: std::iter::once(candidate("")).chain(others).collect(),
+        untried: Vec::new(),
+        runs: Vec::new(),
+        stages: vec![all.map(standing).collect()],
+        winner: usize::from(scores.first().is_some_and(|(_, speed)| *speed > 1.05)),
+        budgets: Vec::new(),
+        peers: Vec::new(),
+        peers_were_asked: false,
+        misses: Vec::new(),
+        age_bytes: 0,
+    }
+}
+
+#[test]
+fn the_engine_that_serves_better_is_advised_with_the_figure_of_the_other() {
+    let engine = |advice: &Advice| -> Vec<String> {
+        let all = page::sentences(advice).into_iter();
+        all.filter(|said| said.contains("second engine")).collect()
+    };
+    let flsm = advised(
+        "",
+        &[
+            ("engine=flsm", 1.8),
+            ("munks=off", 1.2),
+            ("engine=flsm max-files-per-guard=1", 1.1),
+        ],
+    );
+    let said = page::sentences(&flsm);
+    assert!(
+        said[0].contains("engine=flsm: it does 1.80 times"),
+        "{said:?}"
+    );
+    let said = engine(&flsm);
+    assert!(
+        said[0].contains("serves this load better: the first, with munks=off, does 0.67 times"),
+        "{said:?}"
+    );
+    assert!(
+        flsm.tuning()
+            .code(64 << 20)
+            .starts_with("evendb_flsm::Options::new()")
+    );
+
+    let beside_defaults = engine(&advised("", &[("engine=flsm", 1.25)]));
+    assert!(
+        beside_defaults[0].contains("with its defaults, does 0.80 times"),
+        "{beside_defaults:?}"
+    );
+
+    let chunks = engine(&advised(
+        "",
+        &[
+            ("munks=off", 1.5),
+            ("engine=flsm", 0.75),
+            ("engine=flsm max-files-per-guard=4", 0.5),
+        ],
+    ));
+    assert!(
+        chunks[0].contains("merge tree (engine=flsm), it does 0.50 times"),
+        "{chunks:?}"
+    );
+    assert!(!chunks[0].contains("better"), "{chunks:?}");
+
+    // Nothing is said where only one was measured, or the other failed.
+    for (fixed, scores) in [
+        ("", &[("munks=off", 1.5)][..]),
+        ("", &[("engine=flsm", 0.0)]),
+        ("engine=flsm", &[("max-files-per-guard=1", 1.5)]),
+    ] {
+        assert!(
+            engine(&advised(fixed, scores)).is_empty(),
+            "{fixed} {scores:?}"
+        );
+    }
 }

@@ -19,9 +19,12 @@
 pub mod batches;
 pub mod disk_space;
 pub mod expiring;
+pub mod flsm_claims;
 pub mod ingest;
 pub mod large_values;
+mod machine;
 pub mod many_databases;
+mod markdown;
 pub mod memory_overshoot;
 pub mod memory_split;
 pub mod merges;
@@ -32,6 +35,8 @@ pub mod processes;
 mod processor_stalls;
 pub mod range_tombstones;
 pub mod reopen;
+mod results_file;
+mod steps;
 pub mod synced_puts;
 pub mod table;
 pub mod transactions;
@@ -159,6 +164,8 @@ pub enum Experiment {
     /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
     /// and report.md
     Paper(paper::Arguments),
+    /// What is claimed of PebblesDB's design, beside it and other stores, at any scale; writes results.jsonl and report.md
+    FlsmClaims(flsm_claims::Arguments),
     /// Write report.md again from the results of `paper`, also while it runs
     Report(paper::report::Arguments),
 }
@@ -196,7 +203,8 @@ impl Experiment {
             Experiment::LargeValues(arguments) => arguments,
             Experiment::Expiring(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
-            // This one and `paper` start no process by `processes`.
+            Experiment::FlsmClaims(arguments) => return arguments.run(openers),
+            // This one starts no process, and the two before it theirs by `steps`.
             Experiment::Report(arguments) => return arguments.run(),
         };
         processes::run(measure, openers)

@@ -161,6 +161,9 @@ impl ReplayArguments {
         if tuning.is_empty() {
             return Ok(None);
         }
+        if let Some(what) = tuning.contradiction() {
+            return Err(RunError::Input(what));
+        }
         if self.store != TunedOpener::NAME {
             let message = format!("{} takes no settings, only evendb does", self.store);
             return Err(RunError::Input(message));

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use evendb::{Db, Departure, ErrorKind, LogSearch, Options, Stats, Transaction};
 
-use self::tuning::Tuning;
+use self::tuning::{Engine, Tuning};
+use super::flsm::{self, FlsmOpener, FlsmStore};
 use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
 use crate::purposes::{
     AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
@@ -229,7 +230,7 @@ impl Opener for ValuesApartOpener {
     }
 }
 
-/// EvenDB with settings that were chosen by name.
+/// EvenDB, by either engine, with settings that were chosen by name.
 pub struct TunedOpener {
     /// The settings.
     pub tuning: Tuning,
@@ -239,12 +240,25 @@ impl TunedOpener {
     /// The name of the store, which is that of the one with defaults.
     pub const NAME: &str = "evendb";
 
-    fn options(&self, settings: &Settings) -> Options {
-        let budget = Settings {
+    fn budgeted(&self, settings: &Settings) -> Settings {
+        Settings {
             memory_bytes: self.tuning.budget(settings.memory_bytes),
             ..*settings
-        };
-        self.tuning.applied(options(&budget))
+        }
+    }
+
+    fn options(&self, settings: &Settings) -> Options {
+        self.tuning.applied(options(&self.budgeted(settings)))
+    }
+
+    fn flsm(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let options = flsm::options(&self.budgeted(settings));
+        let options = self.tuning.applied_to_flsm(options).ok_or_else(|| {
+            let what = self.tuning.contradiction().unwrap_or_default();
+            StoreError::new("open", what)
+        })?;
+        let name = format!("evendb ({})", self.tuning);
+        Ok(Box::new(FlsmStore::open(directory, options, name)?))
     }
 
     fn described(&self, store: EvenDbStore) -> Box<dyn Store> {
@@ -261,12 +275,20 @@ impl Opener for TunedOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let store = EvenDbStore::open(directory, self.options(settings), "")?;
-        Ok(self.described(store))
+        match self.tuning.engine() {
+            Engine::Chunks => {
+                let store = EvenDbStore::open(directory, self.options(settings), "")?;
+                Ok(self.described(store))
+            }
+            Engine::Flsm => self.flsm(directory, settings),
+        }
     }
 
     fn serves(&self, purpose: Purpose) -> bool {
-        EvenDbOpener.serves(purpose)
+        match self.tuning.engine() {
+            Engine::Chunks => EvenDbOpener.serves(purpose),
+            Engine::Flsm => FlsmOpener.serves(purpose),
+        }
     }
 
     fn open_for(
@@ -275,6 +297,9 @@ impl Opener for TunedOpener {
         settings: &Settings,
         purpose: Purpose,
     ) -> StoreResult<Box<dyn Store>> {
+        if self.tuning.engine() == Engine::Flsm {
+            return FlsmOpener.open_for(directory, settings, purpose);
+        }
         let store = purposes::open(directory, self.options(settings), purpose)?;
         Ok(self.described(store))
     }

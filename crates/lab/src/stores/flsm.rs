@@ -13,18 +13,20 @@ use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResul
 /// An open database.
 pub struct FlsmStore {
     database: Db,
+    name: String,
 }
 
 impl FlsmStore {
-    /// Opens or creates a database with these options.
+    /// Opens or creates a database with these options; `name` is what reports call it.
     ///
     /// # Errors
     /// What opening the database returns.
-    pub fn open(path: &Path, options: Options) -> StoreResult<Self> {
+    pub fn open(path: &Path, options: Options, name: impl Into<String>) -> StoreResult<Self> {
+        let name = name.into();
         let database = options
             .open(path)
             .map_err(|error| StoreError::new("open", error))?;
-        Ok(Self { database })
+        Ok(Self { database, name })
     }
 }
 
@@ -41,10 +43,8 @@ impl Opener for FlsmOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let options = Options::new()
-            .memory_budget(settings.memory_bytes)
-            .durability(level(settings.durability));
-        Ok(Box::new(FlsmStore::open(directory, options)?))
+        let store = FlsmStore::open(directory, options(settings), self.name())?;
+        Ok(Box::new(store))
     }
 
     /// As much as EvenDB: what is left is the page cache's.
@@ -53,9 +53,39 @@ impl Opener for FlsmOpener {
     }
 }
 
+/// The same with one file in each guard, which makes it a leveled tree.
+pub struct OneFileOpener;
+
+impl Opener for OneFileOpener {
+    fn name(&self) -> &'static str {
+        "flsm-1"
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let options = options(settings).advanced(|advanced| advanced.max_files_per_guard(1));
+        let store = FlsmStore::open(directory, options, self.name())?;
+        Ok(Box::new(store))
+    }
+
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        FlsmOpener.memory_within(limit_bytes)
+    }
+}
+
+/// The options that are the defaults but for memory and durability.
+pub(super) fn options(settings: &Settings) -> Options {
+    Options::new()
+        .memory_budget(settings.memory_bytes)
+        .durability(level(settings.durability))
+}
+
 impl Store for FlsmStore {
     fn name(&self) -> String {
-        "flsm".to_owned()
+        self.name.clone()
     }
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
@@ -222,7 +252,14 @@ mod tests {
             memory_bytes: 8 << 20,
             durability: Durability::Process,
         };
-        let store = FlsmOpener.open(directory.path(), &settings).unwrap();
+        answers(&FlsmOpener, directory.path(), &settings);
+        let own = tempfile::tempdir().unwrap();
+        answers(&OneFileOpener, own.path(), &settings);
+    }
+
+    fn answers(opener: &dyn Opener, directory: &Path, settings: &Settings) {
+        let store = opener.open(directory, settings).unwrap();
+        assert_eq!(store.name(), opener.name());
         store.put(b"a", b"1").unwrap();
         store
             .batch(&[BatchWrite::Put(b"b", b"2"), BatchWrite::Delete(b"a")])

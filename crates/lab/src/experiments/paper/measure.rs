@@ -17,13 +17,13 @@
 //! page cache either way.
 
 use super::cells::{Cell, Data, Family, Work};
-use super::results_file::{ResultsFile, identity, key};
 use crate::dataset::Dataset;
 use crate::distribution::Distribution;
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::event_log::{AnalyticsWorker, EventLog, IngestWorker};
-use crate::experiments::Failure;
 use crate::experiments::disk_space::disk_bytes;
+use crate::experiments::results_file::{Key, ResultsFile};
+use crate::experiments::{Failure, machine};
 use crate::ideal_cache::{DiskReads, IdealCache};
 use crate::mix::{LoadOrder, LoadWorker, Mix, MixWorker, Population, SweepWorker};
 use crate::opener::{Opener, Settings};
@@ -125,8 +125,8 @@ impl Measurement<'_> {
                     0 => error.to_string(),
                     _ => format!("not reached: {error}"),
                 };
-                self.results
-                    .skip(cell, self.opener.name(), self.round, &why)?;
+                let cell = identity("skipped", cell, self.opener.name(), self.round);
+                self.results.skip(&cell, &why)?;
             }
         }
         outcome
@@ -362,7 +362,7 @@ impl Measurement<'_> {
 
     fn note(&self, cell: &Cell, result: &PhaseResult, more: Value) -> Result<(), Failure> {
         let mut line = identity("cell", cell, self.opener.name(), self.round);
-        line["ended"] = super::machine::now().into();
+        line["ended"] = machine::now().into();
         line["disk_bytes"] = disk_bytes(self.directory).into();
         if let (Some(line), Value::Object(more)) = (line.as_object_mut(), more) {
             line.extend(more);
@@ -399,4 +399,32 @@ fn stream_of(cell: &Cell, round: usize) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// The fields that say which cell a line is about.
+pub fn identity(kind: &str, cell: &Cell, store: &str, round: usize) -> Value {
+    let (mix, distribution) = cell.work.names();
+    let theta = match cell.work {
+        Work::Mix { theta, .. } => Some(theta),
+        Work::Load(_) | Work::Ingest | Work::Analytics => None,
+    };
+    json!({
+        "kind": kind,
+        "experiment": cell.experiment,
+        "cell": cell.name(),
+        "store": store,
+        "round": round,
+        "mix": mix,
+        "distribution": distribution,
+        "theta": theta,
+        "data_bytes": cell.data_bytes,
+        "threads": cell.threads,
+        "variant": cell.variant.map(|variant| variant.to_string()),
+    })
+}
+
+/// Which measurement of a cell.
+fn key(cell: &Cell, store: &str, round: usize) -> Key {
+    let experiment = cell.experiment.to_owned();
+    (experiment, cell.name(), store.to_owned(), round)
 }

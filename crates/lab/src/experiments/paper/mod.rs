@@ -11,29 +11,25 @@
 //! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: adapters.
 
 mod cells;
-mod machine;
 mod measure;
 pub mod report;
-mod results_file;
 
-use super::{Failure, processes};
+use super::results_file::ResultsFile;
+use super::steps::{Owner, Runner, Step, begun_with, data_directory, minutes};
+use super::{Failure, machine, processes};
 use crate::calibrate;
 use crate::distribution::{DistributionKind, THETA_DEFAULT, parse_theta};
-use crate::memory_limit::{self, MemoryLimit};
 use crate::mix::{LoadOrder, Mix};
 use crate::opener::{Durability, Opener, Settings};
 use crate::phase_length::PhaseLengths;
 use crate::stores::undone;
 use cells::{Cell, DEPARTURES, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted, Work};
-use measure::{Measurement, Method, analytics_seconds, warm_seconds};
-use results_file::{ResultsFile, key};
+use measure::{Measurement, Method, analytics_seconds, identity, warm_seconds};
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The arguments of `experiment paper`.
 #[derive(clap::Args, Clone, Debug)]
@@ -127,7 +123,7 @@ const PHASE_OVERHEAD_SECONDS: f64 = 1.5;
 /// For the estimate: the time of paying what puts alone leave owed, by that of their phase.
 const SETTLING_PART: f64 = 0.25;
 
-fn parse_scale(text: &str) -> Result<f64, String> {
+pub(super) fn parse_scale(text: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let scale = match text.split_once('/') {
         None => number(text),
@@ -253,7 +249,7 @@ impl Arguments {
         let opener = openers.iter().find(|opener| opener.name() == store);
         let opener = &**opener.ok_or("no such store")?;
         let (family, cells) = families.get(family).ok_or("no such family")?;
-        let directory = self.data_directory();
+        let directory = data_directory(&self.out);
         let measurement = Measurement {
             method: &self.method(opener),
             family: *family,
@@ -264,10 +260,6 @@ impl Arguments {
             directory: &directory,
         };
         measurement.run()
-    }
-
-    fn data_directory(&self) -> PathBuf {
-        self.out.join("data")
     }
 
     fn compare(
@@ -310,18 +302,12 @@ impl Arguments {
         fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
         let results = ResultsFile::in_directory(&self.out);
-        let first = results.first_run()?;
-        if let Some(first) = &first
-            && first["settings"] != self.settings()
-        {
-            let message = format!(
-                "{} holds results with other settings: {}; now they are {}",
-                self.out.display(),
-                first["settings"],
-                self.settings()
-            );
-            return Err(message.into());
-        }
+        let runner = Runner {
+            out: &self.out,
+            results: &results,
+            no_memory_limit: self.no_memory_limit,
+        };
+        let first = begun_with(&results, &self.settings())?;
         let measured = first.and_then(|mut first| Some(first.get_mut("limits")?.take()));
         let limits = match measured {
             None | Some(Value::Null) => self.calibrate(),
@@ -334,11 +320,12 @@ impl Arguments {
             "started": machine::now(),
             "settings": self.settings(),
             "stores": stores,
-            "memory_limit": self.limit().map_or_else(|why| format!("none: {why}"), |limit| limit.kind().to_owned()),
+            "memory_limit": runner.limit(self.memory_bytes()).map_or_else(|why| format!("none: {why}"), |limit| limit.kind().to_owned()),
             "machine": machine::machine(&self.out),
             "limits": limits,
         }))?;
-        let measured = self.run_plan(&plan, &results);
+        let steps: Vec<Step> = plan.iter().map(|step| self.process_of(step)).collect();
+        let measured = runner.run(&steps, &|| Ok(()));
         // What could not be measured is in the report too.
         let reported = report::write(&self.out);
         measured.and(reported)
@@ -361,95 +348,21 @@ impl Arguments {
         }
     }
 
-    fn run_plan(&self, plan: &[PlannedStep], results: &ResultsFile) -> Result<(), Failure> {
-        let finished = results.finished()?;
-        let is_done = |step: &&PlannedStep| {
-            let mut cells = step.cells.iter();
-            cells.all(|cell| finished.contains(&key(cell, &step.store, step.round)))
-        };
-        let (done, left): (Vec<&PlannedStep>, Vec<&PlannedStep>) = plan.iter().partition(is_done);
-        if !done.is_empty() {
-            eprintln!(
-                "{} of {} steps were finished before",
-                done.len(),
-                plan.len()
-            );
+    /// The process that a step is run by.
+    fn process_of(&self, step: &PlannedStep) -> Step {
+        let (store, round) = (&step.store, step.round);
+        let cells = step.cells.iter();
+        Step {
+            what: step.family.to_string(),
+            store: store.clone(),
+            round,
+            child: format!("{store}:{round}:{}", step.number),
+            memory_bytes: self.memory_bytes(),
+            seconds: self.seconds_of(step),
+            cells: cells
+                .map(|cell| identity("cell", cell, store, round))
+                .collect(),
         }
-        let mut estimate = Estimate::new(left.iter().map(|step| self.seconds_of(step)).sum());
-        let mut failed = 0;
-        for (index, step) in left.iter().enumerate() {
-            eprintln!(
-                "[{}/{}] {}, {}, round {}: {} phases; {} left",
-                index + 1,
-                left.len(),
-                step.family,
-                step.store,
-                step.round + 1,
-                step.cells.len(),
-                estimate.left(),
-            );
-            let started = Instant::now();
-            if let Err(error) = self.run_step(step, results) {
-                failed += 1;
-                eprintln!("  {}: {error}", step.store);
-            }
-            estimate.passed(self.seconds_of(step), started.elapsed());
-        }
-        match failed {
-            0 => Ok(()),
-            _ => Err(format!("{failed} of {} steps did not end well", left.len()).into()),
-        }
-    }
-
-    fn limit(&self) -> Result<MemoryLimit, String> {
-        match self.no_memory_limit {
-            true => Err("not wanted".to_owned()),
-            false => memory_limit::limit(self.memory_bytes()),
-        }
-    }
-
-    fn run_step(&self, step: &PlannedStep, results: &ResultsFile) -> Result<(), Failure> {
-        let directory = self.data_directory();
-        remove(&directory)?;
-        fs::create_dir_all(&directory)?;
-        let child = format!("{}:{}:{}", step.store, step.round, step.number);
-        // The group goes with the step, and so does what it had in the page cache.
-        let limit = self.limit().ok();
-        let program = std::env::current_exe()?;
-        let mut command = match &limit {
-            Some(limit) => limit.command(&program),
-            None => Command::new(&program),
-        };
-        let status = command
-            .args(std::env::args_os().skip(1))
-            .arg(format!("--child={child}"))
-            .status()?;
-        remove(&directory)?;
-        results.append(&json!({
-            "kind": "step",
-            "store": step.store,
-            "round": step.round,
-            "family": step.family.to_string(),
-            "memory_peak_bytes": limit.as_ref().and_then(MemoryLimit::peak_bytes),
-        }))?;
-        if status.success() {
-            return Ok(());
-        }
-        let why = match status.signal() {
-            // A process that ends itself has noted what it could not measure.
-            None => return Err(format!("ended with {status}").into()),
-            Some(9) => {
-                "its process was killed; more memory than the limit is the usual reason".into()
-            }
-            Some(signal) => format!("its process was ended by signal {signal}"),
-        };
-        let finished = results.finished()?;
-        for cell in &step.cells {
-            if !finished.contains(&key(cell, &step.store, step.round)) {
-                results.skip(cell, &step.store, step.round, &why)?;
-            }
-        }
-        Err(why.into())
     }
 
     /// How long a step takes, as a guess that the run corrects: the data is put once, and read once where
@@ -507,70 +420,6 @@ struct PlannedStep {
     cells: Vec<Cell>,
     store: String,
     round: usize,
-}
-
-/// The time that is left, corrected by how far the guesses were off so far.
-struct Estimate {
-    left_seconds: f64,
-    guessed: f64,
-    taken: f64,
-}
-
-impl Estimate {
-    fn new(left_seconds: f64) -> Estimate {
-        Estimate {
-            left_seconds,
-            // A weight for the guesses, so that the first step alone does not decide.
-            guessed: 30.0,
-            taken: 30.0,
-        }
-    }
-
-    fn passed(&mut self, guessed: f64, taken: Duration) {
-        self.left_seconds -= guessed;
-        self.guessed += guessed;
-        self.taken += taken.as_secs_f64();
-    }
-
-    fn left(&self) -> String {
-        minutes(self.left_seconds.max(0.0) * self.taken / self.guessed)
-    }
-}
-
-fn minutes(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds < 90.0 => format!("{seconds:.0} s"),
-        seconds if seconds < 5_400.0 => format!("{:.0} min", seconds / 60.0),
-        seconds => format!("{:.1} h", seconds / 3_600.0),
-    }
-}
-
-fn remove(directory: &Path) -> Result<(), Failure> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{}: {error}", directory.display()).into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The right to run in a directory.
-struct Owner {
-    _file: fs::File,
-}
-
-impl Owner {
-    fn lock(directory: &Path) -> Result<Owner, Failure> {
-        let path = directory.join("lock");
-        let file = fs::File::create(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Owner { _file: file }),
-            Err(fs::TryLockError::WouldBlock) => {
-                Err(format!("another run is at work in {}", directory.display()).into())
-            }
-            Err(fs::TryLockError::Error(error)) => Err(error.into()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -641,15 +490,5 @@ mod tests {
         for bad in ["", "1/0", "-1", "a/2", "1/100000", "nan", "1/2/3"] {
             assert!(parse_scale(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn the_estimate_learns() {
-        let mut estimate = Estimate::new(300.0);
-        assert_eq!(estimate.left(), "5 min");
-        estimate.passed(150.0, Duration::from_secs(510));
-        assert_eq!(estimate.left(), "8 min");
-        estimate.passed(150.0, Duration::from_secs(510));
-        assert_eq!(estimate.left(), "0 s");
     }
 }

@@ -1,16 +1,18 @@
-//! Settings of EvenDB as text, `name=value`: the one table for the commands that take them.
+//! Settings of EvenDB's engines as text, `name=value`: the one table for the commands that take them.
 //!
 //! ```text
-//!   "chunk-bytes=1048576" --> TABLE (name, what it takes, how it is set) --> Tuning --> Options
+//!   "chunk-bytes=1048576" --> TABLE (name, what it takes, how it is set) --> Tuning --> Options of the engine that is chosen
 //!                                                                               +--> the same as code of an application
 //! ```
-//! What a value means and which limits it has is said by the engine's option of the same name; the engine checks limits when it
-//! opens a database, before anything is made. Plain data.
+//! `engine` chooses between the first engine, chunks, and the second, a fragmented log-structured merge tree. A setting that the chosen engine does
+//! not have is a contradiction ([`Tuning::contradiction`]). What a value means and which limits it has is said by the engine's option of the same
+//! name; the engine checks limits when it opens a database, before anything is made. Plain data.
 
 use std::fmt;
 use std::str::FromStr;
 
 use evendb::{Compression, Options};
+use evendb_flsm::{Compression as FlsmCompression, Options as FlsmOptions};
 
 /// Settings that were chosen, each at most once, in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +28,10 @@ pub struct Setting {
     /// What it does, in few words.
     pub about: &'static str,
     takes: Takes,
-    apply: fn(Options, Value) -> Options,
+    /// How it is set in the first engine, if that has it.
+    chunks: Option<fn(Options, Value) -> Options>,
+    /// How it is set in the second engine, if that has it and takes the value.
+    flsm: Option<fn(FlsmOptions, Value) -> Option<FlsmOptions>>,
     /// The call that sets it, with `{}` for the value.
     code: &'static str,
     is_advanced: bool,
@@ -45,6 +50,27 @@ enum Takes {
     Fraction,
     Switch,
     Compression,
+    Engine,
+}
+
+/// Which engine a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The first: chunks.
+    Chunks,
+    /// The second: a fragmented log-structured merge tree.
+    Flsm,
+}
+
+impl Engine {
+    /// The word for it in settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Chunks => "evendb",
+            Engine::Flsm => "flsm",
+        }
+    }
 }
 
 /// What a setting is set to.
@@ -54,6 +80,7 @@ enum Value {
     Fraction(f64),
     Switch(bool),
     Compression(Compression),
+    Engine(Engine),
 }
 
 impl Value {
@@ -83,13 +110,26 @@ impl Value {
 /// The name of the setting that is a share of the memory which a store is given, the rest being left to the system's cache.
 pub const MEMORY_SHARE: &str = "memory-share";
 
+/// The name of the setting that says which engine.
+pub const ENGINE: &str = "engine";
+
 /// All settings.
-pub static TABLE: [Setting; 10] = [
+pub static TABLE: [Setting; 12] = [
+    Setting {
+        name: ENGINE,
+        about: "chunks, or a fragmented log-structured merge tree: evendb, flsm",
+        takes: Takes::Engine,
+        chunks: Some(|options, _| options),
+        flsm: Some(|options, _| Some(options)),
+        code: "",
+        is_advanced: false,
+    },
     Setting {
         name: MEMORY_SHARE,
         about: "share of the given memory that is the budget; the rest is the system's cache of files",
         takes: Takes::Fraction,
-        apply: |options, _| options,
+        chunks: Some(|options, _| options),
+        flsm: Some(|options, _| Some(options)),
         code: "",
         is_advanced: false,
     },
@@ -97,10 +137,18 @@ pub static TABLE: [Setting; 10] = [
         name: "compression",
         about: "of tables and logs: none, lz4, zstd",
         takes: Takes::Compression,
-        apply: |options, value| match value {
+        chunks: Some(|options, value| match value {
             Value::Compression(compression) => options.compression(compression),
             _ => options,
-        },
+        }),
+        flsm: Some(|options, value| {
+            let compression = match value {
+                Value::Compression(Compression::None) => FlsmCompression::None,
+                Value::Compression(Compression::Lz4) => FlsmCompression::Lz4,
+                _ => return None,
+            };
+            Some(options.advanced(|all| all.compression(compression)))
+        }),
         code: "compression({})",
         is_advanced: false,
     },
@@ -108,7 +156,8 @@ pub static TABLE: [Setting; 10] = [
         name: "space-amplification",
         about: "how much larger than its data the database may be",
         takes: Takes::Fraction,
-        apply: |options, value| options.space_amplification(value.fraction()),
+        chunks: Some(|options, value| options.space_amplification(value.fraction())),
+        flsm: None,
         code: "space_amplification({})",
         is_advanced: false,
     },
@@ -116,7 +165,8 @@ pub static TABLE: [Setting; 10] = [
         name: "chunk-bytes",
         about: "greatest size of a chunk",
         takes: Takes::Whole,
-        apply: |options, value| options.advanced(|all| all.chunk_bytes(value.whole())),
+        chunks: Some(|options, value| options.advanced(|all| all.chunk_bytes(value.whole()))),
+        flsm: None,
         code: "chunk_bytes({})",
         is_advanced: true,
     },
@@ -124,7 +174,12 @@ pub static TABLE: [Setting; 10] = [
         name: "block-bytes",
         about: "size of a table's block, which a get from disk reads",
         takes: Takes::Whole,
-        apply: |options, value| options.advanced(|all| all.block_bytes(value.whole() as usize)),
+        chunks: Some(|options, value| {
+            options.advanced(|all| all.block_bytes(value.whole() as usize))
+        }),
+        flsm: Some(|options, value| {
+            Some(options.advanced(|all| all.block_bytes(value.whole() as usize)))
+        }),
         code: "block_bytes({})",
         is_advanced: true,
     },
@@ -132,7 +187,12 @@ pub static TABLE: [Setting; 10] = [
         name: "filter-bits-per-key",
         about: "filters for keys that are not there",
         takes: Takes::Whole,
-        apply: |options, value| options.advanced(|all| all.filter_bits_per_key(value.small())),
+        chunks: Some(|options, value| {
+            options.advanced(|all| all.filter_bits_per_key(value.small()))
+        }),
+        flsm: Some(|options, value| {
+            Some(options.advanced(|all| all.filter_bits_per_key(value.small())))
+        }),
         code: "filter_bits_per_key({})",
         is_advanced: true,
     },
@@ -140,7 +200,8 @@ pub static TABLE: [Setting; 10] = [
         name: "munks",
         about: "whether hot spans are kept in RAM as a whole: on, off",
         takes: Takes::Switch,
-        apply: |options, value| options.advanced(|all| all.munks(value.is_on())),
+        chunks: Some(|options, value| options.advanced(|all| all.munks(value.is_on()))),
+        flsm: None,
         code: "munks({})",
         is_advanced: true,
     },
@@ -148,7 +209,8 @@ pub static TABLE: [Setting; 10] = [
         name: "row-cache",
         about: "whether single hot rows are kept in RAM: on, off",
         takes: Takes::Switch,
-        apply: |options, value| options.advanced(|all| all.row_cache(value.is_on())),
+        chunks: Some(|options, value| options.advanced(|all| all.row_cache(value.is_on()))),
+        flsm: None,
         code: "row_cache({})",
         is_advanced: true,
     },
@@ -156,7 +218,10 @@ pub static TABLE: [Setting; 10] = [
         name: "row-cache-share",
         about: "fixed share of rows in the memory for rows and spans",
         takes: Takes::Fraction,
-        apply: |options, value| options.advanced(|all| all.row_cache_share(Some(value.fraction()))),
+        chunks: Some(|options, value| {
+            options.advanced(|all| all.row_cache_share(Some(value.fraction())))
+        }),
+        flsm: None,
         code: "row_cache_share(Some({}))",
         is_advanced: true,
     },
@@ -164,8 +229,23 @@ pub static TABLE: [Setting; 10] = [
         name: "values-apart-from",
         about: "bytes from which on a value lies apart from its key",
         takes: Takes::Whole,
-        apply: |options, value| options.advanced(|all| all.values_apart_from(Some(value.small()))),
+        chunks: Some(|options, value| {
+            options.advanced(|all| all.values_apart_from(Some(value.small())))
+        }),
+        flsm: None,
         code: "values_apart_from(Some({}))",
+        is_advanced: true,
+    },
+    Setting {
+        name: "max-files-per-guard",
+        about: "sorted runs of a guard: more of them, less is written and more is read; 1 is a leveled tree",
+        takes: Takes::Whole,
+        chunks: None,
+        flsm: Some(|options, value| {
+            let runs = value.whole() as usize;
+            Some(options.advanced(|all| all.max_files_per_guard(runs)))
+        }),
+        code: "max_files_per_guard({})",
         is_advanced: true,
     },
 ];
@@ -216,6 +296,7 @@ impl Takes {
             Takes::Fraction => "a number above 0",
             Takes::Switch => "on or off",
             Takes::Compression => "none, lz4, zstd or zstd:LEVEL",
+            Takes::Engine => "evendb or flsm",
         }
     }
 
@@ -233,6 +314,10 @@ impl Takes {
                 _ => None,
             },
             Takes::Compression => text.parse().ok().map(Value::Compression),
+            Takes::Engine => {
+                let mut all = [Engine::Chunks, Engine::Flsm].into_iter();
+                all.find(|engine| engine.name() == text).map(Value::Engine)
+            }
         }
     }
 }
@@ -245,6 +330,7 @@ impl fmt::Display for Value {
             Value::Switch(true) => f.write_str("on"),
             Value::Switch(false) => f.write_str("off"),
             Value::Compression(compression) => compression.fmt(f),
+            Value::Engine(engine) => f.write_str(engine.name()),
         }
     }
 }
@@ -294,17 +380,45 @@ impl Tuning {
         self.chosen.iter().any(|(setting, _)| setting.name == name)
     }
 
-    /// This and another one together; `None` where both choose the same setting.
+    /// The engine that is chosen, by default the first.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        let mut engines = self.chosen.iter().filter_map(|(_, value)| match value {
+            Value::Engine(engine) => Some(*engine),
+            _ => None,
+        });
+        engines.next().unwrap_or(Engine::Chunks)
+    }
+
+    /// What of this the chosen engine does not have, in words.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<String> {
+        let engine = self.engine();
+        let takes = |setting: &Setting, value: Value| match engine {
+            Engine::Chunks => setting.chunks.is_some(),
+            Engine::Flsm => {
+                let set = setting.flsm.and_then(|set| set(FlsmOptions::new(), value));
+                set.is_some()
+            }
+        };
+        let mut each = self.chosen.iter();
+        let (setting, value) = each.find(|(setting, value)| !takes(setting, *value))?;
+        let (name, engine) = (setting.name, engine.name());
+        Some(format!("the engine {engine} has no {name}={value}"))
+    }
+
+    /// This and another one together; `None` where both choose the same setting, or one that the engine does not have.
     #[must_use]
     pub fn and(&self, other: &Tuning) -> Option<Tuning> {
         let meets = other
             .chosen
             .iter()
             .any(|(setting, _)| self.sets(setting.name));
-        let all = || self.chosen.iter().chain(&other.chosen);
-        (!meets).then(|| Tuning {
-            chosen: all().copied().collect(),
-        })
+        let all = self.chosen.iter().chain(&other.chosen);
+        let both = Tuning {
+            chosen: all.copied().collect(),
+        };
+        (!meets && both.contradiction().is_none()).then_some(both)
     }
 
     /// The budget of a store that is given so much memory.
@@ -317,12 +431,22 @@ impl Tuning {
         }
     }
 
-    /// Options with what is chosen. The memory budget is set before, by [`budget`](Self::budget).
+    /// Options of the first engine with what is chosen. The memory budget is set before, by [`budget`](Self::budget).
     #[must_use]
     pub fn applied(&self, options: Options) -> Options {
         let each = self.chosen.iter();
-        each.fold(options, |options, (setting, value)| {
-            (setting.apply)(options, *value)
+        each.fold(options, |options, (setting, value)| match setting.chunks {
+            Some(set) => set(options, *value),
+            None => options,
+        })
+    }
+
+    /// Options of the second engine with what is chosen; `None` where that has something else.
+    #[must_use]
+    pub fn applied_to_flsm(&self, options: FlsmOptions) -> Option<FlsmOptions> {
+        let mut each = self.chosen.iter();
+        each.try_fold(options, |options, (setting, value)| {
+            setting.flsm?(options, *value)
         })
     }
 
@@ -335,8 +459,10 @@ impl Tuning {
     /// What an application writes for a store that is given so much memory.
     #[must_use]
     pub fn code(&self, memory_bytes: u64) -> String {
+        let is_flsm = self.engine() == Engine::Flsm;
         let mut code = format!(
-            "Options::new().memory_budget({} << 10)",
+            "{}Options::new().memory_budget({} << 10)",
+            if is_flsm { "evendb_flsm::" } else { "" },
             self.budget(memory_bytes) >> 10
         );
         let call = |(setting, value): &&(&Setting, Value)| {
@@ -344,7 +470,7 @@ impl Tuning {
                 Value::Switch(is_on) => is_on.to_string(),
                 Value::Fraction(number) => format!("{number:?}"),
                 Value::Compression(compression) => format!("Compression::{compression:?}"),
-                Value::Whole(_) => value.to_string(),
+                Value::Whole(_) | Value::Engine(_) => value.to_string(),
             };
             setting.code.replace("{}", &value)
         };
@@ -353,10 +479,12 @@ impl Tuning {
                 .iter()
                 .filter(|(setting, _)| !setting.code.is_empty())
         };
-        for setting in settings().filter(|(setting, _)| !setting.is_advanced) {
+        // Of the second engine all settings are advanced ones.
+        let is_advanced = |setting: &Setting| setting.is_advanced || is_flsm;
+        for setting in settings().filter(|(setting, _)| !is_advanced(setting)) {
             code += &format!(".{}", call(&setting));
         }
-        let advanced = settings().filter(|(setting, _)| setting.is_advanced);
+        let advanced = settings().filter(|(setting, _)| is_advanced(setting));
         let advanced: Vec<_> = advanced.map(|setting| call(&setting)).collect();
         if !advanced.is_empty() {
             code += &format!(".advanced(|all| all.{})", advanced.join("."));
@@ -441,8 +569,39 @@ mod tests {
     }
 
     #[test]
+    fn the_engine_decides_which_settings_there_are() {
+        let of = |text: &str| text.parse::<Tuning>().unwrap();
+        let flsm = of("engine=flsm max-files-per-guard=4 compression=lz4");
+        assert_eq!((flsm.engine(), flsm.contradiction()), (Engine::Flsm, None));
+        assert_eq!(
+            flsm.code(64 << 20),
+            "evendb_flsm::Options::new().memory_budget(65536 << 10)\
+             .advanced(|all| all.max_files_per_guard(4).compression(Compression::Lz4))"
+        );
+        assert_eq!(of("munks=off").engine(), Engine::Chunks);
+        for (text, what) in [
+            ("engine=flsm munks=off", "the engine flsm has no munks=off"),
+            (
+                "engine=flsm compression=zstd",
+                "the engine flsm has no compression=zstd",
+            ),
+            (
+                "max-files-per-guard=1",
+                "the engine evendb has no max-files-per-guard=1",
+            ),
+        ] {
+            let said = of(text).contradiction();
+            assert!(said.is_some_and(|said| said.starts_with(what)), "{text}");
+        }
+        assert_eq!(of("engine=flsm").and(&of("munks=off")), None);
+        let both = of("engine=flsm").and(&of("block-bytes=1024")).unwrap();
+        assert_eq!(both.engine(), Engine::Flsm);
+    }
+
+    #[test]
     fn every_setting_opens_a_database() {
         let values = [
+            "engine=flsm",
             "memory-share=0.5",
             "compression=lz4",
             "space-amplification=2",
@@ -453,6 +612,7 @@ mod tests {
             "row-cache=off",
             "row-cache-share=0.5",
             "values-apart-from=1024",
+            "max-files-per-guard=4",
         ];
         for (setting, text) in TABLE.iter().zip(values) {
             let tuning: Tuning = text.parse().unwrap();
@@ -461,16 +621,24 @@ mod tests {
                 "{text} is not of {}",
                 setting.name
             );
-            let before = format!("{:?}", Options::new());
-            let options = tuning.applied(Options::new());
-            let is_share = setting.name == MEMORY_SHARE;
-            assert_eq!(
-                before == format!("{options:?}"),
-                is_share,
-                "{text} does nothing"
-            );
-            let directory = tempfile::tempdir().unwrap();
-            options.open(directory.path()).unwrap();
+            // These are no options of an engine.
+            let is_idle = [ENGINE, MEMORY_SHARE].contains(&setting.name);
+            if setting.chunks.is_some() {
+                let before = format!("{:?}", Options::new());
+                let options = tuning.applied(Options::new());
+                let is_same = before == format!("{options:?}");
+                assert_eq!(is_same, is_idle, "{text} does nothing");
+                let directory = tempfile::tempdir().unwrap();
+                options.open(directory.path()).unwrap();
+            }
+            if setting.flsm.is_some() {
+                let before = format!("{:?}", FlsmOptions::new());
+                let options = tuning.applied_to_flsm(FlsmOptions::new()).unwrap();
+                let is_same = before == format!("{options:?}");
+                assert_eq!(is_same, is_idle, "{text} does nothing");
+                let directory = tempfile::tempdir().unwrap();
+                options.open(directory.path()).unwrap();
+            }
         }
     }
 }

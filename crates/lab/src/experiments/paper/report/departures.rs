@@ -4,10 +4,10 @@
 //! A ratio is of two measurements of one round, which stood beside each other in time; shown are the median of the rounds and
 //! their range. A range with 1 in it says that the rounds do not tell the two apart.
 
-use super::markdown::{Entry, Page, Table, or_dash, words};
 use super::quantity::{Quantity, Spread, figure};
 use super::run_results::{CellResults, RunResults, stores_of};
 use super::stores;
+use crate::experiments::markdown::{Entry, Page, Table, or_dash, words};
 use crate::stores::undone;
 
 /// The ratios of the rounds that both stores have.

@@ -3,12 +3,12 @@
 
 use serde_json::{Map, Value};
 
-use super::markdown::{Entry, Page, Table, or_dash, words};
 use super::quantity::{Quantity, figure};
 use super::run_results::{CellResults, RunResults, StoreRounds, size};
 use super::tables::{marked, times};
 use super::{departures, figures, half_memory, stores};
 use crate::calibrate::{self, Calibration};
+use crate::experiments::markdown::{Entry, Page, Table, or_dash, words};
 
 /// Experiments that vary something else than the workload and its size: not in the summary.
 const VARYING: [&str; 6] = [

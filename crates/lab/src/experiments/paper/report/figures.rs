@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
-use super::markdown::{Page, Table};
 use super::quantity::Quantity;
 use super::run_results::{CellResults, RunResults};
 use super::tables::{self, SpaceOf};
+use crate::experiments::markdown::{Page, Table};
 
 /// Which of an experiment's cells a figure shows.
 #[derive(Clone, Copy, Debug)]

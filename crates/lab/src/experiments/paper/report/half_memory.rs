@@ -6,11 +6,11 @@
 //! its rounds is faster than the fastest with the whole budget, each in two rounds at least. With three
 //! rounds of each, two stores that are equal come out so in one of twenty comparisons.
 
-use super::markdown::{Entry, Page, Table, words};
 use super::quantity::{Quantity, figure};
 use super::run_results::{CellResults, RunResults};
 use super::stores;
 use super::tables::times;
+use crate::experiments::markdown::{Entry, Page, Table, words};
 
 /// What the rounds with half the budget are beside those with the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,6 @@ mod departures;
 mod document;
 mod figures;
 mod half_memory;
-mod markdown;
 mod quantity;
 mod run_results;
 mod stores;
@@ -26,8 +25,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use super::results_file::ResultsFile;
-use crate::experiments::Failure;
+use crate::experiments::results_file::ResultsFile;
+use crate::experiments::{Failure, markdown};
 use run_results::RunResults;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The results of a run, grouped by cell and store, from the lines of `results.jsonl`.
 //!
-//! [`crate::experiments::paper::results_file`] says what the lines are. A line that was broken off is
+//! [`crate::experiments::results_file`] says what the lines are. A line that was broken off is
 //! ignored and noted: its process was killed in it, and the next one began a new line. So is a last
 //! line that is broken in whatever way, since the run may go on. Other broken lines are an error that
 //! names them. Unknown kinds and members are ignored.

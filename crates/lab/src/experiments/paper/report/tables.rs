@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::markdown::{Entry, Table, or_dash, words};
 use super::quantity::{CAUSES, PERCENTILES, Quantity, figure};
 use super::run_results::{CellResults, StoreRounds, size, stores_of};
 use super::stores;
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind};
+use crate::experiments::markdown::{Entry, Table, or_dash, words};
 use crate::readable::duration;
 
 /// The figure of a store, or the word for why there is none.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::document;
-use super::markdown::escape;
 use super::run_results::RunResults;
+use crate::experiments::markdown::escape;
 
 /// A name that is markup wherever it is not escaped.
 const HOSTILE: &str = "<script>alert(\"x\")</script>|'&amp; https://example.org/a.js";

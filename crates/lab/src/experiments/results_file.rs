@@ -11,9 +11,8 @@
 //! last line that was cut off is no result, and is replaced by starting a new line. A finished cell
 //! is not run again; a skipped one is.
 
-use super::cells::{Cell, Work};
-use crate::experiments::Failure;
-use serde_json::{Value, json};
+use super::Failure;
+use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -23,8 +22,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct ResultsFile(PathBuf);
 
-/// What identifies a measurement.
-pub type Finished = HashSet<(String, String, String, usize)>;
+/// What identifies a measurement: experiment, cell, store, round.
+pub type Key = (String, String, String, usize);
 
 impl ResultsFile {
     /// Those of a directory.
@@ -60,15 +59,16 @@ impl ResultsFile {
         Ok(())
     }
 
-    /// Appends that a cell was not measured.
-    pub fn skip(&self, cell: &Cell, store: &str, round: usize, why: &str) -> Result<(), Failure> {
-        let mut line = identity("skipped", cell, store, round);
+    /// Appends that a cell was not measured. `cell` has the fields that say which one.
+    pub fn skip(&self, cell: &Value, why: &str) -> Result<(), Failure> {
+        let mut line = cell.clone();
+        line["kind"] = "skipped".into();
         line["why"] = why.into();
         self.append(&line)
     }
 
     /// All lines that can be read.
-    fn lines(&self) -> Result<Vec<Value>, Failure> {
+    pub fn lines(&self) -> Result<Vec<Value>, Failure> {
         let text = match fs::read(&self.0) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -87,75 +87,43 @@ impl ResultsFile {
     }
 
     /// What need not be measured any more.
-    pub fn finished(&self) -> Result<Finished, Failure> {
-        let text = |line: &Value, name: &str| line[name].as_str().map(str::to_owned);
+    pub fn finished(&self) -> Result<HashSet<Key>, Failure> {
         let lines = self.lines()?;
         let cells = lines.iter().filter(|line| line["kind"] == "cell");
-        Ok(cells
-            .filter_map(|line| {
-                let round = line["round"].as_u64()? as usize;
-                let name = |name| text(line, name);
-                Some((name("experiment")?, name("cell")?, name("store")?, round))
-            })
-            .collect())
+        Ok(cells.filter_map(key_of).collect())
     }
 }
 
-/// The fields that say which cell a line is about.
-pub fn identity(kind: &str, cell: &Cell, store: &str, round: usize) -> Value {
-    let (mix, distribution) = cell.work.names();
-    let theta = match cell.work {
-        Work::Mix { theta, .. } => Some(theta),
-        Work::Load(_) | Work::Ingest | Work::Analytics => None,
-    };
-    json!({
-        "kind": kind,
-        "experiment": cell.experiment,
-        "cell": cell.name(),
-        "store": store,
-        "round": round,
-        "mix": mix,
-        "distribution": distribution,
-        "theta": theta,
-        "data_bytes": cell.data_bytes,
-        "threads": cell.threads,
-        "variant": cell.variant.map(|variant| variant.to_string()),
-    })
-}
-
-/// Which measurement of a cell.
-pub fn key(cell: &Cell, store: &str, round: usize) -> (String, String, String, usize) {
-    let experiment = cell.experiment.to_owned();
-    (experiment, cell.name(), store.to_owned(), round)
+/// Which measurement a line is about; `None` if it does not say.
+pub fn key_of(line: &Value) -> Option<Key> {
+    let text = |name: &str| line[name].as_str().map(str::to_owned);
+    let round = line["round"].as_u64()? as usize;
+    Some((text("experiment")?, text("cell")?, text("store")?, round))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_was_finished_is_found_again_and_a_cut_line_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let results = ResultsFile::in_directory(directory.path());
         assert!(results.finished().unwrap().is_empty());
-        let cell = Cell {
-            experiment: "figure-3",
-            work: Work::Ingest,
-            data_bytes: 1 << 30,
-            threads: 4,
-            variant: None,
-        };
+        let cell = |store: &str, round: usize| json!({ "kind": "cell", "experiment": "figure-3", "cell": "ingest", "store": store, "round": round });
         results
             .append(&json!({ "kind": "run", "seed": 1 }))
             .unwrap();
-        results.append(&identity("cell", &cell, "a", 0)).unwrap();
-        results.skip(&cell, "b", 0, "it did not want to").unwrap();
+        results.append(&cell("a", 0)).unwrap();
+        results.skip(&cell("b", 0), "it did not want to").unwrap();
         let path = directory.path().join("results.jsonl");
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(b"{\"kind\":\"cell\",\"experiment\":\"fig\xff");
         fs::write(&path, bytes).unwrap();
-        results.append(&identity("cell", &cell, "c", 1)).unwrap();
-        let expected: Finished = [key(&cell, "a", 0), key(&cell, "c", 1)].into();
+        results.append(&cell("c", 1)).unwrap();
+        let key = |store, round| key_of(&cell(store, round)).unwrap();
+        let expected: HashSet<Key> = [key("a", 0), key("c", 1)].into();
         assert_eq!(results.finished().unwrap(), expected);
         assert_eq!(results.first_run().unwrap().unwrap()["seed"], 1);
     }

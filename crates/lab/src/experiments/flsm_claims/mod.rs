@@ -1,0 +1,244 @@
+//! Experiment `flsm-claims`: what the slides on PebblesDB claim of its design, as commands, for every store that is there.
+//!
+//! ```text
+//!   claims (sizes and phases as data) x scale --> for each claim, round and store in turn: a process of its own
+//!        (measure, pairs), under a limit of memory, that appends each phase to DIR/results.jsonl
+//!   after each step: DIR/report.md; again with the same DIR: what is finished is not run again
+//! ```
+//! Stores of a claim take turns within a round, all at one level of durability. Rates have the debt of a phase charged, so
+//! what a store leaves for later gains it nothing.
+//!
+//! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: adapters; the slides' aged file system.
+
+mod claims;
+mod measure;
+mod pairs;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use super::paper::parse_scale;
+use super::results_file::ResultsFile;
+use super::steps::{Owner, Runner, Step, begun_with, data_directory, minutes};
+use super::{Failure, machine, processes};
+use crate::opener::{Durability, Opener, Settings};
+use claims::{CLAIMS, Claim, Phase};
+use measure::{Measurement, Method, identity};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+
+/// Those that are measured where the user names none and that are there.
+const STORES: [&str; 8] = [
+    "evendb",
+    "flsm",
+    "flsm-1",
+    "pebblesdb",
+    "rocksdb",
+    "rocksdb-tuned",
+    "leveldb",
+    "fjall",
+];
+
+/// The arguments of `experiment flsm-claims`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// Where results.jsonl (a line for each measurement), report.md and for a while the stores are written; a run that was
+    /// interrupted goes on there
+    #[arg(long)]
+    out: PathBuf,
+    /// The claims; all if not given (--list has them)
+    #[arg(long, value_delimiter = ',')]
+    claims: Vec<String>,
+    /// The stores; if not given, evendb, flsm, flsm-1 (one file per guard: a leveled tree), pebblesdb, rocksdb, rocksdb-tuned,
+    /// leveldb and fjall, those of them that are there
+    #[arg(long, value_delimiter = ',')]
+    stores: Vec<String>,
+    /// Pairs and memory by those of the slides, whose machine had 16 GiB: a number, or as 1/64
+    #[arg(long, value_parser = parse_scale, default_value = "1/64")]
+    scale: f64,
+    /// Rounds of which medians are taken
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// Seconds that a phase lasts at most; those that put or delete what later phases build on end when they are done
+    #[arg(long, default_value_t = 30.0)]
+    seconds: f64,
+    /// Minutes that a phase may take which has to be done
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// What an acknowledged put survives
+    #[arg(long, value_enum, default_value_t)]
+    durability: Durability,
+    /// The seed of keys, values and operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Set no limit on memory: stores are told of it all the same
+    #[arg(long)]
+    no_memory_limit: bool,
+    /// Only list the claims, and what they will take
+    #[arg(long)]
+    list: bool,
+    /// Only for the processes that this one starts: measure STORE:ROUND:CLAIM
+    #[arg(long, hide = true)]
+    child: Option<String>,
+}
+
+/// For the estimate: operations a second of a phase that has to be done, and bytes a second of one.
+const OPERATIONS_PER_SECOND: f64 = 80e3;
+const BYTES_PER_SECOND: f64 = 40e6;
+
+impl Arguments {
+    /// Runs it, or as a child a part of it.
+    ///
+    /// # Errors
+    /// Bad arguments, another run in the directory, or that something could not be measured.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        match &self.child {
+            Some(child) => self.measure(openers, child),
+            None => self.compare(openers),
+        }
+    }
+
+    fn claims(&self) -> Result<Vec<&'static Claim>, Failure> {
+        let named = |name: &String| CLAIMS.iter().find(|claim| claim.name == name);
+        if let Some(unknown) = self.claims.iter().find(|name| named(name).is_none()) {
+            let known: Vec<_> = CLAIMS.iter().map(|claim| claim.name).collect();
+            return Err(format!("no claim `{unknown}`; there are {}", known.join(", ")).into());
+        }
+        let is_wanted = |claim: &&Claim| {
+            self.claims.is_empty() || self.claims.iter().any(|name| name == claim.name)
+        };
+        Ok(CLAIMS.iter().filter(is_wanted).collect())
+    }
+
+    /// What must be the same for results to stand in one file.
+    fn settings(&self) -> Value {
+        json!({
+            "scale": self.scale,
+            "seconds": self.seconds,
+            "durability": self.durability.name(),
+            "seed": self.seed,
+        })
+    }
+
+    fn measure(&self, openers: &[Box<dyn Opener>], child: &str) -> Result<(), Failure> {
+        let parts: Vec<&str> = child.split(':').collect();
+        let &[store, round, claim] = &parts[..] else {
+            return Err("a child is STORE:ROUND:CLAIM".into());
+        };
+        let opener = openers.iter().find(|opener| opener.name() == store);
+        let opener = &**opener.ok_or("no such store")?;
+        let claim = CLAIMS.iter().find(|one| one.name == claim);
+        let claim = claim.ok_or("no such claim")?;
+        let directory = data_directory(&self.out);
+        let measurement = Measurement {
+            method: &self.method(opener, claim),
+            claim,
+            opener,
+            round: round.parse()?,
+            results: &ResultsFile::in_directory(&self.out),
+            directory: &directory,
+        };
+        measurement.run()
+    }
+
+    fn method(&self, opener: &dyn Opener, claim: &Claim) -> Method {
+        Method {
+            settings: Settings {
+                memory_bytes: opener.memory_within(claim.memory_bytes(self.scale)),
+                durability: self.durability,
+            },
+            scale: self.scale,
+            seed: self.seed,
+            seconds: self.seconds,
+            seconds_max: self.minutes * 60.0,
+        }
+    }
+
+    fn compare(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        let claims = self.claims()?;
+        let takes_part = |opener: &dyn Opener| STORES.contains(&opener.name());
+        let stores = processes::chosen(&self.stores, openers, takes_part)?;
+        let plan = self.plan(&claims, &stores);
+        if self.list {
+            self.print(&claims, &plan);
+            return Ok(());
+        }
+        fs::create_dir_all(&self.out)?;
+        let _owner = Owner::lock(&self.out)?;
+        let results = ResultsFile::in_directory(&self.out);
+        let runner = Runner {
+            out: &self.out,
+            results: &results,
+            no_memory_limit: self.no_memory_limit,
+        };
+        begun_with(&results, &self.settings())?;
+        let memory = claims.iter().map(|claim| claim.memory_bytes(self.scale));
+        let limit = runner.limit(memory.max().unwrap_or_default());
+        results.append(&json!({
+            "kind": "run",
+            "version": 1,
+            "started": machine::now(),
+            "settings": self.settings(),
+            "stores": stores,
+            "memory_limit": limit.map_or_else(|why| format!("none: {why}"), |limit| limit.kind().to_owned()),
+            "machine": machine::machine(&self.out),
+        }))?;
+        let measured = runner.run(&plan, &|| report::write(&self.out));
+        // What could not be measured is in the report too.
+        report::write(&self.out)?;
+        println!("{}", report::path(&self.out).display());
+        measured
+    }
+
+    fn plan(&self, claims: &[&Claim], stores: &[&str]) -> Vec<Step> {
+        let mut plan = Vec::new();
+        for claim in claims {
+            for round in 0..self.rounds {
+                for store in stores {
+                    let cells = claim.phases.iter();
+                    plan.push(Step {
+                        what: claim.name.to_owned(),
+                        store: (*store).to_owned(),
+                        round,
+                        child: format!("{store}:{round}:{}", claim.name),
+                        memory_bytes: claim.memory_bytes(self.scale),
+                        seconds: self.seconds_of(claim),
+                        cells: cells
+                            .map(|phase| identity(claim, phase, store, round))
+                            .collect(),
+                    });
+                }
+            }
+        }
+        plan
+    }
+
+    fn seconds_of(&self, claim: &Claim) -> f64 {
+        let pairs = claim.pairs(self.scale);
+        let phase = |phase: &Phase| {
+            let operations = phase.work.operations(pairs) as f64;
+            let by_bytes = operations * claim.value_bytes() as f64 / BYTES_PER_SECOND;
+            let seconds = by_bytes.max(operations / OPERATIONS_PER_SECOND);
+            match phase.work.must_finish() {
+                true => seconds,
+                false => seconds.min(self.seconds),
+            }
+        };
+        claim.phases.iter().map(phase).sum()
+    }
+
+    fn print(&self, claims: &[&Claim], plan: &[Step]) {
+        for claim in claims {
+            let pairs = crate::readable::grouped(claim.pairs(self.scale));
+            let memory = crate::readable::bytes(claim.memory_bytes(self.scale));
+            println!("{}: {pairs} pairs, {memory} of memory", claim.name);
+            println!("  {}", claim.says);
+            for phase in claim.phases {
+                println!("  - {}", phase.name);
+            }
+        }
+        let seconds: f64 = plan.iter().map(|step| step.seconds).sum();
+        println!("{} steps, about {}", plan.len(), minutes(seconds));
+    }
+}

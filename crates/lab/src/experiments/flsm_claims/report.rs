@@ -1,0 +1,298 @@
+//! The report on a run: `report.md`, beside the `results.jsonl` it is made of.
+//!
+//! For each claim: what the slides say; what the second engine does by each other store's figure; and a table of each phase with
+//! a row for each store. Figures are medians over rounds. A figure that a store or the system does not give is missing,
+//! never zero; what was not measured says why.
+
+use super::claims::{CLAIMS, Claim, Phase};
+use crate::experiments::Failure;
+use crate::experiments::markdown::{Entry, Page, Table, or_dash};
+use crate::experiments::results_file::{Key, ResultsFile, key_of};
+use crate::experiments::table::median;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The store whose figures are set beside the others'.
+const OURS: &str = "flsm";
+
+/// Where the report of a directory is.
+pub fn path(directory: &Path) -> PathBuf {
+    directory.join("report.md")
+}
+
+/// Writes it.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write(directory: &Path) -> Result<(), Failure> {
+    let lines = ResultsFile::in_directory(directory).lines()?;
+    fs::write(path(directory), text(&lines))?;
+    Ok(())
+}
+
+/// The results by cell and store: one line a round.
+struct Results {
+    cells: HashMap<(String, String, String), Vec<Value>>,
+    stores: Vec<String>,
+}
+
+impl Results {
+    /// Of two lines of one round the later counts: that claim was measured again.
+    fn of(lines: &[Value]) -> Results {
+        let mut last: HashMap<Key, Value> = HashMap::new();
+        let mut stores: Vec<String> = Vec::new();
+        let cells = lines
+            .iter()
+            .filter(|line| line["kind"] == "cell" || line["kind"] == "skipped");
+        for line in cells {
+            if let Some(key) = key_of(line) {
+                if !stores.contains(&key.2) {
+                    stores.push(key.2.clone());
+                }
+                last.insert(key, line.clone());
+            }
+        }
+        let mut cells: HashMap<_, Vec<Value>> = HashMap::new();
+        for ((claim, phase, store, _), line) in last {
+            cells.entry((claim, phase, store)).or_default().push(line);
+        }
+        Results { cells, stores }
+    }
+
+    fn lines(&self, claim: &Claim, phase: &Phase, store: &str) -> &[Value] {
+        let key = (claim.name.into(), phase.name.into(), store.into());
+        self.cells.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The median of a figure over the rounds that were measured.
+    fn median(&self, claim: &Claim, phase: &Phase, store: &str, figure: Figure) -> Option<f64> {
+        let lines = self.lines(claim, phase, store).iter();
+        let measured = lines.filter(|line| line["kind"] == "cell");
+        let figures: Vec<f64> = measured.filter_map(figure).collect();
+        (!figures.is_empty()).then(|| median(figures))
+    }
+}
+
+/// A figure of a line, if it has it.
+type Figure = fn(&Value) -> Option<f64>;
+
+fn rate(line: &Value) -> Option<f64> {
+    line["phase"]["operations_per_second_with_debt"].as_f64()
+}
+
+fn rate_without_debt(line: &Value) -> Option<f64> {
+    line["phase"]["operations_per_second"].as_f64()
+}
+
+fn written(line: &Value) -> Option<f64> {
+    line["phase"]["write_amplification_process"].as_f64()
+}
+
+fn processor_seconds(usage: &Value) -> Option<f64> {
+    Some(usage["user_seconds"].as_f64()? + usage["system_seconds"].as_f64()?)
+}
+
+/// Microseconds of processor time of an operation, that of paying the debt with it.
+fn processor_micros(line: &Value) -> Option<f64> {
+    let phase = &line["phase"];
+    let operations = phase["operations"].as_f64().filter(|all| *all > 0.0)?;
+    Some(processor_seconds(&phase["process_settled"])? * 1e6 / operations)
+}
+
+/// Processors in use, of which 1 is one, while the workers ran.
+fn processors(line: &Value) -> Option<f64> {
+    let phase = &line["phase"];
+    let seconds = phase["seconds"].as_f64().filter(|all| *all > 0.0)?;
+    Some(processor_seconds(&phase["process"])? / seconds)
+}
+
+fn space(line: &Value) -> Option<f64> {
+    let live = line["live_bytes"].as_f64().filter(|live| *live > 0.0)?;
+    Some(line["disk_bytes"].as_f64()? / live)
+}
+
+/// Of the kind of operation that the phase is about: of several, gets.
+fn latency_micros(line: &Value, quantile: &str) -> Option<f64> {
+    let all = line["phase"]["latency_nanos"].as_object()?;
+    let kinds = ["get", "scan", "put", "delete"];
+    let latency = kinds.iter().find_map(|kind| all.get(*kind))?;
+    Some(latency[quantile].as_f64()? / 1e3)
+}
+
+fn peak_mib(line: &Value) -> Option<f64> {
+    let bytes = line["phase"]["process_settled"]["resident_bytes_max"].as_f64()?;
+    Some(bytes / f64::from(1 << 20))
+}
+
+/// The columns of a phase's table behind the store's name.
+const COLUMNS: [(&str, Figure); 9] = [
+    ("kop/s", |line| Some(rate(line)? / 1e3)),
+    ("without debt", |line| Some(rate_without_debt(line)? / 1e3)),
+    ("processor us/op", processor_micros),
+    ("processors", processors),
+    ("p50 us", |line| latency_micros(line, "p50")),
+    ("p99 us", |line| latency_micros(line, "p99")),
+    ("written/put", written),
+    ("space/live", space),
+    ("peak MiB", peak_mib),
+];
+
+const METHOD: &str = "Figures are medians over rounds. kop/s: thousands of operations a second, the time of paying what the phase left \
+     owed included; without debt: by the time of the phase alone. Processor us/op: processor time of the whole process, the paying \
+     included, by operations; processors: how many were in use while the phase ran. p50 and p99: of gets, where there are any, else of \
+     scans, puts or deletes. written/put: bytes that the kernel counts as written by the process and not cancelled, the paying included, by bytes \
+     of keys and values put. space/live: allocated bytes of the store's files by those of the keys and values that are there. Peak: the \
+     most resident memory of the process until then. Pairs have the slides' bytes: keys are two bytes shorter, values two longer.";
+
+/// The whole page.
+fn text(lines: &[Value]) -> String {
+    let results = Results::of(lines);
+    let mut page = Page::default();
+    page.heading(
+        1,
+        "What is claimed of fragmented log-structured merge trees, measured",
+    );
+    if let Some(run) = lines.iter().rfind(|line| line["kind"] == "run") {
+        page.paragraph(&format!(
+            "Settings: {}. Memory limit: {}. Machine: {}.",
+            run["settings"], run["memory_limit"], run["machine"]
+        ));
+    }
+    page.paragraph(METHOD);
+    for claim in &CLAIMS {
+        let has = |store: &String| {
+            let mut phases = claim.phases.iter();
+            phases.any(|phase| !results.lines(claim, phase, store).is_empty())
+        };
+        let stores: Vec<&String> = results.stores.iter().filter(|store| has(store)).collect();
+        if stores.is_empty() {
+            continue;
+        }
+        page.heading(2, claim.name);
+        page.paragraph(&format!("{}.", claim.says));
+        page.table(&beside(&results, claim, &stores));
+        for phase in claim.phases {
+            page.table(&phase_table(&results, claim, phase, &stores));
+        }
+    }
+    page.into_text()
+}
+
+/// What our store does by the figure of each other one: above 1, it is ahead.
+fn beside(results: &Results, claim: &Claim, stores: &[&String]) -> Table {
+    let others: Vec<&&String> = stores.iter().filter(|store| **store != OURS).collect();
+    let mut table = Table {
+        caption: format!(
+            "{OURS} by each other store (rate: higher is better; bytes written: lower is better)"
+        ),
+        heading: vec!["phase".to_owned()],
+        rows: Vec::new(),
+    };
+    table
+        .heading
+        .extend(others.iter().map(|store| (**store).clone()));
+    for (what, figure) in [("rate", rate as Figure), ("written", written)] {
+        for phase in claim.phases {
+            let Some(ours) = results.median(claim, phase, OURS, figure) else {
+                continue;
+            };
+            let by = |store: &str| {
+                let theirs = results.median(claim, phase, store, figure)?;
+                (theirs > 0.0).then(|| format!("{:.2}", ours / theirs))
+            };
+            let mut row = vec![Entry::from(format!("{}: {what}", phase.name))];
+            row.extend(others.iter().map(|store| or_dash(by(store))));
+            if others.iter().any(|store| by(store).is_some()) {
+                table.rows.push(row);
+            }
+        }
+    }
+    table
+}
+
+fn phase_table(results: &Results, claim: &Claim, phase: &Phase, stores: &[&String]) -> Table {
+    let mut table = Table {
+        caption: phase.name.to_owned(),
+        heading: vec!["store".to_owned()],
+        rows: Vec::new(),
+    };
+    table
+        .heading
+        .extend(COLUMNS.map(|(name, _)| name.to_owned()));
+    for store in stores {
+        let lines = results.lines(claim, phase, store);
+        let mut row = vec![Entry::from(store.as_str())];
+        let shown = |figure: Figure| results.median(claim, phase, store, figure).map(digits);
+        row.extend(COLUMNS.map(|(_, figure)| or_dash(shown(figure))));
+        if let [skipped] = lines
+            && let Some(why) = skipped["why"].as_str()
+        {
+            row[1] = format!("skipped: {why}").into();
+        }
+        if !lines.is_empty() {
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+/// Three digits that count.
+fn digits(figure: f64) -> String {
+    match figure {
+        figure if figure < 9.995 => format!("{figure:.2}"),
+        figure if figure < 99.95 => format!("{figure:.1}"),
+        figure => format!("{figure:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn line(store: &str, round: usize, rate: f64, written: f64) -> Value {
+        json!({
+            "kind": "cell", "experiment": "db-bench", "cell": "random fill", "store": store, "round": round,
+            "live_bytes": 1000, "disk_bytes": 1250,
+            "phase": {
+                "operations": 1000, "seconds": 2.0, "operations_per_second": rate * 2.0,
+                "operations_per_second_with_debt": rate, "write_amplification_process": written,
+                "latency_nanos": { "put": { "p50": 1500, "p99": 9000 } },
+                "process": { "user_seconds": 1.0, "system_seconds": 2.0 },
+                "process_settled": { "user_seconds": 2.0, "system_seconds": 2.0, "resident_bytes_max": 3 << 20 },
+            },
+        })
+    }
+
+    #[test]
+    fn medians_stand_beside_each_other_and_later_lines_count() {
+        let mut lines = vec![json!({ "kind": "run", "settings": {}, "machine": {} })];
+        // What was measured of flsm first is overtaken by a second measurement of the same round.
+        lines.push(line("flsm", 0, 1.0, 99.0));
+        for (round, (ours, theirs)) in [(80e3, 20e3), (60e3, 40e3), (70e3, 35e3)]
+            .iter()
+            .enumerate()
+        {
+            lines.push(line("flsm", round, *ours, 3.0));
+            lines.push(line("rocksdb", round, *theirs, 9.0));
+        }
+        let skipped = json!({ "kind": "skipped", "experiment": "db-bench", "cell": "random fill",
+            "store": "leveldb", "round": 0, "why": "it was killed" });
+        lines.push(skipped);
+        let text = text(&lines);
+        assert!(text.contains("| random fill: rate | 2.00 | - |"), "{text}");
+        assert!(
+            text.contains("| random fill: written | 0.33 | - |"),
+            "{text}"
+        );
+        let row = "| flsm | 70.0 | 140 | 4000 | 1.50 | 1.50 | 9.00 | 3.00 | 1.25 | 3.00 |";
+        assert!(text.contains(row), "{text}");
+        assert!(
+            text.contains("| leveldb | skipped: it was killed | - |"),
+            "{text}"
+        );
+        assert!(!text.contains("## aged"), "{text}");
+    }
+}

@@ -1,0 +1,259 @@
+//! The steps of a long run: each store's share of it in a process of its own, under a limit of memory, one after another.
+//!
+//! ```text
+//!   plan: [Step] -- those of which results.jsonl has all cells --> steps left
+//!                                                                     |
+//!   for each: DIR/data made anew -> this program again, with --child=.., in a group of its own memory
+//!             -> DIR/data removed -> a line of kind "step" -> what did not end well: lines of kind "skipped"
+//! ```
+//! The child appends its cells itself, so a run that is interrupted loses the step at work and no other. The estimate
+//! of the time that is left learns from the steps that ended.
+//!
+//! Thread safety: one run at a time in a directory, which [`Owner`] sees to. What is not here: what a step measures.
+
+use super::Failure;
+use super::results_file::{ResultsFile, key_of};
+use crate::memory_limit::{self, MemoryLimit};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
+
+/// One process that is to be started.
+pub struct Step {
+    /// What it measures, in results and on the terminal.
+    pub what: String,
+    /// Of which store.
+    pub store: String,
+    /// In which round, from 0.
+    pub round: usize,
+    /// What the process is told by `--child`.
+    pub child: String,
+    /// The memory that it may take, page cache included.
+    pub memory_bytes: u64,
+    /// About how long it takes.
+    pub seconds: f64,
+    /// The fields that identify each cell that it measures.
+    pub cells: Vec<Value>,
+}
+
+/// Where steps run, and whether their memory is limited.
+pub struct Runner<'a> {
+    pub out: &'a Path,
+    pub results: &'a ResultsFile,
+    pub no_memory_limit: bool,
+}
+
+/// The directory below the one of a run in which its stores are made.
+pub fn data_directory(out: &Path) -> PathBuf {
+    out.join("data")
+}
+
+impl Runner<'_> {
+    /// Runs what is left of a plan. `after` is called behind each step.
+    ///
+    /// # Errors
+    /// How many steps did not end well; the others were run.
+    pub fn run(
+        &self,
+        plan: &[Step],
+        after: &dyn Fn() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let finished = self.results.finished()?;
+        let is_done = |step: &&Step| {
+            let mut cells = step.cells.iter();
+            cells.all(|cell| key_of(cell).is_some_and(|key| finished.contains(&key)))
+        };
+        let (done, left): (Vec<&Step>, Vec<&Step>) = plan.iter().partition(is_done);
+        if !done.is_empty() {
+            eprintln!(
+                "{} of {} steps were finished before",
+                done.len(),
+                plan.len()
+            );
+        }
+        let mut estimate = Estimate::new(left.iter().map(|step| step.seconds).sum());
+        let mut failed = 0;
+        for (index, step) in left.iter().enumerate() {
+            eprintln!(
+                "[{}/{}] {}, {}, round {}: {} phases; {} left",
+                index + 1,
+                left.len(),
+                step.what,
+                step.store,
+                step.round + 1,
+                step.cells.len(),
+                estimate.left(),
+            );
+            let started = Instant::now();
+            if let Err(error) = self.step(step) {
+                failed += 1;
+                eprintln!("  {}: {error}", step.store);
+            }
+            estimate.passed(step.seconds, started.elapsed());
+            after()?;
+        }
+        match failed {
+            0 => Ok(()),
+            _ => Err(format!("{failed} of {} steps did not end well", left.len()).into()),
+        }
+    }
+
+    /// The limit of a step, or why there is none.
+    pub fn limit(&self, memory_bytes: u64) -> Result<MemoryLimit, String> {
+        match self.no_memory_limit {
+            true => Err("not wanted".to_owned()),
+            false => memory_limit::limit(memory_bytes),
+        }
+    }
+
+    fn step(&self, step: &Step) -> Result<(), Failure> {
+        let directory = data_directory(self.out);
+        remove(&directory)?;
+        fs::create_dir_all(&directory)?;
+        // The group goes with the step, and so does what it had in the page cache.
+        let limit = self.limit(step.memory_bytes).ok();
+        let program = std::env::current_exe()?;
+        let mut command = match &limit {
+            Some(limit) => limit.command(&program),
+            None => Command::new(&program),
+        };
+        let status = command
+            .args(std::env::args_os().skip(1))
+            .arg(format!("--child={}", step.child))
+            .status()?;
+        remove(&directory)?;
+        self.results.append(&json!({
+            "kind": "step",
+            "store": step.store,
+            "round": step.round,
+            "family": step.what,
+            "memory_peak_bytes": limit.as_ref().and_then(MemoryLimit::peak_bytes),
+        }))?;
+        if status.success() {
+            return Ok(());
+        }
+        let why = match status.signal() {
+            // A process that ends itself has noted what it could not measure.
+            None => return Err(format!("ended with {status}").into()),
+            Some(SIGKILL) => {
+                "its process was killed; more memory than the limit is the usual reason".into()
+            }
+            Some(signal) => format!("its process was ended by signal {signal}"),
+        };
+        let finished = self.results.finished()?;
+        for cell in &step.cells {
+            if key_of(cell).is_none_or(|key| !finished.contains(&key)) {
+                self.results.skip(cell, &why)?;
+            }
+        }
+        Err(why.into())
+    }
+}
+
+/// The time that is left, corrected by how far the guesses were off so far.
+struct Estimate {
+    left_seconds: f64,
+    guessed: f64,
+    taken: f64,
+}
+
+impl Estimate {
+    fn new(left_seconds: f64) -> Estimate {
+        Estimate {
+            left_seconds,
+            // A weight for the guesses, so that the first step alone does not decide.
+            guessed: 30.0,
+            taken: 30.0,
+        }
+    }
+
+    fn passed(&mut self, guessed: f64, taken: Duration) {
+        self.left_seconds -= guessed;
+        self.guessed += guessed;
+        self.taken += taken.as_secs_f64();
+    }
+
+    fn left(&self) -> String {
+        minutes(self.left_seconds.max(0.0) * self.taken / self.guessed)
+    }
+}
+
+/// A time as people read it.
+pub fn minutes(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 90.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 5_400.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+fn remove(directory: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", directory.display()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The right to run in a directory.
+pub struct Owner {
+    _file: fs::File,
+}
+
+impl Owner {
+    /// Takes it, until this is dropped.
+    ///
+    /// # Errors
+    /// Another run has it.
+    pub fn lock(directory: &Path) -> Result<Owner, Failure> {
+        let path = directory.join("lock");
+        let file = fs::File::create(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Owner { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(format!("another run is at work in {}", directory.display()).into())
+            }
+            Err(fs::TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether a file of results has been made with these settings; its first line, if there is one.
+///
+/// # Errors
+/// It holds results with other settings.
+pub fn begun_with(results: &ResultsFile, settings: &Value) -> Result<Option<Value>, Failure> {
+    let first = results.first_run()?;
+    if let Some(first) = &first
+        && first["settings"] != *settings
+    {
+        let message = format!(
+            "{} holds results with other settings: {}; now they are {settings}",
+            results.path().display(),
+            first["settings"],
+        );
+        return Err(message.into());
+    }
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_learns() {
+        let mut estimate = Estimate::new(300.0);
+        assert_eq!(estimate.left(), "5 min");
+        estimate.passed(150.0, Duration::from_secs(510));
+        assert_eq!(estimate.left(), "8 min");
+        estimate.passed(150.0, Duration::from_secs(510));
+        assert_eq!(estimate.left(), "0 s");
+    }
+}
