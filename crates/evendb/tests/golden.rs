@@ -2,8 +2,7 @@
 //! from 2 on. One of version 1, which was never released, is refused by its version's number.
 //!
 //! `tests/golden/database_v2.txt` holds the files of a database whose process was killed: tables of
-//! both kinds, a commit log that is still needed, a value extent. The text is a dump of 16-byte
-//! rows; `*` repeats the row before, and rows left out are zeros. From version 3 on a database has range deletions
+//! both kinds, a commit log that is still needed, a value extent. The text is that of `common/dumped.rs`. From version 3 on a database has range deletions
 //! as well, in its manifest and in its commit log; from version 4 on records that expire and single deletes, in tables and in
 //! its commit log; from version 5 on values apart, which tables and its commit log name.
 //!
@@ -13,18 +12,16 @@
 
 mod common;
 
+use common::dumped::{dump, load};
 use common::oracle::{Map, contents};
 use common::{DIR, flag_from_env, on_sim};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability, ErrorKind, KeyspaceOptions};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-
-const ROW_BYTES: usize = 16;
 
 /// One fixed write; `None` deletes.
 type Entry = (&'static str, String, Option<Vec<u8>>);
@@ -164,69 +161,15 @@ fn bless(dir: &Path) -> bool {
     let path = dir.join(format!("database_v{}.txt", version_of(&made)));
     match File::create_new(&path) {
         Ok(mut file) => {
-            let written = file.write_all(dump(&made).as_bytes());
+            let version = version_of(&made);
+            let head = format!("A database of format version {version}; see tests/golden.rs.");
+            let written = file.write_all(dump(&made, DIR, &head).as_bytes());
             written.expect("writes the database");
             true
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => panic!("{}: {error}", path.display()),
     }
-}
-
-fn dump(vfs: &SimVfs) -> String {
-    let version = version_of(vfs);
-    let mut text = format!("# A database of format version {version}; see tests/golden.rs.\n");
-    for name in vfs.file_names(Path::new(DIR)) {
-        let bytes = vfs.read_file(&Path::new(DIR).join(&name));
-        writeln!(text, "file {name} {}", bytes.len()).expect("writes to memory");
-        let mut last: Option<(usize, &[u8])> = None;
-        for (index, row) in bytes.chunks(ROW_BYTES).enumerate() {
-            if row.iter().all(|&byte| byte == 0) {
-                continue;
-            }
-            if last == Some((index.wrapping_sub(1), row)) {
-                text += "*\n";
-            } else {
-                let hex: Vec<String> = row.iter().map(|byte| format!("{byte:02x}")).collect();
-                let line = writeln!(text, "{:06x} {}", index * ROW_BYTES, hex.join(" "));
-                line.expect("writes to memory");
-            }
-            last = Some((index, row));
-        }
-    }
-    text
-}
-
-fn load(text: &str) -> SimVfs {
-    let vfs = SimVfs::new(1);
-    evendb::vfs::Vfs::create_dir_all(&vfs, Path::new(DIR)).expect("creates");
-    let mut file: Option<(PathBuf, Vec<u8>)> = None;
-    let mut at = 0;
-    let mut row: Vec<u8> = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let words: Vec<&str> = line.split(' ').collect();
-        if words[0] == "file" {
-            if let Some((path, bytes)) = file.take() {
-                vfs.write_file(&path, bytes);
-            }
-            let len: usize = words[2].parse().expect("a length");
-            file = Some((Path::new(DIR).join(words[1]), vec![0; len]));
-            continue;
-        }
-        if words[0] == "*" {
-            at += ROW_BYTES;
-        } else {
-            at = usize::from_str_radix(words[0], 16).expect("an offset");
-            let byte = |hex: &&str| u8::from_str_radix(hex, 16).expect("a byte");
-            row = words[1..].iter().map(byte).collect();
-        }
-        let (_, bytes) = file.as_mut().expect("a file line first");
-        bytes[at..at + row.len()].copy_from_slice(&row);
-    }
-    if let Some((path, bytes)) = file {
-        vfs.write_file(&path, bytes);
-    }
-    vfs
 }
 
 fn check(vfs: &SimVfs, version: char, read_only: bool) {
@@ -385,7 +328,7 @@ b5 d8 47 f2                 # u32 crc32c of its contents, begun with the file's 
 
 #[test]
 fn version_1_is_refused() {
-    let vfs = load(include_str!("golden/database_v1.txt"));
+    let vfs = load(include_str!("golden/database_v1.txt"), DIR);
     for read_only in [true, false] {
         let options = on_sim(&vfs, Durability::Process, 0).read_only(read_only);
         let refused = options
@@ -421,7 +364,7 @@ fn kept_database_opens(version: char, text: &str) {
         let has = |line: &str| line.starts_with("file ") && line.contains(wanted);
         assert!(text.lines().any(has), "no {wanted}");
     }
-    let vfs = load(text);
+    let vfs = load(text, DIR);
     assert_eq!(version_of(&vfs), version);
     check(&vfs, version, true);
     check(&vfs, version, false);
@@ -448,7 +391,7 @@ fn blessing_adds_what_is_missing_and_changes_nothing_that_is_kept() {
 #[test]
 fn the_workload_gives_the_contents() {
     let vfs = make();
-    let copy = load(&dump(&vfs));
+    let copy = load(&dump(&vfs, DIR, "made today"), DIR);
     for name in vfs.file_names(Path::new(DIR)) {
         let path = Path::new(DIR).join(name);
         assert!(

@@ -9,6 +9,7 @@
 //! Thread safety: shared freely. The lock is a leaf.
 
 use crate::compaction::visibility::Horizon;
+use crate::plant::planted;
 use evendb_base::sync::Mutex;
 use evendb_base::sync::atomic::{AtomicU64, Ordering};
 use evendb_storage::Version;
@@ -20,6 +21,8 @@ pub(crate) struct Clock {
     published: AtomicU64,
     /// How many readers are registered at each version.
     readers: Mutex<BTreeMap<Version, usize>>,
+    #[cfg(test)]
+    plant: crate::plant::Plant,
 }
 
 impl Clock {
@@ -27,7 +30,15 @@ impl Clock {
         Clock {
             published: AtomicU64::new(published.0),
             readers: Mutex::default(),
+            #[cfg(test)]
+            plant: crate::plant::Plant::Nothing,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn planted(mut self, plant: crate::plant::Plant) -> Clock {
+        self.plant = plant;
+        self
     }
 
     /// Writes up to this version are shown.
@@ -46,8 +57,9 @@ impl Clock {
 
     /// Registers a reader of what is shown now.
     pub(crate) fn register(&self) -> Version {
+        let early = planted!(self, RegistersLate).then(|| self.published());
         let mut readers = self.readers.lock();
-        let at = self.published();
+        let at = early.unwrap_or_else(|| self.published());
         *readers.entry(at).or_default() += 1;
         at
     }

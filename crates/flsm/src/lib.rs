@@ -31,7 +31,7 @@
 //! * `cursor` - the sorted merge in both directions.
 //! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
 //! * `tables` - open tables; files that go when nobody has them any more.
-//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share.
+//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share. `plant` - faults that tests must notice.
 
 mod api;
 mod cache;
@@ -48,7 +48,10 @@ mod manifest;
 mod memory;
 mod opening;
 mod options;
+mod plant;
 mod read;
+#[cfg(all(test, evendb_shuttle))]
+mod shuttle_tests;
 mod tables;
 mod tree;
 mod types;

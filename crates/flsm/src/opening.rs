@@ -71,6 +71,8 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
             past_cache: false,
         },
         table_bytes_max: options.advanced.table_bytes_max,
+        #[cfg(test)]
+        plant: options.plant,
     };
     assemble(options, dir, lock, manifest, making, read)
 }
@@ -168,8 +170,12 @@ fn remove_unneeded(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()>
     for file in list(vfs, dir)? {
         if !manifest.needs(file) {
             let path = file.path(dir);
-            let removed = vfs.remove(&path);
-            removed.map_err(|source| io(&path, "remove a file that is not needed", source))?;
+            match vfs.remove(&path) {
+                // Whoever still read it in this process, of the database before, was the last one.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed
+                    .map_err(|source| io(&path, "remove a file that is not needed", source))?,
+            }
         }
     }
     Ok(())
@@ -209,11 +215,15 @@ fn assemble(
         }
     };
     push_what_was_read(&making, &catalog, read, number, &work);
+    worker::update_level0(&work, manifest.state());
+    let clock = Clock::new(last);
+    #[cfg(test)]
+    let clock = clock.planted(options.plant);
     let engine = Engine {
         health: Health::default(),
         figures: Figures::default(),
         catalog: Mutex::new(catalog),
-        clock: Clock::new(last),
+        clock,
         writes: WritePath::new(Writer::new(number, log, last)),
         manifest: Mutex::new(manifest),
         work,
@@ -223,7 +233,6 @@ fn assemble(
         dir,
         options,
     };
-    worker::update_level0(&engine);
     Ok(engine)
 }
 

@@ -27,6 +27,8 @@ pub struct Options {
     pub(crate) durability: Durability,
     pub(crate) advanced: Advanced,
     pub(crate) vfs: Arc<dyn Vfs>,
+    #[cfg(test)]
+    pub(crate) plant: crate::plant::Plant,
 }
 
 /// Settings that few have reason to touch. See [`Options::advanced`].
@@ -105,6 +107,8 @@ impl Options {
                 cache_bytes: None,
             },
             vfs: Arc::new(OsVfs),
+            #[cfg(test)]
+            plant: crate::plant::Plant::Nothing,
         }
     }
 

@@ -11,184 +11,14 @@
 
 mod common;
 
-use common::oracle::{Change, End, Oracle};
-use common::{DIR, LEVELS, Random, from_env, scramble, tiny_on};
-use evendb_flsm::vfs::{CrashMode, SimVfs};
-use evendb_flsm::{Db, Durability, Error, Snapshot};
+use common::life::{Life, end_of, modes};
+use common::oracle::End;
+use common::{LEVELS, Random, count_from_env, number_from_env, scramble};
+use evendb_flsm::Durability;
+use evendb_flsm::vfs::SimVfs;
+use std::time::Instant;
 
 const STEPS: usize = 160;
-const NAMES: [&str; 2] = ["other", "third"];
-
-fn end_of(mode: CrashMode) -> End {
-    match mode {
-        CrashMode::Process => End::Process,
-        _ => End::Power,
-    }
-}
-
-/// The ways a crash is looked at.
-fn modes(number: u64) -> [CrashMode; 5] {
-    [
-        CrashMode::Process,
-        CrashMode::PowerLossNothing,
-        CrashMode::PowerLossAll,
-        CrashMode::PowerLossRandom(number),
-        CrashMode::PowerLossRandom(scramble(number)),
-    ]
-}
-
-/// A database and what it is to hold.
-struct Life {
-    vfs: SimVfs,
-    oracle: Oracle,
-    random: Random,
-    db: Option<Db>,
-    snapshots: Vec<Snapshot>,
-    stamp: u32,
-}
-
-impl Life {
-    fn new(vfs: &SimVfs, level: Durability, seed: u64) -> Life {
-        Life {
-            vfs: vfs.clone(),
-            oracle: Oracle::new(level),
-            random: Random(seed),
-            db: None,
-            snapshots: Vec::new(),
-            stamp: 0,
-        }
-    }
-
-    fn open(&mut self) -> Result<(), Error> {
-        let seed = self.random.next();
-        self.db = Some(tiny_on(&self.vfs, self.oracle.level, seed).open(DIR)?);
-        Ok(())
-    }
-
-    fn db(&self) -> &Db {
-        self.db.as_ref().expect("open")
-    }
-
-    fn abandon(&mut self) {
-        self.snapshots.clear();
-        self.db = None;
-    }
-
-    fn change(&mut self) -> (String, Change) {
-        let names = self.oracle.names();
-        let at = self.random.below(names.len() as u64) as usize;
-        let (name, id) = names.iter().nth(at).expect("below");
-        let (name, id) = (name.clone(), *id);
-        let key = format!("k{:02}", self.random.below(60)).into_bytes();
-        self.stamp += 1;
-        let value = (!self.random.one_in(5)).then(|| {
-            let mut value = self.stamp.to_le_bytes().to_vec();
-            let len = match self.random.below(12) {
-                0 => 600 + self.random.below(1500),
-                _ => self.random.below(120),
-            };
-            value.resize(4 + len as usize, self.stamp as u8);
-            value
-        });
-        (name, (id, key, value))
-    }
-
-    fn write(&mut self, count: u64) -> Result<(), Error> {
-        let changes: Vec<(String, Change)> = (0..count).map(|_| self.change()).collect();
-        let entry = changes.iter().map(|(_, change)| change.clone()).collect();
-        let level = match self.random.below(12) {
-            0 => LEVELS[self.random.below(3) as usize],
-            _ => self.oracle.level,
-        };
-        let mut batch = self.db().batch();
-        batch.durability(level);
-        for (name, (_, key, value)) in &changes {
-            let keyspace = self.db().keyspace(name)?;
-            match value {
-                Some(value) => batch.put(&keyspace, key, value),
-                None => batch.delete(&keyspace, key),
-            };
-        }
-        self.oracle.begin(entry);
-        batch.commit()?;
-        self.oracle.acknowledge(level);
-        Ok(())
-    }
-
-    fn change_name(&mut self) -> Result<(), Error> {
-        let name = NAMES[self.random.below(2) as usize];
-        if self.oracle.names().contains_key(name) {
-            self.oracle.begin_name(name, false);
-            self.db().drop_keyspace(name)?;
-            self.oracle.dropped(name);
-        } else {
-            self.oracle.begin_name(name, true);
-            let id = self.db().keyspace(name)?.id();
-            self.oracle.made(name, id);
-        }
-        Ok(())
-    }
-
-    fn step(&mut self) -> Result<(), Error> {
-        match self.random.below(100) {
-            0..68 => self.write(1),
-            68..80 => {
-                let count = 2 + self.random.below(6);
-                self.write(count)
-            }
-            80..84 => {
-                self.db().flush()?;
-                self.oracle.persisted();
-                Ok(())
-            }
-            84..87 => {
-                self.db().persist()?;
-                self.oracle.persisted();
-                Ok(())
-            }
-            87..89 => {
-                self.db().settle_debt()?;
-                self.oracle.persisted();
-                Ok(())
-            }
-            89..91 => {
-                self.snapshots.push(self.db().snapshot()?);
-                Ok(())
-            }
-            91..93 => {
-                self.snapshots.pop();
-                Ok(())
-            }
-            93..97 => self.change_name(),
-            _ => {
-                self.snapshots.clear();
-                let db = self.db.take().expect("open");
-                db.close()?;
-                self.oracle.persisted();
-                self.open()
-            }
-        }
-    }
-
-    /// Opens what a crash left, compares, and goes on from there.
-    fn recover(&mut self, end: End) -> Result<(), String> {
-        self.open().map_err(|error| format!("opening: {error:?}"))?;
-        let db = self.db.clone().expect("open");
-        self.oracle.recover(&db, end)
-    }
-
-    /// Another life on what a crash left of this one.
-    fn next(&self, machine: &SimVfs, number: u64) -> Life {
-        Life {
-            vfs: machine.clone(),
-            oracle: self.oracle.clone(),
-            random: Random(number),
-            db: None,
-            snapshots: Vec::new(),
-            stamp: self.stamp + 1_000_000,
-        }
-    }
-}
 
 /// Looks at one machine after a crash: opens, compares, goes on, crashes again.
 fn verify(
@@ -276,9 +106,10 @@ fn crash_at(seed: u64, level: Durability, at: u64, states: &mut u64) -> Option<u
 }
 
 fn campaign(level: Durability) {
-    let wanted = from_env("EVENDB_FLSM_CRASH_STATES", 6_000).div_ceil(3);
-    let mut seed = from_env("EVENDB_FLSM_CRASH_SEED", 1);
+    let wanted = count_from_env("EVENDB_FLSM_CRASH_STATES", 6_000).div_ceil(3);
+    let mut seed = number_from_env("EVENDB_FLSM_CRASH_SEED", 1);
     let mut states = 0;
+    let started = Instant::now();
     while states < wanted {
         let mut at = seed % 7;
         while states < wanted && crash_at(seed, level, at, &mut states).is_none() {
@@ -286,7 +117,10 @@ fn campaign(level: Durability) {
         }
         seed += 1;
     }
-    println!("{level:?}: {states} states, seeds up to {seed}");
+    println!(
+        "{level:?}: {states} states, seeds up to {seed}, {:.0} s",
+        started.elapsed().as_secs_f64()
+    );
 }
 
 #[test]
@@ -302,4 +136,65 @@ fn crash_at_every_operation_process() {
 #[test]
 fn crash_at_every_operation_sync() {
     campaign(Durability::Sync);
+}
+
+/// A disk that gets full in the midst of a workload, and has room again in some of the lives: refused writes have not happened,
+/// nothing that was acknowledged is lost, and what is left is opened once there is room.
+fn around_a_full_disk(seed: u64, level: Durability, states: &mut u64) {
+    let place = format!("full disk, seed {seed} {level:?}");
+    let vfs = SimVfs::new(seed);
+    let mut life = Life::new(&vfs, level, scramble(seed));
+    let mut random = Random(seed);
+    life.open().unwrap();
+    for _ in 0..random.below(60) {
+        life.step().unwrap();
+    }
+    if life.db.is_none() {
+        return;
+    }
+    vfs.set_capacity(vfs.used_bytes() + random.below(24 << 10));
+    let mut refused = 0;
+    let mut steps = 20 + random.below(150);
+    let mut is_open = true;
+    while steps > 0 && refused < 1 + seed % 9 && is_open {
+        steps -= 1;
+        if let Err(error) = life.step() {
+            refused += 1;
+            is_open = life.goes_on_after(&error);
+        }
+    }
+    if is_open && random.one_in(2) {
+        vfs.set_capacity(u64::MAX);
+        for _ in 0..random.below(60) {
+            if let Err(error) = life.step() {
+                // One that waited for room meanwhile.
+                is_open = life.goes_on_after(&error);
+                if !is_open {
+                    break;
+                }
+            }
+        }
+    }
+    for (index, mode) in modes(scramble(seed)).into_iter().enumerate() {
+        let machine = vfs.crash(mode);
+        machine.set_capacity(u64::MAX);
+        let number = scramble(seed * 8 + index as u64);
+        verify(&machine, &life, end_of(mode), number, 1, states)
+            .unwrap_or_else(|what| panic!("{place} {mode:?}: {what}"));
+    }
+    life.abandon();
+}
+
+#[test]
+fn crash_around_a_full_disk() {
+    let wanted = count_from_env("EVENDB_FLSM_CRASH_STATES", 6_000).div_ceil(8);
+    let mut seed = number_from_env("EVENDB_FLSM_CRASH_SEED", 1);
+    let mut states = 0;
+    while states < wanted {
+        for level in LEVELS {
+            around_a_full_disk(seed, level, &mut states);
+        }
+        seed += 1;
+    }
+    println!("full disks: {states} states, seeds up to {seed}");
 }

@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{DIR, LEVELS, Map, Random, from_env, scramble, tiny_on};
+use common::{DIR, LEVELS, Map, Random, count_from_env, scramble, tiny_on};
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Cursor, Db, Durability, ErrorKind, Keyspace, Snapshot, Value};
 use std::collections::BTreeMap;
@@ -307,7 +307,7 @@ impl World {
 #[test]
 fn random_programs_equal_sorted_maps() {
     let (mut deep, mut guards) = (0, 0);
-    for seed in 0..from_env("EVENDB_FLSM_MODEL_SEEDS", 60) {
+    for seed in 0..count_from_env("EVENDB_FLSM_MODEL_SEEDS", 60) {
         let place = format!("seed {seed}");
         println!("{place}");
         let mut world = World::new(seed);

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{DIR, LEVELS, Random, from_env, tiny_on};
+use common::{DIR, LEVELS, Random, count_from_env, tiny_on};
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Db, Durability, Keyspace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -142,7 +142,7 @@ impl Bank {
 
 #[test]
 fn batches_are_seen_whole_and_in_order() {
-    let rounds = from_env("EVENDB_FLSM_BANK_ROUNDS", 1_000);
+    let rounds = count_from_env("EVENDB_FLSM_BANK_ROUNDS", 1_000);
     for (seed, level) in LEVELS.into_iter().enumerate() {
         let vfs = SimVfs::new(seed as u64);
         let options = tiny_on(&vfs, level, seed as u64 + 40);

@@ -24,23 +24,13 @@ use shuttle::rand::Rng;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Begins every message of the oracle.
-pub(super) const ORACLE: &str = "oracle: ";
-
 /// Keys of a scenario at most.
 pub(super) const KEYS: usize = 6;
 
 /// Lowest value that each key may have, for one thread.
 pub(super) type Floors = [u64; KEYS];
 
-macro_rules! oracle {
-    ($condition:expr, $($message:tt)*) => {
-        if !$condition {
-            panic!("{}{}", $crate::shuttle_tests::world::ORACLE, format_args!($($message)*));
-        }
-    };
-}
-pub(super) use oracle;
+pub(super) use super::schedules::{ORACLE, oracle};
 
 pub(super) fn options(vfs: &SimVfs) -> Options {
     Options::new()

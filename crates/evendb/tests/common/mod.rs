@@ -3,9 +3,11 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod damage;
+pub mod dumped;
 pub mod killing;
 #[path = "../../../storage/tests/knobs/mod.rs"]
 pub mod knobs;
+pub mod linearizable;
 pub mod oracle;
 pub mod order;
 pub mod skipped;

@@ -145,7 +145,8 @@ impl Db {
             engine.latch(&error);
             error
         })?;
-        state.drop_at(writer.mark(engine));
+        writer.mark_dropped(engine, &state);
+        worker::update_level0(&engine.work, manifest.state());
         catalog.remove(name);
         Ok(())
     }

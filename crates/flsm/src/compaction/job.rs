@@ -9,6 +9,7 @@ use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
 use super::visibility::Horizon;
 use crate::cursor::MergeCursor;
 use crate::cursor::level::run_cursor;
+use crate::plant::planted;
 use crate::tree::Tree;
 use crate::types::{Age, Level};
 use evendb_storage::TableId;
@@ -36,6 +37,9 @@ pub(crate) fn run(
     let runs = plan.runs.iter();
     let runs = runs.map(|run| run_cursor(run.clone(), readahead)).collect();
     let mut older = Older::than(tree, plan);
+    if planted!(making, TombstoneEarly) {
+        older.ranges.clear();
+    }
     let finished = rewrite.run(&mut MergeCursor::new(runs), |key| !older.covers(key))?;
     Ok(Rewritten {
         removed: plan

@@ -32,6 +32,8 @@ pub(crate) struct Making {
     pub(crate) form: TableForm,
     /// Bytes at which a table ends with its key.
     pub(crate) table_bytes_max: u64,
+    #[cfg(test)]
+    pub(crate) plant: crate::plant::Plant,
 }
 
 /// Why a rewrite ended before its end.

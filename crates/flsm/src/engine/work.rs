@@ -234,6 +234,14 @@ impl Work {
         }
     }
 
+    /// Waits until no job is under way. None begins after [`Work::stop`].
+    pub(crate) fn wait_until_idle(&self) {
+        let mut state = self.state.lock();
+        while state.jobs > 0 {
+            self.done.wait(&mut state);
+        }
+    }
+
     /// Waits until `is_done`. Fails when the database is latched, and with the failure of a job that found no room meanwhile.
     fn wait(&self, health: &Health, is_done: impl Fn(&State) -> bool) -> Result<()> {
         let mut state = self.state.lock();

@@ -8,7 +8,9 @@
 //! * Otherwise it is torn. What is there up to that place is read. Later logs are given up whole: a prefix of the
 //!   writes survives, without holes.
 //!
-//! A newest log that is shorter than its first frame was never used, because its begin is durable before.
+//! A log that is shorter than its first frame was never used, because its begin is durable before. It need not be the newest: where
+//! there was no room for its begin another one was tried later, and the removal of the first may not have survived. That it
+//! was not cut by damage is seen by the next log, which names the one before it.
 //!
 //! Writes nothing. Logs that are given up are the caller's to remove, the newest first: if that is cut short, what is left is
 //! given up again.
@@ -69,8 +71,8 @@ pub(crate) fn replay(
         read: Vec::new(),
         given_up: Vec::new(),
     };
-    for (at, number) in numbers.iter().enumerate() {
-        match open(vfs, dir, *number, at + 1 == numbers.len())? {
+    for number in numbers {
+        match open(vfs, dir, *number)? {
             Some(log) => logs.push(log),
             None => replayed.given_up.push(*number),
         }
@@ -117,7 +119,7 @@ fn check_chain(logs: &[Log], needed: FileNumber) -> Result<()> {
 }
 
 /// The log, if it was begun.
-fn open(vfs: &dyn Vfs, dir: &Path, number: FileNumber, is_newest: bool) -> Result<Option<Log>> {
+fn open(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<Option<Log>> {
     let path = FileName::Log(number).path(dir);
     let file = vfs.open(&path, false);
     let file = file.map_err(|source| Error::open(&path, "open a log", source))?;
@@ -130,7 +132,7 @@ fn open(vfs: &dyn Vfs, dir: &Path, number: FileNumber, is_newest: bool) -> Resul
     let is_own = header_id(&head) == Ok(number.0);
     let first = head.get(HEADER_BYTES as usize..).filter(|_| is_own);
     let Some(payload) = first.and_then(|first| codec.payload(first, HEADER_BYTES)) else {
-        if is_newest && len <= begun {
+        if len <= begun {
             return Ok(None);
         }
         // Says what is wrong with it.

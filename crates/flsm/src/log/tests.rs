@@ -332,6 +332,33 @@ fn a_log_that_was_not_begun_is_given_up_if_it_is_the_newest() {
     assert_eq!(read_all(&vfs, 0).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
+/// There was no room for the begin of a log, another one was begun later, and the removal of the first did not survive.
+#[test]
+fn a_log_that_was_not_begun_is_given_up_though_newer_ones_were() {
+    let vfs = sim();
+    let mut log = begin(&vfs, 1);
+    put(&mut log, 1);
+    let left = vfs
+        .create(&FileName::Log(FileNumber(2)).path(dir()))
+        .unwrap();
+    let mut log = log.begin_next(&vfs, dir(), FileNumber(3)).unwrap();
+    put(&mut log, 2);
+    let whole = vfs.read_file(&FileName::Log(FileNumber(1)).path(dir()));
+    for len in [0, 10, 30] {
+        left.set_len(0).unwrap();
+        left.write_at(&whole[..len], 0).unwrap();
+        let (seen, replayed) = read_all(&vfs, 0).unwrap();
+        assert_eq!(seen, [1, 2]);
+        assert_eq!(numbers(&replayed.given_up), [2]);
+    }
+    // One that was begun and is cut is missed by the next one.
+    let mut log = log.begin_next(&vfs, dir(), FileNumber(4)).unwrap();
+    put(&mut log, 3);
+    let path = FileName::Log(FileNumber(3)).path(dir());
+    vfs.open(&path, true).unwrap().set_len(10).unwrap();
+    assert_eq!(read_all(&vfs, 0).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
 #[test]
 fn a_log_that_is_missing_is_damage() {
     let vfs = sim();

@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::{KeyspaceState, View};
+use crate::plant::planted;
 use crate::tree::Tree;
 use crate::value::Value;
 use evendb_base::sync::reclaim;
@@ -60,7 +61,11 @@ fn in_tree(engine: &Engine, tree: &Tree, key: &[u8], at: Version) -> Result<Opti
     let hash = hash_key(key);
     for table in tree.tables_for(key) {
         let table = table.open()?;
-        if !table.may_contain(hash) {
+        let is_asked = match planted!(engine.options, OtherFilter) {
+            true => first_table(tree)?.may_contain(hash),
+            false => table.may_contain(hash),
+        };
+        if !is_asked {
             continue;
         }
         if let Some(found) = in_table(engine, &table, key, at)? {
@@ -71,6 +76,12 @@ fn in_tree(engine: &Engine, tree: &Tree, key: &[u8], at: Version) -> Result<Opti
         }
     }
     Ok(None)
+}
+
+/// Of a tree that has tables, for a planted fault.
+fn first_table(tree: &Tree) -> Result<std::sync::Arc<Table>> {
+    let (_, first) = tree.tables().next().expect("a table was asked for");
+    Ok(first.open()?)
 }
 
 fn in_table(engine: &Engine, table: &Table, key: &[u8], at: Version) -> Result<Option<Found>> {

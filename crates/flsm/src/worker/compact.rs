@@ -8,8 +8,11 @@ use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::Edit;
+use crate::plant::planted;
+use crate::tables::TableFile;
 use crate::tree::deserted::deserted;
 use crate::tree::{Tree, TreeEdit};
+use crate::types::Age;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_storage::TableId;
@@ -68,9 +71,20 @@ fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -
 
 /// Does it. The job is over then, however that ended.
 pub(super) fn run(engine: &Engine, job: &Job) -> Result<(), Stopped> {
-    let done = rewrite(engine, job);
-    engine.work.end_job(&job.tables());
-    done
+    let _underway = Underway { engine, job };
+    rewrite(engine, job)
+}
+
+/// A job that ends when this goes, by a panic too.
+struct Underway<'j> {
+    engine: &'j Engine,
+    job: &'j Job,
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        self.engine.work.end_job(&self.job.tables());
+    }
 }
 
 fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
@@ -83,11 +97,26 @@ fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
     let (making, plan) = (&engine.making, &job.plan);
     let rewritten = compaction::job::run(making, &job.tree, plan, &horizon, &is_cancelled)?;
     let mut written = 0;
+    if planted!(engine.options, InputsRemovedEarly) {
+        remove(engine, plan.runs.iter().flatten());
+    }
     show(engine, &job.keyspace, |_| {
-        let edit = rewritten.edit(&making.numbers);
+        let mut edit = rewritten.edit(&making.numbers);
+        if planted!(engine.options, FragmentLost) && edit.added.len() > 1 {
+            edit.added.pop();
+        }
+        if planted!(engine.options, CountsAsOlder) {
+            let age = Age((1 << 40) - making.numbers.take().0);
+            for (_, table) in &mut edit.added {
+                *table = table.with_age(age);
+            }
+        }
         written = edit.added.iter().map(|(_, table)| table.meta.len).sum();
         edit
     })?;
+    if planted!(engine.options, RemovedUnderReaders) {
+        remove(engine, plan.runs.iter().flatten());
+    }
     let read = plan.runs.iter().flatten().map(|table| table.meta.len).sum();
     let figures = &engine.figures;
     let count = figures.compactions.fetch_add(1, Relaxed) + 1;
@@ -100,6 +129,13 @@ fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
     match count.is_multiple_of(TIDY_EVERY) {
         true => remove_deserted(engine, &job.keyspace),
         false => Ok(()),
+    }
+}
+
+/// Removes files that are still needed, for planted faults.
+fn remove<'t>(engine: &Engine, tables: impl Iterator<Item = &'t Arc<TableFile>>) {
+    for table in tables {
+        let _ = engine.options.vfs.remove(&table.path());
     }
 }
 

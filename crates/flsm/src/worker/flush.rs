@@ -11,6 +11,7 @@ use crate::engine::work::Generation;
 use crate::files::FileName;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::Edit;
+use crate::plant::planted;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 
@@ -22,13 +23,19 @@ pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stop
         .iter()
         .map(|(keyspace, _)| keyspace.clone())
         .collect();
+    if planted!(engine.options, LogRemovedEarly) {
+        remove_logs(engine, generation);
+    }
     let mut bytes = 0;
     commit(engine, &keyspaces, Some(generation.number), |state| {
         let mut trees = Vec::new();
         for (keyspace, rewritten) in written {
             // The tables of one that was dropped meanwhile go with `rewritten`.
             if state.keyspaces().contains_key(&keyspace.id) {
-                let edit = rewritten.edit(&engine.making.numbers);
+                let mut edit = rewritten.edit(&engine.making.numbers);
+                if planted!(engine.options, GuardNotLogged) {
+                    edit.guards.pop();
+                }
                 bytes += edit
                     .added
                     .iter()
@@ -46,13 +53,17 @@ pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stop
     })?;
     engine.figures.flushed_bytes.fetch_add(bytes, Relaxed);
     engine.figures.flushes.fetch_add(1, Relaxed);
+    remove_logs(engine, generation);
+    engine.work.flushed(generation);
+    Ok(())
+}
+
+/// If one stays, the next opening removes it.
+fn remove_logs(engine: &Engine, generation: &Generation) {
     for log in &generation.logs {
-        // If it stays, the next opening removes it.
         let path = FileName::Log(*log).path(&engine.dir);
         let _ = engine.options.vfs.remove(&path);
     }
-    engine.work.flushed(generation);
-    Ok(())
 }
 
 /// One table of each keyspace that has records and is there.

@@ -73,7 +73,8 @@ fn flusher(engine: &Engine) {
 }
 
 fn compactor(engine: &Engine) {
-    loop {
+    // A job of a database that is latched would end at once, and be due again.
+    while engine.health.check_latched().is_ok() {
         let seen = engine.work.changes();
         match compact::take(engine) {
             Some(job) => {
@@ -110,7 +111,8 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
         match compact::take(engine) {
             Some(job) => match compact::run(engine, &job) {
                 Ok(()) => {}
-                Err(Stopped::Cancelled) => return Err(Error::closed()),
+                // The database was latched or closed, which is told above; or the keyspace was dropped.
+                Err(Stopped::Cancelled) => {}
                 Err(Stopped::Failed(error)) => {
                     let error = Error::from(error);
                     if error.kind() != ErrorKind::NoSpace {
@@ -131,7 +133,8 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
     }
 }
 
-/// Makes all that was written durable, ends all work, and gives the directory free. The first call does it.
+/// Makes all that was written durable, ends all work, and gives the directory free: nothing is written to it after that. The
+/// first call does it.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
     if !engine.health.close() {
         return Err(Error::closed());
@@ -139,6 +142,9 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     let outcome = last_writes(engine);
     engine.work.stop();
     engine.work.join_threads();
+    // Of those who settle. And a keyspace that is being made is made.
+    engine.work.wait_until_idle();
+    drop(engine.catalog.lock());
     reclaim::collect();
     drop(engine.lock.lock().take());
     outcome

@@ -5,9 +5,11 @@
 
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
+use crate::engine::work::Work;
 use crate::error::Error;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::{Edit, State};
+use crate::plant::planted;
 use crate::types::FileNumber;
 use evendb_base::sync::Arc;
 
@@ -19,6 +21,7 @@ pub(super) fn commit(
     flushed: Option<FileNumber>,
     make: impl FnOnce(&State) -> Option<Edit>,
 ) -> Result<(), Stopped> {
+    let mut late = None;
     {
         let mut manifest = engine.manifest.lock();
         let Some(edit) = make(manifest.state()) else {
@@ -34,22 +37,36 @@ pub(super) fn commit(
                 continue;
             };
             let tree = known.tree.clone();
+            if planted!(engine.options, MemoryLeavesFirst) {
+                let stays = |(generation, _): &(_, _)| flushed != Some(*generation);
+                keyspace.change(|view| view.memories.retain(stays));
+            }
             keyspace.change(|view| {
                 view.tree = tree;
                 view.memories
                     .retain(|(generation, _)| flushed != Some(*generation));
             });
         }
+        match planted!(engine.options, LevelToldLate) {
+            true => late = Some(level0_tables(manifest.state())),
+            false => update_level0(&engine.work, manifest.state()),
+        }
     }
-    update_level0(engine);
+    if let Some(tables) = late {
+        engine.work.set_level0(tables);
+    }
     Ok(())
 }
 
-/// Looks how many tables of level 0 there are.
-pub(crate) fn update_level0(engine: &Engine) {
-    let keyspaces = engine.keyspaces();
-    let tables = keyspaces
-        .iter()
-        .map(|keyspace| keyspace.view.load_full().tree.level0().len());
-    engine.work.set_level0(tables.max().unwrap_or(0));
+/// Tells how many tables of level 0 there are. To be called under the lock under which that changes: if an older number were told
+/// last, writers would wait for a compaction that is over.
+pub(crate) fn update_level0(work: &Work, state: &State) {
+    work.set_level0(level0_tables(state));
+}
+
+/// Of the keyspace that has the most.
+fn level0_tables(state: &State) -> usize {
+    let keyspaces = state.keyspaces().values();
+    let tables = keyspaces.map(|keyspace| keyspace.tree.level0().len());
+    tables.max().unwrap_or(0)
 }

@@ -28,6 +28,7 @@ use crate::engine::write_path::{Group, Queue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::KeyspaceState;
 use crate::log::record::GroupBody;
+use crate::plant::planted;
 use evendb_base::Durability;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_base::sync::{Arc, MutexGuard};
@@ -55,12 +56,13 @@ pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
     }
     let mut queue = engine.writes.queue.lock();
     while queue.open.body.len() > GROUP_BYTES_MAX {
-        queue = lead_or_wait(engine, queue);
+        let full = queue.number;
+        queue = lead_or_wait(engine, queue, full);
     }
     let number = queue.number;
     queue.join(request);
     while queue.finished < number {
-        queue = lead_or_wait(engine, queue);
+        queue = lead_or_wait(engine, queue, number);
     }
     let outcome = queue.outcome(number);
     drop(queue);
@@ -86,11 +88,20 @@ pub(crate) fn sync_log(engine: &Engine) -> Result<()> {
     )
 }
 
-/// Writes the open group if nobody writes one, else waits for a turn of whoever waits for the open group.
-fn lead_or_wait<'e>(engine: &'e Engine, mut queue: MutexGuard<'e, Queue>) -> MutexGuard<'e, Queue> {
+/// Writes the open group if nobody writes one, else waits for a turn of whoever waits for the group `number`. That need not be
+/// the open one: a call that came later may have gone ahead of those who were woken to lead. Whoever waited where the members of
+/// the next group do would take the one wake-up that is theirs.
+fn lead_or_wait<'e>(
+    engine: &'e Engine,
+    mut queue: MutexGuard<'e, Queue>,
+    number: u64,
+) -> MutexGuard<'e, Queue> {
     let paths = &engine.writes;
     if queue.is_led {
-        let number = queue.number;
+        let number = match planted!(engine.options, WaitsForNextGroup) {
+            true => queue.number,
+            false => number,
+        };
         paths.turn(number).wait(&mut queue);
         return queue;
     }

@@ -8,7 +8,8 @@ use crate::keyspace::KeyspaceState;
 use crate::log::record::{GroupBody, LogRecord, Refused};
 use crate::log::writer::LogWriter;
 use crate::memory::MemoryTable;
-use crate::types::KeyspaceId;
+use crate::plant::planted;
+use crate::types::{FileNumber, KeyspaceId};
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_base::sync::thread;
@@ -99,7 +100,10 @@ impl Writer {
         let Some(log) = &mut self.log else {
             return Ok(());
         };
-        log.forget_below(engine.work.logs_needed());
+        log.forget_below(match planted!(engine.options, OlderLogsNotSynced) {
+            true => FileNumber(u64::MAX),
+            false => engine.work.logs_needed(),
+        });
         let synced = log.sync().map_err(|error| {
             let error = Error::from(error);
             engine.latch(&error);
@@ -125,6 +129,9 @@ impl Writer {
             }
             if let Some((_, Some(table))) = &table {
                 self.bytes += insert(table, self.last, &record);
+            }
+            if planted!(engine.options, ShownEarly) {
+                engine.clock.publish(self.last);
             }
         }
         engine.clock.publish(self.last);
@@ -153,11 +160,15 @@ impl Writer {
         Some(table)
     }
 
-    /// A version that no record has, shown at once: what is before it was there when something happened.
-    pub(crate) fn mark(&mut self, engine: &Engine) -> Version {
+    /// Drops a keyspace at a version that no record has: readers of that version and above find it gone. It is noted before the
+    /// version is shown, so that nobody reads at it and finds the keyspace there.
+    pub(crate) fn mark_dropped(&mut self, engine: &Engine, keyspace: &KeyspaceState) {
         self.last = Version(self.last.0 + 1);
+        if planted!(engine.options, DropNotedLate) {
+            engine.clock.publish(self.last);
+        }
+        keyspace.drop_at(self.last);
         engine.clock.publish(self.last);
-        self.last
     }
 }
 

@@ -3,7 +3,21 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+#[path = "../../../evendb/tests/common/dumped.rs"]
+pub mod dumped;
+#[path = "../../../evendb/tests/common/killing.rs"]
+pub mod killing;
+#[path = "../../../storage/tests/knobs/mod.rs"]
+mod knobs;
+pub mod life;
+#[path = "../../../evendb/tests/common/linearizable.rs"]
+pub mod linearizable;
 pub mod oracle;
+#[path = "../../../evendb/tests/common/order.rs"]
+pub mod order;
+
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use knobs::{count_from_env, flag_from_env, number_from_env};
 
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Compression, Durability, Options};
@@ -74,10 +88,4 @@ pub fn tiny(seed: u64) -> Options {
 
 pub fn tiny_on(vfs: &SimVfs, level: Durability, seed: u64) -> Options {
     tiny(seed).vfs(Arc::new(vfs.clone())).durability(level)
-}
-
-/// A number from the environment.
-pub fn from_env(name: &str, default: u64) -> u64 {
-    let set = std::env::var(name).ok();
-    set.and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -29,6 +29,8 @@ pub struct Oracle {
     entries: Vec<Vec<Change>>,
     acknowledged: usize,
     durable: usize,
+    /// The last entry was refused: at most the disk has something of it, until the next one is written over that.
+    failed: bool,
     names: Names,
     /// What is being made or dropped, and whether it is made.
     pending_name: Option<(String, bool)>,
@@ -70,6 +72,7 @@ impl Oracle {
             entries: Vec::new(),
             acknowledged: 0,
             durable: 0,
+            failed: false,
             // The first keyspace that there is.
             names: Names::from([("default".to_owned(), 0)]),
             pending_name: None,
@@ -82,6 +85,9 @@ impl Oracle {
 
     /// A write begins.
     pub fn begin(&mut self, entry: Vec<Change>) {
+        if std::mem::take(&mut self.failed) {
+            self.entries.truncate(self.acknowledged);
+        }
         assert_eq!(self.entries.len(), self.acknowledged);
         self.entries.push(entry);
     }
@@ -94,6 +100,38 @@ impl Oracle {
         if level == Durability::Sync || own == Durability::Relaxed && level > own {
             self.durable = self.acknowledged;
         }
+    }
+
+    /// The write that began, if one did, was refused.
+    pub fn fail(&mut self) {
+        self.failed = self.entries.len() > self.acknowledged;
+    }
+
+    /// Whether reads show what was acknowledged. If the last write `may_show`, with it or without it; it counts as
+    /// acknowledged if they do.
+    pub fn check_live(&mut self, db: &Db, may_show: bool) -> Result<(), String> {
+        let found = contents(db)?;
+        let nothing = Map::new();
+        let shows = |state: &BTreeMap<u32, Map>| {
+            let mut all = found.values();
+            all.all(|(id, map)| state.get(id).unwrap_or(&nothing) == map)
+        };
+        let mut state = self.base.clone();
+        for entry in &self.entries[..self.acknowledged] {
+            apply(&mut state, entry);
+        }
+        if shows(&state) {
+            return Ok(());
+        }
+        for entry in &self.entries[self.acknowledged..] {
+            apply(&mut state, entry);
+        }
+        if may_show && shows(&state) {
+            self.failed = false;
+            self.acknowledge(Durability::Relaxed);
+            return Ok(());
+        }
+        Err("reads show something else than was acknowledged".to_owned())
     }
 
     /// All that was acknowledged is durable.
@@ -166,6 +204,7 @@ impl Oracle {
                 self.entries.clear();
                 self.acknowledged = 0;
                 self.durable = 0;
+                self.failed = false;
                 return Ok(());
             }
         }

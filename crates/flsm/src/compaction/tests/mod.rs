@@ -87,6 +87,7 @@ fn making(vfs: &SimVfs) -> Making {
         numbers: Arc::new(FileNumbers::new(FileNumber(1))),
         form: FORM,
         table_bytes_max: 300,
+        plant: crate::plant::Plant::Nothing,
     }
 }
 

@@ -1,0 +1,54 @@
+//! Faults that named tests must notice, one at a time. Nothing of this exists outside of tests: there [`planted!`] is `false`.
+
+/// One deliberate fault; numbers as in docs/concurrency.md.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// P63: of the guards that a flush chooses one is left out of its edit.
+    GuardNotLogged,
+    /// P64: of the tables that a job makes one is left out of its edit.
+    FragmentLost,
+    /// P65: the tables that a job replaces are removed before its edit is durable.
+    InputsRemovedEarly,
+    /// P66: a get asks the filter of another table.
+    OtherFilter,
+    /// P67: what comes to a level counts as older than what is there.
+    CountsAsOlder,
+    /// P68: a tombstone goes although deeper levels have its key.
+    TombstoneEarly,
+    /// P69: a group is shown when its first record is in.
+    ShownEarly,
+    /// P70: a sync of the log leaves out the logs of older generations.
+    OlderLogsNotSynced,
+    /// P71: a generation's log is removed before the edit that names its tables is durable.
+    LogRemovedEarly,
+    /// P72: a reader looks for the version of which it reads before it has the lock that horizons are read under.
+    RegistersLate,
+    /// P73: a memory table leaves the view before its table of level 0 comes.
+    MemoryLeavesFirst,
+    /// P74: tables are removed as soon as no edit names them, though somebody reads them.
+    RemovedUnderReaders,
+    /// P75: whoever waits for a group waits where the members of the next one do.
+    WaitsForNextGroup,
+    /// P76: how many tables level 0 has is told when others may have changed it meanwhile.
+    LevelToldLate,
+    /// P77: a snapshot may be made between the moment at which a keyspace is dropped and the note of it.
+    DropNotedLate,
+}
+
+/// Whether a fault is planted in what has these options.
+macro_rules! planted {
+    ($options:expr, $plant:ident) => {{
+        #[cfg(test)]
+        let planted = $options.plant == crate::plant::Plant::$plant;
+        #[cfg(not(test))]
+        let planted = false;
+        planted
+    }};
+}
+pub(crate) use planted;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! Each planted fault that one thread can show is noticed by the test of its number, which passes without it. Those of steps
+//! between threads are in `shuttle_tests/planted.rs`.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which fail where they fail"
+)]
+
+use super::Plant;
+use crate::api::db::Db;
+use crate::engine::Engine;
+use crate::log::record::GroupBody;
+use crate::options::Options;
+use crate::tree::choose::Chooser;
+use crate::tree::{Tree, verify};
+use crate::types::Level;
+use crate::write::{Request, write};
+use crate::{opening, worker};
+use evendb_base::Durability;
+use evendb_storage::Kind;
+use evendb_storage::vfs::{CrashMode, SimVfs, Vfs};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const DIR: &str = "/db";
+const KEYS: u32 = 400;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options(vfs: &SimVfs, plant: Plant) -> Options {
+    let mut options = Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .memory_budget(1 << 20)
+        .advanced(|advanced| {
+            advanced
+                .write_buffer_bytes(8192)
+                .last_guard_bytes(900)
+                .table_bytes_max(4096)
+                .block_bytes(256)
+                .level0_tables(2, 4, 6)
+                .cache_bytes(0)
+        });
+    options.plant = plant;
+    options
+}
+
+fn open(vfs: &SimVfs, plant: Plant) -> Db {
+    options(vfs, plant).open(DIR).unwrap()
+}
+
+fn engine(db: &Db) -> &Engine {
+    &db.default_keyspace().handle.engine
+}
+
+fn tree(db: &Db) -> Arc<Tree> {
+    db.default_keyspace().state.view.load_full().tree.clone()
+}
+
+/// Puts all keys once more.
+fn put_round(db: &Db, map: &mut Map, round: u32) {
+    for number in 0..KEYS {
+        let key = format!("key {:03}", number * 7 % KEYS).into_bytes();
+        let value = format!("{round} {}", "v".repeat(30)).into_bytes();
+        db.put(&key, &value).unwrap();
+        map.insert(key, value);
+    }
+}
+
+fn scan(db: &Db) -> crate::Result<Map> {
+    db.iter()
+        .map(|item| item.map(|(key, value)| (key.to_vec(), value.to_vec())))
+        .collect()
+}
+
+/// Whether scans and gets give these records, and no others; also the tables among themselves.
+fn holds(db: &Db, map: &Map) -> bool {
+    let gets = (0..KEYS).all(|number| {
+        let key = format!("key {number:03}").into_bytes();
+        let found = db.get(&key).ok().flatten();
+        found.as_deref() == map.get(&key).map(|value| &value[..])
+    });
+    let mut sound = true;
+    verify::verify(&tree(db), &mut |_, _, verified| sound &= verified.is_ok());
+    gets && sound && scan(db).is_ok_and(|found| found == *map)
+}
+
+/// A test that passes without the fault and fails with it.
+fn notices(plant: Plant, test: impl Fn(Plant) -> bool) {
+    assert!(test(Plant::Nothing), "the test fails without a fault");
+    assert!(!test(plant), "{plant:?} is not noticed");
+}
+
+/// The guards are those that the records call for, before and after reopening.
+fn guards_follow_from_the_records(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let mut map = Map::new();
+    put_round(&db, &mut map, 0);
+    db.settle_debt().unwrap();
+    let none = Tree::default();
+    let mut chooser = Chooser::new(&none, 900);
+    for (key, value) in &map {
+        chooser.look_at(key, value);
+    }
+    let called_for: Vec<(Arc<[u8]>, Level)> = chooser
+        .finish()
+        .into_iter()
+        .filter_map(|change| Some((change.key, change.from?)))
+        .collect();
+    assert!(called_for.len() > 5, "{called_for:?}");
+    let before = tree(&db).guard_keys();
+    db.close().unwrap();
+    let after = tree(&open(&vfs, Plant::Nothing)).guard_keys();
+    before == called_for && after == called_for
+}
+
+#[test]
+fn p63_a_guard_is_not_logged() {
+    notices(Plant::GuardNotLogged, guards_follow_from_the_records);
+}
+
+/// Rounds of the same keys, each settled, and some deleted: what was put last is what is there.
+fn the_last_put_counts(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let mut map = Map::new();
+    let mut well = true;
+    for round in 0..3 {
+        put_round(&db, &mut map, round);
+        db.settle_debt().unwrap();
+        well &= holds(&db, &map);
+    }
+    let deleted: Vec<Vec<u8>> = map.keys().step_by(3).cloned().collect();
+    for key in deleted {
+        db.delete(&key).unwrap();
+        map.remove(&key);
+    }
+    db.settle_debt().unwrap();
+    well &= holds(&db, &map);
+    let deep = tree(&db);
+    assert!(deep.tables().any(|(level, _)| level > Level(0)));
+    well
+}
+
+#[test]
+fn p64_a_fragment_is_lost() {
+    notices(Plant::FragmentLost, the_last_put_counts);
+}
+
+#[test]
+fn p66_the_filter_of_another_table_is_asked() {
+    notices(Plant::OtherFilter, the_last_put_counts);
+}
+
+#[test]
+fn p67_what_comes_counts_as_older() {
+    notices(Plant::CountsAsOlder, the_last_put_counts);
+}
+
+#[test]
+fn p68_a_tombstone_goes_early() {
+    notices(Plant::TombstoneEarly, the_last_put_counts);
+}
+
+/// A process dies at each operation of flushing and compacting what is in the log: all of it is there.
+fn kills_beside_jobs_lose_nothing(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, Plant::Nothing);
+    let mut map = Map::new();
+    for round in 0..3 {
+        for number in 0..20 {
+            let key = format!("key {number:03}").into_bytes();
+            let value = vec![round; 30];
+            db.put(&key, &value).unwrap();
+            map.insert(key, value);
+        }
+        // The last round is in the log.
+        if round < 2 {
+            db.flush().unwrap();
+        }
+    }
+    db.close().unwrap();
+    for at in 0.. {
+        let machine = vfs.fork_state();
+        machine.set_crash_at(machine.op_count() + at);
+        if let Ok(db) = options(&machine, plant).open(DIR) {
+            let _ = db.settle_debt();
+        }
+        let was_cut = machine.crashed();
+        let left = machine.crash(CrashMode::Process);
+        match options(&left, Plant::Nothing).open(DIR) {
+            Ok(db) if scan(&db).is_ok_and(|found| found == map) => {}
+            _ => return false,
+        }
+        if !was_cut {
+            assert!(at > 20, "{at} operations are no flush and no compaction");
+            break;
+        }
+    }
+    true
+}
+
+#[test]
+fn p65_inputs_are_removed_early() {
+    notices(Plant::InputsRemovedEarly, kills_beside_jobs_lose_nothing);
+}
+
+#[test]
+fn p71_a_log_is_removed_early() {
+    notices(Plant::LogRemovedEarly, kills_beside_jobs_lose_nothing);
+}
+
+/// Writes one record, in an engine in which nobody works.
+fn put_one(engine: &Engine, key: &[u8], level: Durability) {
+    let keyspace = engine.keyspaces().remove(0);
+    let request = Request {
+        keyspaces: std::slice::from_ref(&keyspace),
+        user_bytes: key.len() as u64,
+        durability: level,
+        append: &|group: &mut GroupBody| group.put(keyspace.id, Kind::Put, key, b"value"),
+    };
+    write(engine, &request).unwrap();
+}
+
+/// A write that is synced is there after a power failure, and so is what an older generation has, which is not flushed.
+fn a_sync_is_of_all_generations(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let engine = opening::open(Path::new(DIR), options(&vfs, plant)).unwrap();
+    put_one(&engine, b"older", Durability::Process);
+    engine.writes.writer.lock().rotate(&engine).unwrap();
+    put_one(&engine, b"synced", Durability::Sync);
+    let db = open(&vfs.crash(CrashMode::PowerLossNothing), Plant::Nothing);
+    ["older", "synced"]
+        .iter()
+        .all(|key| db.contains_key(key).unwrap())
+}
+
+#[test]
+fn p70_older_logs_are_not_synced() {
+    notices(Plant::OlderLogsNotSynced, a_sync_is_of_all_generations);
+}
+
+/// The tables of a tree that somebody has are there, whatever became of them; and go when nobody has it.
+fn tables_stay_for_readers(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let mut map = Map::new();
+    put_round(&db, &mut map, 0);
+    db.settle_debt().unwrap();
+    let view = db.default_keyspace().state.view.load_full();
+    let paths: Vec<_> = view.tree.tables().map(|(_, table)| table.path()).collect();
+    put_round(&db, &mut map, 1);
+    db.settle_debt().unwrap();
+    let is_there = |path: &std::path::PathBuf| vfs.exists(path).unwrap();
+    let stayed = paths.iter().all(is_there);
+    let replaced = tree(&db);
+    let now: Vec<_> = replaced.tables().map(|(_, table)| table.path()).collect();
+    assert!(paths.iter().any(|path| !now.contains(path)));
+    drop(view);
+    evendb_base::sync::reclaim::collect();
+    let went = paths
+        .iter()
+        .all(|path| now.contains(path) || !is_there(path));
+    stayed && went
+}
+
+#[test]
+fn p74_tables_go_under_their_readers() {
+    notices(Plant::RemovedUnderReaders, tables_stay_for_readers);
+}
+
+/// How many tables of level 0 there are is told anew when a keyspace goes with its own.
+#[test]
+fn a_dropped_keyspace_stops_no_writers() {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, Plant::Nothing);
+    db.keyspace("doomed").unwrap().put("k", "v").unwrap();
+    engine(&db).work.set_level0(100);
+    db.drop_keyspace("doomed").unwrap();
+    assert_eq!(engine(&db).work.level0(), 0);
+}
+
+/// A database that is latched lets its threads end, though compactions are due.
+#[test]
+fn compactors_end_when_the_database_is_latched() {
+    let vfs = SimVfs::new(1);
+    let never =
+        |options: Options| options.advanced(|advanced| advanced.level0_tables(1000, 1000, 1000));
+    let db = never(options(&vfs, Plant::Nothing)).open(DIR).unwrap();
+    put_round(&db, &mut Map::new(), 0);
+    db.flush().unwrap();
+    assert!(tree(&db).level0().len() >= 2);
+    db.close().unwrap();
+    let engine = opening::open(Path::new(DIR), options(&vfs, Plant::Nothing)).unwrap();
+    let engine = Arc::new(engine);
+    engine.latch(&crate::Error::new(crate::ErrorKind::Io, "a test"));
+    worker::start(&engine).unwrap();
+    engine.work.join_threads();
+    let refused = worker::settle(&engine).unwrap_err();
+    assert_eq!(refused.kind(), crate::ErrorKind::Latched);
+}

@@ -1,0 +1,52 @@
+//! Each planted fault of a step between threads is noticed by a scenario. The others are in `plant/tests.rs`.
+
+use super::{groups, hand_over, lifecycle, notices};
+use crate::plant::Plant;
+
+/// How shuttle tells that nobody can go on.
+const DEADLOCK: &str = "deadlock";
+
+#[test]
+fn shuttle_p69_shown_before_all_records_are_in() {
+    assert!(notices(20_000, None, || groups::whole_batches(
+        Plant::ShownEarly
+    )));
+}
+
+#[test]
+fn shuttle_p72_a_reader_registers_late() {
+    assert!(notices(50_000, None, || hand_over::snapshots(
+        Plant::RegistersLate
+    )));
+}
+
+#[test]
+fn shuttle_p73_a_memory_table_leaves_first() {
+    assert!(notices(20_000, None, || hand_over::flushes(
+        Plant::MemoryLeavesFirst
+    )));
+}
+
+/// A fault that there was: the last writers of all hung.
+#[test]
+fn shuttle_p75_a_wake_up_of_the_next_group_is_taken() {
+    assert!(notices(50_000, Some(DEADLOCK), || {
+        groups::writers_that_end(Plant::WaitsForNextGroup)
+    }));
+}
+
+/// A fault that there was: writers waited for a compaction that was over.
+#[test]
+fn shuttle_p76_the_length_of_level_0_is_told_late() {
+    assert!(notices(50_000, Some(DEADLOCK), || hand_over::stops(
+        Plant::LevelToldLate
+    )));
+}
+
+/// A fault that there was.
+#[test]
+fn shuttle_p77_a_drop_is_noted_late() {
+    assert!(notices(20_000, None, || {
+        lifecycle::snapshot_beside_a_drop(Plant::DropNotedLate)
+    }));
+}
