@@ -50,7 +50,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let created = vfs.create_dir_all(&dir);
     created.map_err(|source| io(&dir, "create the directory", source))?;
     let lock = directory_lock::lock(&*vfs, &dir, &FileName::Lock.name(), false)?;
-    let place = TableDir::new(vfs.clone(), &dir);
+    let place = TableDir::new(vfs.clone(), &dir, options.table_limits());
     let files = list(&*vfs, &dir)?;
     let state = match files.contains(&FileName::Current) {
         true => writer::load(&*vfs, &dir, &place)?,

@@ -45,6 +45,25 @@ pub struct Advanced {
     pub(crate) compaction_threads: usize,
     pub(crate) cache_bytes: Option<u64>,
 }
+    pub(crate) open_files_max: Option<u64>,
+}
+
+/// How many tables may be open when none is in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableLimits {
+    /// Descriptors.
+    pub(crate) files: u64,
+    /// Bytes of indexes and filters.
+    pub(crate) bytes: u64,
+}
+
+impl TableLimits {
+    /// For who opens few tables, and not for long.
+    #[cfg(test)]
+    pub(crate) const NONE: TableLimits = TableLimits {
+        files: u64::MAX >> 1,
+        bytes: u64::MAX >> 1,
+    };
 
 /// Tables of level 0 at which something happens.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +85,10 @@ pub enum Compression {
 }
 
 /// What memory is split into: write buffers of three generations take a quarter, blocks of tables a half. The rest is for
-/// indexes and filters of tables.
+/// indexes and filters of open tables, which have a part of it at least, whatever the other two were set to.
 const WRITE_BUFFERS: u64 = 12;
 const CACHE_PART: u64 = 2;
+const GENERATIONS: u64 = 3;
 
 const MEMORY_BUDGET_MIN: u64 = 64 << 10;
 const WRITE_BUFFER_BYTES_MIN: u64 = 4 << 10;
@@ -112,6 +132,7 @@ impl Options {
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self
+                open_files_max: None,
     }
 
     /// What an acknowledged write survives; a batch can ask for more
@@ -178,6 +199,13 @@ impl Options {
     /// Bytes of a generation's memory tables at which the next one begins.
     pub(crate) fn write_buffer_bytes(&self) -> u64 {
         let share = self.memory_budget / WRITE_BUFFERS;
+        let files_max = self.vfs.open_files_max().unwrap_or(u64::MAX);
+        if advanced
+            .open_files_max
+            .is_some_and(|files| !(1..=files_max).contains(&files))
+        {
+            return wrong(format!("tables are kept open from 1 to {files_max}"));
+        }
         let share = share.clamp(WRITE_BUFFER_BYTES_MIN, 64 << 20);
         self.advanced.write_buffer_bytes.unwrap_or(share)
     }
@@ -287,9 +315,19 @@ impl Advanced {
         self
     }
 
-    /// Bytes of blocks that are kept in memory. Default: half of the memory budget. Touch it when the system's cache is to do that.
+    /// Bytes of blocks that are kept in memory; what they leave of the memory budget is for indexes and filters of tables.
+    /// Default: half of the memory budget. Touch it when the system's cache is to do that.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);
         self
     }
 }
+
+    /// Tables that are kept open at once; others are opened when they are read. At least 1, and at most what the process may have
+    /// open; all other files of the process count there too. Default: half of that, at most 8,192. Fewer are open where their
+    /// indexes and filters would take more than what write buffers and blocks leave of the memory budget.
+    /// Touch it when one process opens many databases, or needs many files and sockets for itself.
+    pub fn open_files_max(mut self, files: u64) -> Self {
+        self.open_files_max = Some(files);
+        self
+    }

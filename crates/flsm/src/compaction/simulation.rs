@@ -6,6 +6,7 @@
 use super::picker::{Limits, pick};
 use super::plan::{Plan, shape};
 use crate::files::FileNumbers;
+use crate::options::TableLimits;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::choose::Chooser;
 use crate::tree::{Moved, Tree, TreeEdit};
@@ -102,7 +103,11 @@ impl Model {
             last_guard_bytes,
             tree: Tree::default(),
             keys: HashMap::new(),
-            place: TableDir::new(Arc::new(SimVfs::new(1)), Path::new("/db")),
+            place: TableDir::new(
+                Arc::new(SimVfs::new(1)),
+                Path::new("/db"),
+                TableLimits::NONE,
+            ),
             numbers: FileNumbers::new(FileNumber(1)),
             written: Written::default(),
             put: HashSet::new(),

@@ -3,6 +3,7 @@ use super::state::{Edit, State};
 use super::writer::{Manifest, load};
 use crate::files::{FileName, FileNumbers};
 use crate::tables::tests::table_of;
+use crate::options::TableLimits;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::tests::guard;
 use crate::tree::{GuardChange, Moved, TreeEdit};
@@ -24,7 +25,7 @@ struct Database {
 }
 
 fn place_of(vfs: &SimVfs) -> Arc<TableDir> {
-    TableDir::new(Arc::new(vfs.clone()), Path::new(DIR))
+    TableDir::new(Arc::new(vfs.clone()), Path::new(DIR), TableLimits::NONE)
 }
 
 impl Database {
