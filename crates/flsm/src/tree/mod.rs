@@ -25,13 +25,6 @@ mod edit;
 mod guards;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "waits for the command that asks for it; tests look at every tree by it"
-    )
-)]
 pub(crate) mod verify;
 
 pub(crate) use edit::{GuardChange, Moved, TreeEdit};
