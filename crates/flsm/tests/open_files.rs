@@ -97,6 +97,7 @@ fn open_tables_keep_within_the_memory_budget() {
                 .cache_bytes(cache)
                 .block_bytes(64)
                 .filter_bits_per_key(40)
+                .compaction_by_seeks(false)
         })
     };
     let db = options(3 * buffer + cache + rest).open(DIR).unwrap();

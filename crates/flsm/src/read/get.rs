@@ -3,6 +3,7 @@
 //! The view is taken first and the published version afterwards ([`crate::clock`] says why). Memory tables are searched, and
 //! filters asked, under the pin; before a table is looked into it is let go, because that may wait for the disk.
 
+use super::looks::note_seek;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::{KeyspaceState, View};
@@ -64,6 +65,7 @@ fn in_tree(
 ) -> Result<Option<Value>> {
     let hash = hash_key(key);
     let mut pin = Some(pin);
+    let mut in_vain = false;
     let mut found = None;
     for table in tree.tables_for(key) {
         if table.is_ruled_out(hash, pin.get_or_insert_with(reclaim::pin)) {
@@ -78,6 +80,10 @@ fn in_tree(
         if found.is_some() {
             break;
         }
+        in_vain = true;
+    }
+    if in_vain {
+        note_seek(engine, tree, Some(key));
     }
     Ok(found.and_then(|found| match found.kind {
         Kind::Put => Some(Value::in_block(found.block, found.value)),
