@@ -5,6 +5,7 @@
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
 //! * [`directory_lock`] - one writer of a directory at a time.
 //! * [`key_range`] - a range of keys as its least one and its upper limit.
+//! * [`inspect`] - what a look inside of a closed database finds.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
 
@@ -13,6 +14,7 @@ pub mod directory_lock;
 mod durability;
 #[doc(hidden)]
 pub mod error;
+pub mod inspect;
 #[doc(hidden)]
 pub mod key_range;
 #[doc(hidden)]

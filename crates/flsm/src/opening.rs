@@ -23,8 +23,9 @@ use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::log::record::{Group, Previous, Refused};
 use crate::log::replay::{ReadLog, Replayed, replay};
 use crate::log::writer::LogWriter;
+use crate::manifest::reader;
 use crate::manifest::state::{Edit, State};
-use crate::manifest::writer::{self, Manifest};
+use crate::manifest::writer::Manifest;
 use crate::memory::MemoryTable;
 use crate::options::Options;
 use crate::tables::{TableDir, TableForm};
@@ -50,10 +51,10 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let created = vfs.create_dir_all(&dir);
     created.map_err(|source| io(&dir, "create the directory", source))?;
     let lock = directory_lock::lock(&*vfs, &dir, &FileName::Lock.name(), false)?;
-    let place = TableDir::new(vfs.clone(), &dir);
+    let place = TableDir::new(vfs.clone(), &dir, options.table_limits());
     let files = list(&*vfs, &dir)?;
     let state = match files.contains(&FileName::Current) {
-        true => writer::load(&*vfs, &dir, &place)?,
+        true => reader::load(&*vfs, &dir, &place)?,
         false => {
             check_vacant(&*vfs, &dir, &files)?;
             State::new(place)

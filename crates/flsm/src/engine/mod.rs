@@ -18,6 +18,7 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
 use crate::options::Options;
 
+use evendb_base::ErrorKind;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_storage::vfs::LockGuard;
 use health::Health;
@@ -53,5 +54,15 @@ impl Engine {
     pub(crate) fn latch(&self, cause: &evendb_base::Error) {
         self.health.latch(cause);
         self.work.wake_all();
+    }
+
+    /// Takes a failure of a write, and gives it back to be returned. It latches the database, but for want of room: then nothing has
+    /// happened.
+    pub(crate) fn failed(&self, error: evendb_storage::Error) -> evendb_base::Error {
+        let error = evendb_base::Error::from(error);
+        if error.kind() != ErrorKind::NoSpace {
+            self.latch(&error);
+        }
+        error
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! Belongs to one thread at a time. After an error it is not used any more.
 
+use super::looks::note_seek;
 use crate::cache::BlockCache;
 use crate::cursor::level::{Reading, level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor};
@@ -70,7 +71,8 @@ impl End {
     }
 
     /// Forward: `next` is the first key at or above `key`. Backward: the last one below it. `None`: the first or last of all.
-    pub(super) fn seek(&mut self, key: Option<&[u8]>) -> Result<()> {
+    pub(super) fn seek(&mut self, engine: &Engine, key: Option<&[u8]>) -> Result<()> {
+        note_seek(engine, &self.view.tree, place_of(key, self.direction));
         if let Some(cache) = &self.told {
             tell_of_seek(cache, &self.view.tree, key, self.direction)?;
         }
@@ -161,6 +163,14 @@ impl End {
             }
         }
         Ok(false)
+    }
+}
+
+/// What is told of a seek: `None` is the last key.
+fn place_of(key: Option<&[u8]>, direction: Direction) -> Option<&[u8]> {
+    match direction {
+        Direction::Forward => Some(key.unwrap_or_default()),
+        Direction::Backward => key,
     }
 }
 

@@ -23,6 +23,7 @@ const LIMITS: Limits = Limits {
     write_buffer_bytes: 8000,
     level0_tables: 4,
     max_files_per_guard: 4,
+    look_bytes: 0,
 };
 
 /// What a job made of these runs, newest first, in level 5, over a table of level 6 that has `"m"`.
