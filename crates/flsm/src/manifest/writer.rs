@@ -32,7 +32,8 @@ pub(crate) struct Manifest {
     dir: PathBuf,
     numbers: Arc<FileNumbers>,
     number: FileNumber,
-    log: FramedLogWriter,
+    /// `None` at rest.
+    log: Option<FramedLogWriter>,
     rotate_at: u64,
     state: State,
     failed: bool,
@@ -101,10 +102,29 @@ impl Manifest {
             numbers,
             number,
             rotate_at: rotate_at(&log),
-            log,
+            log: Some(log),
             state,
             failed: false,
         })
+    }
+
+    /// Of a database that is only read: there are no edits, and no file is made.
+    pub(crate) fn at_rest(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        numbers: Arc<FileNumbers>,
+        state: State,
+    ) -> Manifest {
+        Manifest {
+            vfs,
+            dir: dir.to_owned(),
+            numbers,
+            number: FileNumber(0),
+            rotate_at: u64::MAX,
+            log: None,
+            state,
+            failed: false,
+        }
     }
 
     /// What there is.
@@ -129,8 +149,13 @@ impl Manifest {
     /// An edit that contradicts the state is not made, nothing is written, and its new tables are retired. That is a fault of
     /// the caller's, or a job for a keyspace that was dropped meanwhile.
     pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
-        if self.failed {
-            let error = io::Error::other("an earlier edit failed");
+        let refused = match (&self.log, self.failed) {
+            (Some(_), false) => None,
+            (Some(_), true) => Some("an earlier edit failed"),
+            (None, _) => Some("the database is only read"),
+        };
+        if let Some(why) = refused {
+            let error = io::Error::other(why);
             return Err(Error::io(&self.path(), "write to the manifest", error));
         }
         edit.next_file = Some(self.numbers.next());
@@ -158,13 +183,17 @@ impl Manifest {
             let synced = self.vfs.sync_dir(&self.dir);
             synced.map_err(|source| Error::io(&self.dir, "sync the directory", source))?;
         }
-        self.log.append(&payload)?;
-        self.log.sync()?;
+        let mut end = 0;
+        if let Some(log) = &mut self.log {
+            log.append(&payload)?;
+            log.sync()?;
+            end = log.end();
+        }
         self.failed = false;
         for table in self.state.install(prepared) {
             table.retire();
         }
-        match self.log.end() >= self.rotate_at {
+        match end >= self.rotate_at {
             true => self.rotate(),
             false => Ok(()),
         }
@@ -175,8 +204,10 @@ impl Manifest {
         self.failed = true;
         let old = self.path();
         let written = write_new(&*self.vfs, &self.dir, &self.numbers, &mut self.state);
-        (self.number, self.log) = written?;
-        self.rotate_at = rotate_at(&self.log);
+        let (number, log) = written?;
+        self.number = number;
+        self.rotate_at = rotate_at(&log);
+        self.log = Some(log);
         self.failed = false;
         // If it stays, the next opening removes it.
         let _ = self.vfs.remove(&old);

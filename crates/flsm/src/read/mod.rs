@@ -4,9 +4,11 @@
 //! * `moment` - what a snapshot or a scan is registered as.
 //! * `end` - one end of a scan: the merge of all sources, and of each key the record that the reader sees.
 //! * `cursor`, `iter` - the two ends of a range.
+//! * `size` - about how much a range holds.
 
 pub(crate) mod cursor;
 mod end;
 pub(crate) mod get;
 pub(crate) mod iter;
 pub(crate) mod moment;
+pub(crate) mod size;

@@ -26,7 +26,15 @@ pub(super) struct Job {
 }
 
 impl Job {
-    fn tables(&self) -> Vec<TableId> {
+    pub(super) fn new(keyspace: Arc<KeyspaceState>, tree: Arc<Tree>, plan: Plan) -> Job {
+        Job {
+            keyspace,
+            tree,
+            plan,
+        }
+    }
+
+    pub(super) fn tables(&self) -> Vec<TableId> {
         self.plan.tables().map(|table| table.number).collect()
     }
 }
@@ -59,11 +67,7 @@ fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -
     let tree = keyspace.view.load_full().tree.clone();
     let job = pick(&shape(&tree, busy), limits)?;
     let plan = Plan::of(&tree, job);
-    Some(Job {
-        keyspace,
-        tree,
-        plan,
-    })
+    Some(Job::new(keyspace, tree, plan))
 }
 
 /// Does it. The job is over then, however that ended.
