@@ -2,23 +2,30 @@
 //! whichever it opens, and so that tests control the threads of both.
 //!
 //! * [`Error`], [`ErrorKind`] - failures of the public faces. [`Durability`] - what an acknowledged write survives.
+//! * [`EngineKind`] - which engine made a database. [`RangeSize`] - about how much a range holds.
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
-//! * [`directory_lock`] - one writer of a directory at a time.
+//! * [`directory_lock`] - one writer of a directory at a time. [`mod@destroy`] - a database is removed.
 //! * [`key_range`] - a range of keys as its least one and its upper limit.
 //! * [`inspect`] - what a look inside of a closed database finds.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
 
 #[doc(hidden)]
+pub mod destroy;
+#[doc(hidden)]
 pub mod directory_lock;
 mod durability;
+mod engine_kind;
 #[doc(hidden)]
 pub mod error;
 pub mod inspect;
 #[doc(hidden)]
 pub mod key_range;
+mod range_size;
 #[doc(hidden)]
 pub mod sync;
 
 pub use durability::Durability;
+pub use engine_kind::EngineKind;
 pub use error::{Error, ErrorKind, Result};
+pub use range_size::RangeSize;

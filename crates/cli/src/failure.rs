@@ -40,6 +40,8 @@ pub enum Failure {
     Message(String),
     /// Bytes of the database do not verify, or are missing.
     Corrupt(String),
+    /// Another process has the database open.
+    Locked(String),
     /// The arguments make no sense together.
     Usage(String),
     /// The program that reads our output closed it, as `head` does.
@@ -63,6 +65,7 @@ impl Failure {
             match error.downcast_ref().map(evendb::Error::kind) {
                 Some(ErrorKind::Corruption) => return Self::Corrupt(text),
                 Some(ErrorKind::InvalidArgument) => return Self::Usage(text),
+                Some(ErrorKind::Locked) => return Self::Locked(text),
                 _ => cause = error.source(),
             }
         }
@@ -72,7 +75,7 @@ impl Failure {
     /// The process's exit code.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Message(_) => ExitCode::FAILURE,
+            Self::Message(_) | Self::Locked(_) => ExitCode::FAILURE,
             Self::Corrupt(_) => Success::Corrupt.exit_code(),
             Self::Usage(_) => ExitCode::from(2),
             Self::BrokenPipe => ExitCode::SUCCESS,
@@ -83,7 +86,9 @@ impl Failure {
     /// What to tell the user.
     pub fn message(&self) -> Option<&str> {
         match self {
-            Self::Message(text) | Self::Corrupt(text) | Self::Usage(text) => Some(text),
+            Self::Message(text) | Self::Corrupt(text) | Self::Locked(text) | Self::Usage(text) => {
+                Some(text)
+            }
             Self::BrokenPipe | Self::Interrupted => None,
         }
     }

@@ -4,15 +4,16 @@
 //! command takes them from there. Types in the arguments that differ from them are refused: a key made
 //! with wrong types is another key. `raw` takes keys as their bytes, whatever is remembered. An empty
 //! keyspace takes new types, since it has no keys that they could contradict.
+//!
+//! Keyspaces of the second engine have no properties: types hold for the command that is given them.
 
 use std::str::FromStr;
-
-use evendb::Keyspace;
 
 use crate::failure::Failure;
 use crate::input::Wanted;
 use crate::keys::{ColumnType, column_type};
 use crate::output::complain;
+use crate::store::Store;
 
 /// The property that has the types, as they are written in arguments.
 const PROPERTY: &str = "evendb.key-types";
@@ -48,8 +49,8 @@ pub fn shown(types: &[ColumnType]) -> String {
 }
 
 /// The types that the keyspace remembers.
-pub fn remembered(keyspace: &Keyspace) -> Result<Option<Vec<ColumnType>>, Failure> {
-    let Some(bytes) = keyspace.property(PROPERTY)? else {
+pub fn remembered(store: &Store) -> Result<Option<Vec<ColumnType>>, Failure> {
+    let Some(bytes) = store.property(PROPERTY)? else {
         return Ok(None);
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -62,26 +63,26 @@ pub fn remembered(keyspace: &Keyspace) -> Result<Option<Vec<ColumnType>>, Failur
 }
 
 /// The types to read keys with: those given, or those remembered, or none.
-pub fn agreed(keyspace: &Keyspace, given: Option<&KeyTypes>) -> Result<Vec<ColumnType>, Failure> {
+pub fn agreed(store: &Store, given: Option<&KeyTypes>) -> Result<Vec<ColumnType>, Failure> {
     let types = match given {
         Some(KeyTypes::Raw) => return Ok(Vec::new()),
         Some(KeyTypes::Columns(types)) => Some(types),
         None => None,
     };
-    match (types, remembered(keyspace)?) {
+    match (types, remembered(store)?) {
         (Some(types), Some(remembered)) if *types != remembered => {
-            Err(contradiction(keyspace, types, &remembered))
+            Err(contradiction(store, types, &remembered))
         }
         (Some(types), _) => Ok(types.clone()),
         (None, remembered) => Ok(remembered.unwrap_or_default()),
     }
 }
 
-fn contradiction(keyspace: &Keyspace, types: &[ColumnType], remembered: &[ColumnType]) -> Failure {
+fn contradiction(store: &Store, types: &[ColumnType], remembered: &[ColumnType]) -> Failure {
     Failure::Usage(format!(
         "the keys of keyspace `{}` have the types `{}`, not `{}`; leave the types out to use \
          those, take another --keyspace, or give --key-types raw to take keys as they are",
-        keyspace.name(),
+        store.keyspace_name(),
         shown(remembered),
         shown(types)
     ))
@@ -97,59 +98,62 @@ pub enum Untyped {
 }
 
 /// Has the keyspace remember the types of the keys that are about to be written, and says so.
-pub fn remember(
-    keyspace: &Keyspace,
-    types: &[ColumnType],
-    untyped: Untyped,
-) -> Result<(), Failure> {
-    let known = remembered(keyspace)?;
+pub fn remember(store: &Store, types: &[ColumnType], untyped: Untyped) -> Result<(), Failure> {
+    let known = remembered(store)?;
     if known.as_deref() == Some(types) {
         return Ok(());
     }
     // Whether there are keys is only asked where it matters: it may read from a damaged table.
     match (known, untyped) {
-        (Some(known), _) if !is_empty(keyspace)? => {
-            return Err(contradiction(keyspace, types, &known));
+        (Some(known), _) if !is_empty(store)? => {
+            return Err(contradiction(store, types, &known));
         }
-        (None, Untyped::Keep) if !is_empty(keyspace)? => return Ok(()),
+        (None, Untyped::Keep) if !is_empty(store)? => return Ok(()),
         _ => {}
     }
     let text = shown(types);
+    let Store::EvenDb { keyspace, .. } = store else {
+        complain(&format!(
+            "a keyspace of the engine {} does not remember key types: give --key-types {text} to every command",
+            store.engine().name()
+        ));
+        return Ok(());
+    };
     keyspace.set_property(PROPERTY, &text)?;
     complain(&format!(
         "keyspace `{}` remembers the key types `{text}`",
-        keyspace.name()
+        store.keyspace_name()
     ));
     Ok(())
 }
 
 /// Whether the keyspace is empty, so that no key contradicts new types.
-fn is_empty(keyspace: &Keyspace) -> Result<bool, Failure> {
-    Ok(keyspace.cursor::<&[u8]>(..).next()?.is_none())
+fn is_empty(store: &Store) -> Result<bool, Failure> {
+    Ok(store.all().next()?.is_none())
 }
 
 /// The types of the keys that an import is about to write, which the keyspace remembers from now on.
-pub fn of_import(keyspace: &Keyspace, wanted: &Wanted) -> Result<Vec<ColumnType>, Failure> {
+pub fn of_import(store: &Store, wanted: &Wanted) -> Result<Vec<ColumnType>, Failure> {
     if *wanted == Wanted::Raw {
         return Ok(Vec::new());
     }
-    let known = remembered(keyspace)?;
+    let known = remembered(store)?;
     let types = wanted.resolve(known.as_deref());
     if matches!(wanted, Wanted::Columns(_)) {
-        remember(keyspace, &types, Untyped::Remember)?;
+        remember(store, &types, Untyped::Remember)?;
     }
     Ok(types)
 }
 
 /// The types of the keys of an import that was made.
-pub fn of_imported(keyspace: &Keyspace, wanted: &Wanted) -> Result<Vec<ColumnType>, Failure> {
+pub fn of_imported(store: &Store, wanted: &Wanted) -> Result<Vec<ColumnType>, Failure> {
     if *wanted == Wanted::Raw {
         return Ok(Vec::new());
     }
-    let known = remembered(keyspace)?;
+    let known = remembered(store)?;
     let types = wanted.resolve(known.as_deref());
     match known {
-        Some(known) if types != known => Err(contradiction(keyspace, &types, &known)),
+        Some(known) if types != known => Err(contradiction(store, &types, &known)),
         _ => Ok(types),
     }
 }

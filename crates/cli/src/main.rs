@@ -5,6 +5,7 @@
 
 mod commands;
 mod csv;
+mod engine;
 mod escapes;
 mod failure;
 mod float_text;
@@ -18,6 +19,7 @@ mod open;
 mod output;
 mod scan_output;
 mod size;
+mod store;
 mod time_text;
 
 use std::process::ExitCode;

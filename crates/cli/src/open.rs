@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use evendb::{Db, Durability, ErrorKind, Keyspace, Options};
+use evendb::{Db, Durability, EngineKind, ErrorKind, Keyspace, Options};
 
+use crate::engine::{EngineArgument, lacks};
 use crate::failure::Failure;
 use crate::key_file::KeyFile;
 use crate::size::parse_size;
+use crate::store::Store;
 
 /// Which database, and how to open it.
 #[derive(Args)]
@@ -22,6 +24,8 @@ pub struct DatabaseArguments {
     pub memory: Option<u64>,
     #[command(flatten)]
     pub key_file: KeyFile,
+    #[command(flatten)]
+    pub engine: EngineArgument,
 }
 
 /// What a write survives.
@@ -56,24 +60,68 @@ pub enum Access {
 
 impl DatabaseArguments {
     /// Opens the database and the keyspace for writing.
-    pub fn open(
-        &self,
-        access: Access,
-        durability: DurabilityArgument,
-    ) -> Result<(Db, Keyspace), Failure> {
-        let database = self.open_database(access, durability)?;
-        let keyspace = match access {
-            Access::Existing => self.existing_keyspace(&database)?,
-            Access::Create => match &self.keyspace {
-                None => database.default_keyspace().clone(),
-                Some(name) => database.keyspace(name)?,
-            },
+    pub fn open(&self, access: Access, durability: DurabilityArgument) -> Result<Store, Failure> {
+        let store = match self.engine.of(&self.db)? {
+            EngineKind::EvenDb => Store::of_evendb(self.evendb_for_writing(access, durability)?),
+            EngineKind::Flsm => {
+                let options = evendb_flsm::Options::new()
+                    .create_if_missing(access == Access::Create)
+                    .durability(durability.into());
+                Store::of_flsm(self.flsm(options, Purpose::Writing)?)
+            }
         };
-        Ok((database, keyspace))
+        match (&self.keyspace, access) {
+            (Some(name), Access::Create) => Ok(store.at_keyspace(name)?),
+            _ => self.at_existing_keyspace(store),
+        }
     }
 
-    /// Opens the database alone for writing.
-    pub fn open_database(
+    /// Opens both for reading only: beside other readers, on media that cannot be written, and for
+    /// users that may not write. Nothing on the disk changes.
+    pub fn open_for_reading(&self) -> Result<Store, Failure> {
+        let store = match self.engine.of(&self.db)? {
+            EngineKind::EvenDb => {
+                let opened = self.try_reading_evendb();
+                Store::of_evendb(opened.map_err(|error| self.not_opened(Purpose::Reading, &error))?)
+            }
+            EngineKind::Flsm => {
+                let options = evendb_flsm::Options::new().read_only(true);
+                Store::of_flsm(self.flsm(options, Purpose::Reading)?)
+            }
+        };
+        self.at_existing_keyspace(store)
+    }
+
+    /// Opens both for writing, for what the first engine alone has: `what`, as the refusal names it.
+    pub fn open_evendb(
+        &self,
+        what: &str,
+        access: Access,
+        durability: DurabilityArgument,
+    ) -> Result<(Store, Keyspace), Failure> {
+        self.engine.need_evendb(&self.db, what)?;
+        match self.open(access, durability)? {
+            Store::EvenDb { db, keyspace } => {
+                let own = keyspace.clone();
+                Ok((Store::EvenDb { db, keyspace }, own))
+            }
+            // Somebody made it just now.
+            store @ Store::Flsm { .. } => Err(lacks(store.engine(), &self.db, what)),
+        }
+    }
+
+    /// Opens the database alone for writing, for what the first engine alone has.
+    pub fn open_evendb_database(
+        &self,
+        what: &str,
+        access: Access,
+        durability: DurabilityArgument,
+    ) -> Result<Db, Failure> {
+        self.engine.need_evendb(&self.db, what)?;
+        self.evendb_for_writing(access, durability)
+    }
+
+    fn evendb_for_writing(
         &self,
         access: Access,
         durability: DurabilityArgument,
@@ -85,18 +133,8 @@ impl DatabaseArguments {
         opened.map_err(|error| self.not_opened(Purpose::Writing, &error))
     }
 
-    /// Opens both for reading only: beside other readers, on media that cannot be written, and for
-    /// users that may not write. Nothing on the disk changes.
-    pub fn open_for_reading(&self) -> Result<(Db, Keyspace), Failure> {
-        let database = self
-            .try_reading()
-            .map_err(|error| self.not_opened(Purpose::Reading, &error))?;
-        let keyspace = self.existing_keyspace(&database)?;
-        Ok((database, keyspace))
-    }
-
-    /// The database for reading only, or the store's own error.
-    pub fn try_reading(&self) -> evendb::Result<Db> {
+    /// The database for reading only, or the store's own error. Of the first engine.
+    pub fn try_reading_evendb(&self) -> evendb::Result<Db> {
         let options = Options::new().read_only(true);
         self.briefly(options).open(&self.db)
     }
@@ -111,6 +149,22 @@ impl DatabaseArguments {
         }
     }
 
+    fn flsm(
+        &self,
+        options: evendb_flsm::Options,
+        purpose: Purpose,
+    ) -> Result<evendb_flsm::Db, Failure> {
+        if self.key_file.key().is_some() {
+            return Err(lacks(EngineKind::Flsm, &self.db, "encryption (--key-file)"));
+        }
+        let options = match self.memory {
+            Some(bytes) => options.memory_budget(bytes),
+            None => options,
+        };
+        let opened = options.open(&self.db);
+        opened.map_err(|error| self.not_opened(purpose, &error))
+    }
+
     /// Why the database was not opened. The store's own text for a missing database names an option of
     /// the library, which is of no use on the command line.
     pub fn not_opened(&self, purpose: Purpose, error: &evendb::Error) -> Failure {
@@ -121,16 +175,31 @@ impl DatabaseArguments {
         refused(&self.db, purpose, error)
     }
 
-    /// The keyspace, which must be there.
+    /// The same database with the keyspace, which must be there.
+    fn at_existing_keyspace(&self, store: Store) -> Result<Store, Failure> {
+        let Some(name) = &self.keyspace else {
+            return Ok(store);
+        };
+        match store.keyspace_exists(name) {
+            true => Ok(store.at_keyspace(name)?),
+            false => Err(no_keyspace(name)),
+        }
+    }
+
+    /// The keyspace of a database of the first engine, which must be there.
     pub fn existing_keyspace(&self, database: &Db) -> Result<Keyspace, Failure> {
         let Some(name) = &self.keyspace else {
             return Ok(database.default_keyspace().clone());
         };
-        if !database.keyspace_exists(name) {
-            return Err(Failure::Message(format!("there is no keyspace `{name}`")));
+        match database.keyspace_exists(name) {
+            true => Ok(database.keyspace(name)?),
+            false => Err(no_keyspace(name)),
         }
-        Ok(database.keyspace(name)?)
     }
+}
+
+fn no_keyspace(name: &str) -> Failure {
+    Failure::Message(format!("there is no keyspace `{name}`"))
 }
 
 /// What a database was to be opened for.
@@ -150,6 +219,11 @@ pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
         (ErrorKind::NotFound | ErrorKind::AlreadyExists, _) => error.to_string(),
         (ErrorKind::Io, _) if db.is_file() => {
             format!("{place} is a file, and a database is a directory")
+        }
+        (ErrorKind::Locked, Purpose::Reading)
+            if EngineKind::of_database(db) == Some(EngineKind::Flsm) =>
+        {
+            format!("{error}. Many processes at a time read it, and only while none writes")
         }
         // Readers keep out writers alone.
         (ErrorKind::Locked, Purpose::Reading) => format!(

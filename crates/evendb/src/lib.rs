@@ -75,7 +75,7 @@ pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::traces::{Trace, TraceOptions, TraceSummary};
 pub use api::transaction::Transaction;
-pub use backup::export::ExportSummary;
+pub use backup::export::{ExportSummary, ExportWriter};
 pub use backup::{BackupInfo, BackupSummary, Backups};
 pub use changes::{Change, Changes, Operands, Position, Write, Writes};
 pub use compact::CompactionSummary;
@@ -83,6 +83,8 @@ pub use copy::CopySummary;
 pub use encryption::{Key, KeyError, KeyProvider, KeyRing};
 #[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
+#[doc(inline)]
+pub use evendb_base::{EngineKind, RangeSize};
 pub use expiry::WallClock;
 pub use figures::live::LiveStats;
 pub use figures::names::{Figure, FigureKind, FigureUnit};
@@ -97,7 +99,6 @@ pub use options::{
 };
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};
-pub use read::size::RangeSize;
 pub use transaction::{Savepoint, TransactionIter, TransactionKeys};
 pub use value::Value;
 

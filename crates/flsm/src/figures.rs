@@ -87,6 +87,8 @@ pub struct Stats {
     pub slowed: WaitStats,
     /// Groups that waited for a flush or for level 0.
     pub stopped: WaitStats,
+    /// What the database plans with.
+    pub memory_budget: u64,
     /// Memory tables.
     pub memory_bytes: u64,
     /// Blocks in the cache.
@@ -105,12 +107,27 @@ pub struct Stats {
     pub tables: Vec<u64>,
     /// Bytes of each level's tables.
     pub level_bytes: Vec<u64>,
+    /// The most sorted runs that a guard of each level has, of level 0 its tables: all levels together, so many a seek looks at
+    /// beside memory tables, at most.
+    pub runs: Vec<u64>,
     /// Guards of each level, committed ones; level 0 has none.
     pub guards: Vec<u64>,
     /// Keys that are to become guards, of all levels together.
     pub chosen_guards: u64,
     /// Snapshots and scans under way.
     pub readers: u64,
+}
+
+impl Stats {
+    /// Bytes that were written to the disk: logs and tables. The manifest is not counted.
+    pub fn written_bytes(&self) -> u64 {
+        self.log_bytes + self.flushed_bytes + self.moved_bytes + self.merged_bytes
+    }
+
+    /// Bytes written to the disk for each byte of keys and values that were written. `None` if none was.
+    pub fn write_amplification(&self) -> Option<f64> {
+        (self.user_bytes > 0).then(|| self.written_bytes() as f64 / self.user_bytes as f64)
+    }
 }
 
 impl Figures {

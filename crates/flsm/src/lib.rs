@@ -20,7 +20,7 @@
 //! # Rooms
 //! Each imports only those below it.
 //! * `api` - the public face. `inspect` - what the bytes of a closed database say.
-//! * `opening` - how a database is opened; `worker` - who works in it.
+//! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - who works in it.
 //! * `read`, `write` - get and scans; the one write path.
 //! * `engine` - the state of an open database.
 //! * `cache` - blocks of tables in memory.
@@ -38,6 +38,7 @@ mod cache;
 mod clock;
 mod compaction;
 mod cursor;
+mod destroy;
 mod engine;
 mod error;
 mod figures;
@@ -61,13 +62,16 @@ mod worker;
 mod write;
 
 pub use api::batch::Batch;
+pub use api::compaction::CompactionSummary;
 pub use api::db::Db;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
+pub use api::stats::TableInfo;
+pub use destroy::destroy;
 #[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
 #[doc(inline)]
-pub use evendb_base::Durability;
+pub use evendb_base::{Durability, EngineKind, RangeSize};
 pub use figures::{Stats, WaitStats};
 pub use options::{Advanced, Compression, Options};
 pub use read::cursor::Cursor;

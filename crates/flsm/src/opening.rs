@@ -8,6 +8,8 @@
 //! 5. A new generation begins, whose log goes on from the last one. What was read waits to be flushed, and its logs go with that.
 //!
 //! A crash between any two of these leaves what the next opening reads in the same way.
+//!
+//! For reading only, nothing is written: the manifest stays in force, what was read stays in memory, and no generation begins.
 
 use crate::cache::BlockCache;
 use crate::clock::Clock;
@@ -33,7 +35,7 @@ use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
 use crate::write::writer::insert;
 use evendb_base::sync::{Arc, Mutex};
-use evendb_base::{Durability, directory_lock};
+use evendb_base::{Durability, EngineKind, directory_lock};
 use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error as StorageError, Version};
 use std::collections::BTreeMap;
@@ -48,22 +50,36 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     options.check()?;
     let dir = std::path::absolute(path).map_err(|source| io(path, "resolve the path", source))?;
     let vfs = options.vfs.clone();
-    let created = vfs.create_dir_all(&dir);
-    created.map_err(|source| io(&dir, "create the directory", source))?;
-    let lock = directory_lock::lock(&*vfs, &dir, &FileName::Lock.name(), false)?;
-    let place = TableDir::new(vfs.clone(), &dir, options.table_limits());
-    let files = list(&*vfs, &dir)?;
-    let state = match files.contains(&FileName::Current) {
-        true => reader::load(&*vfs, &dir, &place)?,
-        false => {
-            check_vacant(&*vfs, &dir, &files)?;
-            State::new(place)
+    // Before anything is made, and again under the lock: somebody may make a database just now.
+    match check_wanted(&options, &dir) {
+        Err(error) if error.kind() == ErrorKind::Corruption => {}
+        checked => {
+            checked?;
         }
+    }
+    if !options.read_only {
+        let created = vfs.create_dir_all(&dir);
+        created.map_err(|source| io(&dir, "create the directory", source))?;
+    }
+    let lock = directory_lock::lock(&*vfs, &dir, &FileName::Lock.name(), options.read_only)?;
+    let exists = check_wanted(&options, &dir)?;
+    let place = TableDir::new(vfs.clone(), &dir, options.table_limits());
+    let state = match exists {
+        true => reader::load(&*vfs, &dir, &place)?,
+        false => State::new(place),
     };
+    let files = list(&*vfs, &dir)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let read = Read::logs(&*vfs, &dir, &files, &state)?;
-    let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
-    remove_unneeded(&*vfs, &dir, &manifest)?;
+    let manifest = match options.read_only {
+        true => Manifest::at_rest(vfs.clone(), &dir, numbers.clone(), state)?,
+        false => {
+            read.make_durable(&*vfs, &dir)?;
+            let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
+            remove_unneeded(&*vfs, &dir, &manifest)?;
+            manifest
+        }
+    };
     let making = Making {
         place: manifest.state().place().clone(),
         numbers,
@@ -90,16 +106,42 @@ fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileName>> {
     Ok(files)
 }
 
-/// Refuses to make a database among other files, or where the beginning of one is missing.
-fn check_vacant(vfs: &dyn Vfs, dir: &Path, files: &[FileName]) -> Result<()> {
+/// Whether there is a database in `dir`. Refuses what the options do not want, and a database of another engine. Writes nothing.
+fn check_wanted(options: &Options, dir: &Path) -> Result<bool> {
+    let vfs = &*options.vfs;
+    EngineKind::Flsm.check(vfs, dir)?;
+    let exists = vfs.exists(&FileName::Current.path(dir));
+    match exists.map_err(|source| io(dir, "look for the database", source))? {
+        true if options.error_if_exists => {
+            let place = dir.display();
+            let message = format!("there is a database in {place} already");
+            Err(Error::new(ErrorKind::AlreadyExists, message))
+        }
+        true => Ok(true),
+        false => check_vacant(options, dir).map(|()| false),
+    }
+}
+
+/// Refuses to make a database where none is wanted, among other files, or where the beginning of one is missing.
+fn check_vacant(options: &Options, dir: &Path) -> Result<()> {
+    let names = match options.vfs.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        names => names.map_err(|source| io(dir, "list the directory", source))?,
+    };
+    let files = names
+        .iter()
+        .filter_map(|name| FileName::parse(name.to_str()?));
+    let files: Vec<FileName> = files.collect();
     let has_data = |file: &FileName| matches!(file, FileName::Log(_) | FileName::Table(_));
     if files.iter().any(has_data) {
         let path = FileName::Current.path(dir);
         let detail = "the file is missing, and there are files of a database";
         return Err(StorageError::corruption(&path, 0, detail).into());
     }
-    let names = vfs.list(dir);
-    let names = names.map_err(|source| io(dir, "list the directory", source))?;
+    if options.read_only || !options.create_if_missing {
+        let message = format!("there is no database in {}", dir.display());
+        return Err(Error::new(ErrorKind::NotFound, message));
+    }
     match names.len() > files.len() {
         true => {
             let message = format!(
@@ -131,16 +173,21 @@ impl Read {
         let mut each = |group: Group<'_>| read_group(group, state, &mut memories);
         let (needed, last) = (state.log_number, state.last_version);
         let replayed = replay(vfs, dir, &logs, needed, last, &mut each)?;
-        for log in &replayed.read {
+        Ok(Read { replayed, memories })
+    }
+
+    /// What was read stays, and what was given up does not come back.
+    fn make_durable(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+        for log in &self.replayed.read {
             let synced = log.file.sync_data();
             synced.map_err(|source| io(log.file.path(), "sync a log", source))?;
         }
-        for number in replayed.given_up.iter().rev() {
+        for number in self.replayed.given_up.iter().rev() {
             let path = FileName::Log(*number).path(dir);
             let removed = vfs.remove(&path).and_then(|()| vfs.sync_dir(dir));
             removed.map_err(|source| io(&path, "remove a log", source))?;
         }
-        Ok(Read { replayed, memories })
+        Ok(())
     }
 }
 
@@ -191,7 +238,8 @@ fn assemble(
     read: Read,
 ) -> Result<Engine> {
     let default = |keyspace: &crate::manifest::state::Keyspace| keyspace.name == DEFAULT_KEYSPACE;
-    if !manifest.state().keyspaces().values().any(default) {
+    let is_whole = manifest.state().keyspaces().values().any(default);
+    if !is_whole && !options.read_only {
         let id = manifest.state().next_keyspace;
         manifest.commit(Edit {
             created: vec![(id, DEFAULT_KEYSPACE.to_owned())],
@@ -203,11 +251,18 @@ fn assemble(
         let state = KeyspaceState::new(*id, known.name.clone(), known.tree.clone());
         (known.name.clone(), state)
     });
-    let catalog: BTreeMap<String, Arc<KeyspaceState>> = known.collect();
+    let mut catalog: BTreeMap<String, Arc<KeyspaceState>> = known.collect();
+    if !is_whole && options.read_only {
+        // Making the database was cut short: there is nothing in it.
+        let (id, name) = (manifest.state().next_keyspace, DEFAULT_KEYSPACE.to_owned());
+        let empty = KeyspaceState::new(id, name.clone(), Arc::default());
+        catalog.insert(name, empty);
+    }
     let last = read.replayed.last_version;
     let work = Work::default();
     let number = making.numbers.take();
     let log = match options.durability {
+        _ if options.read_only => None,
         Durability::Relaxed => None,
         _ => {
             let previous = read.replayed.read.last().map(previous_of);
@@ -221,7 +276,7 @@ fn assemble(
     #[cfg(test)]
     let clock = clock.planted(options.plant);
     let engine = Engine {
-        health: Health::default(),
+        health: Health::new(options.read_only),
         figures: Figures::default(),
         catalog: Mutex::new(catalog),
         clock,

@@ -25,6 +25,9 @@ use std::sync::Arc;
 pub struct Options {
     pub(crate) memory_budget: u64,
     pub(crate) durability: Durability,
+    pub(crate) create_if_missing: bool,
+    pub(crate) error_if_exists: bool,
+    pub(crate) read_only: bool,
     pub(crate) advanced: Advanced,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
@@ -117,6 +120,9 @@ impl Options {
         Options {
             memory_budget: 512 << 20,
             durability: Durability::Process,
+            create_if_missing: true,
+            error_if_exists: false,
+            read_only: false,
             advanced: Advanced {
                 write_buffer_bytes: None,
                 table_bytes_max: 32 << 20,
@@ -152,6 +158,25 @@ impl Options {
     /// ([`Batch::durability`](crate::Batch::durability)). Default: [`Durability::Process`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
+        self
+    }
+
+    /// Whether a database is made where there is none. Default: yes. Without it opening fails with `NotFound`, and nothing is made.
+    pub fn create_if_missing(mut self, yes: bool) -> Self {
+        self.create_if_missing = yes;
+        self
+    }
+
+    /// Whether opening a database that is there fails, with `AlreadyExists`. Default: no.
+    pub fn error_if_exists(mut self, yes: bool) -> Self {
+        self.error_if_exists = yes;
+        self
+    }
+
+    /// Opens for reading only, beside other readers and no writer: nothing on the disk changes, nothing runs in the background, and
+    /// writes are refused with `ReadOnly`. What the log has is read into memory. Default: no.
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
         self
     }
 

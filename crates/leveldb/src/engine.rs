@@ -1,11 +1,13 @@
 //! What the interface asks of an engine, and the one place that names the engines there are.
 //!
-//! An engine is opened, repaired and destroyed by its directory. Once open it is asked through [`Engine`], from any
-//! number of threads. Errors are LevelDB's by then.
+//! An engine is opened, repaired and destroyed by its directory, in which a database says whose it is. Once open it is asked
+//! through [`Engine`], from any number of threads. Errors are LevelDB's by then.
 
 use crate::error::Result;
-use crate::evendb_engine;
+use crate::opening::{engine_of, refuse_leveldb};
 use crate::options::Options;
+use crate::{evendb_engine, flsm_engine, repair};
+use evendb::EngineKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,17 +68,30 @@ pub(crate) trait Cursor {
     fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>>;
 }
 
-/// Opens the database in `path`.
+/// Opens the database in `path` by the engine that made it, or creates it by the one that is asked for.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
-    evendb_engine::open(path, options)
+    options.check_comparator()?;
+    refuse_leveldb(path)?;
+    match engine_of(path, options)? {
+        EngineKind::EvenDb => evendb_engine::open(path, options),
+        EngineKind::Flsm => flsm_engine::open(path, options),
+    }
 }
 
 /// Removes the database in `path`.
 pub(crate) fn destroy(path: &Path) -> Result<()> {
-    evendb_engine::destroy(path)
+    refuse_leveldb(path)?;
+    match EngineKind::of_database(path) {
+        Some(EngineKind::Flsm) => flsm_engine::destroy(path),
+        _ => evendb_engine::destroy(path),
+    }
 }
 
 /// Saves what can be saved of the database in `path`, in its place.
 pub(crate) fn repair(path: &Path) -> Result<()> {
-    evendb_engine::repair(path)
+    refuse_leveldb(path)?;
+    match EngineKind::of_database(path) {
+        Some(EngineKind::Flsm) => flsm_engine::repair(path),
+        _ => repair::repair(path),
+    }
 }

@@ -4,27 +4,15 @@
 //! LevelDB's are: they outlive the process, and `sync` makes one outlive power loss.
 
 use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
-use crate::error::{Code, Error, Result};
-use crate::options::Options;
-use crate::repair;
-use evendb::{Compression, Db, Durability, ErrorKind, Snapshot};
-use rustix::fs::{Access, access};
-use rustix::process::{Resource, getrlimit};
+use crate::error::Result;
+use crate::opening::{memory_budget, open_files, opening_failed};
+use crate::options::{BLOCK_BYTES_DEFAULT, Options};
+use evendb::{Compression, Db, Durability, Snapshot};
 use std::fs;
-use std::io::{self, Read};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// LevelDB's cache, where the program sets none.
-const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
-/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit: programs write batches of
-/// some tens of MiB, which are larger here by 64 bytes a record.
-const BUDGET_BYTES_MIN: u64 = 256 << 20;
-const BUDGET_BYTES_MAX: u64 = 16 << 40;
-/// LevelDB's size of a block, which stands for the engine's own default.
-const BLOCK_BYTES_DEFAULT: usize = 4096;
-const OPEN_FILES_MIN: u64 = 16;
 /// Runs in the logs of chunks, all in one file, may overlap.
 const LOG_LEVEL: usize = 0;
 /// Tables of a chunk are disjoint, and nothing is below them.
@@ -36,8 +24,6 @@ struct EvenDb {
 }
 
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
-    options.check_comparator()?;
-    refuse_leveldb(path)?;
     let opened = evendb_options(options)?.open(path);
     let db = opened.map_err(|error| opening_failed(path, options, error))?;
     let path = path.to_owned();
@@ -45,13 +31,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
 }
 
 pub(crate) fn destroy(path: &Path) -> Result<()> {
-    refuse_leveldb(path)?;
     Ok(evendb::destroy(path)?)
-}
-
-pub(crate) fn repair(path: &Path) -> Result<()> {
-    refuse_leveldb(path)?;
-    repair::repair(path)
 }
 
 fn evendb_options(options: &Options) -> Result<evendb::Options> {
@@ -59,9 +39,7 @@ fn evendb_options(options: &Options) -> Result<evendb::Options> {
         true => Compression::Lz4,
         false => Compression::None,
     };
-    let files = u64::try_from(options.open_files_max).unwrap_or(0);
-    let files_limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
-    let files = files.max(OPEN_FILES_MIN).min(files_limit.max(1));
+    let files = open_files(options);
     let block_bytes = options.block_bytes.clamp(64, 1 << 20);
     Ok(evendb::Options::new()
         .memory_budget(memory_budget(options))
@@ -78,73 +56,6 @@ fn evendb_options(options: &Options) -> Result<evendb::Options> {
                 bytes => advanced.block_bytes(bytes),
             }
         }))
-}
-
-/// The cache, and two write buffers: one that is written to, and one on its way to the disk.
-fn memory_budget(options: &Options) -> u64 {
-    let cache = options
-        .cache_bytes
-        .map_or(CACHE_BYTES_DEFAULT, |bytes| bytes as u64);
-    let buffers = (options.write_buffer_bytes as u64).saturating_mul(2);
-    cache
-        .saturating_add(buffers)
-        .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
-}
-
-/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text, and without
-/// `CURRENT` the names of tables and logs tell. Nothing is touched.
-fn refuse_leveldb(path: &Path) -> Result<()> {
-    let mut begins = [0; 9];
-    let current = fs::File::open(path.join("CURRENT"));
-    let is_leveldbs = match current.and_then(|mut current| current.read_exact(&mut begins)) {
-        Ok(()) => begins == *b"MANIFEST-",
-        Err(error) if error.kind() == io::ErrorKind::NotFound => has_files_of_leveldb(path),
-        // What is wrong with it the engine says.
-        Err(_) => false,
-    };
-    if !is_leveldbs {
-        return Ok(());
-    }
-    let message = format!(
-        "{}: the files are those of LevelDB itself (or RocksDB), which are not read here, and nothing was changed; copy \
-         the records with a program that is linked to it, into another directory",
-        path.display()
-    );
-    Err(Error::new(Code::NotSupported, message))
-}
-
-/// Whether a file has the name of one of LevelDB's tables or logs: a number in digits, and what it is.
-fn has_files_of_leveldb(path: &Path) -> bool {
-    let names = fs::read_dir(path).into_iter().flatten().flatten();
-    names.map(|entry| entry.file_name()).any(|name| {
-        let name = name.to_string_lossy();
-        let number = [".ldb", ".log"]
-            .iter()
-            .find_map(|end| name.strip_suffix(end));
-        number
-            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
-    })
-}
-
-/// The error in LevelDB's words where programs look for them.
-fn opening_failed(path: &Path, options: &Options, error: evendb::Error) -> Error {
-    let name = path.display();
-    match error.kind() {
-        // LevelDB comes upon this first, because it locks before it looks.
-        ErrorKind::NotFound if path.is_dir() && access(path, Access::WRITE_OK).is_err() => {
-            Error::new(Code::Io, format!("{name}/LOCK: Permission denied"))
-        }
-        ErrorKind::NotFound => {
-            let message = format!("{name}: does not exist (create_if_missing is false): {error}");
-            Error::new(Code::InvalidArgument, message)
-        }
-        ErrorKind::AlreadyExists if options.error_if_exists => {
-            let message = format!("{name}: exists (error_if_exists is true): {error}");
-            Error::new(Code::InvalidArgument, message)
-        }
-        ErrorKind::Locked => Error::new(Code::Io, format!("lock {name}/LOCK: {error}")),
-        _ => error.into(),
-    }
 }
 
 impl Engine for EvenDb {

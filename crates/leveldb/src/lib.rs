@@ -1,4 +1,4 @@
-//! LevelDB's C interface (that of its version 1.23) over EvenDB: the functions of `include/leveldb/c.h`, under the names
+//! LevelDB's C interface (that of its version 1.23) over EvenDB, either engine of it: the functions of `include/leveldb/c.h`, under the names
 //! and with the signatures that programs built for LevelDB were compiled against. docs/leveldb.md says what each
 //! function and option does here, and what is refused.
 //!
@@ -9,7 +9,7 @@
 //!     |
 //! engine           one small trait: get, write, moments, cursors; its errors are LevelDB's
 //!     |
-//! evendb_engine    the same by EvenDB's public calls
+//! evendb_engine, flsm_engine       the same by the public calls of EvenDB's engines
 //! ```
 //!
 //! # What a caller promises
@@ -49,9 +49,11 @@ mod database;
 mod engine;
 mod error;
 mod evendb_engine;
+mod flsm_engine;
 mod helpers;
 mod iterator;
 mod memory;
+mod opening;
 mod options;
 mod property;
 mod repair;

@@ -8,11 +8,16 @@ use crate::database::Snapshot;
 use crate::engine::Moment;
 use crate::error::{Code, Error, Result};
 use crate::helpers::{Cache, Comparator, Environment, FilterPolicy};
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Weak};
 
 /// The one order of keys that there is, by its name in LevelDB.
 pub(crate) const BYTEWISE: &str = "leveldb.BytewiseComparator";
+
+/// LevelDB's size of a block, which stands for the engine's own default.
+pub(crate) const BLOCK_BYTES_DEFAULT: usize = 4 << 10;
+/// LevelDB's size of a file, which stands for the engine's own default.
+pub(crate) const FILE_BYTES_DEFAULT: usize = 2 << 20;
 
 const NO_COMPRESSION: c_int = 0;
 const SNAPPY: c_int = 1;
@@ -27,7 +32,10 @@ pub struct Options {
     pub(crate) open_files_max: c_int,
     pub(crate) cache_bytes: Option<usize>,
     pub(crate) block_bytes: usize,
+    pub(crate) file_bytes_max: usize,
     pub(crate) filter_bits_per_key: u32,
+    /// Of a database that is created, by its name; `None` is what the environment says.
+    pub(crate) engine: Option<String>,
 }
 
 impl Options {
@@ -41,8 +49,10 @@ impl Options {
             write_buffer_bytes: 4 << 20,
             open_files_max: 1000,
             cache_bytes: None,
-            block_bytes: 4096,
+            block_bytes: BLOCK_BYTES_DEFAULT,
+            file_bytes_max: FILE_BYTES_DEFAULT,
             filter_bits_per_key: 0,
+            engine: None,
         }
     }
 
@@ -154,15 +164,31 @@ pub extern "C" fn leveldb_options_set_block_size(options: &mut Options, bytes: u
 pub extern "C" fn leveldb_options_set_block_restart_interval(_options: &mut Options, _keys: c_int) {
 }
 
-/// Nothing to set: the size of a file follows from the memory budget.
+/// Sets at how many bytes a table ends, for the engine flsm. That of evendb has no such size: files follow from its chunks.
 #[unsafe(no_mangle)]
-pub extern "C" fn leveldb_options_set_max_file_size(_options: &mut Options, _bytes: usize) {}
+pub extern "C" fn leveldb_options_set_max_file_size(options: &mut Options, bytes: usize) {
+    options.file_bytes_max = bytes;
+}
 
 /// Sets the compression: 0 for none, 1 for a fast one (LevelDB's is Snappy, here it is LZ4). Any other number makes
 /// opening fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_compression(options: &mut Options, compression: c_int) {
     options.compression = compression;
+}
+
+/// Sets the engine of a database that is created, by its name: `evendb` or `flsm`; NULL is what the variable
+/// `EVENDB_LEVELDB_ENGINE` names, or else `evendb`. Any other name makes creating fail. A database that is there is opened by the
+/// engine that made it. This function is not one of LevelDB's.
+///
+/// # Safety
+/// `name` is a text, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evendb_options_set_engine(options: &mut Options, name: *const c_char) {
+    // SAFETY: the caller's text, for this call.
+    let text = |name| unsafe { CStr::from_ptr(name) };
+    let name = (!name.is_null()).then(|| text(name));
+    options.engine = name.map(|name| name.to_string_lossy().into_owned());
 }
 
 /// `leveldb_readoptions_t`.

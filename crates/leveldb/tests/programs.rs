@@ -1,4 +1,4 @@
-//! Programs in C and C++, compiled with the headers and linked to the shared library.
+//! Programs in C and C++, compiled with the headers and linked to the shared library, over both engines.
 #![expect(
     clippy::unwrap_used,
     reason = "a test, which fails where something is not as it expects"
@@ -28,7 +28,7 @@ fn check(output: &Output) {
     assert!(output.status.success(), "{}\n{errors}", output.status);
 }
 
-/// Compiles sources to a program, and runs it with a directory that is not there.
+/// Compiles sources to a program, and runs it over each engine, with a directory that is not there.
 fn compile_and_run(compiler: &mut Command, sources: &[PathBuf]) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
@@ -44,14 +44,17 @@ fn compile_and_run(compiler: &mut Command, sources: &[PathBuf]) {
         .output()
         .unwrap();
     check(&compiled);
-    let ran = Command::new(&program)
-        .arg(dir.path().join("db"))
-        .env("LD_LIBRARY_PATH", library_dir())
-        .env("TEST_TMPDIR", dir.path())
-        .output()
-        .unwrap();
-    check(&ran);
-    assert_eq!(ran.stdout, b"all of it\n");
+    for engine in ["evendb", "flsm"] {
+        let ran = Command::new(&program)
+            .arg(dir.path().join(engine))
+            .env("LD_LIBRARY_PATH", library_dir())
+            .env("TEST_TMPDIR", dir.path())
+            .env("EVENDB_LEVELDB_ENGINE", engine)
+            .output()
+            .unwrap();
+        check(&ran);
+        assert_eq!(ran.stdout, b"all of it\n", "{engine}");
+    }
 }
 
 #[test]

@@ -39,9 +39,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let message = "a backup has all keyspaces; to take one along, use `evendb export`";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let database = arguments
-        .database
-        .open_database(Access::Existing, DurabilityArgument::Process)?;
+    let database = arguments.database.open_evendb_database(
+        "backups",
+        Access::Existing,
+        DurabilityArgument::Process,
+    )?;
     let done = database.backup(&arguments.into)?;
     database.close()?;
     let removed = match arguments.keep {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evendb::{Compression, Options};
+use evendb::{Compression, EngineKind, Options};
 use evendb_lab::arrivals::{Arrivals, RATE_MAX, Spacing};
 use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT, parse_theta};
@@ -28,6 +28,7 @@ use evendb_lab::phase_result::PhaseResult;
 use evendb_lab::readable::{bytes, grouped};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbStore;
+use evendb_lab::stores::flsm::FlsmStore;
 use evendb_lab::stores::memory::MemoryStore;
 use evendb_lab::traced::{self, TracedStore};
 use evendb_lab::value::VALUE_BYTES_MIN;
@@ -38,6 +39,7 @@ use serde_json::{Value, json};
 use super::bench_event_log::LogArguments;
 use super::bench_text;
 use super::bench_transactions::{self, TransactionArguments};
+use crate::engine::EngineArgument;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::key_file::KeyFile;
@@ -69,6 +71,7 @@ const SECONDS_QUICK: f64 = 6.0;
   evendb bench --dir /mnt/ssd/bench --size 4GiB --memory 1GiB --seconds 30 --json result.json
   evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4
   evendb bench --mixes A --rate 20000 --arrivals poisson
+  evendb bench --engine flsm --mixes P,A,C --load-order random
   evendb bench --event-log --size 2GiB
   evendb bench --transactions low,high --threads 16 --size 1GiB
   evendb bench --replay events.txt --threads 4")]
@@ -89,6 +92,8 @@ pub struct Arguments {
     /// Compression of the store's tables: none, lz4, or zstd, also with a level as zstd:9
     #[arg(long, value_name = "COMPRESSION", default_value = "none")]
     compression: Compression,
+    #[command(flatten)]
+    engine: EngineArgument,
     #[command(flatten)]
     key_file: KeyFile,
     /// From how many bytes on values are written into files of their own, as 4KiB; never if not given
@@ -175,6 +180,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             "--value-bytes must be at least {VALUE_BYTES_MIN} and at most 1GiB"
         )));
     }
+    let engine = arguments.engine.of_a_new_one();
+    if engine == EngineKind::Flsm {
+        arguments.refuse_for_flsm()?;
+    }
     let place = StoreDirectory::new(arguments.dir.as_deref())?;
     let interrupt = Interrupt::install()?;
     let mut options = Options::new()
@@ -207,10 +216,17 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let recorder = arguments.begin_trace(&slot)?;
     let open = move || -> StoreResult<Box<dyn Store>> {
         let description = description(arguments);
-        let store = EvenDbStore::open(&directory, options.clone(), &description)?;
+        let store: Box<dyn Store> = match engine {
+            EngineKind::EvenDb => Box::new(EvenDbStore::open(
+                &directory,
+                options.clone(),
+                &description,
+            )?),
+            EngineKind::Flsm => Box::new(FlsmStore::open(&directory, arguments.flsm_options())?),
+        };
         Ok(match arguments.trace {
-            None => Box::new(store),
-            Some(_) => Box::new(TracedStore::new(Box::new(store), slot.clone())),
+            None => store,
+            Some(_) => Box::new(TracedStore::new(store, slot.clone())),
         })
     };
     let mut bench = Bench {
@@ -273,6 +289,44 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 impl Arguments {
+    /// Refuses what the engine flsm has not, before anything is made.
+    fn refuse_for_flsm(&self) -> Result<(), Failure> {
+        let lacking = [
+            (self.key_file.key().is_some(), "encryption (--key-file)"),
+            (
+                self.values_apart_from.is_some(),
+                "values apart (--values-apart-from)",
+            ),
+            (
+                self.space_amplification.is_some(),
+                "limit of its size (--space-amplification)",
+            ),
+            (
+                !matches!(self.compression, Compression::None | Compression::Lz4),
+                "compression but none and lz4",
+            ),
+            (self.transactions.given(), "transactions (--transactions)"),
+        ];
+        match lacking.iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, what)) => Err(Failure::Message(format!("the engine flsm has no {what}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn flsm_options(&self) -> evendb_flsm::Options {
+        let compression = match self.compression {
+            Compression::None => evendb_flsm::Compression::None,
+            _ => evendb_flsm::Compression::Lz4,
+        };
+        let options = evendb_flsm::Options::new()
+            .durability(self.durability.into())
+            .advanced(|advanced| advanced.compression(compression));
+        match self.memory {
+            Some(bytes) => options.memory_budget(bytes),
+            None => options,
+        }
+    }
+
     /// Begins to record, if that was asked for.
     fn begin_trace(&self, slot: &Arc<RecorderHandle>) -> Result<Option<Recorder>, Failure> {
         let Some(path) = &self.trace else {
@@ -627,6 +681,7 @@ fn report(
     json!({
         "settings": {
             "version": env!("CARGO_PKG_VERSION"),
+            "engine": arguments.engine.of_a_new_one().name(),
             "records": dataset.map(|dataset| dataset.records),
             "value_bytes": arguments.value_bytes,
             "compressible": arguments.compressible,

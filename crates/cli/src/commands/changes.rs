@@ -66,6 +66,8 @@ enum ChangeForm {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let place = &arguments.database;
+    place.engine.need_evendb(&place.db, "record of changes")?;
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut position = arguments.since;
@@ -73,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     while !interrupt.raised() {
         let current = current(arguments);
         if looked.as_ref() != Some(&current) {
-            match arguments.database.try_reading() {
+            match arguments.database.try_reading_evendb() {
                 Ok(database) => {
                     if arguments.position {
                         writeln!(target, "{}", database.position()?)?;

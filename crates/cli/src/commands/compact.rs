@@ -1,20 +1,28 @@
 //! `evendb compact`: makes a database as small as it can be.
 
+use std::fs;
 use std::io::{self, Write};
+use std::ops::Bound;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
 
-use evendb::{CompactionSummary, Options, SpaceStats};
-use serde_json::json;
+use evendb::{CompactionSummary, SpaceStats};
+use serde_json::{Value, json};
 
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
+use crate::keys::prefix_end;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::store::Store;
 
 /// Rewrite what has garbage, so that the database is as small as it can be
 ///
 /// Does all reorganisation that is owed, then rewrites each chunk that has a log, tombstones,
 /// several tables or old versions. Without --keyspace and --prefix: all keyspaces, and what is reserved
 /// for puts to come is given back. Sizes are those of tables and logs before and after, then those of all
-/// files, as du counts them.
+/// files, as du counts them. Of the engine flsm: all of it, or of the prefix, goes to the last level, one sorted run
+/// in each guard.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb compact files.db
@@ -35,36 +43,104 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments
+    let store = arguments
         .database
         .open(Access::Existing, DurabilityArgument::Process)?;
-    let keys = arguments.form.agreed(&keyspace)?;
+    let keys = arguments.form.agreed(&store)?;
     let prefix = arguments
         .prefix
         .as_ref()
         .map(|text| keys.bound(text))
         .transpose()?;
+    let (object, text) = match store {
+        Store::EvenDb { db, keyspace } => evendb(arguments, (db, keyspace), prefix.as_deref())?,
+        Store::Flsm { db, keyspace } => flsm(arguments, (db, keyspace), prefix.as_deref())?,
+    };
+    let mut target = io::stdout().lock();
+    match arguments.json {
+        true => writeln!(target, "{object}")?,
+        false => writeln!(target, "{text}")?,
+    }
+    target.flush()?;
+    Ok(Success::Done)
+}
+
+/// Compacts a database of the first engine; what to tell as JSON and as text.
+fn evendb(
+    arguments: &Arguments,
+    (database, keyspace): (evendb::Db, evendb::Keyspace),
+    prefix: Option<&[u8]>,
+) -> Result<(Value, String), Failure> {
     let before = database.stats().space.disk_bytes;
     let done = match (prefix, &arguments.database.keyspace) {
-        (Some(prefix), _) => keyspace.compact_prefix(&prefix)?,
+        (Some(prefix), _) => keyspace.compact_prefix(prefix)?,
         (None, Some(_)) => keyspace.compact()?,
         (None, None) => database.compact()?,
     };
     drop(keyspace);
     database.close()?;
     // What is there now: closing gave back the rest.
-    let options = Options::new().read_only(true);
-    let options = arguments.database.key_file.given_to(options);
-    let left = options.open(&arguments.database.db)?.stats().space;
-    let mut target = io::stdout().lock();
-    if arguments.json {
-        writeln!(target, "{}", as_json(&done, before, &left))?;
-    } else {
-        writeln!(target, "{}", as_text(&done))?;
-        writeln!(target, "{}", on_disk(before, &left))?;
+    let left = arguments.database.try_reading_evendb()?.stats().space;
+    let text = format!("{}\n{}", as_text(&done), on_disk(before, &left));
+    Ok((as_json(&done, before, &left), text))
+}
+
+/// The same of the second engine.
+fn flsm(
+    arguments: &Arguments,
+    (database, keyspace): (evendb_flsm::Db, evendb_flsm::Keyspace),
+    prefix: Option<&[u8]>,
+) -> Result<(Value, String), Failure> {
+    let dir = &arguments.database.db;
+    let (before, begun) = (disk_bytes(dir)?, Instant::now());
+    let done = match (prefix, &arguments.database.keyspace) {
+        (Some(prefix), _) => {
+            let end = prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded);
+            keyspace.compact_range((Bound::Included(prefix.to_vec()), end))?
+        }
+        (None, Some(_)) => keyspace.compact_range::<&[u8]>(..)?,
+        (None, None) => database.compact()?,
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    drop(keyspace);
+    database.close()?;
+    let after = disk_bytes(dir)?;
+    let object = json!({
+        "jobs": done.jobs,
+        "bytes_before": done.bytes_before,
+        "bytes_after": done.bytes_after,
+        "seconds": seconds,
+        "disk_bytes_before": before,
+        "disk_bytes_after": after,
+    });
+    let text = format!(
+        "{:.1} MiB of tables before, {:.1} MiB after, {seconds:.1} s; {} jobs\n\
+         {:.1} MiB on disk before, {:.1} MiB after",
+        mib(done.bytes_before),
+        mib(done.bytes_after),
+        done.jobs,
+        mib(before),
+        mib(after)
+    );
+    Ok((object, text))
+}
+
+/// Bytes that the files in `dir` take. One that goes meanwhile takes none.
+fn disk_bytes(dir: &Path) -> Result<u64, Failure> {
+    let failed = |error| Failure::new(format!("cannot list {}", dir.display()), error);
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        match entry.map_err(failed)?.metadata() {
+            Ok(metadata) => bytes += metadata.blocks() * 512,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
     }
-    target.flush()?;
-    Ok(Success::Done)
+    Ok(bytes)
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 fn as_json(done: &CompactionSummary, before: u64, left: &SpaceStats) -> serde_json::Value {
@@ -83,7 +159,6 @@ fn as_json(done: &CompactionSummary, before: u64, left: &SpaceStats) -> serde_js
 }
 
 fn as_text(done: &CompactionSummary) -> String {
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
         "{:.1} MiB before, {:.1} MiB after, {:.1} s; {} of {} chunks rewritten beyond what was owed",
         mib(done.bytes_before),
@@ -96,7 +171,6 @@ fn as_text(done: &CompactionSummary) -> String {
 
 /// The bytes that are left, and how many of them hold no records.
 fn on_disk(before: u64, left: &SpaceStats) -> String {
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
         "{:.1} MiB on disk before, {:.1} MiB after; of these, the commit log {:.1}, kept back for deletes \
          on a full disk {:.1}, the manifest {:.1}",

@@ -37,10 +37,17 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, arguments.durability)?;
-    let keys = arguments.form.agreed(&keyspace)?;
+    let of_many = arguments.prefix.is_some() || arguments.all;
+    let (access, durability) = (Access::Existing, arguments.durability);
+    let (store, keyspace) = match of_many {
+        true => {
+            let what = "deletes of many keys at once (--prefix, --all)";
+            let (store, keyspace) = arguments.database.open_evendb(what, access, durability)?;
+            (store, Some(keyspace))
+        }
+        false => (arguments.database.open(access, durability)?, None),
+    };
+    let keys = arguments.form.agreed(&store)?;
     let key = arguments
         .key
         .as_ref()
@@ -48,13 +55,13 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         .transpose()?;
     let prefix = prefix(arguments, &keys)?;
     if let Some(key) = key {
-        keyspace.delete(&key)?;
+        store.delete(&key)?;
     }
-    if let Some(prefix) = prefix {
+    if let (Some(keyspace), Some(prefix)) = (&keyspace, prefix) {
         keyspace.delete_prefix(&prefix)?;
     }
     drop(keyspace);
-    database.close()?;
+    store.close()?;
     Ok(Success::Done)
 }
 

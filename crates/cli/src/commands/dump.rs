@@ -8,6 +8,7 @@ use clap::Subcommand;
 use evendb::inspect::{self, Dump, DumpItem, DumpOptions, DumpValue, InspectOptions};
 use serde_json::{Map, Value};
 
+use crate::engine::need_evendb;
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -77,6 +78,7 @@ enum What {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    need_evendb(&arguments.db, "dump")?;
     let what = match &arguments.what {
         What::Current => Dump::Current,
         What::Manifest => Dump::Manifest,

@@ -1,16 +1,19 @@
 //! `evendb export`: writes a keyspace to files that another database can ingest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use evendb::{ExportSummary, ExportWriter};
 use evendb_lab::readable::{bytes, grouped};
 
 use crate::failure::{Failure, Success};
 use crate::open::DatabaseArguments;
 use crate::output;
+use crate::store::Store;
 
 /// Write a keyspace to files that `evendb ingest` reads into another database
 ///
-/// The files are sorted tables with checksums. For text, use `evendb scan --output tsv`.
+/// The files are sorted tables with checksums, the same whichever engine the database is of; a database of the engine
+/// evendb ingests them. For text, use `evendb scan --output tsv`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb export files.db exported
@@ -25,8 +28,11 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (_database, keyspace) = arguments.database.open_for_reading()?;
-    let done = keyspace.export(&arguments.into)?;
+    let store = arguments.database.open_for_reading()?;
+    let done = match &store {
+        Store::EvenDb { keyspace, .. } => keyspace.export(&arguments.into)?,
+        Store::Flsm { .. } => write_records(&store, &arguments.into)?,
+    };
     output::complain(&format!(
         "exported {} records, {} in {} tables",
         grouped(done.records),
@@ -34,4 +40,14 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         grouped(done.tables)
     ));
     Ok(Success::Done)
+}
+
+/// Exports one record after the other, as they are read.
+fn write_records(store: &Store, into: &Path) -> Result<ExportSummary, Failure> {
+    let mut writer = ExportWriter::create(into)?;
+    let mut cursor = store.all();
+    while let Some((key, value)) = cursor.next()? {
+        writer.put(key, value.unwrap_or_default())?;
+    }
+    Ok(writer.finish()?)
 }

@@ -35,9 +35,9 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments.database.open_for_reading()?;
-    let key = arguments.form.agreed(&keyspace)?.key(&arguments.key)?;
-    let found = keyspace.get(&key)?;
+    let store = arguments.database.open_for_reading()?;
+    let key = arguments.form.agreed(&store)?.key(&arguments.key)?;
+    let found = store.get(&key)?;
     let success = if let Some(value) = &found {
         let mut target = io::stdout().lock();
         output::write_value(&mut target, Form::chosen(arguments.output), value)?;
@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     } else {
         Success::NotFound
     };
-    drop((found, keyspace));
-    database.close()?;
+    drop(found);
+    store.close()?;
     Ok(success)
 }

@@ -1,6 +1,6 @@
 //! `evendb import`: reads lines, makes pairs, writes them in batches.
 //!
-//! Each batch is written at the relaxed level, and the database is made durable before the command
+//! Each batch is written at the relaxed level, where the engine has it for a batch, and the database is made durable before the command
 //! says how many records it imported. After an interruption the batch at hand is still written.
 //! Where a batch is refused since one of its records is too large, its records are written one by
 //! one, so that only the bad ones are reported.
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use evendb::{Db, Durability, Error, ErrorKind, Keyspace};
+use evendb::{Error, ErrorKind};
 use evendb_lab::readable::{bytes, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -23,6 +23,7 @@ use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::size::parse_size;
+use crate::store::{Expiry, Store};
 use crate::time_text::{parse_duration, parse_time};
 
 /// Bad lines that are told one by one.
@@ -80,22 +81,27 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
     let mut reader = PairReader::new(file, &arguments.input)?;
     let mut bad = BadLines::new(arguments)?;
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Create, DurabilityArgument::Process)?;
-    let types = key_types::of_import(&keyspace, reader.wanted())?;
+    let (place, expiry) = (
+        &arguments.database,
+        Expiry::of(arguments.ttl, arguments.until),
+    );
+    if arguments.input.expires_column.is_some() || expiry != Expiry::Keyspaces {
+        let what = "values that expire (--ttl, --until, --expires-column)";
+        place.engine.need_evendb(&place.db, what)?;
+    }
+    let store = place.open(Access::Create, DurabilityArgument::Process)?;
+    let types = key_types::of_import(&store, reader.wanted())?;
     reader.set_types(types);
     let bar = progress_bar(size);
     let start = Instant::now();
     let pending = Pending {
         keep_raw: arguments.bad_lines.is_some(),
-        ttl: arguments.ttl,
-        until: arguments.until,
-        ..Pending::default()
+        expiry,
+        ..Pending::new()
     };
     let mut written = 0;
     let commit = |pending: &mut Pending, bad: &mut BadLines| {
-        written += bar.suspend(|| pending.commit(&database, &keyspace, bad))?;
+        written += bar.suspend(|| pending.commit(&store, bad))?;
         Ok(())
     };
     let limit = arguments.batch_bytes;
@@ -109,8 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         commit,
     );
     // Also after a failure: what was written before it is made durable and told, if it can be.
-    drop(keyspace);
-    let closed = database.persist().and_then(|()| database.close());
+    let closed = store.persist().and_then(|()| store.close());
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
@@ -261,28 +266,35 @@ fn cannot_keep(error: std::io::Error) -> Failure {
 }
 
 /// The records of the batch at hand, their bytes one after the other.
-#[derive(Default)]
 struct Pending {
     arena: Vec<u8>,
     records: Vec<PendingRecord>,
     user_bytes: u64,
     keep_raw: bool,
-    /// How long each record stays.
-    ttl: Option<Duration>,
-    /// Until when each record stays that says nothing of it itself.
-    until: Option<SystemTime>,
+    /// How long each record stays that says nothing of it itself.
+    expiry: Expiry,
 }
 
 struct PendingRecord {
     line: u64,
     key: Range<usize>,
     value: Range<usize>,
-    expires: Option<SystemTime>,
+    expiry: Expiry,
     /// Empty unless bad lines are kept.
     raw: Range<usize>,
 }
 
 impl Pending {
+    fn new() -> Pending {
+        Pending {
+            arena: Vec::new(),
+            records: Vec::new(),
+            user_bytes: 0,
+            keep_raw: false,
+            expiry: Expiry::Keyspaces,
+        }
+    }
+
     fn push(&mut self, reader: &PairReader) {
         let mut append = |bytes: &[u8]| {
             let start = self.arena.len();
@@ -293,7 +305,7 @@ impl Pending {
             line: reader.line(),
             key: append(&reader.key),
             value: append(&reader.value),
-            expires: reader.expires.or(self.until),
+            expiry: reader.expires.map_or(self.expiry, Expiry::At),
             raw: append(if self.keep_raw { reader.raw() } else { b"" }),
         };
         self.records.push(record);
@@ -301,31 +313,22 @@ impl Pending {
     }
 
     /// Writes the records and empties the batch; returns how many were written.
-    fn commit(
-        &mut self,
-        database: &Db,
-        keyspace: &Keyspace,
-        bad: &mut BadLines,
-    ) -> Result<u64, Failure> {
+    fn commit(&mut self, store: &Store, bad: &mut BadLines) -> Result<u64, Failure> {
         if self.records.is_empty() {
             return Ok(0);
         }
-        let mut batch = database.batch();
-        batch.durability(Durability::Relaxed);
+        let mut batch = store.batch();
+        batch.relaxed();
         for record in &self.records {
             let (key, value) = (
                 &self.arena[record.key.clone()],
                 &self.arena[record.value.clone()],
             );
-            match (record.expires, self.ttl) {
-                (Some(at), _) => batch.put_expiring_at(keyspace, key, value, at),
-                (None, Some(ttl)) => batch.put_with_ttl(keyspace, key, value, ttl),
-                (None, None) => batch.put(keyspace, key, value),
-            };
+            batch.put(key, value, record.expiry)?;
         }
         let written = match batch.commit() {
             Ok(()) => self.records.len() as u64,
-            Err(error) if is_about_a_record(&error) => self.commit_singly(keyspace, bad)?,
+            Err(error) if is_about_a_record(&error) => self.commit_singly(store, bad)?,
             Err(error) => return Err(error.into()),
         };
         self.arena.clear();
@@ -334,19 +337,14 @@ impl Pending {
         Ok(written)
     }
 
-    fn commit_singly(&self, keyspace: &Keyspace, bad: &mut BadLines) -> Result<u64, Failure> {
+    fn commit_singly(&self, store: &Store, bad: &mut BadLines) -> Result<u64, Failure> {
         let mut written = 0;
         for record in &self.records {
             let (key, value) = (
                 &self.arena[record.key.clone()],
                 &self.arena[record.value.clone()],
             );
-            let put = match (record.expires, self.ttl) {
-                (Some(at), _) => keyspace.put_expiring_at(key, value, at),
-                (None, Some(ttl)) => keyspace.put_with_ttl(key, value, ttl),
-                (None, None) => keyspace.put(key, value),
-            };
-            match put {
+            match store.put(key, value, record.expiry) {
                 Ok(()) => written += 1,
                 Err(error) if is_about_a_record(&error) => {
                     bad.tell(

@@ -39,26 +39,27 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let start = Instant::now();
     let open = || {
+        let what = "ingest; `evendb import` writes the same records in batches";
         arguments
             .database
-            .open(Access::Create, DurabilityArgument::Process)
+            .open_evendb(what, Access::Create, DurabilityArgument::Process)
     };
-    let (database, done) = match arguments.file.is_dir() {
+    let (store, done) = match arguments.file.is_dir() {
         true => {
-            let (database, keyspace) = open()?;
-            (database, keyspace.import(&arguments.file)?)
+            let (store, keyspace) = open()?;
+            (store, keyspace.import(&arguments.file)?)
         }
         false => {
             let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
             let mut reader = PairReader::new(file, &arguments.input)?;
-            let (database, keyspace) = open()?;
-            let types = key_types::of_import(&keyspace, reader.wanted())?;
+            let (store, keyspace) = open()?;
+            let types = key_types::of_import(&store, reader.wanted())?;
             reader.set_types(types);
             let done = read_all(&mut reader, &keyspace, &interrupt, size)?;
-            (database, done)
+            (store, done)
         }
     };
-    database.close()?;
+    store.close()?;
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
         "ingested {} records, {} in {} tables, in {seconds:.2} s; {} tables lie among older data",

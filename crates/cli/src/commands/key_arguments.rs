@@ -1,12 +1,12 @@
 //! Keys as they are written on the command line: text, hexadecimal, or typed columns.
 
 use clap::Args;
-use evendb::Keyspace;
 
 use crate::escapes::unhex;
 use crate::failure::Failure;
 use crate::key_types::{self, KeyTypes, Untyped};
 use crate::keys::{self, ColumnType, KeyEncoder};
+use crate::store::Store;
 
 /// How keys in the arguments are written.
 #[derive(Args)]
@@ -32,17 +32,17 @@ pub struct Keys<'a> {
 
 impl KeyForm {
     /// The form for keys of this keyspace, whose types it remembers unless they are given.
-    pub fn agreed(&self, keyspace: &Keyspace) -> Result<Keys<'_>, Failure> {
-        let types = key_types::agreed(keyspace, self.key_types.as_ref())?;
+    pub fn agreed(&self, store: &Store) -> Result<Keys<'_>, Failure> {
+        let types = key_types::agreed(store, self.key_types.as_ref())?;
         Ok(Keys { form: self, types })
     }
 
     /// The same for a key that is about to be put: an empty keyspace remembers the types given.
-    pub fn agreed_for_put(&self, keyspace: &Keyspace) -> Result<Keys<'_>, Failure> {
+    pub fn agreed_for_put(&self, store: &Store) -> Result<Keys<'_>, Failure> {
         if let Some(KeyTypes::Columns(types)) = &self.key_types {
-            key_types::remember(keyspace, types, Untyped::Keep)?;
+            key_types::remember(store, types, Untyped::Keep)?;
         }
-        self.agreed(keyspace)
+        self.agreed(store)
     }
 
     /// Refuses what no keyspace could make a key of.

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use crate::commands::key_arguments::Keys;
 use crate::failure::Failure;
 use crate::keys::prefix_end;
+use crate::store::Range;
 
 /// Which keys.
 #[derive(clap::Args)]
@@ -19,9 +20,6 @@ pub struct RangeArguments {
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
 }
-
-/// A range of keys; an inverted one is empty.
-pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl RangeArguments {
     /// The intersection of the prefix's range and that from `--from` to `--to`.

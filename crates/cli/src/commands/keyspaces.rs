@@ -1,10 +1,11 @@
 //! `evendb keyspaces`: lists the keyspaces of a database, or makes one with options of its own.
 
 use std::io::{self, Write};
+use std::ops::Bound;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evendb::{Compression, Db, KeyspaceOptions, Merges};
+use evendb::{Compression, KeyspaceOptions, Merges};
 use serde_json::json;
 
 use crate::commands::size;
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::size::parse_size;
+use crate::store::Store;
 use crate::time_text::parse_duration;
 
 /// List the keyspaces, or make one with options of its own
@@ -137,9 +139,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 fn make(arguments: &Arguments, name: &str, options: &KeyspaceOptions) -> Result<(), Failure> {
-    let database = arguments
-        .database
-        .open_database(Access::Existing, DurabilityArgument::Process)?;
+    let database = arguments.database.open_evendb_database(
+        "keyspaces with options of their own",
+        Access::Existing,
+        DurabilityArgument::Process,
+    )?;
     let keyspace = match arguments.change {
         true => arguments.database.existing_keyspace(&database)?,
         false => database.keyspace_with(name, options)?,
@@ -153,23 +157,26 @@ fn make(arguments: &Arguments, name: &str, options: &KeyspaceOptions) -> Result<
 }
 
 fn list(arguments: &Arguments) -> Result<(), Failure> {
-    let (database, _) = arguments.database.open_for_reading()?;
+    let store = arguments.database.open_for_reading()?;
     let mut target = io::stdout().lock();
-    for name in database.keyspace_names() {
+    for name in store.keyspace_names() {
         let asked = arguments.database.keyspace.as_ref();
         if asked.is_none_or(|asked| *asked == name) {
-            writeln!(target, "{}", line(&database, &name, arguments.json)?)?;
+            writeln!(target, "{}", line(&store, &name, arguments.json)?)?;
         }
     }
     target.flush()?;
-    database.close()?;
+    store.close()?;
     Ok(())
 }
 
-fn line(database: &Db, name: &str, as_json: bool) -> Result<String, Failure> {
-    let keyspace = database.keyspace(name)?;
-    let held = keyspace.approximate_size::<&[u8]>(..)?;
-    let options = keyspace.options()?;
+fn line(store: &Store, name: &str, as_json: bool) -> Result<String, Failure> {
+    let store = store.at_keyspace(name)?;
+    let held = store.approximate_size((Bound::Unbounded, Bound::Unbounded))?;
+    let options = match &store {
+        Store::EvenDb { keyspace, .. } => keyspace.options()?,
+        Store::Flsm { .. } => KeyspaceOptions::new(),
+    };
     let own = options.chosen();
     Ok(match as_json {
         true => {

@@ -35,17 +35,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
     let operand = input_stream::bytes_of(&arguments.operand)?;
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, arguments.durability)?;
+    let (store, keyspace) =
+        arguments
+            .database
+            .open_evendb("merges", Access::Existing, arguments.durability)?;
     let operand = encoded(&keyspace, operand)?;
-    let key = arguments
-        .form
-        .agreed_for_put(&keyspace)?
-        .key(&arguments.key)?;
+    let key = arguments.form.agreed_for_put(&store)?.key(&arguments.key)?;
     keyspace.merge(&key, &operand)?;
     drop(keyspace);
-    database.close()?;
+    store.close()?;
     Ok(Success::Done)
 }
 

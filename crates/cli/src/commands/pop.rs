@@ -36,10 +36,11 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, arguments.durability)?;
-    let keys = arguments.form.agreed(&keyspace)?;
+    let (store, keyspace) =
+        arguments
+            .database
+            .open_evendb("pop", Access::Existing, arguments.durability)?;
+    let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
     let popped = match arguments.last {
         true => keyspace.pop_last_range(range)?,
@@ -55,6 +56,6 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Success::NotFound
     };
     drop((popped, keyspace));
-    database.close()?;
+    store.close()?;
     Ok(success)
 }

@@ -6,6 +6,7 @@ use crate::commands::input_stream;
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::store::Expiry;
 use crate::time_text::{parse_duration, parse_time};
 
 /// Set a key; creates the database if there is none
@@ -13,6 +14,7 @@ use crate::time_text::{parse_duration, parse_time};
 #[command(after_help = "Examples:
   evendb put files.db greeting hello
   evendb put files.db greeting - < value.bin
+  evendb put log.db 1700000000 started --engine flsm
   evendb put sessions.db ada token --ttl 1800
   evendb put sessions.db eve token --until 1893456000
   evendb put events.db app7,1700000000 started --key-types str,u64 --durability sync
@@ -44,19 +46,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
     let value = input_stream::bytes_of(&arguments.value)?;
-    let (database, keyspace) = arguments
+    let expiry = Expiry::of(arguments.ttl, arguments.until);
+    if expiry != Expiry::Keyspaces {
+        let database = &arguments.database;
+        let what = "values that expire (--ttl, --until)";
+        database.engine.need_evendb(&database.db, what)?;
+    }
+    let store = arguments
         .database
         .open(Access::Create, arguments.durability)?;
-    let key = arguments
-        .form
-        .agreed_for_put(&keyspace)?
-        .key(&arguments.key)?;
-    match (arguments.ttl, arguments.until) {
-        (Some(ttl), _) => keyspace.put_with_ttl(&key, &value, ttl)?,
-        (None, Some(at)) => keyspace.put_expiring_at(&key, &value, at)?,
-        (None, None) => keyspace.put(&key, &value)?,
-    }
-    drop(keyspace);
-    database.close()?;
+    let key = arguments.form.agreed_for_put(&store)?.key(&arguments.key)?;
+    store.put(&key, &value, expiry)?;
+    store.close()?;
     Ok(Success::Done)
 }

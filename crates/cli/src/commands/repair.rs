@@ -9,6 +9,7 @@ use evendb_lab::readable::grouped;
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
+use crate::engine::need_evendb;
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -56,6 +57,7 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    need_evendb(&arguments.db, "repair")?;
     match &arguments.into {
         Some(into) => save(arguments, into),
         None => accept_log_loss(arguments),

@@ -6,6 +6,7 @@ use evendb_lab::opener::Opener;
 use evendb_lab::recorder::RunError;
 use evendb_lab::replay::command::ReplayArguments;
 use evendb_lab::stores::evendb::{EvenDbOpener, ValuesApartOpener};
+use evendb_lab::stores::flsm::FlsmOpener;
 
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
@@ -19,7 +20,8 @@ use crate::interrupt::Interrupt;
 #[command(after_help = "Examples:
   evendb replay app.trace --prepare
   evendb replay app.trace --speed 1 --threads 8 --dir /mnt/ssd/replay
-  evendb replay app.trace --speed 10 --json result.json")]
+  evendb replay app.trace --speed 10 --json result.json
+  evendb replay app.trace --prepare --store flsm")]
 pub struct Arguments {
     #[command(flatten)]
     replay: ReplayArguments,
@@ -28,7 +30,11 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let openers: [Box<dyn Opener>; 2] = [Box::new(EvenDbOpener), Box::new(ValuesApartOpener)];
+    let openers: [Box<dyn Opener>; 3] = [
+        Box::new(EvenDbOpener),
+        Box::new(ValuesApartOpener),
+        Box::new(FlsmOpener),
+    ];
     let text = arguments
         .replay
         .run(&openers, interrupt.flag())

@@ -2,10 +2,8 @@
 
 use std::io::{self, BufWriter, Write};
 
-use evendb::{Cursor, KeyCursor, Keyspace};
-
 use crate::commands::key_arguments::KeyForm;
-use crate::commands::key_range::{Range, RangeArguments};
+use crate::commands::key_range::RangeArguments;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::open::DatabaseArguments;
@@ -51,17 +49,22 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments.database.open_for_reading()?;
-    let keys = arguments.form.agreed(&keyspace)?;
+    let store = arguments.database.open_for_reading()?;
+    let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
     let form = Form::chosen(arguments.output);
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut records = 0;
-    let mut source = Source::of(&keyspace, range, arguments);
+    let keys_only = arguments.keys_only || arguments.count;
+    let mut cursor = store.cursor(range, arguments.limit, keys_only);
     let limit = arguments.limit.unwrap_or(u64::MAX);
     while records < limit && !interrupt.raised() {
-        let Some((key, value)) = source.next(arguments.reverse)? else {
+        let next = match arguments.reverse {
+            true => cursor.next_back()?,
+            false => cursor.next()?,
+        };
+        let Some((key, value)) = next else {
             break;
         };
         records += 1;
@@ -73,43 +76,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         writeln!(target, "{records}")?;
     }
     target.flush()?;
-    drop((source, keyspace));
-    database.close()?;
+    drop(cursor);
+    store.close()?;
     if interrupt.raised() {
         output::complain(&format!("interrupted after {records} records"));
         return Err(Failure::Interrupted);
     }
     Ok(Success::Done)
-}
-
-/// A key, and its value where somebody sees it.
-type Record<'a> = (&'a [u8], Option<&'a [u8]>);
-
-/// Where records come from: values are left alone where nobody sees them.
-enum Source {
-    Records(Cursor),
-    Keys(KeyCursor),
-}
-
-impl Source {
-    fn of(keyspace: &Keyspace, range: Range, arguments: &Arguments) -> Source {
-        let mut cursor = keyspace.cursor(range);
-        if let Some(limit) = arguments.limit {
-            cursor = cursor.limit_hint(limit);
-        }
-        match arguments.keys_only || arguments.count {
-            true => Source::Keys(cursor.keys_only()),
-            false => Source::Records(cursor),
-        }
-    }
-
-    fn next(&mut self, reverse: bool) -> Result<Option<Record<'_>>, Failure> {
-        let with_value = |(key, value)| (key, Some(value));
-        Ok(match (self, reverse) {
-            (Source::Records(cursor), false) => cursor.next()?.map(with_value),
-            (Source::Records(cursor), true) => cursor.next_back()?.map(with_value),
-            (Source::Keys(cursor), false) => cursor.next()?.map(|key| (key, None)),
-            (Source::Keys(cursor), true) => cursor.next_back()?.map(|key| (key, None)),
-        })
-    }
 }

@@ -12,7 +12,7 @@ use crate::open::DatabaseArguments;
 
 /// Say about how many records and bytes a keyspace or a range of it holds
 ///
-/// Takes no longer where there is more: it reads no records. What was overwritten or deleted since the last
+/// Takes no longer where there is more: it reads no records on the disk. What was overwritten or deleted since the last
 /// compaction may count; each end of a range is off by some blocks of 4 KiB. `scan --count` counts exactly, and
 /// reads everything. Opens the database for reading only, beside other readers.
 #[derive(clap::Args)]
@@ -34,11 +34,10 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments.database.open_for_reading()?;
-    let keys = arguments.form.agreed(&keyspace)?;
-    let size = keyspace.approximate_size(arguments.range.range(&keys)?)?;
-    drop(keyspace);
-    database.close()?;
+    let store = arguments.database.open_for_reading()?;
+    let keys = arguments.form.agreed(&store)?;
+    let size = store.approximate_size(arguments.range.range(&keys)?)?;
+    store.close()?;
     let mut target = io::stdout().lock();
     match arguments.json {
         true => writeln!(target, "{}", as_json(&size))?,

@@ -3,19 +3,23 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use evendb::{Db, ErrorKind, LiveStats};
-use serde_json::{Map, Value};
+use evendb::{EngineKind, LiveStats};
+use evendb_lab::stores::flsm;
+use serde_json::{Map, Value, json};
 
 use crate::commands::stats_watch;
 use crate::failure::{Failure, Success};
 use crate::key_types;
-use crate::open::{DatabaseArguments, Purpose};
+use crate::open::DatabaseArguments;
 use crate::output;
+use crate::store::Store;
 
 /// Print the database's figures
 ///
 /// Opens the database for reading only: counters count from that moment, sizes are those of the
 /// whole. If a process has the database open, prints the figures that this process wrote last.
+/// Of the engine flsm: tables, bytes, guards and sorted runs of each level; while a process writes to such a
+/// database, its figures cannot be seen.
 ///
 /// With --watch SECONDS: a line of rates each time, of a database that a process has open; that
 /// process's own interval for writing figures, a second as a rule, is the least. Columns: time since it was
@@ -58,43 +62,43 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let dir = &arguments.database.db;
+    let engine = arguments.database.engine.of(dir)?;
     if let Some(seconds) = arguments.watch {
+        let what = "figures that it writes while it is open (--watch)";
+        arguments.database.engine.need_evendb(dir, what)?;
         return stats_watch::run(dir, seconds, arguments.count, arguments.json);
     }
-    match arguments.database.try_reading() {
-        Ok(database) => {
-            arguments.database.existing_keyspace(&database)?;
-            print(&database, arguments.json)?;
-        }
-        Err(error) if error.kind() == ErrorKind::Locked => {
+    match arguments.database.open_for_reading() {
+        Ok(store) => print(&store, arguments.json)?,
+        // Its owner writes them down.
+        Err(Failure::Locked(_)) if engine == EngineKind::EvenDb => {
             print_live(dir, &read_live(dir)?, arguments.json)?;
         }
-        Err(error) => return Err(arguments.database.not_opened(Purpose::Reading, &error)),
+        Err(failure) => return Err(failure),
     }
     Ok(Success::Done)
 }
 
-fn print(database: &Db, json: bool) -> Result<(), Failure> {
-    let stats = database.stats();
+fn print(store: &Store, json: bool) -> Result<(), Failure> {
     let mut target = io::stdout().lock();
+    let types = key_types(store)?;
     if json {
-        let mut object: Map<String, Value> = stats
-            .figures()
-            .iter()
-            .map(|figure| (figure.name.to_owned(), figure.value.into()))
-            .collect();
-        let types = key_types(database)?;
+        let mut object = figures(store);
         let known = types.iter().filter_map(|(name, types)| {
             let types = Value::from(types.as_deref()?);
             Some((name.clone(), types))
         });
         object.insert("key_types".to_owned(), Value::Object(known.collect()));
-        object.insert("keyspaces".to_owned(), database.keyspace_names().into());
+        object.insert("keyspaces".to_owned(), store.keyspace_names().into());
         writeln!(target, "{}", Value::Object(object))?;
     } else {
-        let text = stats.to_string();
+        let text = match store {
+            Store::EvenDb { db, .. } => db.stats().to_string(),
+            Store::Flsm { db, .. } => db.stats().to_string(),
+        };
+        writeln!(target, "engine: {}", store.engine().name())?;
         writeln!(target, "{}", text.trim_end())?;
-        let names: Vec<String> = key_types(database)?
+        let names: Vec<String> = types
             .into_iter()
             .map(|(name, types)| match types {
                 Some(types) => format!("{name} (key types {types})"),
@@ -107,13 +111,49 @@ fn print(database: &Db, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The figures by their names.
+fn figures(store: &Store) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("engine".to_owned(), store.engine().name().into());
+    match store {
+        Store::EvenDb { db, .. } => {
+            let stats = db.stats();
+            let figures = stats.figures();
+            let named = figures
+                .iter()
+                .map(|of| (of.name.to_owned(), of.value.into()));
+            object.extend(named);
+        }
+        Store::Flsm { db, .. } => {
+            let stats = db.stats();
+            let figures = flsm::figures(&stats);
+            let named = figures
+                .iter()
+                .map(|of| (of.name.to_owned(), of.value.into()));
+            object.extend(named);
+            let levels = (0..stats.tables.len()).map(|level| {
+                json!({
+                    "tables": stats.tables[level],
+                    "bytes": stats.level_bytes[level],
+                    "guards": stats.guards[level],
+                    "runs_max": stats.runs[level],
+                })
+            });
+            object.insert("levels".to_owned(), levels.collect());
+            let amplification = stats.write_amplification();
+            object.insert("write_amplification".to_owned(), json!(amplification));
+        }
+    }
+    object
+}
+
 /// The names of the keyspaces, and the key types that they remember.
-fn key_types(database: &Db) -> Result<Vec<(String, Option<String>)>, Failure> {
+fn key_types(store: &Store) -> Result<Vec<(String, Option<String>)>, Failure> {
     let types = |name: String| {
-        let types = key_types::remembered(&database.keyspace(&name)?)?;
+        let types = key_types::remembered(&store.at_keyspace(&name)?)?;
         Ok((name, types.map(|types| key_types::shown(&types))))
     };
-    database.keyspace_names().into_iter().map(types).collect()
+    store.keyspace_names().into_iter().map(types).collect()
 }
 
 /// The figures of the process that has the database open.

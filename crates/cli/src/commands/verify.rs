@@ -9,6 +9,7 @@ use evendb_lab::readable::{bytes, grouped};
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
+use crate::engine::need_evendb;
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -37,6 +38,7 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    need_evendb(&arguments.db, "verify")?;
     let bar = progress_bar(Some(0));
     let mut tell = |progress: Progress| {
         bar.set_length(progress.total);

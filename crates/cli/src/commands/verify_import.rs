@@ -5,10 +5,10 @@
 //! prefix, and gets of a sample. Memory: the input's keys and values, and 24 bytes a record.
 
 use std::io::{self, Write};
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
-use evendb::Keyspace;
 use evendb_lab::readable::{bytes, grouped};
 
 use crate::commands::import::{blank_lines, progress_bar};
@@ -17,7 +17,9 @@ use crate::failure::{Failure, Success};
 use crate::input::{InputArguments, PairReader, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
+use crate::keys::prefix_end;
 use crate::open::DatabaseArguments;
+use crate::store::{Record, Store};
 
 /// Records between two gets of the sample.
 const GET_EVERY: usize = 97;
@@ -50,20 +52,19 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
     let mut reader = PairReader::new(file, &arguments.input)?;
-    let (database, keyspace) = arguments.database.open_for_reading()?;
-    reader.set_types(key_types::of_imported(&keyspace, reader.wanted())?);
+    let store = arguments.database.open_for_reading()?;
+    reader.set_types(key_types::of_imported(&store, reader.wanted())?);
     let mut expected = Expected::read(reader, size, &interrupt)?;
     if let Some(prefix) = &arguments.without_prefix {
         expected.remove_prefix(prefix.as_bytes());
     }
-    forward(&expected, &keyspace, &interrupt)?;
-    backward(&expected, &keyspace, &interrupt)?;
-    gets(&expected, &keyspace, &interrupt)?;
+    forward(&expected, &store, &interrupt)?;
+    backward(&expected, &store, &interrupt)?;
+    gets(&expected, &store, &interrupt)?;
     if let Some(prefix) = &arguments.check_prefix {
-        check_prefix(&expected, &keyspace, prefix.as_bytes(), &interrupt)?;
+        check_prefix(&expected, &store, prefix.as_bytes(), &interrupt)?;
     }
-    drop(keyspace);
-    database.close()?;
+    store.close()?;
     Ok(Success::Done)
 }
 
@@ -170,13 +171,13 @@ impl Expected {
     }
 }
 
-fn forward(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<(), Failure> {
+fn forward(expected: &Expected, store: &Store, stop: &Interrupt) -> Result<(), Failure> {
     let start = Instant::now();
-    let mut cursor = keyspace.cursor::<&[u8]>(..);
+    let mut cursor = store.all();
     let mut index = 0;
     loop {
         stop_if(stop)?;
-        let found = cursor.next()?;
+        let found = cursor.next()?.map(with_value);
         compare("forward scan", index, expected.pair(index), found)?;
         if found.is_none() {
             return tell("forward scan", index, start);
@@ -185,20 +186,21 @@ fn forward(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result
     }
 }
 
-fn backward(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<(), Failure> {
+fn backward(expected: &Expected, store: &Store, stop: &Interrupt) -> Result<(), Failure> {
     let start = Instant::now();
-    let mut cursor = keyspace.cursor::<&[u8]>(..);
+    let mut cursor = store.all();
     let count = expected.records.len();
     for index in 0..=count {
         stop_if(stop)?;
         let place = count.checked_sub(index + 1);
         let wanted = place.and_then(|place| expected.pair(place));
-        compare("reverse scan", index, wanted, cursor.next_back()?)?;
+        let found = cursor.next_back()?.map(with_value);
+        compare("reverse scan", index, wanted, found)?;
     }
     tell("reverse scan", count, start)
 }
 
-fn gets(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<(), Failure> {
+fn gets(expected: &Expected, store: &Store, stop: &Interrupt) -> Result<(), Failure> {
     let start = Instant::now();
     let mut count = 0;
     for index in (0..expected.records.len()).step_by(GET_EVERY) {
@@ -206,7 +208,7 @@ fn gets(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<()
         let Some((key, value)) = expected.pair(index) else {
             break;
         };
-        let found = keyspace.get(key)?;
+        let found = store.get(key)?;
         compare(
             "get",
             index,
@@ -220,7 +222,7 @@ fn gets(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<()
 
 fn check_prefix(
     expected: &Expected,
-    keyspace: &Keyspace,
+    store: &Store,
     prefix: &[u8],
     stop: &Interrupt,
 ) -> Result<(), Failure> {
@@ -229,15 +231,15 @@ fn check_prefix(
         expected.arena[place.start..place.start + place.key_bytes] < *prefix
     });
     let mut index = first;
-    for found in keyspace.prefix(prefix) {
+    let end = prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded);
+    let mut cursor = store.cursor((Bound::Included(prefix.to_vec()), end), None, false);
+    loop {
         stop_if(stop)?;
-        let (key, value) = found?;
-        compare(
-            "prefix scan",
-            index,
-            expected.pair(index),
-            Some((&key, &value)),
-        )?;
+        let found = cursor.next()?.map(with_value);
+        if found.is_none() {
+            break;
+        }
+        compare("prefix scan", index, expected.pair(index), found)?;
         index += 1;
     }
     if let Some((key, _)) = expected
@@ -251,6 +253,11 @@ fn check_prefix(
         ));
     }
     tell("prefix scan", index - first, start)
+}
+
+/// A record of a cursor that leaves no value out.
+fn with_value((key, value): Record<'_>) -> (&[u8], &[u8]) {
+    (key, value.unwrap_or_default())
 }
 
 fn compare(

@@ -4,7 +4,8 @@ use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::error::Result;
 use crate::read::cursor::{limits, prefix_end};
-use crate::read::size::{self, RangeSize};
+use crate::read::size;
+use evendb_base::RangeSize;
 use evendb_storage::Version;
 use std::ops::RangeBounds;
 

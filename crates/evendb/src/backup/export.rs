@@ -18,10 +18,12 @@ use crate::copy::{PIECE_BYTES, failed};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::IngestSummary;
+use crate::op;
+use crate::options::Options;
 use crate::read::get;
 use crate::sync::Arc;
-use evendb_storage::table::{Table, TableCursor, TableWriter};
-use evendb_storage::vfs::{Vfs, WriteBehind, read_exact_at};
+use evendb_storage::table::{Table, TableCursor, TableOptions, TableWriter};
+use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,13 +78,25 @@ impl Keyspace {
 
     fn export_to(&self, dir: &Path) -> Result<ExportSummary> {
         let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
+        let engine = &self.handle.engine;
+        let (core, caches) = (&engine.core, &engine.caches);
         let export = Export {
-            vfs: plain_files(&self.handle.engine),
+            vfs: plain_files(engine),
             dir,
         };
-        export.make_directory()?;
-        let written = export.write(self);
-        written.inspect_err(|_| export.discard())
+        let mut writer = ExportWriter::begin(export, core.table_options(self.state.id))?;
+        let mut cursor = self.cursor::<&[u8]>(..);
+        let moment = cursor.moment();
+        // Asked when the moment is there: see `ExpiryClock::note_use`.
+        let moment = moment.filter(|_| core.clock.expiry.is_in_use());
+        while let Some((key, value)) = cursor.next()? {
+            let expires = match &moment {
+                Some(moment) => get::expiry_of(core, caches, &self.state, key, moment.version())?,
+                None => None,
+            };
+            writer.add(key, value, expires)?;
+        }
+        writer.finish()
     }
 
     /// Ingests what [`export`](Self::export) has written: all at once, newer than what the keyspace has.
@@ -124,6 +138,15 @@ impl Keyspace {
     }
 }
 
+fn unsorted(last: &[u8], key: &[u8]) -> Error {
+    let message = format!(
+        "the key b\"{}\" comes after b\"{}\": what is exported must be in ascending order, each key once",
+        key.escape_ascii(),
+        last.escape_ascii()
+    );
+    Error::new(ErrorKind::Unsorted, message)
+}
+
 /// An export is plain, also of an encrypted database: it is to be read elsewhere.
 fn plain_files(engine: &Engine) -> Arc<dyn Vfs> {
     engine.core.options.vfs.clone()
@@ -154,6 +177,135 @@ fn entry_of<'a>(
     }
 }
 
+/// Writes records that come from anywhere as an export, for [`Keyspace::import`]. Dropped before it is finished, it leaves the
+/// directory empty.
+///
+/// ```
+/// # fn main() -> evendb::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let mut export = evendb::ExportWriter::create(dir.path().join("files"))?;
+/// export.put("a", "1")?;
+/// export.put("b", "2")?;
+/// assert_eq!(export.finish()?.records, 2);
+///
+/// let db = evendb::Db::open(dir.path().join("db"))?;
+/// db.default_keyspace().import(dir.path().join("files"))?;
+/// assert_eq!(db.get("b")?.unwrap(), "2");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an export that is not finished is removed"]
+pub struct ExportWriter {
+    export: Export,
+    options: TableOptions,
+    files: Vec<ListedFile>,
+    open: Option<TableWriter<Vec<u8>>>,
+    /// Of keys and values in the open table.
+    open_bytes: u64,
+    last_key: Option<Vec<u8>>,
+    /// The value at hand with its time.
+    stored: Vec<u8>,
+    summary: ExportSummary,
+    is_finished: bool,
+}
+
+impl ExportWriter {
+    /// Begins an export into directory `dir`, which is empty or does not exist.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `dir` holds something; `Io`, `NoSpace`.
+    pub fn create(dir: impl AsRef<Path>) -> Result<ExportWriter> {
+        let dir = dir.as_ref();
+        let export = Export {
+            vfs: Arc::new(OsVfs),
+            dir: std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?,
+        };
+        ExportWriter::begin(export, Options::new().table_options())
+    }
+
+    fn begin(export: Export, options: TableOptions) -> Result<ExportWriter> {
+        export.make_directory()?;
+        Ok(ExportWriter {
+            export,
+            options,
+            files: Vec::new(),
+            open: None,
+            open_bytes: 0,
+            last_key: None,
+            stored: Vec::new(),
+            summary: ExportSummary::default(),
+            is_finished: false,
+        })
+    }
+
+    /// Adds a record, whose key is above the one before.
+    ///
+    /// # Errors
+    /// `Unsorted` if it is not; `KeyTooLarge` and `ValueTooLarge` as for a put; `Io`, `NoSpace`.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if let Some(last) = &self.last_key
+            && *last.as_slice() >= *key
+        {
+            return Err(unsorted(last, key));
+        }
+        op::check_limits(key, value)?;
+        self.add(key, value, None)?;
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
+        if self.open_bytes >= TABLE_DATA_BYTES {
+            self.end_table()?;
+        }
+        let id = TableId(self.files.len() as u64 + 1);
+        let new = || TableWriter::new(Vec::new(), id, self.options);
+        let writer = self.open.get_or_insert_with(new);
+        writer.add(entry_of(key, value, expires, &mut self.stored))?;
+        self.open_bytes += (key.len() + value.len()) as u64;
+        self.summary.records += 1;
+        Ok(())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some(writer) = self.open.take() else {
+            return Ok(());
+        };
+        let (table, meta) = writer.finish()?;
+        self.summary.data_bytes += std::mem::take(&mut self.open_bytes);
+        self.summary.table_bytes += meta.len;
+        let number = self.files.len() as u64 + 1;
+        let file = self.export.write_table(number, &table, meta.checksum)?;
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Ends the export: on return it survives power loss. Each table is synced, then the list; then that appears, and all names are
+    /// synced.
+    ///
+    /// # Errors
+    /// `Io`, `NoSpace`. What was written is removed then.
+    pub fn finish(mut self) -> Result<ExportSummary> {
+        self.end_table()?;
+        self.summary.tables = self.files.len() as u64;
+        let (seconds, files) = (seconds_now(), std::mem::take(&mut self.files));
+        self.export.write_list(&BackupList { seconds, files })?;
+        self.is_finished = true;
+        Ok(self.summary)
+    }
+}
+
+impl Drop for ExportWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.export.discard();
+        }
+    }
+}
+
 /// A directory with exported files.
 struct Export {
     vfs: Arc<dyn Vfs>,
@@ -176,51 +328,6 @@ impl Export {
         }
         let created = vfs.create_dir_all(dir);
         created.map_err(failed(dir, "create a directory"))
-    }
-
-    /// Each table is synced, then the list; then it appears, and all names are synced.
-    fn write(&self, keyspace: &Keyspace) -> Result<ExportSummary> {
-        let engine = &keyspace.handle.engine;
-        let (core, caches) = (&engine.core, &engine.caches);
-        let options = core.table_options(keyspace.state.id);
-        let mut summary = ExportSummary::default();
-        let mut files = Vec::new();
-        let mut cursor = keyspace.cursor::<&[u8]>(..);
-        let moment = cursor.moment();
-        // Asked when the moment is there: see `ExpiryClock::note_use`.
-        let moment = moment.filter(|_| core.clock.expiry.is_in_use());
-        let mut stored = Vec::new();
-        let mut open: Option<TableWriter<Vec<u8>>> = None;
-        let mut bytes = 0;
-        loop {
-            let next = cursor.next()?;
-            if (next.is_none() || bytes >= TABLE_DATA_BYTES)
-                && let Some(writer) = open.take()
-            {
-                let (table, meta) = writer.finish()?;
-                summary.data_bytes += bytes;
-                summary.table_bytes += meta.len;
-                let number = files.len() as u64 + 1;
-                files.push(self.write_table(number, &table, meta.checksum)?);
-                bytes = 0;
-            }
-            let Some((key, value)) = next else { break };
-            let id = TableId(files.len() as u64 + 1);
-            let writer = open.get_or_insert_with(|| TableWriter::new(Vec::new(), id, options));
-            let expires = match &moment {
-                Some(moment) => {
-                    get::expiry_of(core, caches, &keyspace.state, key, moment.version())?
-                }
-                None => None,
-            };
-            writer.add(entry_of(key, value, expires, &mut stored))?;
-            bytes += (key.len() + value.len()) as u64;
-            summary.records += 1;
-        }
-        summary.tables = files.len() as u64;
-        let seconds = seconds_now();
-        self.write_list(&BackupList { seconds, files })?;
-        Ok(summary)
     }
 
     fn write_table(&self, number: u64, bytes: &[u8], checksum: u32) -> Result<ListedFile> {

@@ -1,9 +1,9 @@
 //! Backups on simulated files: what they share, damage, crashes and faults at every operation.
 
 use super::*;
-use crate::Db;
 use crate::ingest::tests::options;
 use crate::plant::Plant;
+use crate::{Db, ExportWriter};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 
 const DIR: &str = "/db";
@@ -318,6 +318,31 @@ fn prunings_that_are_cut_off_are_ended_later() {
             return;
         }
     }
+}
+
+#[test]
+fn records_that_do_not_ascend_are_no_export_and_leave_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("files");
+    for second in ["b", "a"] {
+        let mut export = ExportWriter::create(&path).unwrap();
+        export.put("b", "1").unwrap();
+        let error = export.put(second, "2").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsorted);
+        drop(export);
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+    }
+    let mut export = ExportWriter::create(&path).unwrap();
+    let long = vec![b'k'; 65_536];
+    assert_eq!(
+        export.put(&long, "").unwrap_err().kind(),
+        ErrorKind::KeyTooLarge
+    );
+    export.put("", "of the empty key").unwrap();
+    assert_eq!(export.finish().unwrap().records, 1);
+    let error = ExportWriter::create(&path).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::opening::directory::{self, Wish};
 use crate::sync::Arc;
 use crate::version::clock::last_version_of;
+use evendb_base::EngineKind;
 use evendb_base::directory_lock::open_elsewhere;
 use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id, survey_frames};
 use evendb_storage::vfs::{LockGuard, Vfs, read_exact_at};
@@ -76,6 +77,7 @@ impl LockedDirectory {
         {
             return Err(not_found());
         }
+        EngineKind::EvenDb.check(&*vfs, &dir)?;
         let lock_path = dir.join(LOCK);
         let lock = match vfs.lock(&lock_path, true) {
             Ok(lock) => Some(lock),

@@ -183,17 +183,6 @@ fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, bool)> {
     Ok((current, bytes[7] == CURRENT_MAGIC[7]))
 }
 
-/// Whether `CURRENT` is one that an engine wrote, of whatever version and however damaged behind its first bytes.
-pub(crate) fn is_own_current(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
-    let path = dir.join(CURRENT);
-    let mut magic = [0; 7];
-    let read = vfs
-        .open(&path, false)
-        .and_then(|file| file.read_at(&mut magic, 0));
-    let filled = read.map_err(io(&path, "read CURRENT"))?;
-    Ok(filled == magic.len() && magic == CURRENT_MAGIC[..7])
-}
-
 /// Gives `CURRENT` this format version, before anything is written that an older one does not read.
 fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match read_versioned(vfs, dir)? {

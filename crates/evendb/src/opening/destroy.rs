@@ -1,19 +1,12 @@
-//! Removing a database: the files that are its own, under its lock, and no other file.
-//!
-//! Order: `CURRENT` goes first, durably, so that a crash in the middle never leaves a database that opens and lacks
-//! something. What such a crash leaves is refused by an opening, and removed when this is called again. `LOCK` goes
-//! last, while the lock is held. The directory goes too if nothing else is in it.
+//! Removing a database: which files are its own. How they go: [`evendb_base::destroy`].
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, HEAT, KEYS, LOCK, STATS, is_own_name,
 };
-use crate::manifest::writer;
 use crate::{fork, kept_changes};
-use evendb_base::directory_lock::lock;
-use evendb_storage::Error as StorageError;
-use evendb_storage::vfs::{OsVfs, Vfs};
-use std::io;
+use evendb_base::EngineKind;
+use evendb_storage::vfs::OsVfs;
 use std::path::Path;
 
 /// Removes the database in directory `path` with all that it holds, and the directory unless it holds other files. A
@@ -35,77 +28,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's (its `CURRENT` is none of
-/// EvenDB's, or it has none and holds other files), `Io`, and `Forked` as for an opening.
+/// EvenDB's, or it has none and holds other files) or is a database of another engine, `Io`, and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
-    destroy_in(&OsVfs, path.as_ref())
-}
-
-fn destroy_in(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    if own_names(vfs, dir)?.is_empty() {
-        return remove_if_empty(vfs, dir);
-    }
-    let guard = lock(vfs, dir, LOCK, false)?;
-    // Looked at again, now that nobody else opens it.
-    let names = own_names(vfs, dir)?;
-    if names.iter().any(|name| name == CURRENT) {
-        remove(vfs, dir, CURRENT)?;
-        vfs.sync_dir(dir)
-            .map_err(|error| failed(dir, "sync the directory", error))?;
-    }
-    for name in names
-        .iter()
-        .filter(|name| *name != CURRENT && *name != LOCK)
-    {
-        remove(vfs, dir, name)?;
-    }
-    remove(vfs, dir, LOCK)?;
-    drop(guard);
-    remove_if_empty(vfs, dir)
-}
-
-fn failed(path: &Path, what: &str, source: io::Error) -> Error {
-    StorageError::io(path, what, source).into()
-}
-
-/// The files in `dir` that are a database's. Refuses a directory in which another store has its own: some names are
-/// common to several stores, and `CURRENT` tells whose they are. Without it they are a database's only if no other file
-/// is there.
-fn own_names(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
-    let names = match vfs.list(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        names => names.map_err(|error| failed(dir, "list the directory", error))?,
-    };
-    let all = names.len();
-    let names = names.into_iter().filter_map(|name| name.into_string().ok());
-    let own: Vec<String> = names.filter(|name| is_of_database(name)).collect();
-    let why = match own.iter().any(|name| name == CURRENT) {
-        true if writer::is_own_current(vfs, dir)? => return Ok(own),
-        true => "its CURRENT is of another store",
-        false if own.is_empty() || own.len() == all => return Ok(own),
-        false => "it has no CURRENT, and holds other files",
-    };
-    let message = format!(
-        "{} is no EvenDB database: {why}; nothing was removed",
-        dir.display()
-    );
-    Err(Error::new(ErrorKind::Unsupported, message))
-}
-
-fn remove(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<()> {
-    let path = dir.join(name);
-    vfs.remove(&path)
-        .map_err(|error| failed(&path, "remove a file", error))
-}
-
-fn remove_if_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    use io::ErrorKind as Io;
-    match vfs.remove_dir(dir) {
-        Err(error) if !matches!(error.kind(), Io::DirectoryNotEmpty | Io::NotFound) => {
-            Err(failed(dir, "remove the directory", error))
-        }
-        _ => Ok(()),
-    }
+    let engine = EngineKind::EvenDb;
+    evendb_base::destroy::destroy(&OsVfs, path.as_ref(), engine, &is_of_database)
 }
 
 fn is_of_database(name: &str) -> bool {
@@ -121,7 +48,7 @@ fn is_of_database(name: &str) -> bool {
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod tests {
     use super::*;
-    use crate::{Db, Options};
+    use crate::{Db, ErrorKind, Options};
     use std::fs;
 
     #[test]
@@ -187,6 +114,26 @@ mod tests {
         let error = destroy(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn the_database_of_another_engine_is_neither_opened_nor_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(CURRENT), "EVENCURF and what it says").unwrap();
+        fs::write(dir.path().join("MANIFEST-000001"), "x").unwrap();
+        let opened = Db::open(dir.path()).err();
+        let read = Options::new().read_only(true).open(dir.path()).err();
+        let verified =
+            crate::inspect::verify(dir.path(), crate::inspect::InspectOptions::new()).err();
+        for error in [opened, read, verified, destroy(dir.path()).err()] {
+            let error = error.unwrap();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(
+                error.to_string().contains("made by EvenDB's engine flsm"),
+                "{error}"
+            );
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -53,7 +53,7 @@ use crate::value_files::{BothSyncedFirst, ValueFiles};
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use creation::{Creation, Locked, create};
 use directory::Wish;
-use evendb_base::directory_lock;
+use evendb_base::{EngineKind, directory_lock};
 use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
 use replay::Replay;
@@ -89,6 +89,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let exists = vfs
         .exists(&dir.join(CURRENT))
         .map_err(io(&dir, "look for the database"))?;
+    EngineKind::EvenDb.check(&*vfs, &dir)?;
     if exists && options.error_if_exists {
         let message = format!(
             "there is a database in {} already; give another directory, or open it without \

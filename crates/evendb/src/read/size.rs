@@ -17,19 +17,8 @@ use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
 use crate::sync::Arc;
 use crate::sync::reclaim;
+use evendb_base::RangeSize;
 use std::ops::AddAssign;
-
-/// About how much a key range holds: see [`Keyspace::approximate_size`](crate::Keyspace::approximate_size).
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct RangeSize {
-    /// Records.
-    pub records: u64,
-    /// Bytes of their keys and values.
-    pub bytes: u64,
-    /// Bytes of tables and logs on disk. What is not in a checkpoint yet has none.
-    pub disk_bytes: u64,
-}
 
 /// Sums over one kind of source.
 #[derive(Clone, Copy, Default)]
@@ -130,11 +119,7 @@ impl Sums {
     }
 
     fn rounded(&self) -> RangeSize {
-        RangeSize {
-            records: self.records.round() as u64,
-            bytes: self.bytes.round() as u64,
-            disk_bytes: self.disk_bytes.round() as u64,
-        }
+        RangeSize::rounded(self.records, self.bytes, self.disk_bytes)
     }
 }
 

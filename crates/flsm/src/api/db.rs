@@ -3,7 +3,7 @@
 use crate::api::batch::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
-use crate::api::stats;
+use crate::api::stats::{self, TableInfo};
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::Stats;
@@ -251,6 +251,11 @@ impl Db {
         worker::settle(&self.handle.engine)
     }
 
+    /// All tables that there are, for people and tools.
+    pub fn tables(&self) -> Vec<TableInfo> {
+        stats::tables(&self.handle.engine)
+    }
+
     /// What the database did since it was opened, and what it holds.
     pub fn stats(&self) -> Stats {
         stats::gather(&self.handle.engine)
@@ -270,7 +275,8 @@ impl Options {
     /// Opens the database in directory `path`, or creates it.
     ///
     /// # Errors
-    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `Unsupported` for a database of
+    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `NotFound` and `AlreadyExists` as
+    /// [`create_if_missing`](Self::create_if_missing) and [`error_if_exists`](Self::error_if_exists) say; `Unsupported` for a database of
     /// another engine or format; `Corruption`, `Io`, `NoSpace`, `InvalidArgument`.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)

@@ -9,9 +9,11 @@ use crate::read::cursor::Cursor;
 use crate::read::get::get;
 use crate::read::iter::{Iter, Keys};
 use crate::read::moment::Moment;
+use crate::read::size::approximate_size;
 use crate::value::Value;
 use crate::write::limits::check_record;
 use crate::write::{Request, write};
+use evendb_base::RangeSize;
 use evendb_base::key_range::limits;
 use evendb_base::sync::Arc;
 use evendb_keys::prefix_end;
@@ -136,6 +138,32 @@ impl Keyspace {
     pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Cursor {
         let (low, high) = limits(&range);
         self.cursor_between(low, high)
+    }
+
+    /// About how many records and bytes a range holds. It reads no records of tables: what was overwritten or deleted since the last
+    /// compaction may count, and each end of the range is off by less than a block of each table.
+    ///
+    /// ```
+    /// # fn main() -> evendb_flsm::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb_flsm::Db::open(dir.path())?;
+    /// db.put("user/1", "Ada")?;
+    /// let size = db.default_keyspace().approximate_size("user/".."user0")?;
+    /// assert_eq!((size.records, size.bytes), (1, 9));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn approximate_size<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+    ) -> Result<RangeSize> {
+        self.handle.engine.health.check_readable()?;
+        self.state.check_there()?;
+        let (low, high) = limits(&range);
+        approximate_size(&self.state.view.load_full(), &low, high.as_deref())
     }
 
     fn cursor_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {

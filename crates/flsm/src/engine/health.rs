@@ -9,6 +9,7 @@ use evendb_base::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Health {
+    read_only: bool,
     closed: AtomicBool,
     /// Set after `cause`, with Release; loaded with Acquire.
     latched: AtomicBool,
@@ -16,6 +17,14 @@ pub(crate) struct Health {
 }
 
 impl Health {
+    /// Of a database that takes writes, or none.
+    pub(crate) fn new(read_only: bool) -> Health {
+        Health {
+            read_only,
+            ..Health::default()
+        }
+    }
+
     /// Refuses all calls from now on. Whether this one did it.
     pub(crate) fn close(&self) -> bool {
         !self.closed.swap(true, Ordering::AcqRel)
@@ -30,6 +39,10 @@ impl Health {
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_readable()?;
+        if self.read_only {
+            let message = "the database was opened for reading only";
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
         self.check_latched()
     }
 

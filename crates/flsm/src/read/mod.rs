@@ -5,6 +5,7 @@
 //! * `end` - one end of a scan: the merge of all sources, and of each key the record that the reader sees.
 //! * `looks` - tells trees of seeks.
 //! * `cursor`, `iter` - the two ends of a range.
+//! * `size` - about how much a range holds.
 
 pub(crate) mod cursor;
 mod end;
@@ -12,3 +13,4 @@ pub(crate) mod get;
 pub(crate) mod iter;
 mod looks;
 pub(crate) mod moment;
+pub(crate) mod size;

@@ -29,12 +29,20 @@ pub(super) struct Job {
 }
 
 impl Job {
-    fn tables(&self) -> Vec<TableId> {
+    pub(super) fn new(keyspace: Arc<KeyspaceState>, tree: Arc<Tree>, plan: Plan) -> Job {
+        Job {
+            keyspace,
+            tree,
+            plan,
+        }
+    }
+
+    pub(super) fn tables(&self) -> Vec<TableId> {
         self.plan.tables().map(|table| table.number).collect()
     }
 }
 
-fn limits(engine: &Engine) -> Limits {
+pub(super) fn limits(engine: &Engine) -> Limits {
     Limits {
         write_buffer_bytes: engine.options.write_buffer_bytes(),
         level0_tables: engine.options.advanced.level0.compact,
@@ -63,11 +71,7 @@ fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -
     let tree = keyspace.view.load_full().tree.clone();
     let job = pick(&shape(&tree, busy), limits)?;
     let plan = Plan::of(&tree, job, limits);
-    Some(Job {
-        keyspace,
-        tree,
-        plan,
-    })
+    Some(Job::new(keyspace, tree, plan))
 }
 
 /// Does it. The job is over then, however that ended.

@@ -2,14 +2,17 @@
 //!
 //! * `flush` - a generation becomes tables of level 0, and its log goes.
 //! * `compact` - a job of the picker, from choosing it to showing the result.
+//! * `sweep` - all of a range is compacted, because somebody asks for it.
 //! * `show` - an edit is made durable and its trees are shown.
 
 mod compact;
 mod flush;
 mod show;
+mod sweep;
 
 pub(crate) use compact::level0_due_bytes;
 pub(crate) use show::update_level0;
+pub(crate) use sweep::sweep;
 
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
@@ -20,8 +23,11 @@ use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
 use evendb_base::sync::thread;
 
-/// Starts the threads of an open database.
+/// Starts the threads of an open database. One that is only read has none.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
+    if engine.options.read_only {
+        return Ok(());
+    }
     let mut started = add_thread(engine, "flsm-flush".to_owned(), flusher);
     for number in 0..engine.options.advanced.compaction_threads {
         let name = format!("flsm-compact-{number}");
@@ -109,18 +115,7 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
         engine.health.check_writable()?;
         let seen = engine.work.changes();
         match compact::take(engine) {
-            Some(job) => match compact::run(engine, &job) {
-                Ok(()) => {}
-                // The database was latched or closed, which is told above; or the keyspace was dropped.
-                Err(Stopped::Cancelled) => {}
-                Err(Stopped::Failed(error)) => {
-                    let error = Error::from(error);
-                    if error.kind() != ErrorKind::NoSpace {
-                        engine.latch(&error);
-                    }
-                    return Err(error);
-                }
-            },
+            Some(job) => run_here(engine, &job)?,
             None => {
                 let waited = engine.work.wait_for_jobs(&engine.health)?;
                 // A job that ended meanwhile may have made another one due.
@@ -133,13 +128,32 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
     }
 }
 
+/// Does a job for somebody who waits for it.
+fn run_here(engine: &Engine, job: &compact::Job) -> Result<()> {
+    match compact::run(engine, job) {
+        Ok(()) => Ok(()),
+        // The database was latched or closed, which whoever waits asks for before each job; or the keyspace was dropped.
+        Err(Stopped::Cancelled) => Ok(()),
+        Err(Stopped::Failed(error)) => {
+            let error = Error::from(error);
+            if error.kind() != ErrorKind::NoSpace {
+                engine.latch(&error);
+            }
+            Err(error)
+        }
+    }
+}
+
 /// Makes all that was written durable, ends all work, and gives the directory free: nothing is written to it after that. The
 /// first call does it.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
     if !engine.health.close() {
         return Err(Error::closed());
     }
-    let outcome = last_writes(engine);
+    let outcome = match engine.options.read_only {
+        true => Ok(()),
+        false => last_writes(engine),
+    };
     engine.work.stop();
     engine.work.join_threads();
     // Of those who settle. And a keyspace that is being made is made.

@@ -219,6 +219,7 @@ pub fn figures(stats: &Stats) -> Vec<Figure> {
         counter("cache.hits", stats.cache_hits),
         counter("cache.misses", stats.cache_misses),
         gauge("cache_bytes", stats.cache_bytes),
+        gauge("memory.budget", stats.memory_budget),
         gauge("memory_table_bytes", stats.memory_bytes),
         gauge("debt_bytes", stats.debt_bytes),
         gauge("tables", stats.tables.iter().sum()),

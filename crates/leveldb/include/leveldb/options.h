@@ -43,13 +43,16 @@ struct LEVELDB_EXPORT Options {
   size_t block_size = 4 << 10;
   // No effect: 16.
   int block_restart_interval = 16;
-  // No effect: it follows from the memory budget.
+  // At so many bytes a table ends, for the engine flsm; 2 MiB stand for its default. No effect for evendb.
   size_t max_file_size = 2 << 20;
   CompressionType compression = kSnappyCompression;
   // No effect: the log is always used on.
   bool reuse_logs = false;
   // NewBloomFilterPolicy(); any other has no effect.
   const FilterPolicy* filter_policy = nullptr;
+  // Not one of LevelDB's. The engine of a database that is created: "evendb" or "flsm"; by default what the environment variable
+  // EVENDB_LEVELDB_ENGINE names, or else evendb. The text may go when the database is open.
+  const char* engine = nullptr;
 };
 
 struct LEVELDB_EXPORT ReadOptions {

@@ -37,11 +37,22 @@ pub fn bytes(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 
-/// Options that create.
+/// Whether the databases of this test binary are of the second engine: `tests/flsm.rs` takes in the same tests for it.
+pub fn is_flsm() -> bool {
+    env!("CARGO_CRATE_NAME") == "flsm"
+}
+
+/// Options that create, by the engine of this test binary.
 pub fn creating() -> Box<Options> {
     let mut options = leveldb_options_create();
     leveldb_options_set_create_if_missing(&mut options, 1);
+    set_engine(&mut options, if is_flsm() { c"flsm" } else { c"evendb" });
     options
+}
+
+pub fn set_engine(options: &mut Options, name: &CStr) {
+    // SAFETY: a text, which outlives the call.
+    unsafe { evendb_options_set_engine(options, name.as_ptr()) }
 }
 
 /// An open database with default options for reads and writes.

@@ -1,0 +1,96 @@
+//! Removing a database: the files that are its own, under its lock, and no other file.
+//!
+//! Order: `CURRENT` goes first, durably, so that a crash in the middle never leaves a database that opens and lacks
+//! something. What such a crash leaves is refused by an opening, and removed when this is called again. `LOCK` goes
+//! last, while the lock is held. The directory goes too if nothing else is in it.
+//!
+//! Not here: which files are an engine's.
+
+use crate::directory_lock::lock;
+use crate::engine_kind::{CURRENT, EngineKind};
+use crate::error::{Error, ErrorKind, Result};
+use evendb_storage::Error as StorageError;
+use evendb_storage::vfs::Vfs;
+use std::io;
+use std::path::Path;
+
+const LOCK: &str = "LOCK";
+
+/// Removes the database of this engine in `dir`, of which `is_own` knows the files by their names. See an engine's own
+/// `destroy` for what a caller is told.
+pub fn destroy(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    engine: EngineKind,
+    is_own: &dyn Fn(&str) -> bool,
+) -> Result<()> {
+    engine.check(vfs, dir)?;
+    if own_names(vfs, dir, is_own)?.is_empty() {
+        return remove_if_empty(vfs, dir);
+    }
+    let guard = lock(vfs, dir, LOCK, false)?;
+    // Looked at again, now that nobody else opens it.
+    engine.check(vfs, dir)?;
+    let names = own_names(vfs, dir, is_own)?;
+    if names.iter().any(|name| name == CURRENT) {
+        remove(vfs, dir, CURRENT)?;
+        vfs.sync_dir(dir)
+            .map_err(|error| failed(dir, "sync the directory", error))?;
+    }
+    for name in names
+        .iter()
+        .filter(|name| *name != CURRENT && *name != LOCK)
+    {
+        remove(vfs, dir, name)?;
+    }
+    remove(vfs, dir, LOCK)?;
+    drop(guard);
+    remove_if_empty(vfs, dir)
+}
+
+fn failed(path: &Path, what: &str, source: io::Error) -> Error {
+    StorageError::io(path, what, source).into()
+}
+
+/// The files in `dir` that are a database's. Refuses a directory in which another store has its own: some names are
+/// common to several stores, and `CURRENT` tells whose they are. Without it they are a database's only if no other file
+/// is there.
+fn own_names(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
+    let names = match vfs.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        names => names.map_err(|error| failed(dir, "list the directory", error))?,
+    };
+    let all = names.len();
+    let names = names.into_iter().filter_map(|name| name.into_string().ok());
+    let own: Vec<String> = names.filter(|name| is_own(name)).collect();
+    let is_evendbs = || EngineKind::has_family(vfs, dir);
+    let why = match own.iter().any(|name| name == CURRENT) {
+        true if is_evendbs().map_err(|error| failed(dir, "read CURRENT in", error))? => {
+            return Ok(own);
+        }
+        true => "its CURRENT is of another store",
+        false if own.is_empty() || own.len() == all => return Ok(own),
+        false => "it has no CURRENT, and holds other files",
+    };
+    let message = format!(
+        "{} is no EvenDB database: {why}; nothing was removed",
+        dir.display()
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+fn remove(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<()> {
+    let path = dir.join(name);
+    vfs.remove(&path)
+        .map_err(|error| failed(&path, "remove a file", error))
+}
+
+fn remove_if_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    use io::ErrorKind as Io;
+    match vfs.remove_dir(dir) {
+        Err(error) if !matches!(error.kind(), Io::DirectoryNotEmpty | Io::NotFound) => {
+            Err(failed(dir, "remove the directory", error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,32 @@
+//! Removing a database: which files are its own. How they go: [`evendb_base::destroy`].
+
+use crate::error::Result;
+use crate::files::FileName;
+use evendb_base::EngineKind;
+use evendb_storage::vfs::OsVfs;
+use std::path::Path;
+
+/// Removes the database in directory `path` with all that it holds, and the directory unless it holds other files. A
+/// directory that is not there is no error.
+///
+/// Files that are none of a database's stay. If this is cut short, or returns an error, what is left is no database
+/// that opens; call it again.
+///
+/// ```
+/// # fn main() -> evendb_flsm::Result<()> {
+/// # let parent = tempfile::tempdir().unwrap();
+/// let path = parent.path().join("cache.db");
+/// evendb_flsm::Db::open(&path)?.close()?;
+/// evendb_flsm::destroy(&path)?;
+/// assert!(!path.exists());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's or is a database of another
+/// engine, `Io`.
+pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+    let is_own = |name: &str| FileName::parse(name).is_some();
+    evendb_base::destroy::destroy(&OsVfs, path.as_ref(), EngineKind::Flsm, &is_own)
+}

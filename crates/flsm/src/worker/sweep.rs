@@ -1,0 +1,62 @@
+//! A range is compacted whole, in the thread of whoever asks for it, beside the compactors.
+
+use super::compact::{Job, limits};
+use super::run_here;
+use crate::compaction::plan::Plan;
+use crate::compaction::sweep::{Step, Sweep};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::keyspace::KeyspaceState;
+use crate::write::flush::flush_all;
+use evendb_base::sync::Arc;
+use evendb_base::sync::reclaim;
+
+/// Flushes, and brings the keys from `low` to below `high` to the last level, one run a guard. How many jobs that took.
+pub(crate) fn sweep(
+    engine: &Engine,
+    keyspace: &Arc<KeyspaceState>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+) -> Result<u64> {
+    flush_all(engine)?;
+    let mut sweep = Sweep::new(low, high, engine.making.numbers.next());
+    let limits = limits(engine);
+    let mut jobs = 0;
+    loop {
+        engine.health.check_writable()?;
+        keyspace.check_there()?;
+        let mut waits = false;
+        let taken = engine.work.take_job(|busy| {
+            // Looked at while `busy` is held, as compactors do.
+            let tree = keyspace.view.load_full().tree.clone();
+            match sweep.next(&tree, busy) {
+                Step::Job(job) => {
+                    let plan = Plan::of(&tree, job, &limits);
+                    let job = Job::new(keyspace.clone(), tree, plan);
+                    let tables = job.tables();
+                    Some((job, tables))
+                }
+                Step::Wait => {
+                    waits = true;
+                    None
+                }
+                Step::Over => None,
+            }
+        });
+        match taken {
+            Some(job) => {
+                run_here(engine, &job)?;
+                jobs += 1;
+            }
+            None if waits => {
+                engine.work.wait_for_jobs(&engine.health)?;
+            }
+            None => {
+                // Workers that are to end get no job, nor does this.
+                engine.health.check_readable()?;
+                reclaim::collect();
+                return Ok(jobs);
+            }
+        }
+    }
+}

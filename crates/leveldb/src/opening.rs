@@ -1,0 +1,118 @@
+//! What opening has in common whichever engine there is: which one it is, what LevelDB's options come to, refusals in LevelDB's
+//! words.
+
+use crate::error::{Code, Error, Result};
+use crate::options::Options;
+use evendb::{EngineKind, ErrorKind};
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Names the engine of databases that are created, where the program does not: `evendb` or `flsm`.
+const ENGINE_VARIABLE: &str = "EVENDB_LEVELDB_ENGINE";
+
+/// LevelDB's cache, where the program sets none.
+const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
+/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit: programs write batches of
+/// some tens of MiB, which are larger here by 64 bytes a record.
+const BUDGET_BYTES_MIN: u64 = 256 << 20;
+const BUDGET_BYTES_MAX: u64 = 16 << 40;
+const OPEN_FILES_MIN: u64 = 16;
+
+/// The engine of the database in `path`: the one that made it, else what the program or the environment names.
+pub(crate) fn engine_of(path: &Path, options: &Options) -> Result<EngineKind> {
+    if let Some(made_by) = EngineKind::of_database(path) {
+        return Ok(made_by);
+    }
+    let asked = match &options.engine {
+        Some(name) => Some(name.clone()),
+        None => std::env::var(ENGINE_VARIABLE).ok(),
+    };
+    let Some(name) = asked.filter(|name| !name.is_empty()) else {
+        return Ok(EngineKind::EvenDb);
+    };
+    EngineKind::named(&name).ok_or_else(|| {
+        let names = EngineKind::ALL.map(EngineKind::name).join(" and ");
+        let message = format!("engine {name}: there are {names}");
+        Error::new(Code::InvalidArgument, message)
+    })
+}
+
+/// The cache's bytes.
+pub(crate) fn cache_bytes(options: &Options) -> u64 {
+    let given = options.cache_bytes.map(|bytes| bytes as u64);
+    given.unwrap_or(CACHE_BYTES_DEFAULT).min(BUDGET_BYTES_MAX)
+}
+
+/// The cache, and two write buffers: one that is written to, and one on its way to the disk.
+pub(crate) fn memory_budget(options: &Options) -> u64 {
+    let buffers = (options.write_buffer_bytes as u64).saturating_mul(2);
+    cache_bytes(options)
+        .saturating_add(buffers)
+        .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
+}
+
+/// How many tables may be open.
+pub(crate) fn open_files(options: &Options) -> u64 {
+    let files = u64::try_from(options.open_files_max).unwrap_or(0);
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
+    files.max(OPEN_FILES_MIN).min(limit.max(1))
+}
+
+/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text, and without
+/// `CURRENT` the names of tables and logs tell. Nothing is touched.
+pub(crate) fn refuse_leveldb(path: &Path) -> Result<()> {
+    let mut begins = [0; 9];
+    let current = fs::File::open(path.join("CURRENT"));
+    let is_leveldbs = match current.and_then(|mut current| current.read_exact(&mut begins)) {
+        Ok(()) => begins == *b"MANIFEST-",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => has_files_of_leveldb(path),
+        // What is wrong with it the engine says.
+        Err(_) => false,
+    };
+    if !is_leveldbs {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: the files are those of LevelDB itself (or RocksDB), which are not read here, and nothing was changed; copy \
+         the records with a program that is linked to it, into another directory",
+        path.display()
+    );
+    Err(Error::new(Code::NotSupported, message))
+}
+
+/// Whether a file has the name of one of LevelDB's tables or logs: a number in digits, and what it is.
+fn has_files_of_leveldb(path: &Path) -> bool {
+    let names = fs::read_dir(path).into_iter().flatten().flatten();
+    names.map(|entry| entry.file_name()).any(|name| {
+        let name = name.to_string_lossy();
+        let number = [".ldb", ".log"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        number
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+/// The error in LevelDB's words where programs look for them.
+pub(crate) fn opening_failed(path: &Path, options: &Options, error: evendb::Error) -> Error {
+    let name = path.display();
+    match error.kind() {
+        // LevelDB comes upon this first, because it locks before it looks.
+        ErrorKind::NotFound if path.is_dir() && access(path, Access::WRITE_OK).is_err() => {
+            Error::new(Code::Io, format!("{name}/LOCK: Permission denied"))
+        }
+        ErrorKind::NotFound => {
+            let message = format!("{name}: does not exist (create_if_missing is false): {error}");
+            Error::new(Code::InvalidArgument, message)
+        }
+        ErrorKind::AlreadyExists if options.error_if_exists => {
+            let message = format!("{name}: exists (error_if_exists is true): {error}");
+            Error::new(Code::InvalidArgument, message)
+        }
+        ErrorKind::Locked => Error::new(Code::Io, format!("lock {name}/LOCK: {error}")),
+        _ => error.into(),
+    }
+}
