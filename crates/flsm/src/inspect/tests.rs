@@ -1,5 +1,10 @@
 //! The order of records over the tables of a tree, on trees that no job makes.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which fail where they fail"
+)]
+
 use super::order::check;
 use crate::tables::TableFile;
 use crate::tables::tests::{sim_dir, table_of};
@@ -9,8 +14,11 @@ use evendb_base::sync::Arc;
 use evendb_storage::Kind;
 use evendb_storage::vfs::SimVfs;
 
-/// Tables of these numbers, ages and records, by their levels; which ones have a record that no reader finds, and its version.
-fn hidden(tables: &[(u8, u64, u64, &[(&str, u64)])]) -> Vec<(u64, u64)> {
+/// Level, number, age; keys and versions.
+type TableOf<'t> = (u8, u64, u64, &'t [(&'t str, u64)]);
+
+/// Of a tree with these tables: which ones have a record that no reader finds, and its version.
+fn hidden(tables: &[TableOf<'_>]) -> Vec<(u64, u64)> {
     let vfs = SimVfs::new(1);
     let place = sim_dir(&vfs);
     let table = |number, age, records: &[(&str, u64)]| -> Arc<TableFile> {
@@ -43,7 +51,7 @@ fn hidden(tables: &[(u8, u64, u64, &[(&str, u64)])]) -> Vec<(u64, u64)> {
 
 #[test]
 fn records_become_older_in_the_order_in_which_tables_are_asked() {
-    let sound: &[(u8, u64, u64, &[(&str, u64)])] = &[
+    let sound: &[TableOf<'_>] = &[
         (0, 9, 9, &[("a", 30), ("k", 31)]),
         (0, 8, 8, &[("k", 25), ("k", 20)]),
         (4, 7, 7, &[("k", 15)]),
@@ -70,7 +78,7 @@ fn a_newer_record_in_a_table_that_is_asked_later_is_told() {
         [(1, 2)]
     );
     // Between two that are in order.
-    let between: &[(u8, u64, u64, &[(&str, u64)])] = &[
+    let between: &[TableOf<'_>] = &[
         (0, 3, 3, &[("j", 1), ("k", 9), ("k", 2)]),
         (5, 2, 2, &[("k", 7)]),
         (6, 1, 1, &[("k", 1)]),
