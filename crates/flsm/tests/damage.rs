@@ -11,6 +11,7 @@
     clippy::unwrap_used,
     reason = "a test, whose helpers fail where they fail"
 )]
+#![expect(clippy::big_endian_bytes, reason = "the oracle makes keys of its own")]
 
 mod common;
 

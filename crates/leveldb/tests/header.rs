@@ -1,6 +1,11 @@
 //! `include/leveldb/c.h` declares what the library exports of LevelDB's interface, and nothing else; `include/leveldb/evendb.h`
 //! what it adds.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which fail where they fail"
+)]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

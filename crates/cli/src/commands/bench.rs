@@ -222,7 +222,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
                 options.clone(),
                 &description,
             )?),
-            EngineKind::Flsm => Box::new(FlsmStore::open(&directory, arguments.flsm_options())?),
+            EngineKind::Flsm => Box::new(FlsmStore::open(
+                &directory,
+                arguments.flsm_options(),
+                "flsm",
+            )?),
         };
         Ok(match arguments.trace {
             None => store,

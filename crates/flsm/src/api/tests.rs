@@ -1,5 +1,10 @@
 //! How a database is opened, read only, compacted, measured and removed.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which fail where they fail"
+)]
+
 use crate::{Db, Durability, ErrorKind, Options, destroy};
 use std::collections::BTreeMap;
 use std::fs;

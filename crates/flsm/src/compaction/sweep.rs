@@ -56,7 +56,7 @@ impl Sweep {
     /// The next step in this tree, while jobs have the tables in `busy`. A job that is given counts as done.
     pub(crate) fn next(&mut self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
         if self.level == 0 {
-            match self.from_level0(tree, busy) {
+            match self.level0_step(tree, busy) {
                 Step::Over => self.level = 1,
                 step => return step,
             }
@@ -73,7 +73,7 @@ impl Sweep {
         Step::Over
     }
 
-    fn from_level0(&self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
+    fn level0_step(&self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
         let tables = tree.level0();
         let is_old = |table: &&Arc<TableFile>| table.number.0 < self.begun_at.0;
         if !tables

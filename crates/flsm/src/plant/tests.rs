@@ -1,11 +1,6 @@
 //! Each planted fault that one thread can show is noticed by the test of its number, which passes without it. Those of steps
 //! between threads are in `shuttle_tests/planted.rs`.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which fail where they fail"
-)]
-
 use super::Plant;
 use crate::api::db::Db;
 use crate::engine::Engine;
