@@ -6,6 +6,7 @@
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
 //! * [`directory_lock`] - one writer of a directory at a time. [`mod@destroy`] - a database is removed.
 //! * [`key_range`] - a range of keys as its least one and its upper limit.
+//! * [`inspect`] - what a look inside of a closed database finds.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
 
@@ -17,6 +18,7 @@ mod durability;
 mod engine_kind;
 #[doc(hidden)]
 pub mod error;
+pub mod inspect;
 #[doc(hidden)]
 pub mod key_range;
 mod range_size;

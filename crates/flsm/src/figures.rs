@@ -93,6 +93,10 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,
+    /// Indexes and filters of tables.
+    pub table_bytes: u64,
+    /// Tables that are kept open.
+    pub open_files: u64,
     /// Gets of blocks that the cache had.
     pub cache_hits: u64,
     /// Gets of blocks that it did not have.

@@ -19,7 +19,7 @@
 //!
 //! # Rooms
 //! Each imports only those below it.
-//! * `api` - the public face.
+//! * `api` - the public face. `inspect` - what the bytes of a closed database say.
 //! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - who works in it.
 //! * `read`, `write` - get and scans; the one write path.
 //! * `engine` - the state of an open database.
@@ -43,6 +43,7 @@ mod engine;
 mod error;
 mod figures;
 mod files;
+pub mod inspect;
 mod keyspace;
 mod log;
 mod manifest;

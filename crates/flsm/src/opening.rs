@@ -25,8 +25,10 @@ use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::log::record::{Group, Previous, Refused};
 use crate::log::replay::{ReadLog, Replayed, replay};
 use crate::log::writer::LogWriter;
+use crate::manifest::kept::Kept;
+use crate::manifest::reader;
 use crate::manifest::state::{Edit, State};
-use crate::manifest::writer::{self, Manifest};
+use crate::manifest::writer::Manifest;
 use crate::memory::MemoryTable;
 use crate::options::Options;
 use crate::tables::{TableDir, TableForm};
@@ -62,21 +64,26 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     }
     let lock = directory_lock::lock(&*vfs, &dir, &FileName::Lock.name(), options.read_only)?;
     let exists = check_wanted(&options, &dir)?;
-    let place = TableDir::new(vfs.clone(), &dir);
+    let place = TableDir::new(vfs.clone(), &dir, options.table_limits());
     let state = match exists {
-        true => writer::load(&*vfs, &dir, &place)?,
+        true => reader::load(&*vfs, &dir, &place)?,
         false => State::new(place),
     };
     let files = list(&*vfs, &dir)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let read = Read::logs(&*vfs, &dir, &files, &state)?;
     let manifest = match options.read_only {
-        true => Manifest::at_rest(vfs.clone(), &dir, numbers.clone(), state),
+        true => {
+            // What was read gets numbers as if it were to be flushed.
+            let used = files.iter().filter_map(|file| file.number());
+            used.for_each(|used| numbers.skip(used));
+            Kept::OnlyRead(dir.clone(), state)
+        }
         false => {
             read.make_durable(&*vfs, &dir)?;
             let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
             remove_unneeded(&*vfs, &dir, &manifest)?;
-            manifest
+            Kept::Written(manifest)
         }
     };
     let making = Making {
@@ -226,7 +233,7 @@ fn assemble(
     options: Options,
     dir: PathBuf,
     lock: Option<Box<dyn evendb_storage::vfs::LockGuard>>,
-    mut manifest: Manifest,
+    mut manifest: Kept,
     making: Making,
     read: Read,
 ) -> Result<Engine> {

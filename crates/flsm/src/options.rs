@@ -45,8 +45,28 @@ pub struct Advanced {
     pub(crate) compression: Compression,
     pub(crate) filter_bits_per_key: u32,
     pub(crate) parallel_seeks: bool,
+    pub(crate) compaction_by_seeks: bool,
     pub(crate) compaction_threads: usize,
     pub(crate) cache_bytes: Option<u64>,
+    pub(crate) open_files_max: Option<u64>,
+}
+
+/// How many tables may be open when none is in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableLimits {
+    /// Descriptors.
+    pub(crate) files: u64,
+    /// Bytes of indexes and filters.
+    pub(crate) bytes: u64,
+}
+
+impl TableLimits {
+    /// For who opens few tables, and not for long.
+    #[cfg(test)]
+    pub(crate) const NONE: TableLimits = TableLimits {
+        files: u64::MAX >> 1,
+        bytes: u64::MAX >> 1,
+    };
 }
 
 /// Tables of level 0 at which something happens.
@@ -69,9 +89,17 @@ pub enum Compression {
 }
 
 /// What memory is split into: write buffers of three generations take a quarter, blocks of tables a half. The rest is for
-/// indexes and filters of tables.
+/// indexes and filters of open tables, which have a part of it at least, whatever the other two were set to.
 const WRITE_BUFFERS: u64 = 12;
+const GENERATIONS: u64 = 3;
 const CACHE_PART: u64 = 2;
+const TABLES_PART_MIN: u64 = 16;
+
+/// A look of a seek pays for so much of a block ([`Options::look_bytes`]).
+const LOOK_PART: u64 = 16;
+
+/// Tables that are kept open, where the process may have twice as many files or more.
+const OPEN_FILES_MAX: u64 = 8192;
 
 const MEMORY_BUDGET_MIN: u64 = 64 << 10;
 const WRITE_BUFFER_BYTES_MIN: u64 = 4 << 10;
@@ -107,8 +135,10 @@ impl Options {
                 compression: Compression::None,
                 filter_bits_per_key: 10,
                 parallel_seeks: true,
+                compaction_by_seeks: true,
                 compaction_threads: 2,
                 cache_bytes: None,
+                open_files_max: None,
             },
             vfs: Arc::new(OsVfs),
         }
@@ -194,6 +224,13 @@ impl Options {
         if advanced.filter_bits_per_key > 40 {
             return wrong("more than 40 bits per key in filters".to_owned());
         }
+        let files_max = self.vfs.open_files_max().unwrap_or(u64::MAX);
+        if advanced
+            .open_files_max
+            .is_some_and(|files| !(1..=files_max).contains(&files))
+        {
+            return wrong(format!("tables are kept open from 1 to {files_max}"));
+        }
         match advanced.table_bytes_max == 0 || advanced.last_guard_bytes == Some(0) {
             true => wrong("tables or guards of no bytes".to_owned()),
             false => Ok(()),
@@ -220,6 +257,27 @@ impl Options {
     pub(crate) fn cache_bytes(&self) -> u64 {
         let share = self.memory_budget / CACHE_PART;
         self.advanced.cache_bytes.unwrap_or(share)
+    }
+
+    /// A look of a seek into a table pays for the compaction of so many bytes. It reads a block, which costs as much as to read and
+    /// write the half of it; it pays for an eighth of that. 0: no compaction is done for seeks.
+    pub(crate) fn look_bytes(&self) -> u64 {
+        match self.advanced.compaction_by_seeks {
+            true => (self.advanced.block_bytes as u64 / LOOK_PART).max(1),
+            false => 0,
+        }
+    }
+
+    /// How many tables are kept open. Memory that the write buffers and the block cache do not have is that of tables.
+    pub(crate) fn table_limits(&self) -> TableLimits {
+        let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
+        let files = half.clamp(1, OPEN_FILES_MAX);
+        let others = (GENERATIONS * self.write_buffer_bytes()).saturating_add(self.cache_bytes());
+        let rest = self.memory_budget.saturating_sub(others);
+        TableLimits {
+            files: self.advanced.open_files_max.unwrap_or(files),
+            bytes: rest.max(self.memory_budget / TABLES_PART_MIN),
+        }
     }
 
     /// What a value with its key, and a batch, count at most.
@@ -306,15 +364,32 @@ impl Advanced {
         self
     }
 
+    /// Whether a compaction is done that seeks have paid for: when they have read eight times as many bytes, in tables that it would
+    /// have spared them, as it reads and writes. Default: yes. Touch it when the disk is to rest while nobody writes.
+    pub fn compaction_by_seeks(mut self, yes: bool) -> Self {
+        self.compaction_by_seeks = yes;
+        self
+    }
+
     /// Threads that compact, beside the one that flushes. Default: 2. Touch it when compaction is behind and there are idle cores.
     pub fn compaction_threads(mut self, threads: usize) -> Self {
         self.compaction_threads = threads;
         self
     }
 
-    /// Bytes of blocks that are kept in memory. Default: half of the memory budget. Touch it when the system's cache is to do that.
+    /// Bytes of blocks that are kept in memory; what they leave of the memory budget is for indexes and filters of tables.
+    /// Default: half of the memory budget. Touch it when the system's cache is to do that.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// Tables that are kept open at once; others are opened when they are read. At least 1, and at most what the process may have
+    /// open; all other files of the process count there too. Default: half of that, at most 8,192. Fewer are open where their
+    /// indexes and filters would take more than what write buffers and blocks leave of the memory budget.
+    /// Touch it when one process opens many databases, or needs many files and sockets for itself.
+    pub fn open_files_max(mut self, files: u64) -> Self {
+        self.open_files_max = Some(files);
         self
     }
 }

@@ -6,35 +6,76 @@
 //! the last handle. A tree and whoever reads it hold handles, so a file goes when nothing needs it. A table that was not
 //! retired keeps its file when its handles go: the database was closed.
 //!
+//! A table is opened when it is needed, and may be closed again when many are open (`open`).
+//!
 //! Thread safety: a [`TableFile`] is shared freely; a [`TableOutput`] belongs to one thread at a time.
 //! Not here: names synced in the directory (the manifest does that), leftovers of a crash (opening removes them), caches.
 
+mod open;
+
 use crate::files::FileName;
+use crate::options::TableLimits;
 use crate::types::Age;
+use evendb_base::sync::Arc;
+use evendb_base::sync::atomic::{AtomicBool, Ordering};
+use evendb_base::sync::lazy::LazyArc;
+use evendb_base::sync::reclaim::Guard;
 use evendb_storage::table::{Table, TableMeta, TableOptions, TableSink, TableWriter};
-use evendb_storage::vfs::{Appender, Vfs};
+use evendb_storage::vfs::{Appender, File, Vfs};
 use evendb_storage::{EntryRef, Error, Result, TableId};
+use open::OpenTables;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// What a table is written in at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Where the tables of a database lie.
+/// How often an opening closes other tables before it gives up.
+const OPEN_ATTEMPTS: usize = 8;
+
+/// Whether it is EMFILE of the process, or ENFILE of the system.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+/// Where the tables of a database lie, and which of them are open.
 #[derive(Debug)]
 pub(crate) struct TableDir {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
+    open: OpenTables,
 }
 
 impl TableDir {
-    /// Tables in `dir`.
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path) -> Arc<TableDir> {
+    /// Tables in `dir`, of which so many are kept open.
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path, limits: TableLimits) -> Arc<TableDir> {
         Arc::new(TableDir {
             vfs,
             dir: dir.to_owned(),
+            open: OpenTables::new(limits),
         })
+    }
+
+    /// Tables that are kept open.
+    pub(crate) fn open_tables(&self) -> u64 {
+        self.open.files()
+    }
+
+    /// Bytes of tables' indexes and filters in memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.open.resident()
+    }
+
+    /// Opens a table's file. If the process has no descriptor left, other tables are closed for it.
+    fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let mut opened = self.vfs.open(path, false);
+        for _ in 0..OPEN_ATTEMPTS {
+            if !opened.as_ref().is_err_and(is_out_of_files) {
+                break;
+            }
+            self.open.close_half();
+            opened = self.vfs.open(path, false);
+        }
+        opened.map_err(|source| Error::open(path, "open a table", source))
     }
 
     fn path(&self, number: TableId) -> PathBuf {
@@ -59,9 +100,32 @@ pub(crate) struct TableFile {
 struct Shared {
     place: Arc<TableDir>,
     number: TableId,
-    opened: OnceLock<Arc<Table>>,
+    opened: LazyArc<Table>,
+    /// Somebody used it since it was opened, or since it was last spared. A hint, which pairs with nothing.
+    used: AtomicBool,
     /// Set by one thread, and read by the drop, which is after all uses.
     retired: AtomicBool,
+}
+
+impl Shared {
+    fn note_use(&self) {
+        // A store only where it is needed: others read this line.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody used it, and forgets that.
+    fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// Closes it, if it is open: the next use opens it again.
+    fn close(&self) {
+        if let Some(table) = self.opened.clear() {
+            self.place.open.closed(&table);
+        }
+    }
 }
 
 impl TableFile {
@@ -79,7 +143,8 @@ impl TableFile {
             file: Arc::new(Shared {
                 place: place.clone(),
                 number,
-                opened: OnceLock::new(),
+                opened: LazyArc::new(),
+                used: AtomicBool::new(false),
                 retired: AtomicBool::new(false),
             }),
         })
@@ -97,18 +162,32 @@ impl TableFile {
 
     /// The open table. A failure is returned, and the next call tries again.
     pub(crate) fn open(&self) -> Result<Arc<Table>> {
-        if let Some(table) = self.file.opened.get() {
-            return Ok(table.clone());
+        let shared = &self.file;
+        if let Some(table) = shared.opened.get() {
+            shared.note_use();
+            return Ok(table);
         }
         // Two threads may both read it; one of the two results stays.
-        let table = Arc::new(self.read()?);
-        Ok(self.file.opened.get_or_init(|| table).clone())
+        let table = Arc::new(shared.place.open.account(self.read()?));
+        if shared.opened.offer(&table) {
+            shared.place.open.opened(shared, &table);
+            return Ok(table);
+        }
+        Ok(shared.opened.get().unwrap_or(table))
+    }
+
+    /// Whether the filter says that no record has a key of this hash. `false` too if the table is not open. No I/O, and no count
+    /// that others write to.
+    pub(crate) fn is_ruled_out(&self, hash: u64, pin: &Guard) -> bool {
+        self.file.opened.peek(pin).is_some_and(|table| {
+            self.file.note_use();
+            !table.may_contain(hash)
+        })
     }
 
     fn read(&self) -> Result<Table> {
         let path = self.path();
-        let file = self.file.place.vfs.open(&path, false);
-        let file = file.map_err(|source| Error::open(&path, "open a table", source))?;
+        let file = self.file.place.open_file(&path)?;
         file.expect_random_reads();
         let table = Table::open(file, 0, self.meta.len, self.number)?;
         match *table.meta() == *self.meta {
@@ -139,7 +218,10 @@ impl TableFile {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if *self.retired.get_mut() {
+        if let Some(table) = self.opened.take() {
+            self.place.open.closed(&table);
+        }
+        if self.retired.load(Ordering::Relaxed) {
             // A file that cannot be removed is a leftover, which the next opening removes.
             let _ = self.place.vfs.remove(&self.place.path(self.number));
         }
@@ -253,5 +335,7 @@ impl TableSink for FileSink {
     }
 }
 
+#[cfg(all(test, not(evendb_loom)))]
+mod open_tests;
 #[cfg(test)]
 pub(crate) mod tests;

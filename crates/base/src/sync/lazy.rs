@@ -12,6 +12,8 @@
 use super::atomic::AtomicPtr;
 use super::{Arc, reclaim};
 use crate::sync::atomic::Ordering;
+use reclaim::Guard;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -19,6 +21,14 @@ use std::ptr;
 pub struct LazyArc<T: Send + Sync + 'static> {
     pointer: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for LazyArc<T> {
+    /// Whether there is a value: the value itself may be anything, and go meanwhile.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_set() { "set" } else { "empty" };
+        f.debug_tuple("LazyArc").field(&state).finish()
+    }
 }
 
 impl<T: Send + Sync + 'static> Default for LazyArc<T> {
@@ -50,14 +60,23 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         Some(unsafe { Arc::from_raw(pointer) })
     }
 
+    /// The value, if there is one now, for as long as the pin lasts. Writes to nothing that others read.
+    pub fn peek<'g>(&'g self, _guard: &'g Guard) -> Option<&'g T> {
+        // Pairs with the Release of `set` and `replace`.
+        let pointer = self.pointer.load(Ordering::Acquire);
+        // SAFETY: a non-null pointer came from `Arc::into_raw`; its count is given back only after
+        // every pin that could have loaded it is gone, and `_guard` is such a pin; the cell itself, whose
+        // drop gives the count back at once, outlives the reference.
+        unsafe { pointer.as_ref() }
+    }
+
     /// Whether there is a value now.
     pub fn is_set(&self) -> bool {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Offers `value`; returns the value that everybody should use: the one in the cell, or the one
-    /// offered if the cell was cleared meanwhile.
-    pub fn set(&self, value: Arc<T>) -> Arc<T> {
+    /// Puts `value` into the cell if that is empty. Whether it was.
+    pub fn offer(&self, value: &Arc<T>) -> bool {
         let offered = Arc::into_raw(value.clone()).cast_mut();
         let result = self.pointer.compare_exchange(
             ptr::null_mut(),
@@ -65,12 +84,21 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        if result.is_ok() {
-            return value;
+        if result.is_err() {
+            // SAFETY: the offered count was not taken by the cell.
+            drop(unsafe { Arc::from_raw(offered) });
         }
-        // SAFETY: the offered count was not taken by the cell.
-        drop(unsafe { Arc::from_raw(offered) });
-        self.get().unwrap_or(value)
+        result.is_ok()
+    }
+
+    /// Offers `value`; returns the value that everybody should use: the one in the cell, or the one
+    /// offered if the cell was cleared meanwhile. So who gets his own back does not know whether the cell has it:
+    /// [`offer`](Self::offer) tells.
+    pub fn set(&self, value: Arc<T>) -> Arc<T> {
+        match self.offer(&value) {
+            true => value,
+            false => self.get().unwrap_or(value),
+        }
     }
 
     /// Empties the cell; returns what was in it.
@@ -214,6 +242,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_peeked_at_stays_while_the_pin_lasts() {
+        let cell = LazyArc::new();
+        let pin = reclaim::pin();
+        assert!(cell.peek(&pin).is_none());
+        let value = Arc::new(vec![7; 100]);
+        cell.set(value.clone());
+        let seen = cell.peek(&pin).expect("it was set");
+        cell.clear();
+        for _ in 0..100 {
+            reclaim::collect();
+        }
+        assert_eq!(Arc::strong_count(&value), 2, "the cell's count stays");
+        assert!(seen.iter().all(|&byte| byte == 7) && cell.peek(&pin).is_none());
+        drop(pin);
+        collect_until(|| Arc::strong_count(&value) == 1);
+    }
+
+    #[test]
     fn what_is_cleared_or_replaced_is_given_back_after_its_readers() {
         let cell = LazyArc::new();
         let (first, second) = (Arc::new(1), Arc::new(2));
@@ -241,6 +287,10 @@ mod tests {
                             None => cell.set(Arc::new(vec![reader; 100])),
                         };
                         assert!(value.iter().all(|&item| item == value[0]));
+                        let pin = reclaim::pin();
+                        if let Some(seen) = cell.peek(&pin) {
+                            assert!(seen.iter().all(|&item| item == seen[0]));
+                        }
                     }
                 })
             })

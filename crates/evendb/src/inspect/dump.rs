@@ -4,7 +4,7 @@
 //! it can be found. The caller writes the items down.
 
 use super::load::{Loaded, LockedDirectory, io};
-use super::{InspectOptions, chunk_name, tables};
+use super::{DumpItem, DumpOptions, InspectOptions, chunk_name, tables};
 use crate::commit_log::{self, Surveyed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{COMMIT_LOG, CURRENT};
@@ -46,75 +46,6 @@ pub enum Dump {
     CommitLog,
     /// The changes that are kept beyond the commit log, file by file.
     KeptChanges,
-}
-
-/// How to dump.
-#[derive(Clone, Debug, Default)]
-pub struct DumpOptions {
-    /// Stop after so many records (of tables and the commit log) or changes (of the manifest).
-    pub limit: Option<u64>,
-    /// Leave the values out.
-    pub keys_only: bool,
-}
-
-/// A field of an item.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum DumpValue {
-    /// A number.
-    Number(u64),
-    /// A word or a sentence.
-    Text(String),
-    /// A key or a value.
-    Bytes(Vec<u8>),
-}
-
-/// One thing found in a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct DumpItem {
-    /// What it is: `edit`, `change`, `block`, `record`, `damage`, ...
-    pub kind: &'static str,
-    /// How deep it lies in what came before.
-    pub depth: usize,
-    /// Where it starts in its file.
-    pub offset: Option<u64>,
-    /// Its bytes in the file.
-    pub len: Option<u64>,
-    /// What it says.
-    pub fields: Vec<(&'static str, DumpValue)>,
-}
-
-impl DumpItem {
-    fn new(kind: &'static str, depth: usize) -> DumpItem {
-        DumpItem {
-            kind,
-            depth,
-            offset: None,
-            len: None,
-            fields: Vec::new(),
-        }
-    }
-
-    fn at(mut self, offset: u64, len: u64) -> DumpItem {
-        (self.offset, self.len) = (Some(offset), Some(len));
-        self
-    }
-
-    fn number(mut self, name: &'static str, number: u64) -> DumpItem {
-        self.fields.push((name, DumpValue::Number(number)));
-        self
-    }
-
-    fn text(mut self, name: &'static str, text: impl Into<String>) -> DumpItem {
-        self.fields.push((name, DumpValue::Text(text.into())));
-        self
-    }
-
-    fn bytes(mut self, name: &'static str, bytes: &[u8]) -> DumpItem {
-        self.fields.push((name, DumpValue::Bytes(bytes.to_vec())));
-        self
-    }
 }
 
 /// Gives `each` the items of a part of the closed database in `path`, until it says stop or the
@@ -179,12 +110,6 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-fn damage(depth: usize, offset: u64, len: u64, what: impl Into<String>) -> DumpItem {
-    DumpItem::new("damage", depth)
-        .at(offset, len)
-        .text("what", what)
-}
-
 impl Dumper<'_> {
     fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
         (self.each)(item)
@@ -208,7 +133,12 @@ impl Dumper<'_> {
                     .number("verified-up-to", current.verified)
                     .number("closed", current.closed.into()),
             ),
-            Err(error) => self.give(damage(0, 0, CURRENT_LEN as u64, error.to_string())),
+            Err(error) => self.give(DumpItem::damage(
+                0,
+                0,
+                CURRENT_LEN as u64,
+                error.to_string(),
+            )),
         }
     }
 
@@ -224,7 +154,7 @@ impl Dumper<'_> {
             Ok(id) => DumpItem::new("header", 0)
                 .at(0, framed_log::HEADER_BYTES)
                 .number("log-id", id),
-            Err(what) => damage(0, 0, framed_log::HEADER_BYTES, what),
+            Err(what) => DumpItem::damage(0, 0, framed_log::HEADER_BYTES, what),
         };
         let mut flow = self.give(header);
         let codec = FrameCodec::of(self.directory.vfs.secrets(), &path, id);
@@ -244,14 +174,19 @@ impl Dumper<'_> {
                 len,
             } => self.give(DumpItem::new("room", 0).at(offset, len)),
             framed_log::Surveyed::Hole { offset, used, .. } => {
-                self.give(damage(0, offset, used, "no edit verifies here"))
+                self.give(DumpItem::damage(0, offset, used, "no edit verifies here"))
             }
             framed_log::Surveyed::Frame {
                 offset,
                 len,
                 payload,
             } => match edit::decode(payload) {
-                None => self.give(damage(0, offset, len, "the edit cannot be decoded")),
+                None => self.give(DumpItem::damage(
+                    0,
+                    offset,
+                    len,
+                    "the edit cannot be decoded",
+                )),
                 Some(changes) => {
                     let edit = DumpItem::new("edit", 0).at(offset, len);
                     self.give(edit.number("changes", changes.len() as u64))?;
@@ -416,7 +351,12 @@ impl Dumper<'_> {
             if flow.is_continue() {
                 flow = match tables::open(self.directory, container.as_ref(), part) {
                     Ok(file) => self.table(&*file, tables::start(part), part.meta.len, part.table),
-                    Err(what) => self.give(damage(2, tables::start(part), part.meta.len, what)),
+                    Err(what) => self.give(DumpItem::damage(
+                        2,
+                        tables::start(part),
+                        part.meta.len,
+                        what,
+                    )),
                 };
             }
         }
@@ -470,7 +410,7 @@ impl Dumper<'_> {
         let state = &self.loaded.state;
         if state.ring_bytes == 0 && self.loaded.edits_lost {
             // Where the log begins and how its records are sealed only the manifest knows.
-            return Ok(self.give(damage(0, 0, 0, "the manifest cannot be read")));
+            return Ok(self.give(DumpItem::damage(0, 0, 0, "the manifest cannot be read")));
         }
         if state.ring_bytes == 0 {
             let item = DumpItem::new("commit-log", 0).text("what", "there is none");
@@ -498,7 +438,7 @@ impl Dumper<'_> {
             Ok(())
         });
         if let Err(error) = outcome {
-            flow = self.give(damage(0, 0, capacity, error.to_string()));
+            flow = self.give(DumpItem::damage(0, 0, capacity, error.to_string()));
         }
         Ok(flow)
     }
@@ -512,7 +452,7 @@ impl Dumper<'_> {
             ),
             Surveyed::Hole { lsn, end, .. } => {
                 let what = "nothing verifies here, but the log goes on behind";
-                let item = damage(0, lsn.0 % capacity, end.0.saturating_sub(lsn.0), what);
+                let item = DumpItem::damage(0, lsn.0 % capacity, end.0.saturating_sub(lsn.0), what);
                 self.give(item.number("lsn", lsn.0))
             }
             Surveyed::End { lsn, torn, .. } => {
@@ -590,7 +530,12 @@ impl Dumper<'_> {
                 return self.give(DumpItem::new("room", 1).at(offset, len));
             }
             framed_log::Surveyed::Hole { offset, len, .. } => {
-                return self.give(damage(1, offset, len, "no kept change verifies here"));
+                return self.give(DumpItem::damage(
+                    1,
+                    offset,
+                    len,
+                    "no kept change verifies here",
+                ));
             }
             framed_log::Surveyed::Frame {
                 offset,
@@ -605,7 +550,14 @@ impl Dumper<'_> {
                 return self.give(item.number("file-before", previous));
             }
             Some(KeptItem::Record(frame)) => frame,
-            None => return self.give(damage(1, offset, len, "the kept change makes no sense")),
+            None => {
+                return self.give(DumpItem::damage(
+                    1,
+                    offset,
+                    len,
+                    "the kept change makes no sense",
+                ));
+            }
         };
         let item = DumpItem::new("kept-change", 1)
             .at(offset, len)
@@ -616,7 +568,12 @@ impl Dumper<'_> {
             return self.give_counted(item.text("note", "the rest of a lap of the commit log"));
         }
         match payload::decode_ops(&frame.operations) {
-            None => self.give(damage(1, offset, len, "the kept change makes no sense")),
+            None => self.give(DumpItem::damage(
+                1,
+                offset,
+                len,
+                "the kept change makes no sense",
+            )),
             Some(ops) => {
                 self.give_counted(item.number("operations", ops.len() as u64))?;
                 ops.iter().try_for_each(|op| self.operation(op))
@@ -760,7 +717,7 @@ impl TableVisitor for TableDump<'_, '_> {
     fn damage(&mut self, found: TableDamage) {
         let place = found.place;
         let what = format!("{}: {}", found.part, found.what);
-        let item = damage(
+        let item = DumpItem::damage(
             1,
             self.start.saturating_add(place.start),
             place.end - place.start,

@@ -21,7 +21,9 @@ mod tables;
 mod tests;
 mod verify;
 
-pub use dump::{Dump, DumpItem, DumpOptions, DumpValue, dump};
+pub use dump::{Dump, dump};
+#[doc(inline)]
+pub use evendb_base::inspect::{DumpItem, DumpOptions, DumpValue, Progress, Severity};
 pub use repair::{Loss, RepairOptions, RepairReport, repair};
 pub use verify::verify;
 
@@ -42,16 +44,6 @@ pub struct InspectOptions<'a> {
     wall_clock: Option<Arc<dyn WallClock>>,
     encryption: Option<Provider>,
     progress: Option<&'a mut dyn FnMut(Progress)>,
-}
-
-/// How far it has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Progress {
-    /// Bytes looked at.
-    pub done: u64,
-    /// Bytes to look at in all.
-    pub total: u64,
 }
 
 impl<'a> InspectOptions<'a> {
@@ -106,17 +98,6 @@ impl<'a> InspectOptions<'a> {
             tell(progress);
         }
     }
-}
-
-/// How bad a finding is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum Severity {
-    /// Nothing is lost by it that was known to be durable: leftovers, and ends that a crash leaves
-    /// just so.
-    Warning,
-    /// Bytes that should be there are not, or not as they were written.
-    Corruption,
 }
 
 /// What a finding is about.
@@ -238,11 +219,7 @@ impl Finding {
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let severity = match self.severity {
-            Severity::Corruption => "corruption",
-            Severity::Warning => "warning",
-        };
-        write!(f, "{severity}: {}", self.file)?;
+        write!(f, "{}: {}", self.severity, self.file)?;
         match (self.offset, self.len) {
             (Some(offset), Some(len)) => write!(f, " at {offset}, {len} bytes")?,
             (Some(offset), None) => write!(f, " at {offset}")?,

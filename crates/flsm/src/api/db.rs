@@ -79,11 +79,7 @@ impl Db {
             created: vec![(id, name.to_owned())],
             ..Edit::default()
         });
-        created.map_err(|error| {
-            let error = Error::from(error);
-            engine.latch(&error);
-            error
-        })?;
+        created.map_err(|error| engine.failed(error))?;
         let state = KeyspaceState::new(id, name.to_owned(), Arc::default());
         catalog.insert(name.to_owned(), state.clone());
         Ok(Keyspace::new(&self.handle, state))
@@ -140,11 +136,7 @@ impl Db {
             dropped: vec![state.id],
             ..Edit::default()
         });
-        dropped.map_err(|error| {
-            let error = Error::from(error);
-            engine.latch(&error);
-            error
-        })?;
+        dropped.map_err(|error| engine.failed(error))?;
         state.drop_at(writer.mark(engine));
         catalog.remove(name);
         Ok(())

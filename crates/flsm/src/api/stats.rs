@@ -71,6 +71,8 @@ pub(super) fn gather(engine: &Engine) -> Stats {
         memory_budget: engine.options.memory_budget,
         memory_bytes: memory_bytes.sum(),
         cache_bytes: engine.cache.bytes(),
+        table_bytes: engine.making.place.resident_bytes(),
+        open_files: engine.making.place.open_tables(),
         cache_hits: engine.cache.hits(),
         cache_misses: engine.cache.misses(),
         debt_bytes: waiting_bytes + worker::level0_due_bytes(engine),

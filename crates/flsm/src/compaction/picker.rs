@@ -9,6 +9,8 @@
 //! 4. A level has more bytes than it should: its guard with the most goes down.
 //! 5. A level above the base level has tables, because the base was there once: they go down.
 //! 6. Deletes hide half of a guard's oldest run in the last level: the guard is merged.
+//! 7. Seeks have paid for a job by their looks into what it would have spared them: level 0, then the guard of the first such
+//!    level go down; one of the last level is merged.
 //!
 //! **Levels in use.** The last level is always the deepest. Level `i` should have `growth` times fewer bytes than level
 //! `i + 1`, and the base is the least level that should have at least some times `u`. Data in a level above the base
@@ -22,6 +24,7 @@
 //!
 //! Not here: which tables these are ([`super::plan`]), doing it.
 
+use crate::tree::looks::are_due;
 use crate::types::{LEVELS, Level};
 
 /// The last level.
@@ -43,6 +46,9 @@ const OLDEST_TIMES: u64 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) level0_tables: usize,
+    pub(crate) level0_bytes: u64,
+    /// How often seeks looked into them.
+    pub(crate) level0_looks: u64,
     /// A job has some of them.
     pub(crate) level0_busy: bool,
     /// Of level 1 on: `levels[i]` is level `i + 1`.
@@ -56,6 +62,8 @@ pub(crate) struct GuardShape {
     pub(crate) runs: Vec<u64>,
     /// About how many bytes the deletes hide that are not in its oldest run.
     pub(crate) hidden: u64,
+    /// How often seeks looked into runs that a job would have spared them.
+    pub(crate) looks: u64,
     /// A job has some of them.
     pub(crate) busy: bool,
 }
@@ -69,6 +77,8 @@ pub(crate) struct Limits {
     pub(crate) level0_tables: usize,
     /// Runs that a guard may have. As 1 if it is 0.
     pub(crate) max_files_per_guard: usize,
+    /// A look of a seek pays for so many bytes of a job. With 0 seeks make no jobs.
+    pub(crate) look_bytes: u64,
 }
 
 /// What to do.
@@ -179,12 +189,17 @@ pub(crate) fn pick(shape: &Shape, limits: &Limits) -> Option<Job> {
         .or_else(|| too_many_bytes(shape, &targets))
         .or_else(|| above_base(shape, &targets))
         .or_else(|| mostly_deleted(shape))
+        .or_else(|| paid_by_seeks(shape, limits, &targets))
 }
 
 fn from_level0(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Job> {
     let due = shape.level0_tables >= limits.level0_tables.max(1) && !shape.level0_busy;
+    due.then(|| level0_down(shape, targets))
+}
+
+fn level0_down(shape: &Shape, targets: &Targets) -> Job {
     let to = targets.base.min(shape.first_used());
-    due.then_some(Job::FromLevel0 { to: level(to) })
+    Job::FromLevel0 { to: level(to) }
 }
 
 fn within_last(shape: &Shape, limits: &Limits) -> Option<Job> {
@@ -258,6 +273,30 @@ fn mostly_deleted(shape: &Shape) -> Option<Job> {
         level: level(LAST),
         guard,
         runs: guards[guard].runs.len(),
+    })
+}
+
+fn paid_by_seeks(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Job> {
+    let are_due = |looks, bytes| are_due(looks, bytes, limits.look_bytes);
+    let level0_is_due = are_due(shape.level0_looks, shape.level0_bytes);
+    if level0_is_due && shape.level0_tables > 0 && !shape.level0_busy {
+        return Some(level0_down(shape, targets));
+    }
+    (1..=LAST).find_map(|at| {
+        let guards = shape.guards(at);
+        let is_last = at == LAST;
+        let guard = most(guards, |guard| {
+            let spares = guard.runs.len() > usize::from(is_last);
+            match spares && are_due(guard.looks, guard.bytes()) {
+                true => guard.looks,
+                false => 0,
+            }
+        })?;
+        let (level, runs) = (level(at), guards[guard].runs.len());
+        Some(match is_last {
+            true => Job::Within { level, guard, runs },
+            false => Job::Down { level, guard },
+        })
     })
 }
 

@@ -37,11 +37,14 @@ pub(crate) fn shape(tree: &Tree, busy: &HashSet<TableId>) -> Shape {
     let guard_shape = |guard: &Arc<Guard>| GuardShape {
         runs: guard.runs().map(bytes).collect(),
         hidden: guard.runs().rev().skip(1).map(hidden).sum(),
+        looks: guard.looks.count(),
         busy: guard.tables.iter().any(is_busy),
     };
     let level0 = tree.level0();
     Shape {
         level0_tables: level0.len(),
+        level0_bytes: bytes(level0),
+        level0_looks: tree.level0_looks(),
         level0_busy: level0.iter().any(is_busy),
         levels: std::array::from_fn(|at| {
             let guards = tree.guards(Level(at as u8 + 1)).all();

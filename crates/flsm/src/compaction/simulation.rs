@@ -6,6 +6,7 @@
 use super::picker::{Limits, pick};
 use super::plan::{Plan, shape};
 use crate::files::FileNumbers;
+use crate::options::TableLimits;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::choose::Chooser;
 use crate::tree::{Moved, Tree, TreeEdit};
@@ -83,6 +84,25 @@ struct Written {
     merged_last: u64,
 }
 
+/// Where seeks go, of keys that are there.
+#[derive(Clone, Copy, Debug)]
+enum Seeks {
+    /// Anywhere.
+    Uniform,
+    /// Nine tenths of them to a tenth of the key space, in one piece.
+    Skewed,
+}
+
+impl Seeks {
+    fn key(self, rng: &mut Rng) -> u32 {
+        let whole = rng.next() as u32;
+        match self {
+            Seeks::Skewed if rng.below(10) > 0 => whole / 10,
+            _ => whole,
+        }
+    }
+}
+
 struct Model {
     limits: Limits,
     last_guard_bytes: u64,
@@ -102,7 +122,11 @@ impl Model {
             last_guard_bytes,
             tree: Tree::default(),
             keys: HashMap::new(),
-            place: TableDir::new(Arc::new(SimVfs::new(1)), Path::new("/db")),
+            place: TableDir::new(
+                Arc::new(SimVfs::new(1)),
+                Path::new("/db"),
+                TableLimits::NONE,
+            ),
             numbers: FileNumbers::new(FileNumber(1)),
             written: Written::default(),
             put: HashSet::new(),
@@ -200,6 +224,18 @@ impl Model {
         true
     }
 
+    /// Seeks, and does the jobs that are due by it. How many tables were looked into.
+    fn seek(&mut self, number: u32) -> u64 {
+        let key = key(number);
+        let levels = Tree::guarded_levels();
+        let runs = levels.map(|level| self.tree.guards(level).of(&key).runs().count());
+        let looks = (self.tree.level0().len() + runs.sum::<usize>()) as u64;
+        if self.tree.note_seek(Some(&key), 1, self.limits.look_bytes) {
+            self.settle();
+        }
+        looks
+    }
+
     fn settle(&mut self) {
         let mut jobs = 0;
         while self.work() {
@@ -288,6 +324,7 @@ fn guards_keep_few_runs_and_less_is_written_where_they_may_have_more() {
                 write_buffer_bytes: u64::from(records) * RECORD_BYTES,
                 level0_tables: 4,
                 max_files_per_guard: runs,
+                look_bytes: 0,
             };
             let figures = run(limits, limits.write_buffer_bytes, load, 100, 1);
             assert_eq!(figures.runs_max, runs.min(figures.runs_max), "{load:?}");
@@ -330,6 +367,7 @@ fn figures() {
                 write_buffer_bytes: u64::from(buffer) * RECORD_BYTES,
                 level0_tables: 4,
                 max_files_per_guard: runs,
+                look_bytes: 0,
             };
             let figures = run(limits, limits.write_buffer_bytes, load, buffers, 1);
             let part = |bytes: u64| bytes as f64 / figures.written.user as f64;
@@ -348,6 +386,140 @@ fn figures() {
                 figures.written.jobs,
                 figures.runs_max,
             );
+        }
+    }
+}
+
+/// What a look reads.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a load with seeks costs.
+struct Cost {
+    /// Bytes of tables that were written behind the first load, by the bytes put; of reads alone in units of all data.
+    amplification: f64,
+    /// Tables that a seek looked into on average, and the last ones.
+    looks: f64,
+    looks_last: f64,
+    /// Bytes read by looks, and read and written by jobs.
+    bytes: f64,
+}
+
+/// Loads so many write buffers; then for each of `rounds` write buffers of puts, or of none, that many seeks.
+fn run_with_seeks(
+    look_bytes: u64,
+    (load, buffers): (Load, u32),
+    (rounds, puts): (u32, bool),
+    (seeks, per_round): (Seeks, u32),
+) -> Cost {
+    let records = 250;
+    let limits = Limits {
+        write_buffer_bytes: u64::from(records) * RECORD_BYTES,
+        level0_tables: 4,
+        max_files_per_guard: 4,
+        look_bytes,
+    };
+    let mut model = Model::new(limits, limits.write_buffer_bytes);
+    let mut rng = Rng(1);
+    let flush = |model: &mut Model, rng: &mut Rng, buffer: u32| {
+        let numbers = buffer * records..(buffer + 1) * records;
+        let puts: Vec<u32> = numbers.map(|at| load.key(at, rng)).collect();
+        model.flush(&puts);
+        model.settle();
+    };
+    (0..buffers).for_each(|buffer| flush(&mut model, &mut rng, buffer));
+    let jobs_bytes = |written: &Written| written.moved + written.merged + written.merged_last;
+    let before = model.written;
+    let (mut looks, mut looks_last) = (0, 0);
+    for round in 0..rounds {
+        if puts {
+            flush(&mut model, &mut rng, buffers + round);
+        }
+        looks_last = 0;
+        for _ in 0..per_round {
+            looks_last += model.seek(seeks.key(&mut rng));
+        }
+        looks += looks_last;
+    }
+    let jobs = jobs_bytes(&model.written) - jobs_bytes(&before);
+    let put = match puts {
+        true => model.written.user - before.user,
+        false => model.bytes(),
+    };
+    let all = f64::from(rounds * per_round);
+    Cost {
+        amplification: jobs as f64 / put as f64,
+        looks: looks as f64 / all,
+        looks_last: looks_last as f64 / f64::from(per_round),
+        bytes: (2 * jobs + looks * BLOCK_BYTES) as f64,
+    }
+}
+
+/// A load that was written and is then only read pays for one merge of all, and looks into one table from then on; and what
+/// seeks pay for never costs much more than what there would be without.
+#[test]
+fn seeks_pay_for_jobs_that_spare_them_more() {
+    let loaded = (Load::Insert, 60);
+    let look = BLOCK_BYTES / 16;
+    for seeks in [Seeks::Uniform, Seeks::Skewed] {
+        let only =
+            |look_bytes, rounds| run_with_seeks(look_bytes, loaded, (rounds, false), (seeks, 250));
+        let (without, with) = (only(0, 400), only(look, 400));
+        assert!(without.looks > 3.0, "{}", without.looks);
+        assert!(with.looks_last < 1.6, "{seeks:?}: {}", with.looks_last);
+        assert!(
+            with.bytes < without.bytes * 0.6,
+            "{seeks:?}: {} {}",
+            with.bytes,
+            without.bytes
+        );
+        // Soon ended, or with puts between.
+        for (rounds, puts, per_round) in [(5, false, 250), (60, true, 250), (60, true, 25)] {
+            let mixed =
+                |look_bytes| run_with_seeks(look_bytes, loaded, (rounds, puts), (seeks, per_round));
+            let (without, with) = (mixed(0), mixed(look));
+            assert!(
+                with.bytes < without.bytes * 1.1,
+                "{seeks:?} {rounds} {puts} {per_round}: {} {}",
+                with.bytes,
+                without.bytes
+            );
+        }
+    }
+}
+
+/// Prints figures of loads with seeks, by what a look counts.
+#[test]
+#[ignore = "prints figures; run with --ignored --nocapture"]
+fn figures_of_seeks() {
+    println!(
+        "load, seeks a put: bytes of a look: looks mean last, jobs' amplification, all bytes by those without"
+    );
+    let loaded = (Load::Insert, 320);
+    let overwritten = (Load::Overwrite(320 * 250), 320);
+    for (name, load, rounds, puts, per_round) in [
+        ("insert 20 : 1", loaded, 40, true, 5000),
+        ("insert 1 : 1", loaded, 320, true, 250),
+        ("insert 1 : 10", loaded, 320, true, 25),
+        ("read only, short", loaded, 40, false, 250),
+        ("read only, long", loaded, 1000, false, 250),
+        ("overwrite 20 : 1", overwritten, 40, true, 5000),
+        ("overwrite 1 : 1", overwritten, 320, true, 250),
+    ] {
+        for seeks in [Seeks::Uniform, Seeks::Skewed] {
+            let mut without = 0.0;
+            for look_bytes in [0, 128, 256, 512, 1024, 2048] {
+                let cost = run_with_seeks(look_bytes, load, (rounds, puts), (seeks, per_round));
+                if look_bytes == 0 {
+                    without = cost.bytes;
+                }
+                println!(
+                    "{name} {seeks:?} {look_bytes}: {:.1} {:.1}, {:.1}, {:.2}",
+                    cost.looks,
+                    cost.looks_last,
+                    cost.amplification,
+                    cost.bytes / without
+                );
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Cursors over parts of a tree: a table, a run, a guard, a level.
 //!
 //! ```text
-//!   level = chain of guards;   guard = merge of its runs;   run = chain of tables
+//!   level = chain of guards;   guard = merge of its runs;   run = chain of tables;   place = chain of runs
 //! ```
 //! A guard's tables are opened when the cursor gets to the guard, and a table when it gets to the table. A cursor holds the
 //! tree's tables, so their files stay.
@@ -87,5 +87,47 @@ impl Links for LevelGuards {
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let guard = &self.tree.guards(self.level).all()[at];
         Ok(guard_cursor(guard, self.readahead))
+    }
+}
+
+/// Over each place at which a reader looks for a key, in the order of looking: each table of level 0, then of each level the
+/// newest runs of all guards, the second newest ones, and so on.
+pub(crate) fn places_cursors(tree: &Arc<Tree>, readahead: ReadAhead) -> Vec<Box<dyn EntryCursor>> {
+    let level0 = tree.level0().iter();
+    let level0 = level0.map(|table| table_cursor(table.clone(), readahead));
+    let places = Tree::guarded_levels().flat_map(|level| {
+        let guards = tree.guards(level).all().iter();
+        let runs = guards.map(|guard| guard.runs().count()).max();
+        (0..runs.unwrap_or(0)).map(move |run| {
+            Box::new(Chain::new(Place {
+                tree: tree.clone(),
+                level,
+                run,
+                readahead,
+            })) as Box<dyn EntryCursor>
+        })
+    });
+    level0.chain(places).collect()
+}
+
+/// The runs that are `run`th in their guards.
+struct Place {
+    tree: Arc<Tree>,
+    level: Level,
+    run: usize,
+    readahead: ReadAhead,
+}
+
+impl Links for Place {
+    fn count(&self) -> usize {
+        self.tree.guards(self.level).all().len()
+    }
+    fn find(&self, key: &[u8]) -> usize {
+        self.tree.guards(self.level).find(key)
+    }
+    fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
+        let guard = &self.tree.guards(self.level).all()[at];
+        let run = guard.runs().nth(self.run);
+        Ok(run.map(|tables| run_cursor(tables.to_vec(), self.readahead)))
     }
 }

@@ -42,6 +42,12 @@ impl MergeCursor {
         }
     }
 
+    /// The number of the source whose record it is on. Panics if on none.
+    pub(crate) fn source(&self) -> usize {
+        let first = self.heap.first();
+        *first.expect("source of a cursor that is on no record")
+    }
+
     /// Moves all sources by `seek`, and then goes on in `direction`.
     fn seek_all(
         &mut self,
@@ -174,8 +180,6 @@ impl EntryCursor for MergeCursor {
         self.step(Direction::Backward)
     }
     fn entry(&self) -> EntryRef<'_> {
-        let first = self.heap.first();
-        let first = first.expect("entry of a cursor that is on no record");
-        self.sources[*first].entry()
+        self.sources[self.source()].entry()
     }
 }

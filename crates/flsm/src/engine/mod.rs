@@ -15,9 +15,10 @@ use crate::clock::Clock;
 use crate::compaction::rewrite::Making;
 use crate::figures::Figures;
 use crate::keyspace::KeyspaceState;
-use crate::manifest::writer::Manifest;
+use crate::manifest::kept::Kept;
 use crate::options::Options;
 
+use evendb_base::ErrorKind;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_storage::vfs::LockGuard;
 use health::Health;
@@ -36,7 +37,7 @@ pub(crate) struct Engine {
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
     pub(crate) clock: Clock,
     pub(crate) writes: WritePath,
-    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) manifest: Mutex<Kept>,
     pub(crate) work: Work,
     pub(crate) cache: BlockCache,
     pub(crate) making: Making,
@@ -52,5 +53,15 @@ impl Engine {
     pub(crate) fn latch(&self, cause: &evendb_base::Error) {
         self.health.latch(cause);
         self.work.wake_all();
+    }
+
+    /// Takes a failure of a write, and gives it back to be returned. It latches the database, but for want of room: then nothing has
+    /// happened.
+    pub(crate) fn failed(&self, error: evendb_storage::Error) -> evendb_base::Error {
+        let error = evendb_base::Error::from(error);
+        if error.kind() != ErrorKind::NoSpace {
+            self.latch(&error);
+        }
+        error
     }
 }

@@ -27,13 +27,13 @@ use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 
 /// Its name in the format change.
-pub(super) const ENGINE: &str = "flsm";
+pub(crate) const ENGINE: &str = "flsm";
 /// Of all of this, and of what it says about other files.
-pub(super) const FORMAT_VERSION: u64 = 1;
+pub(crate) const FORMAT_VERSION: u64 = 1;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Format {
         engine: String,
         version: u64,
@@ -69,17 +69,17 @@ pub(super) enum Change {
 
 /// A table as an edit names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct AddTable {
-    pub(super) keyspace: KeyspaceId,
-    pub(super) level: Level,
-    pub(super) number: TableId,
-    pub(super) age: Age,
-    pub(super) meta: TableMeta,
+pub(crate) struct AddTable {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) level: Level,
+    pub(crate) number: TableId,
+    pub(crate) age: Age,
+    pub(crate) meta: TableMeta,
 }
 
 /// Why an edit cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// A later version wrote it.
     Unknown(String),
     /// It makes no sense.
@@ -87,7 +87,7 @@ pub(super) enum Refused {
 }
 
 /// Appends a change.
-pub(super) fn encode(out: &mut Vec<u8>, change: &Change) {
+pub(crate) fn encode(out: &mut Vec<u8>, change: &Change) {
     match change {
         Change::Format { engine, version } => {
             out.push(1);
@@ -156,7 +156,7 @@ fn put_table(out: &mut Vec<u8>, table: &AddTable) {
 }
 
 /// The changes of an edit.
-pub(super) fn decode(mut input: &[u8]) -> Result<Vec<Change>, Refused> {
+pub(crate) fn decode(mut input: &[u8]) -> Result<Vec<Change>, Refused> {
     let mut changes = Vec::new();
     while let Some((&tag, rest)) = input.split_first() {
         input = rest;

@@ -17,18 +17,19 @@ const MAGIC: &[u8; 8] = b"EVENCURF";
 /// What all of EvenDB's engines begin with.
 const FAMILY_BYTES: usize = 7;
 const FORMAT_VERSION: u32 = 1;
-const LEN: usize = 8 + 4 + 8 + 8 + 4;
+/// Bytes of it.
+pub(crate) const LEN: usize = 8 + 4 + 8 + 8 + 4;
 
 /// What `CURRENT` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Current {
+pub(crate) struct Current {
     /// The manifest in force.
-    pub(super) manifest: FileNumber,
+    pub(crate) manifest: FileNumber,
     /// Up to where it must verify.
-    pub(super) verified: u64,
+    pub(crate) verified: u64,
 }
 
-pub(super) fn encode(current: Current) -> Vec<u8> {
+pub(crate) fn encode(current: Current) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     bytes.extend_from_slice(&current.manifest.0.to_le_bytes());
@@ -39,7 +40,7 @@ pub(super) fn encode(current: Current) -> Vec<u8> {
 }
 
 /// Of the file at `path`.
-pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
+pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
     let corrupt = |detail: &str| Err(Error::corruption(path, 0, detail));
     let Some(magic) = bytes.first_chunk::<8>() else {
         return corrupt("CURRENT is cut short");
@@ -83,7 +84,7 @@ pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
 }
 
 /// Reads `CURRENT` in `dir`.
-pub(super) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
+pub(crate) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     let path = FileName::Current.path(dir);
     let file = vfs.open(&path, false);
     let file = file.map_err(|source| Error::open(&path, "open CURRENT", source))?;
@@ -100,21 +101,27 @@ pub(super) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     decode(&path, &bytes[..filled])
 }
 
-/// Replaces `CURRENT` in `dir`, durably, and with it all names in `dir`.
-pub(super) fn write(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
-    let path = FileName::Current.path(dir);
+/// Writes the next `CURRENT` of `dir` beside the one in force, durably, and makes all names in `dir` durable: the manifest's is to
+/// be before `CURRENT` may say it.
+pub(crate) fn write_unfinished(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
     let unfinished = FileName::CurrentUnfinished.path(dir);
-    let replace = || {
+    let write = || {
         if vfs.exists(&unfinished)? {
             vfs.remove(&unfinished)?;
         }
         let file = vfs.create(&unfinished)?;
         file.write_at(&encode(current), 0)?;
         file.sync_data()?;
-        // The manifest's name is to be durable before CURRENT may say it.
-        vfs.sync_dir(dir)?;
-        vfs.rename(&unfinished, &path)?;
         vfs.sync_dir(dir)
     };
-    replace().map_err(|source| Error::io(&path, "replace CURRENT", source))
+    write().map_err(|source| Error::io(&unfinished, "write the next CURRENT", source))
+}
+
+/// Puts what was written in the place of `CURRENT`, durably. After a failure either may be in force.
+pub(crate) fn put_in_force(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let path = FileName::Current.path(dir);
+    let unfinished = FileName::CurrentUnfinished.path(dir);
+    let renamed = vfs.rename(&unfinished, &path);
+    let renamed = renamed.and_then(|()| vfs.sync_dir(dir));
+    renamed.map_err(|source| Error::io(&path, "replace CURRENT", source))
 }

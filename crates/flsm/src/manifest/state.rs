@@ -6,6 +6,7 @@
 //! Belongs to one thread at a time; the trees in it are shared with readers.
 
 use super::change::{AddTable, Change, ENGINE, FORMAT_VERSION};
+use crate::files::FileName;
 use crate::tables::{TableDir, TableFile};
 use crate::tree::{GuardChange, Moved, Tree, TreeEdit};
 use crate::types::{FileNumber, KeyspaceId, Level};
@@ -89,6 +90,17 @@ impl State {
     /// Whether a tree has this table.
     pub(crate) fn has_table(&self, number: TableId) -> bool {
         self.tables.contains_key(&number)
+    }
+
+    /// Whether a file of this name may be needed, where `manifest` is in force.
+    pub(crate) fn needs(&self, name: FileName, manifest: FileNumber) -> bool {
+        match name {
+            FileName::Current | FileName::Lock => true,
+            FileName::CurrentUnfinished => false,
+            FileName::Manifest(number) => number == manifest,
+            FileName::Log(number) => number >= self.log_number,
+            FileName::Table(number) => self.has_table(number),
+        }
     }
 
     /// Checks an edit, and makes the trees that it leads to.

@@ -188,8 +188,8 @@ impl Cursor {
             .get_or_insert_with(|| End::new(moment.engine(), view.clone(), moment.at(), direction));
         if std::mem::take(&mut side.must_seek) {
             match (&side.bound, side.is_taken) {
-                (Some(taken), true) => end.seek(Some(&successor(taken)))?,
-                (bound, _) => end.seek(bound.as_deref())?,
+                (Some(taken), true) => end.seek(moment.engine(), Some(&successor(taken)))?,
+                (bound, _) => end.seek(moment.engine(), bound.as_deref())?,
             }
         }
         let is_there = end.advance()? && other.leaves(end.current().0, direction);

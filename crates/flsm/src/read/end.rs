@@ -10,6 +10,7 @@
 //!
 //! Belongs to one thread at a time. After an error it is not used any more.
 
+use super::looks::note_seek;
 use crate::cursor::level::{level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor};
 use crate::engine::Engine;
@@ -65,7 +66,8 @@ impl End {
     }
 
     /// Forward: `next` is the first key at or above `key`. Backward: the last one below it. `None`: the first or last of all.
-    pub(super) fn seek(&mut self, key: Option<&[u8]>) -> Result<()> {
+    pub(super) fn seek(&mut self, engine: &Engine, key: Option<&[u8]>) -> Result<()> {
+        note_seek(engine, &self.view.tree, place_of(key, self.direction));
         if self.parallel {
             tell_of_seek(&self.view.tree, key, self.direction)?;
         }
@@ -156,6 +158,14 @@ impl End {
             }
         }
         Ok(false)
+    }
+}
+
+/// What is told of a seek: `None` is the last key.
+fn place_of(key: Option<&[u8]>, direction: Direction) -> Option<&[u8]> {
+    match direction {
+        Direction::Forward => Some(key.unwrap_or_default()),
+        Direction::Backward => key,
     }
 }
 

@@ -1,14 +1,15 @@
 //! Gets: one key, as it is now or was at a registered moment.
 //!
-//! The view is taken first and the published version afterwards ([`crate::clock`] says why). Memory tables are searched under
-//! the pin; before a table is looked into the view is counted, because that may wait for the disk.
+//! The view is taken first and the published version afterwards ([`crate::clock`] says why). Memory tables are searched, and
+//! filters asked, under the pin; before a table is looked into it is let go, because that may wait for the disk.
 
+use super::looks::note_seek;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::{KeyspaceState, View};
 use crate::tree::Tree;
 use crate::value::Value;
-use evendb_base::sync::reclaim;
+use evendb_base::sync::reclaim::{self, Guard};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{Found, InBlock, Table};
 use evendb_storage::{Kind, Version};
@@ -43,8 +44,7 @@ pub(crate) fn get(
         return Ok(seen.value());
     }
     let tree = view.tree.clone();
-    drop(pin);
-    in_tree(engine, &tree, key, at)
+    in_tree(engine, &tree, key, at, pin)
 }
 
 fn in_memory(view: &View, key: &[u8], at: Version) -> Option<Seen> {
@@ -56,21 +56,39 @@ fn in_memory(view: &View, key: &[u8], at: Version) -> Option<Seen> {
     })
 }
 
-fn in_tree(engine: &Engine, tree: &Tree, key: &[u8], at: Version) -> Result<Option<Value>> {
+fn in_tree(
+    engine: &Engine,
+    tree: &Tree,
+    key: &[u8],
+    at: Version,
+    pin: Guard,
+) -> Result<Option<Value>> {
     let hash = hash_key(key);
+    let mut pin = Some(pin);
+    let mut in_vain = false;
+    let mut found = None;
     for table in tree.tables_for(key) {
+        if table.is_ruled_out(hash, pin.get_or_insert_with(reclaim::pin)) {
+            continue;
+        }
+        pin = None;
         let table = table.open()?;
         if !table.may_contain(hash) {
             continue;
         }
-        if let Some(found) = in_table(engine, &table, key, at)? {
-            return Ok(match found.kind {
-                Kind::Put => Some(Value::in_block(found.block, found.value)),
-                _ => None,
-            });
+        found = in_table(engine, &table, key, at)?;
+        if found.is_some() {
+            break;
         }
+        in_vain = true;
     }
-    Ok(None)
+    if in_vain {
+        note_seek(engine, tree, Some(key));
+    }
+    Ok(found.and_then(|found| match found.kind {
+        Kind::Put => Some(Value::in_block(found.block, found.value)),
+        _ => None,
+    }))
 }
 
 fn in_table(engine: &Engine, table: &Table, key: &[u8], at: Version) -> Result<Option<Found>> {

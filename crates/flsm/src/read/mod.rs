@@ -3,6 +3,7 @@
 //! * `get` - one key: memory tables, level 0, then one guard of each level, newest first; filters before blocks.
 //! * `moment` - what a snapshot or a scan is registered as.
 //! * `end` - one end of a scan: the merge of all sources, and of each key the record that the reader sees.
+//! * `looks` - tells trees of seeks.
 //! * `cursor`, `iter` - the two ends of a range.
 //! * `size` - about how much a range holds.
 
@@ -10,5 +11,6 @@ pub(crate) mod cursor;
 mod end;
 pub(crate) mod get;
 pub(crate) mod iter;
+mod looks;
 pub(crate) mod moment;
 pub(crate) mod size;

@@ -16,7 +16,7 @@ pub(crate) const FORM: TableForm = TableForm {
 
 pub(crate) fn sim_dir(vfs: &SimVfs) -> Arc<TableDir> {
     vfs.create_dir_all(Path::new("/db")).unwrap();
-    TableDir::new(Arc::new(vfs.clone()), Path::new("/db"))
+    TableDir::new(Arc::new(vfs.clone()), Path::new("/db"), TableLimits::NONE)
 }
 
 /// Key, version, kind, value.

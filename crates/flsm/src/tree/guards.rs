@@ -2,6 +2,7 @@
 //!
 //! The list is copied when it is changed while an older tree shares it; a guard likewise.
 
+use super::looks::Looks;
 use crate::tables::TableFile;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,6 +16,8 @@ pub(crate) struct Guard {
     pub(crate) low: Arc<[u8]>,
     /// Newest first, those of one age by key.
     pub(crate) tables: Vec<Arc<TableFile>>,
+    /// How often seeks looked into them.
+    pub(crate) looks: Looks,
 }
 
 impl Guard {
@@ -133,7 +136,9 @@ impl Guards {
         let tables = &self.guards[guard].tables;
         let at = tables.iter().position(|own| own.number == table.number);
         let at = at.ok_or("a table removed that is not there")?;
-        self.guard_mut(guard).tables.remove(at);
+        let guard = self.guard_mut(guard);
+        guard.tables.remove(at);
+        guard.looks = Looks::default();
         Ok(())
     }
 
@@ -177,6 +182,7 @@ impl Guards {
         let guard = Guard {
             low: key.clone(),
             tables: above,
+            looks: Looks::default(),
         };
         Arc::make_mut(&mut self.guards).insert(at + 1, Arc::new(guard));
         Arc::make_mut(&mut self.chosen).remove(&**key);

@@ -23,15 +23,9 @@ pub(crate) mod choose;
 pub(crate) mod deserted;
 mod edit;
 mod guards;
+pub(crate) mod looks;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "waits for the command that asks for it; tests look at every tree by it"
-    )
-)]
 pub(crate) mod verify;
 
 pub(crate) use edit::{GuardChange, Moved, TreeEdit};
@@ -39,6 +33,7 @@ pub(crate) use guards::{Guard, Guards};
 
 use crate::tables::TableFile;
 use crate::types::{LEVELS, Level};
+use looks::Looks;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -47,6 +42,7 @@ use std::sync::Arc;
 pub(crate) struct Tree {
     /// Newest first.
     level0: Vec<Arc<TableFile>>,
+    level0_looks: Looks,
     /// Of level 1 on: `levels[i]` is level `i + 1`.
     levels: [Guards; LEVELS - 1],
 }
@@ -55,6 +51,7 @@ impl Default for Tree {
     fn default() -> Tree {
         Tree {
             level0: Vec::new(),
+            level0_looks: Looks::default(),
             levels: std::array::from_fn(|_| Guards::default()),
         }
     }
@@ -64,6 +61,11 @@ impl Tree {
     /// Tables of level 0, newest first.
     pub(crate) fn level0(&self) -> &[Arc<TableFile>] {
         &self.level0
+    }
+
+    /// How often seeks looked into them.
+    pub(crate) fn level0_looks(&self) -> u64 {
+        self.level0_looks.count()
     }
 
     /// The guards of a level from 1 on.
@@ -167,6 +169,7 @@ impl Tree {
             .position(|own| own.number == table.number);
         self.level0
             .remove(at.ok_or("a table removed that is not there")?);
+        self.level0_looks = Looks::default();
         Ok(())
     }
 

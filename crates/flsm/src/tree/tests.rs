@@ -1,5 +1,6 @@
 use super::verify::check;
 use super::*;
+use crate::options::TableLimits;
 use crate::tables::tests::{sim_dir, table_of};
 use crate::tables::{TableDir, TableFile};
 use crate::types::Age;
@@ -17,7 +18,11 @@ pub(crate) fn bare(number: u64, age: u64, min: &str, max: &str) -> Arc<TableFile
         max_key: max.into(),
         ..TableMeta::default()
     };
-    let place = TableDir::new(Arc::new(SimVfs::new(1)), std::path::Path::new("/db"));
+    let place = TableDir::new(
+        Arc::new(SimVfs::new(1)),
+        std::path::Path::new("/db"),
+        TableLimits::NONE,
+    );
     TableFile::new(&place, TableId(number), Age(age), meta)
 }
 

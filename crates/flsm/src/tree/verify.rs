@@ -1,14 +1,19 @@
-//! Checks of a tree: its structure ([`check`], in memory), and what its tables hold ([`verify`], which reads everything).
+//! Checks of a tree: its structure ([`check`], in memory); and for tests what its tables hold ([`verify`], which reads everything,
+//! and looks for each record as a reader does. `crate::inspect` does it by a merge, in one pass).
 
 use super::{Guards, Tree};
 use crate::tables::TableFile;
-use crate::types::Level;
-use evendb_storage::table::{ReadAhead, TableCursor};
-use evendb_storage::{Error, Result, codec};
 use std::collections::HashSet;
 use std::sync::Arc;
+#[cfg(test)]
+use {
+    crate::types::Level,
+    evendb_storage::table::{ReadAhead, TableCursor},
+    evendb_storage::{Error, Result, codec},
+};
 
 /// Blocks that a pass fetches by one read.
+#[cfg(test)]
 const PASS_BLOCKS: usize = 64;
 
 /// Whether all is as the tree's contract says. The message says what is not.
@@ -80,6 +85,7 @@ fn check_guards(guards: &Guards) -> std::result::Result<(), &'static str> {
 /// Reads all tables and tells `each` of every one what is wrong with it: blocks, order, filter, index, and numbers against
 /// its properties and the manifest. And whether a reader finds each of its records: no table that is asked before has an
 /// older record of the same key.
+#[cfg(test)]
 pub(crate) fn verify(tree: &Tree, each: &mut dyn FnMut(Level, &TableFile, Result<()>)) {
     for (level, table) in tree.tables() {
         let verified = table
@@ -91,6 +97,7 @@ pub(crate) fn verify(tree: &Tree, each: &mut dyn FnMut(Level, &TableFile, Result
 }
 
 /// Whether no table that a reader asks before this one has an older record of a key.
+#[cfg(test)]
 fn verify_order(tree: &Tree, table: &TableFile) -> Result<()> {
     let mut cursor = TableCursor::new(table.open()?, ReadAhead::from(PASS_BLOCKS));
     cursor.seek_first()?;

@@ -44,6 +44,7 @@ fn limits(engine: &Engine) -> Limits {
         write_buffer_bytes: engine.options.write_buffer_bytes(),
         level0_tables: engine.options.advanced.level0.compact,
         max_files_per_guard: engine.options.advanced.max_files_per_guard,
+        look_bytes: engine.options.look_bytes(),
     }
 }
 

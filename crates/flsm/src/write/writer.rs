@@ -63,7 +63,7 @@ impl Writer {
         let next = match &self.log {
             Some(log) => {
                 let next = log.begin_next(vfs, &engine.dir, number);
-                Some(next.map_err(|error| failed(engine, error.into()))?)
+                Some(next.map_err(|error| engine.failed(error))?)
             }
             None => None,
         };
@@ -88,7 +88,7 @@ impl Writer {
         };
         let before = log.end();
         let appended = log.append(Version(self.last.0 + 1), group);
-        appended.map_err(|error| failed(engine, error.into()))?;
+        appended.map_err(|error| engine.failed(error))?;
         let written = log.end() - before;
         engine.figures.log_bytes.fetch_add(written, Relaxed);
         Ok(())
@@ -171,14 +171,6 @@ pub(crate) fn insert(table: &MemoryTable, version: Version, record: &LogRecord<'
         value: record.value,
     });
     (table.allocated_bytes() - before) as u64
-}
-
-/// A failure of the log: it latches the database, but for want of room, after which nothing has happened.
-fn failed(engine: &Engine, error: Error) -> Error {
-    if error.kind() != ErrorKind::NoSpace {
-        engine.latch(&error);
-    }
-    error
 }
 
 #[cold]

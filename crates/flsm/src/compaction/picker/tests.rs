@@ -7,6 +7,7 @@ fn limits(max_files_per_guard: usize) -> Limits {
         write_buffer_bytes: 10,
         level0_tables: 4,
         max_files_per_guard,
+        look_bytes: 1,
     }
 }
 
@@ -14,6 +15,7 @@ fn guard(runs: &[u64]) -> GuardShape {
     GuardShape {
         runs: runs.to_vec(),
         hidden: 0,
+        looks: 0,
         busy: false,
     }
 }
@@ -29,6 +31,8 @@ fn busy(runs: &[u64]) -> GuardShape {
 fn shape(level0_tables: usize, levels: &[(u8, &[GuardShape])]) -> Shape {
     let mut shape = Shape {
         level0_tables,
+        level0_bytes: 10 * level0_tables as u64,
+        level0_looks: 0,
         level0_busy: false,
         levels: std::array::from_fn(|_| vec![guard(&[])]),
     };
@@ -205,4 +209,80 @@ fn a_guard_of_which_deletes_hide_half_is_merged() {
     assert_eq!(pick(&tree(49, false), &limits(4)), None);
     assert_eq!(pick(&tree(50, false), &limits(4)), within(6, 1, 3));
     assert_eq!(pick(&tree(50, true), &limits(4)), None);
+}
+
+fn looked(runs: &[u64], looks: u64) -> GuardShape {
+    GuardShape {
+        looks,
+        ..guard(runs)
+    }
+}
+
+/// Above a last level of so many bytes that level 5 is the base and may have what it has.
+fn looked_at(level5: &[GuardShape], level6: &[GuardShape]) -> Shape {
+    let mut last = level6.to_vec();
+    last.push(guard(&[1000]));
+    shape(0, &[(5, level5), (6, &last)])
+}
+
+#[test]
+fn what_seeks_have_paid_for_goes_down_or_is_merged() {
+    let limits = limits(4);
+    let none = guard(&[1]);
+    let last = |looks| looked_at(std::slice::from_ref(&none), &[looked(&[30, 70], looks)]);
+    assert_eq!(pick(&last(99), &limits), None);
+    assert_eq!(pick(&last(100), &limits), within(6, 0, 2));
+    let midst = |looks| {
+        looked_at(
+            &[none.clone(), looked(&[30], looks)],
+            &[looked(&[9, 9], 99)],
+        )
+    };
+    assert_eq!(pick(&midst(29), &limits), within(6, 0, 2));
+    assert_eq!(pick(&midst(30), &limits), down(5, 1));
+    let mut level0 = midst(30);
+    level0.level0_tables = 3;
+    level0.level0_bytes = 30;
+    level0.level0_looks = 30;
+    assert_eq!(pick(&level0, &limits), to(5));
+    level0.level0_looks = 29;
+    assert_eq!(pick(&level0, &limits), down(5, 1));
+}
+
+#[test]
+fn the_guard_that_was_looked_into_most_is_first_and_a_busy_one_waits() {
+    let limits = limits(4);
+    let mut guards = [
+        looked(&[30, 70], 150),
+        looked(&[30, 70], 170),
+        looked(&[300, 700], 900),
+    ];
+    let pick_of = |guards: &[GuardShape]| pick(&looked_at(&[guard(&[1])], guards), &limits);
+    assert_eq!(pick_of(&guards), within(6, 1, 2));
+    // One run cannot be fewer, and no run is none.
+    let few = [looked(&[30], 999), looked(&[], 999)];
+    assert_eq!(pick_of(&few), None);
+    assert_eq!(pick(&looked_at(&few[1..], &[]), &limits), None);
+    guards[1].busy = true;
+    assert_eq!(pick_of(&guards), within(6, 0, 2));
+    guards[0].busy = true;
+    assert_eq!(pick_of(&guards), None);
+}
+
+#[test]
+fn seeks_come_last_and_can_be_left_out() {
+    let too_many = [guard(&[1; 5]), looked(&[30, 70], 999)];
+    let both = looked_at(&[guard(&[1])], &too_many);
+    assert_eq!(pick(&both, &limits(4)), within(6, 0, 5));
+    let off = Limits {
+        look_bytes: 0,
+        ..limits(4)
+    };
+    let paid = looked_at(&[guard(&[1])], &[looked(&[30, 70], u64::MAX)]);
+    assert_eq!(pick(&paid, &off), None);
+    let mut level0_busy = looked_at(&[guard(&[1])], &[]);
+    level0_busy.level0_tables = 2;
+    level0_busy.level0_looks = 99;
+    level0_busy.level0_busy = true;
+    assert_eq!(pick(&level0_busy, &limits(4)), None);
 }

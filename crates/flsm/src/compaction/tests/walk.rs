@@ -17,6 +17,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 const LAST_GUARD_BYTES: u64 = 40;
+/// So many that few seeks pay for a job.
+const LOOK_BYTES: u64 = 100;
 
 /// A keyspace whose jobs take a while: planned and done now, shown later.
 struct Database {
@@ -43,6 +45,7 @@ impl Database {
                 write_buffer_bytes: 10,
                 level0_tables: 2,
                 max_files_per_guard,
+                look_bytes: LOOK_BYTES,
             },
             tree: Tree::default(),
             written: Records::new(),
@@ -233,6 +236,7 @@ enum Step {
     Delete(u8),
     Flush,
     Begin,
+    Seek(u8, u8),
     End(u8),
     Snapshot,
     Release(u8),
@@ -244,6 +248,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (0u8..40).prop_map(Step::Delete),
         5 => Just(Step::Flush),
         6 => Just(Step::Begin),
+        5 => (0u8..40, 1u8..9).prop_map(|(key, weight)| Step::Seek(key, weight)),
         5 => any::<u8>().prop_map(Step::End),
         1 => Just(Step::Snapshot),
         1 => any::<u8>().prop_map(Step::Release),
@@ -276,6 +281,9 @@ proptest! {
                 Step::Delete(at) => database.write(&key(at), None),
                 Step::Flush => database.flush(),
                 Step::Begin => { database.begin(); }
+                Step::Seek(at, weight) => {
+                    database.tree.note_seek(Some(&key(at)), weight.into(), LOOK_BYTES);
+                }
                 Step::End(which) => {
                     database.end(which.into());
                     database.check();
@@ -356,5 +364,36 @@ fn what_is_deleted_goes_though_little_is_written() {
         );
         assert!(database.expected(database.version).is_empty());
         database.check();
+    }
+}
+
+/// Until nothing can be spared: all is in one run of each guard of the last level.
+#[test]
+fn what_is_sought_again_and_again_becomes_one_run() {
+    for runs in 1..5 {
+        let mut database = Database::new(runs);
+        for number in 0..600u32 {
+            let number = number.wrapping_mul(0x9e37_79b1);
+            database.write(format!("{number:08x}").as_bytes(), Some(b"value".to_vec()));
+            if number % 12 == 0 {
+                database.flush();
+                database.settle();
+            }
+        }
+        database.flush();
+        database.settle();
+        let mut became_due = 0;
+        for round in 0..100_000u32 {
+            let key = format!("{:08x}", round.wrapping_mul(0x9e37_79b1));
+            if database.tree.note_seek(Some(key.as_bytes()), 8, LOOK_BYTES) {
+                became_due += 1;
+                assert!(database.begin(), "what is told to be due is found");
+                database.settle();
+            }
+        }
+        assert!(became_due > 0);
+        assert_eq!((database.runs_max(), database.levels_in_use()), (1, 1));
+        database.check();
+        database.check_files();
     }
 }

@@ -1,0 +1,521 @@
+//! `dump`: what the bytes of one part of a database say, item by item in their order.
+//!
+//! What does not verify is an item too, with the reason; what lies behind it is still shown where it can be found. The caller
+//! writes the items down: one is shown as a line of text.
+
+use super::load::{Loaded, LockedDirectory};
+use super::{DumpItem, DumpOptions, InspectOptions};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::FileName;
+use crate::log::record::{LogRecord, decode_begin, decode_group};
+use crate::manifest::change::{self, AddTable, Change};
+use crate::manifest::current;
+use crate::manifest::state::Keyspace;
+use crate::tree::{Guard, Tree};
+use crate::types::{Age, FileNumber, KeyspaceId, Level};
+use evendb_storage::framed_log::{HEADER_BYTES, Surveyed, header_id, survey_frames};
+use evendb_storage::table::{
+    self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
+};
+use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// What to dump.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Dump {
+    /// The file `CURRENT`.
+    Current,
+    /// The manifest in force, edit by edit.
+    Manifest,
+    /// What the edits add up to: keyspaces, levels, guards, tables.
+    Trees,
+    /// A table, block by block: the name of a file, or its number.
+    Table(String),
+    /// The logs that are needed, oldest first.
+    Logs,
+}
+
+/// Gives `each` the items of a part of the closed database in `path`, until it says stop or the limit is reached.
+///
+/// # Errors
+/// `NotFound` without a database, or if it has no such table; `Locked`, `Unsupported`, `Io`; `Corruption` if no manifest can be
+/// read that it would show.
+pub fn dump(
+    path: impl AsRef<Path>,
+    what: &Dump,
+    options: &DumpOptions,
+    inspect: InspectOptions<'_>,
+    each: &mut dyn FnMut(DumpItem) -> ControlFlow<()>,
+) -> Result<()> {
+    let directory = LockedDirectory::open(&inspect, path.as_ref())?;
+    let loaded = Loaded::read(&directory)?;
+    let mut dumper = Dumper {
+        directory: &directory,
+        loaded: &loaded,
+        keys_only: options.keys_only,
+        left: options.limit.unwrap_or(u64::MAX),
+        each,
+    };
+    // Stopping is no failure.
+    let _ = match what {
+        Dump::Current => dumper.current(),
+        Dump::Manifest => dumper.manifest()?,
+        Dump::Trees => dumper.trees(),
+        Dump::Table(name) => dumper.table_named(name)?,
+        Dump::Logs => dumper.logs(),
+    };
+    Ok(())
+}
+
+struct Dumper<'d> {
+    directory: &'d LockedDirectory,
+    loaded: &'d Loaded,
+    keys_only: bool,
+    /// Counted items that may still come.
+    left: u64,
+    each: &'d mut dyn FnMut(DumpItem) -> ControlFlow<()>,
+}
+
+fn not_found(message: String) -> Error {
+    Error::new(ErrorKind::NotFound, message)
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Put => "put",
+        Kind::Delete => "delete",
+        _ => "unknown",
+    }
+}
+
+fn codec_name(codec: Codec) -> &'static str {
+    match codec {
+        Codec::None => "none",
+        Codec::Lz4 => "lz4",
+        Codec::Zstd => "zstd",
+        Codec::ZstdDictionary => "zstd-dictionary",
+    }
+}
+
+impl Dumper<'_> {
+    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
+        (self.each)(item)
+    }
+
+    /// An item that counts towards the limit.
+    fn give_counted(&mut self, item: DumpItem) -> ControlFlow<()> {
+        if self.left == 0 {
+            return ControlFlow::Break(());
+        }
+        self.left -= 1;
+        self.give(item)
+    }
+
+    fn current(&mut self) -> ControlFlow<()> {
+        let len = current::LEN as u64;
+        match current::read(&*self.directory.vfs, &self.directory.dir) {
+            Ok(current) => self.give(
+                DumpItem::new("current", 0)
+                    .at(0, len)
+                    .text("manifest", FileName::Manifest(current.manifest).name())
+                    .number("verified-up-to", current.verified),
+            ),
+            Err(error) => self.give(DumpItem::damage(0, 0, len, error.to_string())),
+        }
+    }
+
+    fn manifest(&mut self) -> Result<ControlFlow<()>> {
+        let number = self.loaded.manifest.ok_or_else(|| {
+            let path = FileName::Current.path(&self.directory.dir);
+            StorageError::corruption(&path, 0, "no manifest can be read")
+        })?;
+        let file = FileName::Manifest(number);
+        let bytes = self.directory.read(file).map_err(not_found)?;
+        Ok(self.frames(file, number, &bytes, 0, Self::edit))
+    }
+
+    /// A framed log: its header, its frames as `each` shows them, and what lies between.
+    fn frames<F>(
+        &mut self,
+        file: FileName,
+        number: FileNumber,
+        bytes: &[u8],
+        depth: usize,
+        mut each: F,
+    ) -> ControlFlow<()>
+    where
+        F: FnMut(&mut Self, (u64, u64), &[u8]) -> ControlFlow<()>,
+    {
+        self.give(match header_id(bytes) {
+            Ok(id) => DumpItem::new("header", depth)
+                .at(0, HEADER_BYTES)
+                .number("log-id", id),
+            Err(what) => DumpItem::damage(depth, 0, HEADER_BYTES, what),
+        })?;
+        let mut flow = ControlFlow::Continue(());
+        survey_frames(bytes, &self.directory.codec(file, number), &mut |found| {
+            if flow.is_break() {
+                return;
+            }
+            flow = match found {
+                Surveyed::Frame {
+                    offset,
+                    len,
+                    payload,
+                } => each(self, (offset, len), payload),
+                Surveyed::Hole {
+                    offset,
+                    used: 0,
+                    len,
+                } => self.give(DumpItem::new("room", depth).at(offset, len)),
+                Surveyed::Hole { offset, used, .. } => {
+                    let what = "no frame verifies here";
+                    self.give(DumpItem::damage(depth, offset, used, what))
+                }
+            };
+        });
+        flow
+    }
+
+    fn edit(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
+        match change::decode(payload) {
+            Err(refused) => {
+                let what = format!("the edit cannot be decoded: {refused:?}");
+                self.give(DumpItem::damage(0, offset, len, what))
+            }
+            Ok(changes) => {
+                let edit = DumpItem::new("edit", 0).at(offset, len);
+                self.give(edit.number("changes", changes.len() as u64))?;
+                changes.iter().try_for_each(|change| self.change(change))
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> ControlFlow<()> {
+        let item = |what: &str| DumpItem::new("change", 1).text("what", what);
+        let of =
+            |what: &str, keyspace: &KeyspaceId| item(what).number("keyspace", keyspace.0.into());
+        self.give_counted(match change {
+            Change::Format { engine, version } => item("format")
+                .text("engine", engine)
+                .number("version", *version),
+            Change::CreateKeyspace { id, name } => of("create-keyspace", id).text("name", name),
+            Change::DropKeyspace { id } => of("drop-keyspace", id),
+            Change::NextFile(number) => item("next-file").number("number", number.0),
+            Change::NextKeyspace(id) => item("next-keyspace").number("id", id.0.into()),
+            Change::LastVersion(version) => item("last-version").number("version", version.0),
+            Change::LogNumber(number) => item("logs-needed-from").number("number", number.0),
+            Change::AddTable(table) => added(of("add-table", &table.keyspace), table),
+            Change::RemoveTable { keyspace, number } => {
+                of("remove-table", keyspace).text("table", FileName::Table(*number).name())
+            }
+            Change::MoveTable {
+                keyspace,
+                number,
+                to,
+                age,
+            } => of("move-table", keyspace)
+                .text("table", FileName::Table(*number).name())
+                .number("level", to.0.into())
+                .number("age", age.0),
+            Change::SetGuard {
+                keyspace,
+                from: Some(level),
+                key,
+            } => of("set-guard", keyspace)
+                .number("from-level", level.0.into())
+                .bytes("key", key),
+            Change::SetGuard { keyspace, key, .. } => {
+                of("remove-guard", keyspace).bytes("key", key)
+            }
+        })
+    }
+
+    fn trees(&mut self) -> ControlFlow<()> {
+        let loaded = self.loaded;
+        let state = &loaded.state;
+        self.give(
+            DumpItem::new("state", 0)
+                .number("next-file", state.next_file.0)
+                .number("next-keyspace", state.next_keyspace.0.into())
+                .number("last-version", state.last_version.0)
+                .number("logs-needed-from", state.log_number.0),
+        )?;
+        let mut keyspaces = state.keyspaces().iter();
+        keyspaces.try_for_each(|(id, keyspace)| self.keyspace(*id, keyspace))
+    }
+
+    fn keyspace(&mut self, id: KeyspaceId, keyspace: &Keyspace) -> ControlFlow<()> {
+        let tree = &keyspace.tree;
+        self.give(
+            DumpItem::new("keyspace", 0)
+                .number("id", id.0.into())
+                .text("name", &keyspace.name)
+                .number("tables", tree.tables().count() as u64),
+        )?;
+        for table in tree.level0() {
+            let item = DumpItem::new("table", 1).number("level", 0);
+            self.give_counted(placed(item, table.number, table.age, &table.meta))?;
+        }
+        Tree::guarded_levels().try_for_each(|level| self.level(tree, level))
+    }
+
+    fn level(&mut self, tree: &Tree, level: Level) -> ControlFlow<()> {
+        let guards = tree.guards(level);
+        let in_use = guards.all().iter().any(|guard| !guard.tables.is_empty());
+        if !in_use && guards.all().len() == 1 && guards.chosen().is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.give(
+            DumpItem::new("level", 1)
+                .number("level", level.0.into())
+                .number("guards", guards.all().len() as u64)
+                .number("chosen", guards.chosen().len() as u64),
+        )?;
+        guards
+            .all()
+            .iter()
+            .try_for_each(|guard| self.guard(guard))?;
+        guards
+            .chosen()
+            .iter()
+            .try_for_each(|key| self.give(DumpItem::new("chosen", 2).bytes("key", key)))
+    }
+
+    fn guard(&mut self, guard: &Guard) -> ControlFlow<()> {
+        self.give(
+            DumpItem::new("guard", 2)
+                .bytes("low", &guard.low)
+                .number("runs", guard.runs().count() as u64),
+        )?;
+        guard.tables.iter().try_for_each(|table| {
+            let item = DumpItem::new("table", 3);
+            self.give_counted(placed(item, table.number, table.age, &table.meta))
+        })
+    }
+
+    /// A table by the name of its file or its number.
+    fn table_named(&mut self, name: &str) -> Result<ControlFlow<()>> {
+        let number = match FileName::parse(name) {
+            Some(FileName::Table(number)) => Some(number),
+            _ => name.parse().ok().map(TableId),
+        };
+        let file = number.map(FileName::Table);
+        let Some((number, file)) = number
+            .zip(file)
+            .filter(|(_, file)| self.directory.has(*file))
+        else {
+            return Err(not_found(format!("there is no table {name}")));
+        };
+        let path = file.path(&self.directory.dir);
+        let opened = self.directory.vfs.open(&path, false);
+        let opened = opened.map_err(|source| StorageError::open(&path, "open a table", source))?;
+        let len = opened.len();
+        let len =
+            len.map_err(|source| StorageError::io(&path, "read the length of a table", source))?;
+        let item = DumpItem::new("file", 0)
+            .at(0, len)
+            .text("name", file.name());
+        if self.give(item).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut visitor = TableDump {
+            dumper: self,
+            flow: ControlFlow::Continue(()),
+        };
+        table::examine(&*opened, 0, len, number, &mut visitor);
+        Ok(visitor.flow)
+    }
+
+    fn logs(&mut self) -> ControlFlow<()> {
+        let (directory, needed) = (self.directory, self.loaded.state.log_number);
+        let logs = directory.files.iter().filter_map(|file| match file {
+            FileName::Log(number) if *number >= needed => Some(*number),
+            _ => None,
+        });
+        for number in logs {
+            let file = FileName::Log(number);
+            let bytes = match directory.read(file) {
+                Ok(bytes) => bytes,
+                Err(what) => {
+                    self.give(DumpItem::damage(
+                        0,
+                        0,
+                        0,
+                        format!("{}: {what}", file.name()),
+                    ))?;
+                    continue;
+                }
+            };
+            let item = DumpItem::new("file", 0).at(0, bytes.len() as u64);
+            self.give(item.text("name", file.name()))?;
+            let mut is_first = true;
+            self.frames(
+                file,
+                number,
+                &bytes,
+                1,
+                |dumper, at, payload| match std::mem::take(&mut is_first) {
+                    true => dumper.begin(at, payload),
+                    false => dumper.group(at, payload),
+                },
+            )?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The first frame of a log.
+    fn begin(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
+        // Where the first frame is damaged, this is a group.
+        let Ok(previous) = decode_begin(payload) else {
+            return self.group((offset, len), payload);
+        };
+        let item = DumpItem::new("begin", 1).at(offset, len);
+        self.give(match previous {
+            None => item,
+            Some(previous) => item
+                .text("log-before", FileName::Log(previous.number).name())
+                .number("its-end", previous.end)
+                .number("durable-up-to", previous.durable),
+        })
+    }
+
+    fn group(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
+        let Ok(group) = decode_group(payload) else {
+            let what = "the group makes no sense";
+            return self.give(DumpItem::damage(1, offset, len, what));
+        };
+        self.give(
+            DumpItem::new("group", 1)
+                .at(offset, len)
+                .number("first-version", group.first.0)
+                .number("durable-up-to", group.durable)
+                .number("records", group.records.left().into()),
+        )?;
+        let mut version = group.first;
+        for record in group.records {
+            match record {
+                Ok(record) => self.record_of_log(version, &record)?,
+                Err(_) => {
+                    let what = "a record makes no sense, and those behind it";
+                    return self.give(DumpItem::damage(2, offset, len, what));
+                }
+            }
+            version = Version(version.0.wrapping_add(1));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn record_of_log(&mut self, version: Version, record: &LogRecord<'_>) -> ControlFlow<()> {
+        let item = DumpItem::new("record", 2)
+            .text("kind", kind_name(record.kind))
+            .number("version", version.0);
+        let item = match self.loaded.state.keyspaces().get(&record.keyspace) {
+            Some(keyspace) => item.text("keyspace", &keyspace.name),
+            None => item.number("keyspace-id", record.keyspace.0.into()),
+        };
+        let item = item.bytes("key", record.key);
+        let item = self.with_value(item, record.kind, record.value);
+        self.give_counted(item)
+    }
+
+    fn with_value(&self, item: DumpItem, kind: Kind, value: &[u8]) -> DumpItem {
+        match self.keys_only || kind == Kind::Delete {
+            true => item,
+            false => item.bytes("value", value),
+        }
+    }
+}
+
+fn added(item: DumpItem, table: &AddTable) -> DumpItem {
+    let item = item.number("level", table.level.0.into());
+    placed(item, table.number, table.age, &table.meta)
+}
+
+/// A table at its place.
+fn placed(item: DumpItem, number: TableId, age: Age, meta: &TableMeta) -> DumpItem {
+    let item = item.text("table", FileName::Table(number).name());
+    with_meta(item.number("age", age.0), meta)
+}
+
+fn with_meta(item: DumpItem, meta: &TableMeta) -> DumpItem {
+    item.number("bytes", meta.len)
+        .number("records", meta.entries)
+        .number("deletes", meta.deletes)
+        .number("data-bytes", meta.data_bytes)
+        .number("max-version", meta.max_version.0)
+        .bytes("min-key", &meta.min_key)
+        .bytes("max-key", &meta.max_key)
+        .text("checksum", format!("{:08x}", meta.checksum))
+}
+
+struct TableDump<'t, 'd> {
+    dumper: &'t mut Dumper<'d>,
+    flow: ControlFlow<()>,
+}
+
+impl TableDump<'_, '_> {
+    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
+        if self.flow.is_continue() {
+            self.flow = self.dumper.give(item);
+        }
+        self.flow
+    }
+}
+
+impl TableVisitor for TableDump<'_, '_> {
+    fn facts(&mut self, facts: &TableFacts) {
+        if let Some([data, dictionary, filter, index, properties]) = facts.lens {
+            let before_footer = data + dictionary + filter + index + properties;
+            let item = DumpItem::new("footer", 1)
+                .at(before_footer, table::FOOTER_LEN as u64)
+                .number("data-bytes", data)
+                .number("filter-bytes", filter)
+                .number("index-bytes", index)
+                .number("properties-bytes", properties);
+            let _ = self.give(item);
+        }
+        if let (Some(meta), Some((blocks, codec))) = (&facts.meta, facts.blocks) {
+            let item = DumpItem::new("properties", 1).number("blocks", blocks);
+            let item = item.text("codec", codec_name(codec));
+            let _ = self.give(with_meta(item, meta));
+        }
+    }
+
+    fn block(&mut self, facts: &BlockFacts<'_>) -> ControlFlow<()> {
+        if self.dumper.left == 0 {
+            self.flow = ControlFlow::Break(());
+        }
+        let item = DumpItem::new("block", 1)
+            .at(facts.place.start, facts.place.end - facts.place.start)
+            .number("ordinal", facts.ordinal as u64)
+            .text("codec", codec_name(facts.codec))
+            .number("payload-bytes", facts.payload_bytes as u64)
+            .number("restarts", facts.restarts as u64);
+        self.give(match facts.separator {
+            Some(separator) => item.bytes("separator", separator),
+            None => item,
+        })
+    }
+
+    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
+        let item = DumpItem::new("record", 2)
+            .text("kind", kind_name(entry.kind))
+            .number("version", entry.version.0)
+            .bytes("key", entry.key);
+        let item = self.dumper.with_value(item, entry.kind, entry.value);
+        if self.flow.is_continue() {
+            self.flow = self.dumper.give_counted(item);
+        }
+        self.flow
+    }
+
+    fn damage(&mut self, found: TableDamage) {
+        let place = found.place;
+        let what = format!("{}: {}", found.part, found.what);
+        let len = place.end - place.start;
+        let _ = self.give(DumpItem::damage(1, place.start, len, what));
+    }
+}

@@ -1,0 +1,390 @@
+//! `verify`: every checksum and every invariant of the bytes on disk.
+//!
+//! In the order of reading: structure, tables, order of records over all tables of a keyspace, logs, names. Each finding names the
+//! damaged unit: a frame, a block, a file.
+
+use super::load::{Loaded, LockedDirectory};
+use super::{
+    Checked, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport, order,
+    place_of,
+};
+use crate::error::Result;
+use crate::files::FileName;
+use crate::log::record::{Group, Refused};
+use crate::log::replay::{Replayed, replay};
+use crate::manifest::state::{Keyspace, State};
+use crate::tables::TableFile;
+use crate::tree::Tree;
+use crate::tree::verify::check;
+use crate::types::{FileNumber, Level};
+use evendb_storage::Error as StorageError;
+use evendb_storage::framed_log::{Surveyed, survey_frames};
+use evendb_storage::table::{self, TableDamage, TableFacts, TableVisitor};
+use std::ops::Range;
+use std::path::Path;
+
+/// Checks every checksum and invariant on disk of the closed database in `path`. Nothing is written; damage is in the report.
+///
+/// # Errors
+/// `NotFound` without a database, `Locked` if it is open, `Unsupported` for one of another engine or format, `Io`.
+pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
+    let directory = LockedDirectory::open(&options, path.as_ref())?;
+    let loaded = Loaded::read(&directory)?;
+    let mut verifier = Verifier {
+        directory: &directory,
+        loaded: &loaded,
+        state: &loaded.state,
+        options: &mut options,
+        report: VerifyReport::default(),
+        progress: Progress::default(),
+    };
+    verifier.report.findings.clone_from(&loaded.findings);
+    verifier.count_structure();
+    for keyspace in loaded.state.keyspaces().values() {
+        verifier.structure(keyspace);
+        let whole = verifier.tables(keyspace);
+        if whole {
+            verifier.order(keyspace);
+        }
+    }
+    verifier.logs();
+    verifier.names();
+    Ok(verifier.report)
+}
+
+struct Verifier<'v, 'o> {
+    directory: &'v LockedDirectory,
+    loaded: &'v Loaded,
+    state: &'v State,
+    options: &'v mut InspectOptions<'o>,
+    report: VerifyReport,
+    progress: Progress,
+}
+
+impl Verifier<'_, '_> {
+    fn find(
+        &mut self,
+        severity: Severity,
+        kind: FindingKind,
+        file: &str,
+        place: Option<Range<u64>>,
+        what: impl Into<String>,
+    ) -> &mut Finding {
+        let finding = Finding::new(severity, kind, file, place, what);
+        self.report.findings.push(finding);
+        let last = self.report.findings.len() - 1;
+        &mut self.report.findings[last]
+    }
+
+    fn find_in_table(
+        &mut self,
+        kind: FindingKind,
+        (keyspace, level, table): (&Keyspace, Level, &TableFile),
+        place: Option<Range<u64>>,
+        what: impl Into<String>,
+    ) {
+        let file = FileName::Table(table.number).name();
+        let finding = self.find(Severity::Corruption, kind, &file, place, what);
+        finding.table = Some(place_of(&keyspace.name, level, table));
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.progress.done = self.progress.done.saturating_add(bytes);
+        self.options.tell(self.progress);
+    }
+
+    fn count_structure(&mut self) {
+        let keyspaces = self.state.keyspaces().values();
+        let guards = |tree: &Tree| {
+            Tree::guarded_levels()
+                .map(|level| tree.guards(level).all().len() as u64)
+                .sum::<u64>()
+        };
+        let bytes = |tree: &Tree| tree.tables().map(|(_, table)| table.meta.len).sum::<u64>();
+        // Each table is read twice: by itself, and with the others.
+        self.progress.total = keyspaces
+            .clone()
+            .map(|keyspace| bytes(&keyspace.tree).saturating_mul(2))
+            .fold(0, u64::saturating_add);
+        self.report.checked = Checked {
+            files: 1 + u64::from(self.loaded.manifest.is_some()),
+            bytes: self.loaded.bytes,
+            edits: self.loaded.edits,
+            keyspaces: keyspaces.len() as u64,
+            guards: keyspaces.map(|keyspace| guards(&keyspace.tree)).sum(),
+            ..Checked::default()
+        };
+    }
+
+    /// What the manifest says, against itself.
+    fn structure(&mut self, keyspace: &Keyspace) {
+        let mut wrong: Vec<String> = Vec::new();
+        wrong.extend(check(&keyspace.tree).err().map(str::to_owned));
+        for (_, table) in keyspace.tree.tables() {
+            if table.meta.max_version > self.state.last_version {
+                let name = FileName::Table(table.number).name();
+                wrong.push(format!("{name} has a version above the last one"));
+            }
+        }
+        let names = self.state.keyspaces().values();
+        if names.filter(|other| other.name == keyspace.name).count() > 1 {
+            wrong.push("two keyspaces of one name".to_owned());
+        }
+        let manifest = self.loaded.manifest.map(FileName::Manifest);
+        let file = manifest.unwrap_or(FileName::Current).name();
+        for what in wrong {
+            let what = format!("keyspace `{}`: {what}", keyspace.name);
+            let kind = FindingKind::Structure;
+            self.find(Severity::Corruption, kind, &file, None, what);
+        }
+    }
+
+    /// Each table by itself. Whether all are whole.
+    fn tables(&mut self, keyspace: &Keyspace) -> bool {
+        let before = self.report.findings.len();
+        for (level, table) in keyspace.tree.tables() {
+            self.table((keyspace, level, table));
+            self.advance(table.meta.len);
+        }
+        self.report.findings.len() == before
+    }
+
+    fn table(&mut self, at: (&Keyspace, Level, &TableFile)) {
+        let table = at.2;
+        let (path, want) = (table.path(), table.meta.len);
+        let file = match self.directory.vfs.open(&path, false) {
+            Ok(file) => file,
+            Err(error) => {
+                let what = match error.kind() {
+                    std::io::ErrorKind::NotFound => "the table is missing".to_owned(),
+                    _ => format!("cannot be opened: {error}"),
+                };
+                return self.find_in_table(FindingKind::Missing, at, None, what);
+            }
+        };
+        self.report.checked.files += 1;
+        match file.len() {
+            Ok(len) if len == want => {}
+            Ok(len) => {
+                let what = format!("{len} bytes instead of {want}");
+                let place = Some(len.min(want)..len.max(want));
+                self.find_in_table(FindingKind::Length, at, place, what);
+            }
+            Err(error) => {
+                let what = format!("its length cannot be read: {error}");
+                self.find_in_table(FindingKind::Length, at, None, what);
+            }
+        }
+        let mut look = TableLook::default();
+        let examined = table::examine(&*file, 0, want, table.number, &mut look);
+        let checked = &mut self.report.checked;
+        checked.tables += 1;
+        checked.blocks += examined.blocks;
+        checked.records += examined.records;
+        checked.bytes = checked.bytes.saturating_add(want);
+        for damage in look.damages {
+            let mut what = format!("{}: {}", damage.part, damage.what);
+            if damage.loses_records {
+                what += &format!(
+                    "; records of keys from {} to {}",
+                    shown(damage.keys_from.as_deref()),
+                    shown(damage.keys_to.as_deref())
+                );
+            }
+            self.find_in_table(FindingKind::Table, at, Some(damage.place), what);
+        }
+        if look.facts.meta.is_some_and(|meta| meta != *table.meta) {
+            let what = "it verifies, and is not the table that the manifest names";
+            self.find_in_table(FindingKind::WrongTable, at, Some(0..want), what);
+        }
+    }
+
+    /// Records of all tables against each other.
+    fn order(&mut self, keyspace: &Keyspace) {
+        let tree = &keyspace.tree;
+        let bytes = tree.tables().map(|(_, table)| table.meta.len).sum::<u64>();
+        let records = tree.tables().map(|(_, table)| table.meta.entries);
+        let of_record = bytes / records.sum::<u64>().max(1);
+        let mut found = Vec::new();
+        let looked = {
+            let mut go_on = |records: u64| self.advance(records.saturating_mul(of_record));
+            order::check(tree, &mut |hidden| found.push(hidden), &mut go_on)
+        };
+        for hidden in found {
+            let levels = tree.tables();
+            let mut levels = levels.filter(|(_, table)| table.number == hidden.table.number);
+            let level = levels.next().map_or(Level(0), |(level, _)| level);
+            let what = format!(
+                "the record of key {} and version {} is found by no reader: one that is not newer is asked for first",
+                shown(Some(&hidden.key)),
+                hidden.version.0
+            );
+            let at = (keyspace, level, &*hidden.table);
+            self.find_in_table(FindingKind::Order, at, None, what);
+        }
+        if let Err(error) = looked {
+            self.find_error(FindingKind::Table, &error);
+        }
+    }
+
+    /// An error as a finding of the file that it names.
+    fn find_error(&mut self, kind: FindingKind, error: &StorageError) {
+        let name = error.path().file_name().unwrap_or_default();
+        let file = name.to_string_lossy().into_owned();
+        let finding = self.find(Severity::Corruption, kind, &file, None, error.to_string());
+        finding.offset = error.offset();
+    }
+
+    /// The logs, as opening reads them.
+    fn logs(&mut self) {
+        let numbers: Vec<FileNumber> = self
+            .directory
+            .files
+            .iter()
+            .filter_map(|file| match file {
+                FileName::Log(number) if *number >= self.state.log_number => Some(*number),
+                _ => None,
+            })
+            .collect();
+        let mut records = 0;
+        let next_keyspace = self.state.next_keyspace;
+        let has_state = self.loaded.manifest.is_some();
+        let mut each = |group: Group<'_>| {
+            for record in group.records {
+                let is_known = record?.keyspace < next_keyspace;
+                if has_state && !is_known {
+                    return Err(Refused::Malformed);
+                }
+                records += 1;
+            }
+            Ok(())
+        };
+        let (vfs, dir) = (&*self.directory.vfs, &self.directory.dir);
+        let (needed, last) = (self.state.log_number, self.state.last_version);
+        let replayed = replay(vfs, dir, &numbers, needed, last, &mut each);
+        self.report.checked.log_records = records;
+        match &replayed {
+            Ok(replayed) => self.log_ends(replayed),
+            Err(error) => self.find_error(FindingKind::Log, error),
+        }
+        for number in numbers {
+            self.log(number, replayed.is_err());
+        }
+    }
+
+    /// What opening gives up.
+    fn log_ends(&mut self, replayed: &Replayed) {
+        for log in &replayed.read {
+            let next = replayed.read.iter().find(|next| next.number > log.number);
+            // Behind the end that the next log tells, another life may have left what was never acknowledged.
+            if next.is_some() {
+                continue;
+            }
+            let len = log.file.len().unwrap_or(log.end);
+            if len > log.end {
+                let what = "the last frames do not verify: opening takes this for the end that a crash in the midst of a write \
+                            leaves; after a clean close it is damage";
+                let file = FileName::Log(log.number).name();
+                let (kind, place) = (FindingKind::LogEnd, Some(log.end..len));
+                self.find(Severity::Warning, kind, &file, place, what);
+            }
+        }
+        for number in &replayed.given_up {
+            let file = FileName::Log(*number).name();
+            let what = "a log that was not begun, or behind one that a crash tore: the next opening removes it; after a clean close \
+                        it is damage";
+            self.find(Severity::Warning, FindingKind::LogEnd, &file, None, what);
+        }
+    }
+
+    /// Looks through a log; tells of all damage in it where opening ends at the first.
+    fn log(&mut self, number: FileNumber, is_refused: bool) {
+        let file = FileName::Log(number);
+        let bytes = match self.directory.read(file) {
+            Ok(bytes) => bytes,
+            Err(what) => {
+                let kind = FindingKind::Log;
+                self.find(Severity::Corruption, kind, &file.name(), None, what);
+                return;
+            }
+        };
+        let checked = &mut self.report.checked;
+        checked.files += 1;
+        checked.logs += 1;
+        checked.bytes += bytes.len() as u64;
+        let mut holes = Vec::new();
+        survey_frames(
+            &bytes,
+            &self.directory.codec(file, number),
+            &mut |found| match found {
+                Surveyed::Hole { offset, len, .. } if offset + len < bytes.len() as u64 => {
+                    holes.push(offset..offset + len);
+                }
+                _ => {}
+            },
+        );
+        if !is_refused {
+            return;
+        }
+        for hole in holes {
+            let name = file.name();
+            let told = self.report.findings.iter();
+            let mut told = told.filter(|finding| finding.kind == FindingKind::Log);
+            if !told.any(|found| found.file == name && found.offset == Some(hole.start)) {
+                let what = "frames that do not verify, with valid ones behind them";
+                let kind = FindingKind::Log;
+                self.find(Severity::Corruption, kind, &name, Some(hole), what);
+            }
+        }
+    }
+
+    /// Files that nothing names.
+    fn names(&mut self) {
+        let (state, in_force) = (self.state, self.loaded.manifest);
+        // Without a manifest that can be read nothing is known of what is needed.
+        let is_needed = |file: FileName| match in_force {
+            Some(manifest) => state.needs(file, manifest),
+            None => matches!(file, FileName::Current | FileName::Lock),
+        };
+        for file in &self.directory.files {
+            if is_needed(*file) {
+                continue;
+            }
+            let what = match self.loaded.whole {
+                true => "nothing names this file; the next opening removes it",
+                false => {
+                    "nothing that can be read names this file: do not open the database, opening would remove it"
+                }
+            };
+            self.find(
+                Severity::Warning,
+                FindingKind::Orphan,
+                &file.name(),
+                None,
+                what,
+            );
+        }
+    }
+}
+
+/// A key for a message.
+fn shown(key: Option<&[u8]>) -> String {
+    key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
+}
+
+/// What the look at a table brings.
+#[derive(Default)]
+struct TableLook {
+    facts: TableFacts,
+    damages: Vec<TableDamage>,
+}
+
+impl TableVisitor for TableLook {
+    fn facts(&mut self, facts: &TableFacts) {
+        self.facts = facts.clone();
+    }
+
+    fn damage(&mut self, damage: TableDamage) {
+        self.damages.push(damage);
+    }
+}

@@ -1,0 +1,149 @@
+//! [`OpenTables`]: which tables are open, and which are closed when these are too many.
+//!
+//! An open table takes a file descriptor, and memory for its index and filter. Both have a limit.
+//! ```text
+//!   queue   | oldest | ... | newest |      a table enters when it is opened
+//!               '- above a limit: closed; or to the end of the queue, if somebody used it since it came there
+//! ```
+//! A closed table is opened again by whoever needs it next. Who has a table in hand keeps it: what was closed and is still in use
+//! counts no more, so that the limits hold for what is kept, and not for what is used at this moment.
+//!
+//! Invariant: each cell that is set has one entry in the queue, or is in the hands of a thread that took the entry out.
+//!
+//! Thread safety: shared freely. A reader of an open table touches no lock and, as a rule, writes to no shared memory: the mark
+//! of use is stored only where it is missing. The queue's lock is a leaf, held for a moment and never through I/O.
+
+use super::Shared;
+use crate::options::TableLimits;
+use evendb_base::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use evendb_base::sync::{Arc, Mutex, Weak, reclaim};
+use evendb_storage::table::Table;
+use std::collections::VecDeque;
+
+/// Steps through the queue that one opener takes.
+const STEPS_MAX: usize = 64;
+/// Entries of tables that are gone which the queue may have beside as many as there are open tables.
+const GONE_MAX: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct OpenTables {
+    limits: TableLimits,
+    /// Of the tables that are kept open. Figures that pair with nothing.
+    files: AtomicU64,
+    bytes: AtomicU64,
+    /// Bytes of all tables in memory, those included that were closed and are still in use.
+    resident: Arc<AtomicU64>,
+    queue: Mutex<VecDeque<Weak<Shared>>>,
+}
+
+/// A table's part of [`OpenTables::resident`], given back with the table.
+struct Resident {
+    bytes: u64,
+    all: Arc<AtomicU64>,
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+impl OpenTables {
+    pub(super) fn new(limits: TableLimits) -> OpenTables {
+        OpenTables {
+            limits,
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            resident: Arc::default(),
+            queue: Mutex::default(),
+        }
+    }
+
+    /// The same table, counted as long as it is in memory.
+    pub(super) fn account(&self, table: Table) -> Table {
+        let bytes = table.resident_bytes() as u64;
+        self.resident.fetch_add(bytes, Relaxed);
+        table.with_companion(Box::new(Resident {
+            bytes,
+            all: self.resident.clone(),
+        }))
+    }
+
+    /// A table is kept open from now on.
+    pub(super) fn opened(&self, shared: &Arc<Shared>, table: &Table) {
+        // Before somebody can find it, and close it.
+        self.files.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(table.resident_bytes() as u64, Relaxed);
+        {
+            let mut queue = self.queue.lock();
+            queue.push_back(Arc::downgrade(shared));
+            if queue.len() > 2 * self.files() as usize + GONE_MAX {
+                queue.retain(|entry| entry.strong_count() > 0);
+            }
+        }
+        for _ in 0..STEPS_MAX {
+            if !self.is_over() || !self.step() {
+                break;
+            }
+        }
+        // Gets that open and close table after table are faster than workers, who free what nobody has any more.
+        let slack = (self.limits.bytes / 4).max(256 << 10);
+        if self.resident() > self.limits.bytes.saturating_add(slack) {
+            reclaim::collect();
+        }
+    }
+
+    /// A table is not kept open any more.
+    pub(super) fn closed(&self, table: &Table) {
+        self.files.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(table.resident_bytes() as u64, Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.files() > self.limits.files || self.bytes.load(Relaxed) > self.limits.bytes
+    }
+
+    /// Closes the oldest, or spares it once. `false`: there is none.
+    fn step(&self) -> bool {
+        let Some(entry) = self.queue.lock().pop_front() else {
+            return false;
+        };
+        // Let go outside of the lock: it may be the last handle, and the file go with it.
+        if let Some(oldest) = entry.upgrade() {
+            match oldest.was_used() {
+                true => self.queue.lock().push_back(entry),
+                false => oldest.close(),
+            }
+        }
+        true
+    }
+
+    /// Closes every second table: the process has no descriptor left.
+    pub(super) fn close_half(&self) {
+        let entries = std::mem::take(&mut *self.queue.lock());
+        for (at, entry) in entries.into_iter().enumerate() {
+            match entry.upgrade() {
+                Some(open) if at % 2 == 0 => open.close(),
+                Some(_) => self.queue.lock().push_back(entry),
+                None => {}
+            }
+        }
+        reclaim::collect();
+    }
+
+    /// Tables that are kept open.
+    pub(super) fn files(&self) -> u64 {
+        self.files.load(Relaxed)
+    }
+
+    /// Bytes of indexes and filters in memory.
+    pub(super) fn resident(&self) -> u64 {
+        self.resident.load(Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        self.queue.lock().len()
+    }
+}

@@ -1,0 +1,182 @@
+//! A disk that is full: calls say so, nothing is lost, nothing latches, and all goes on when there is room again.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
+
+mod common;
+
+use common::{DIR, LEVELS, from_env, tiny_on};
+use evendb_flsm::vfs::{CrashMode, SimVfs};
+use evendb_flsm::{Db, Durability, Error, ErrorKind, Keyspace};
+
+const PAGE: u64 = 4096;
+
+fn key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(0x9e37_79b1).to_le_bytes()
+}
+
+fn put(keyspace: &Keyspace, number: u32) -> Result<(), Error> {
+    keyspace.put(key(number), vec![number as u8; 60])
+}
+
+/// There is room now, or soon; who waits for a job that failed before is told so.
+fn put_at_last(keyspace: &Keyspace, number: u32) {
+    for _ in 0..100 {
+        match put(keyspace, number) {
+            Ok(()) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}"),
+        }
+    }
+    panic!("no room comes back");
+}
+
+/// The first keys are there, and no more than one other, of which the write was refused.
+fn check(keyspace: &Keyspace, count: u32, is_refused_there: bool) {
+    for number in 0..count {
+        let found = keyspace.get(key(number)).unwrap();
+        assert_eq!(found.unwrap(), vec![number as u8; 60], "{number}");
+    }
+    let found = keyspace.iter().map(|item| item.unwrap()).count() as u32;
+    let most = count + u32::from(is_refused_there);
+    assert!((count..=most).contains(&found), "{found} of {count}");
+}
+
+/// Puts until the disk is full; how many keys there are then.
+fn fill(keyspace: &Keyspace, mut number: u32) -> u32 {
+    loop {
+        match put(keyspace, number) {
+            Ok(()) => number += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+                return number;
+            }
+        }
+        assert!(number < 50_000, "it is never full");
+    }
+}
+
+/// Whatever is the first that finds no room.
+#[test]
+fn writes_are_refused_while_the_disk_is_full_and_go_on_behind() {
+    for level in LEVELS {
+        for pages in (0..24).step_by(from_env("EVENDB_FLSM_FULL_DISK_STRIDE", 4) as usize) {
+            let vfs = SimVfs::new(pages);
+            let db = tiny_on(&vfs, level, pages).open(DIR).unwrap();
+            let keyspace = db.default_keyspace();
+            (0..100).for_each(|number| put(keyspace, number).unwrap());
+            vfs.set_capacity(vfs.used_bytes() + pages * PAGE);
+            let mut count = fill(keyspace, 100);
+            // It stays full, and says so again and again.
+            for _ in 0..3 {
+                count = fill(keyspace, count);
+                check(keyspace, count, false);
+            }
+            let settled = db.settle_debt();
+            assert!(settled.is_done_or_full(), "{pages}");
+            vfs.set_capacity(u64::MAX);
+            (count..count + 300).for_each(|number| put_at_last(keyspace, number));
+            count += 300;
+            settle(&db);
+            check(keyspace, count, false);
+            db.close().unwrap();
+            let machine = vfs.crash(CrashMode::PowerLossAll);
+            let db = tiny_on(&machine, level, pages).open(DIR).unwrap();
+            check(db.default_keyspace(), count, false);
+        }
+    }
+}
+
+trait OrNoSpace {
+    fn is_done_or_full(&self) -> bool;
+}
+
+impl OrNoSpace for Result<(), Error> {
+    fn is_done_or_full(&self) -> bool {
+        let kind = self.as_ref().err().map(Error::kind);
+        kind.is_none_or(|kind| kind == ErrorKind::NoSpace)
+    }
+}
+
+/// A failure of before may be told to who waits behind it.
+fn settle(db: &Db) {
+    for _ in 0..10 {
+        match db.settle_debt() {
+            Ok(()) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}"),
+        }
+    }
+    panic!("it never settles");
+}
+
+/// A life that ends on a full disk loses nothing that it acknowledged.
+#[test]
+fn a_crash_on_a_full_disk_loses_nothing() {
+    for (level, mode) in [
+        (Durability::Process, CrashMode::Process),
+        (Durability::Sync, CrashMode::PowerLossAll),
+    ] {
+        for pages in 0..12 {
+            let vfs = SimVfs::new(pages);
+            let db = tiny_on(&vfs, level, pages).open(DIR).unwrap();
+            let keyspace = db.default_keyspace();
+            (0..100).for_each(|number| put(keyspace, number).unwrap());
+            vfs.set_capacity(vfs.used_bytes() + pages * PAGE);
+            let count = fill(keyspace, 100);
+            let machine = vfs.crash(mode);
+            drop(db);
+            machine.set_capacity(u64::MAX);
+            let db = tiny_on(&machine, level, pages).open(DIR).unwrap();
+            check(db.default_keyspace(), count, true);
+        }
+    }
+}
+
+/// What gives room back needs an edit of the manifest, for which room is kept.
+#[test]
+fn a_keyspace_is_dropped_on_a_full_disk_and_makes_room() {
+    for level in [Durability::Process, Durability::Sync] {
+        let vfs = SimVfs::new(1);
+        let db = tiny_on(&vfs, level, 1).open(DIR).unwrap();
+        let large = db.keyspace("large").unwrap();
+        (0..2000).for_each(|number| put(&large, number).unwrap());
+        settle(&db);
+        vfs.set_capacity(vfs.used_bytes());
+        let keyspace = db.default_keyspace();
+        let count = fill(keyspace, 0);
+        let error = db.keyspace("another").map(|keyspace| keyspace.id());
+        assert!(error.is_ok(), "there is room for an edit: {error:?}");
+        drop(large);
+        db.drop_keyspace("large").unwrap();
+        (count..count + 500).for_each(|number| put_at_last(keyspace, number));
+        settle(&db);
+        check(keyspace, count + 500, false);
+    }
+}
+
+/// As many edits as the room is for, and then one that is refused; nothing of it is there.
+#[test]
+fn an_edit_without_room_is_refused_and_made_later() {
+    let vfs = SimVfs::new(1);
+    let db = tiny_on(&vfs, Durability::Process, 1).open(DIR).unwrap();
+    vfs.set_capacity(vfs.used_bytes());
+    let name = |number: usize| format!("{number:0>200}");
+    let mut made = 0;
+    let error = loop {
+        match db.keyspace(&name(made)) {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+        assert!(made < 10_000, "it is never full");
+    };
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(made > 50, "{made} keyspaces");
+    assert!(!db.keyspace_exists(&name(made)));
+    vfs.set_capacity(u64::MAX);
+    db.keyspace(&name(made)).unwrap();
+    db.put("k", "v").unwrap();
+    let machine = vfs.crash(CrashMode::PowerLossAll);
+    let db = tiny_on(&machine, Durability::Process, 1).open(DIR).unwrap();
+    assert_eq!(db.keyspace_names().len(), made + 2);
+}
