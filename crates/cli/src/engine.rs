@@ -53,6 +53,11 @@ impl EngineArgument {
     }
 }
 
+/// The engine of the database in `db`; that of databases that are made, if there is none.
+pub fn engine_of(db: &Path) -> EngineKind {
+    EngineKind::of_database(db).unwrap_or(EngineKind::EvenDb)
+}
+
 /// Refuses what the first engine alone has, if the database in `db` was made by another one.
 pub fn need_evendb(db: &Path, what: &str) -> Result<(), Failure> {
     EngineArgument { engine: None }.need_evendb(db, what)

@@ -327,6 +327,7 @@ fn what_the_second_engine_lacks_is_refused_before_anything_changes() {
 
     // Nor is anything made for it.
     let place = Place::new();
+    place.file("in.tsv", "a\t1\n");
     for arguments in [
         &["put", "a", "1", "--ttl", "5", "--engine", "flsm"][..],
         &["ingest", "in.tsv", "--engine", "flsm"],
@@ -351,6 +352,41 @@ fn what_the_second_engine_lacks_is_refused_before_anything_changes() {
         run(&[&dir, option].concat()).complains(1, &format!("the engine flsm has no {what}"));
     }
     assert!(!place.path("db").exists() && !bench.exists());
+}
+
+#[test]
+fn both_engines_are_verified_and_dumped() {
+    for engine in ENGINES {
+        let place = filled(engine);
+        let text = place.run("verify", &[]).text(0);
+        assert!(text.contains("sound; 0 warnings"), "{engine}: {text}");
+        let json = place.run("verify", &["--json"]).text(0);
+        let json: serde_json::Value = serde_json::from_str(json.trim_end()).unwrap();
+        assert_eq!(json["sound"], true, "{engine}: {json}");
+        assert!(json["checked"]["bytes"].as_u64().unwrap() > 0, "{json}");
+        for what in ["current", "manifest", "commit-log"] {
+            let items = place.run("dump", &[what, "--json"]).text(0);
+            assert!(items.lines().count() > 0, "{engine} {what}");
+        }
+    }
+    let place = filled("flsm");
+    // The last put; what was imported is in tables.
+    let log = place.run("dump", &["commit-log"]).text(0);
+    assert!(log.contains("records=1"), "{log}");
+    place.run("compact", &[]).expect_code(0);
+    let trees = place.run("dump", &["trees"]).text(0);
+    assert!(trees.contains("other"), "{trees}");
+    for (arguments, what) in [
+        (&["chunk", "1"][..], "chunks"),
+        (&["log", "1"], "logs of chunks"),
+        (&["kept-changes"], "record of changes"),
+    ] {
+        let told = format!("the engine flsm has no {what}");
+        place.run("dump", arguments).complains(1, &told);
+    }
+    filled("evendb")
+        .run("dump", &["trees"])
+        .complains(1, "the engine evendb has no trees");
 }
 
 /// Types of keys are not kept there: each command is given them, and says so when it makes such keys.
@@ -404,6 +440,12 @@ fn damage_is_told_and_no_database_is_made_over_it() {
     let mut damaged = tables[table].clone();
     damaged[20] ^= 1;
     fs::write(path, damaged).unwrap();
+    place.run("verify", &[]).expect_code(5);
+    let told = place.run("verify", &["--json"]);
+    assert!(
+        String::from_utf8_lossy(&told.out).contains(table),
+        "{told:?}"
+    );
     let told = place.run("scan", &[]).complains(5, table);
     assert!(!told.error.contains("panicked"), "{}", told.error);
 }

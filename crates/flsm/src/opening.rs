@@ -25,6 +25,7 @@ use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::log::record::{Group, Previous, Refused};
 use crate::log::replay::{ReadLog, Replayed, replay};
 use crate::log::writer::LogWriter;
+use crate::manifest::kept::Kept;
 use crate::manifest::reader;
 use crate::manifest::state::{Edit, State};
 use crate::manifest::writer::Manifest;
@@ -72,12 +73,17 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let numbers = Arc::new(FileNumbers::new(state.next_file));
     let read = Read::logs(&*vfs, &dir, &files, &state)?;
     let manifest = match options.read_only {
-        true => Manifest::at_rest(vfs.clone(), &dir, numbers.clone(), state)?,
+        true => {
+            // What was read gets numbers as if it were to be flushed.
+            let used = files.iter().filter_map(|file| file.number());
+            used.for_each(|used| numbers.skip(used));
+            Kept::OnlyRead(dir.clone(), state)
+        }
         false => {
             read.make_durable(&*vfs, &dir)?;
             let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
             remove_unneeded(&*vfs, &dir, &manifest)?;
-            manifest
+            Kept::Written(manifest)
         }
     };
     let making = Making {
@@ -233,7 +239,7 @@ fn assemble(
     options: Options,
     dir: PathBuf,
     lock: Option<Box<dyn evendb_storage::vfs::LockGuard>>,
-    mut manifest: Manifest,
+    mut manifest: Kept,
     making: Making,
     read: Read,
 ) -> Result<Engine> {

@@ -6,8 +6,9 @@
 
 use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
 use crate::error::{Code, Error, Result};
-use crate::opening::{cache_bytes, memory_budget, opening_failed};
+use crate::opening::{cache_bytes, memory_budget, open_files, opening_failed};
 use crate::options::{BLOCK_BYTES_DEFAULT, FILE_BYTES_DEFAULT, Options};
+use evendb_flsm::inspect::{self, Finding, InspectOptions, Severity};
 use evendb_flsm::{Compression, Db, Durability, Snapshot};
 use std::ops::Bound;
 use std::path::Path;
@@ -29,22 +30,20 @@ pub(crate) fn destroy(path: &Path) -> Result<()> {
     Ok(evendb_flsm::destroy(path)?)
 }
 
-/// A database is sound of which every record can be read; then nothing is to be done. This engine saves nothing of a damaged one.
+/// Of a sound database nothing is to be done. This engine saves nothing of a damaged one.
 pub(crate) fn repair(path: &Path) -> Result<()> {
-    let damaged = |error: evendb_flsm::Error| {
-        let message = format!(
-            "{}: the engine flsm repairs nothing, and nothing was changed; what is damaged: {error}",
-            path.display()
-        );
-        Error::new(Code::NotSupported, message)
-    };
-    let db = evendb_flsm::Options::new().read_only(true).open(path);
-    let db = db.map_err(damaged)?;
-    for name in db.keyspace_names() {
-        let mut cursor = db.keyspace(&name).map_err(damaged)?.cursor::<&[u8]>(..);
-        while cursor.next().map_err(damaged)?.is_some() {}
+    let report = inspect::verify(path, InspectOptions::new())?;
+    let is_damage = |finding: &&Finding| finding.severity == Severity::Corruption;
+    match report.findings.iter().find(is_damage) {
+        None => Ok(()),
+        Some(damage) => {
+            let message = format!(
+                "{}: the engine flsm repairs nothing, and nothing was changed; what is damaged: {damage}",
+                path.display()
+            );
+            Err(Error::new(Code::NotSupported, message))
+        }
     }
-    Ok(())
 }
 
 fn flsm_options(options: &Options) -> Result<evendb_flsm::Options> {
@@ -63,6 +62,7 @@ fn flsm_options(options: &Options) -> Result<evendb_flsm::Options> {
             let advanced = advanced
                 .compression(compression)
                 .cache_bytes(cache)
+                .open_files_max(open_files(options))
                 .filter_bits_per_key(filter_bits.min(FILTER_BITS_MAX))
                 .write_buffer_bytes(write_buffer);
             let advanced = match options.block_bytes {
@@ -133,7 +133,7 @@ impl Engine for Flsm {
 
     fn memory_bytes(&self) -> u64 {
         let stats = self.db.stats();
-        stats.memory_bytes + stats.cache_bytes
+        stats.memory_bytes + stats.cache_bytes + stats.table_bytes
     }
 
     fn tables(&self) -> Vec<TableFile> {

@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use evendb::EngineKind;
 use evendb::inspect::{self, Dump, DumpItem, DumpOptions, DumpValue, InspectOptions};
+use evendb_flsm::inspect as flsm_inspect;
 use serde_json::{Map, Value};
 
-use crate::engine::need_evendb;
+use crate::engine::{engine_of, lacks};
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -55,6 +57,8 @@ enum What {
     Current,
     /// What exists: every edit
     Manifest,
+    /// What exists in the end, of the engine flsm: keyspaces, levels, guards, tables
+    Trees,
     /// A chunk and its tables
     Chunk {
         /// The chunk's id
@@ -70,7 +74,7 @@ enum What {
         /// The chunk's id
         chunk: u64,
     },
-    /// The commit log from the replay position on
+    /// The commit log from the replay position on; of the engine flsm the logs of writes
     CommitLog,
     /// The changes that are kept beyond the commit log (`keep_changes_bytes`)
     KeptChanges,
@@ -78,27 +82,10 @@ enum What {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    need_evendb(&arguments.db, "dump")?;
-    let what = match &arguments.what {
-        What::Current => Dump::Current,
-        What::Manifest => Dump::Manifest,
-        What::Chunk { id } => Dump::Chunk(*id),
-        What::Sstable { file } => Dump::Table(file.clone()),
-        What::Log { chunk } => Dump::Log(*chunk),
-        What::CommitLog => Dump::CommitLog,
-        What::KeptChanges => Dump::KeptChanges,
-    };
-    let options = DumpOptions {
-        limit: arguments.limit,
-        keys_only: arguments.keys_only,
-    };
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut damaged = false;
     let mut outcome = Ok(());
-    let inspect = arguments
-        .key_file
-        .given_to_inspection(InspectOptions::new());
-    let told = inspect::dump(&arguments.db, &what, &options, inspect, &mut |item| {
+    let mut each = |item: DumpItem| {
         damaged |= item.kind == "damage";
         outcome = match arguments.json {
             true => writeln!(target, "{}", json(&item)),
@@ -108,13 +95,69 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
-    });
-    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
+    };
+    match engine_of(&arguments.db) {
+        EngineKind::EvenDb => evendb(arguments, &mut each)?,
+        EngineKind::Flsm => flsm(arguments, &mut each)?,
+    }
     outcome?;
     target.flush()?;
     match damaged {
         false => Ok(Success::Done),
         true => Ok(Success::Corrupt),
+    }
+}
+
+type Each<'e> = &'e mut dyn FnMut(DumpItem) -> ControlFlow<()>;
+
+fn evendb(arguments: &Arguments, each: Each<'_>) -> Result<(), Failure> {
+    let what = match &arguments.what {
+        What::Current => Dump::Current,
+        What::Manifest => Dump::Manifest,
+        What::Trees => {
+            let message =
+                "the engine evendb has no trees of levels and guards; `manifest` shows its chunks";
+            return Err(Failure::Message(message.to_owned()));
+        }
+        What::Chunk { id } => Dump::Chunk(*id),
+        What::Sstable { file } => Dump::Table(file.clone()),
+        What::Log { chunk } => Dump::Log(*chunk),
+        What::CommitLog => Dump::CommitLog,
+        What::KeptChanges => Dump::KeptChanges,
+    };
+    let inspect = arguments
+        .key_file
+        .given_to_inspection(InspectOptions::new());
+    let told = inspect::dump(&arguments.db, &what, &arguments.options(), inspect, each);
+    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))
+}
+
+fn flsm(arguments: &Arguments, each: Each<'_>) -> Result<(), Failure> {
+    let lacking = |what| Err(lacks(EngineKind::Flsm, &arguments.db, what));
+    if arguments.key_file.key().is_some() {
+        return lacking("encryption (--key-file)");
+    }
+    let what = match &arguments.what {
+        What::Current => flsm_inspect::Dump::Current,
+        What::Manifest => flsm_inspect::Dump::Manifest,
+        What::Trees => flsm_inspect::Dump::Trees,
+        What::Sstable { file } => flsm_inspect::Dump::Table(file.clone()),
+        What::CommitLog => flsm_inspect::Dump::Logs,
+        What::Chunk { .. } => return lacking("chunks"),
+        What::Log { .. } => return lacking("logs of chunks"),
+        What::KeptChanges => return lacking("record of changes"),
+    };
+    let inspect = flsm_inspect::InspectOptions::new();
+    let told = flsm_inspect::dump(&arguments.db, &what, &arguments.options(), inspect, each);
+    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))
+}
+
+impl Arguments {
+    fn options(&self) -> DumpOptions {
+        DumpOptions {
+            limit: self.limit,
+            keys_only: self.keys_only,
+        }
     }
 }
 

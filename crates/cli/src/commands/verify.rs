@@ -4,12 +4,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use evendb::EngineKind;
 use evendb::inspect::{self, Finding, InspectOptions, Progress, Severity};
+use evendb_flsm::inspect as flsm_inspect;
 use evendb_lab::readable::{bytes, grouped};
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
-use crate::engine::need_evendb;
+use crate::engine::{engine_of, lacks};
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -36,75 +38,144 @@ pub struct Arguments {
     json: bool,
 }
 
+/// What was found, of either engine, as it is told.
+struct Report {
+    /// As text, and as JSON.
+    findings: Vec<(String, Value)>,
+    corruptions: usize,
+    bytes: u64,
+    /// How much was looked at.
+    figures: Vec<(&'static str, u64)>,
+}
+
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    need_evendb(&arguments.db, "verify")?;
     let bar = progress_bar(Some(0));
     let mut tell = |progress: Progress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);
     };
     let begun = Instant::now();
-    let options = InspectOptions::new().progress(&mut tell);
-    let options = arguments.key_file.given_to_inspection(options);
-    let report = inspect::verify(&arguments.db, options);
+    let report = match engine_of(&arguments.db) {
+        EngineKind::EvenDb => evendb(arguments, &mut tell),
+        EngineKind::Flsm => flsm(arguments, &mut tell),
+    };
     bar.finish_and_clear();
-    let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
+    let report = report?;
+    let warnings = report.findings.len() - report.corruptions;
+    let is_sound = report.corruptions == 0;
     let mut target = io::stdout().lock();
-    let corrupt = |finding: &&Finding| finding.severity == Severity::Corruption;
-    let corruptions = report.findings.iter().filter(corrupt).count();
-    let warnings = report.findings.len() - corruptions;
-    for finding in &report.findings {
+    for (text, object) in &report.findings {
         match arguments.json {
-            true => writeln!(target, "{}", finding_json(finding))?,
-            false => writeln!(target, "{finding}")?,
+            true => writeln!(target, "{object}")?,
+            false => writeln!(target, "{text}")?,
         }
     }
-    let checked = &report.checked;
-    let figures = [
-        ("files", checked.files),
-        ("bytes", checked.bytes),
-        ("edits", checked.edits),
-        ("keyspaces", checked.keyspaces),
-        ("chunks", checked.chunks),
-        ("tables", checked.tables),
-        ("blocks", checked.blocks),
-        ("records", checked.records),
-        ("commit_log_records", checked.commit_log_records),
-        ("value_extents", checked.value_extents),
-        ("values", checked.values),
-    ];
     if arguments.json {
-        let checked: serde_json::Map<_, _> = figures
+        let bytes = ("bytes", report.bytes);
+        let (first, others) = report.figures.split_at(1);
+        let checked: serde_json::Map<_, _> = first
             .iter()
+            .chain([&bytes])
+            .chain(others)
             .map(|(name, number)| ((*name).to_owned(), Value::from(*number)))
             .collect();
-        let sound = report.is_sound();
         let line = json!({
-            "kind": "report", "sound": sound, "corruptions": corruptions,
+            "kind": "report", "sound": is_sound, "corruptions": report.corruptions,
             "warnings": warnings, "checked": checked,
         });
         writeln!(target, "{line}")?;
     } else {
         let seconds = begun.elapsed().as_secs_f64();
-        let list: Vec<String> = figures
+        let list: Vec<String> = report
+            .figures
             .iter()
-            .filter(|(name, _)| *name != "bytes")
             .map(|(name, number)| format!("{} {}", grouped(*number), name.replace('_', " ")))
             .collect();
         writeln!(target, "checked {}", list.join(", "))?;
-        let rate = bytes((checked.bytes as f64 / seconds.max(1e-9)) as u64);
-        let read = bytes(checked.bytes);
+        let rate = bytes((report.bytes as f64 / seconds.max(1e-9)) as u64);
+        let read = bytes(report.bytes);
         writeln!(target, "read {read} in {seconds:.1} s ({rate}/s)")?;
-        match report.is_sound() {
+        match is_sound {
             true => writeln!(target, "sound; {warnings} warnings")?,
-            false => writeln!(target, "{corruptions} corruptions, {warnings} warnings")?,
+            false => writeln!(
+                target,
+                "{} corruptions, {warnings} warnings",
+                report.corruptions
+            )?,
         }
     }
     target.flush()?;
-    match report.is_sound() {
+    match is_sound {
         true => Ok(Success::Done),
         false => Ok(Success::Corrupt),
+    }
+}
+
+fn evendb(arguments: &Arguments, tell: &mut dyn FnMut(Progress)) -> Result<Report, Failure> {
+    let options = InspectOptions::new().progress(tell);
+    let options = arguments.key_file.given_to_inspection(options);
+    let report = inspect::verify(&arguments.db, options);
+    let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
+    let corrupt = |finding: &&Finding| finding.severity == Severity::Corruption;
+    let findings = report.findings.iter();
+    let checked = &report.checked;
+    Ok(Report {
+        corruptions: findings.clone().filter(corrupt).count(),
+        findings: findings
+            .map(|finding| (finding.to_string(), finding_json(finding)))
+            .collect(),
+        bytes: checked.bytes,
+        figures: vec![
+            ("files", checked.files),
+            ("edits", checked.edits),
+            ("keyspaces", checked.keyspaces),
+            ("chunks", checked.chunks),
+            ("tables", checked.tables),
+            ("blocks", checked.blocks),
+            ("records", checked.records),
+            ("commit_log_records", checked.commit_log_records),
+            ("value_extents", checked.value_extents),
+            ("values", checked.values),
+        ],
+    })
+}
+
+fn flsm(arguments: &Arguments, tell: &mut dyn FnMut(Progress)) -> Result<Report, Failure> {
+    if arguments.key_file.key().is_some() {
+        let what = "encryption (--key-file)";
+        return Err(lacks(EngineKind::Flsm, &arguments.db, what));
+    }
+    let options = flsm_inspect::InspectOptions::new().progress(tell);
+    let report = flsm_inspect::verify(&arguments.db, options);
+    let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
+    let corrupt = |finding: &&flsm_inspect::Finding| finding.severity == Severity::Corruption;
+    let findings = report.findings.iter();
+    let checked = &report.checked;
+    Ok(Report {
+        corruptions: findings.clone().filter(corrupt).count(),
+        findings: findings
+            .map(|finding| (finding.to_string(), flsm_finding_json(finding)))
+            .collect(),
+        bytes: checked.bytes,
+        figures: vec![
+            ("files", checked.files),
+            ("edits", checked.edits),
+            ("keyspaces", checked.keyspaces),
+            ("guards", checked.guards),
+            ("tables", checked.tables),
+            ("blocks", checked.blocks),
+            ("records", checked.records),
+            ("logs", checked.logs),
+            ("log_records", checked.log_records),
+        ],
+    })
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Corruption => "corruption",
+        _ => "warning",
     }
 }
 
@@ -112,14 +183,31 @@ fn finding_json(finding: &Finding) -> Value {
     let chunks: Vec<Value> = finding.chunks.iter().map(output::chunk_json).collect();
     json!({
         "kind": finding.kind.name(),
-        "severity": match finding.severity {
-            Severity::Corruption => "corruption",
-            _ => "warning",
-        },
+        "severity": severity(finding.severity),
         "file": finding.file,
         "offset": finding.offset,
         "bytes": finding.len,
         "what": finding.what,
         "chunks": chunks,
+    })
+}
+
+fn flsm_finding_json(finding: &flsm_inspect::Finding) -> Value {
+    let table = finding.table.as_ref().map(|table| {
+        json!({
+            "keyspace": table.keyspace,
+            "level": table.level,
+            "min_key": output::text_or_hex(&table.min_key),
+            "max_key": output::text_or_hex(&table.max_key),
+        })
+    });
+    json!({
+        "kind": finding.kind.name(),
+        "severity": severity(finding.severity),
+        "file": finding.file,
+        "offset": finding.offset,
+        "bytes": finding.len,
+        "what": finding.what,
+        "table": table,
     })
 }

@@ -1,9 +1,5 @@
 //! How a database is opened, read only, compacted, measured and removed.
-
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which fail where they fail"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use crate::{Db, Durability, ErrorKind, Options, destroy};
 use std::collections::BTreeMap;

@@ -56,13 +56,13 @@ impl Sweep {
     /// The next step in this tree, while jobs have the tables in `busy`. A job that is given counts as done.
     pub(crate) fn next(&mut self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
         if self.level == 0 {
-            match self.level0_step(tree, busy) {
+            match self.step_of_level0(tree, busy) {
                 Step::Over => self.level = 1,
                 step => return step,
             }
         }
         while self.level < LEVELS {
-            match self.in_level(tree, busy) {
+            match self.step_of_level(tree, busy) {
                 Step::Over => {
                     self.level += 1;
                     self.taken.clear();
@@ -73,7 +73,7 @@ impl Sweep {
         Step::Over
     }
 
-    fn level0_step(&self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
+    fn step_of_level0(&self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
         let tables = tree.level0();
         let is_old = |table: &&Arc<TableFile>| table.number.0 < self.begun_at.0;
         if !tables
@@ -95,7 +95,7 @@ impl Sweep {
         Step::Job(Job::FromLevel0 { to })
     }
 
-    fn in_level(&mut self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
+    fn step_of_level(&mut self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
         let level = Level(self.level as u8);
         let is_busy = |guard: &Guard| {
             guard

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::compaction::rewrite::Making;
 use crate::figures::Figures;
 use crate::keyspace::KeyspaceState;
-use crate::manifest::writer::Manifest;
+use crate::manifest::kept::Kept;
 use crate::options::Options;
 
 use evendb_base::ErrorKind;
@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
     pub(crate) clock: Clock,
     pub(crate) writes: WritePath,
-    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) manifest: Mutex<Kept>,
     pub(crate) work: Work,
     /// Not that of the seam for schedules: cursors hold it as what they are given blocks by.
     pub(crate) cache: std::sync::Arc<BlockCache>,

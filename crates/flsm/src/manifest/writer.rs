@@ -34,8 +34,8 @@ pub(crate) struct Manifest {
     dir: PathBuf,
     numbers: Arc<FileNumbers>,
     number: FileNumber,
-    /// `None` at rest.
-    writing: Option<Writing>,
+    log: FramedLogWriter,
+    room: Room,
     rotate_at: u64,
     state: State,
     failed: bool,
@@ -57,34 +57,14 @@ impl Manifest {
             dir: dir.to_owned(),
             numbers,
             number: new.number,
-            rotate_at: rotate_at(&new.writing.log),
-            writing: Some(new.writing),
+            rotate_at: rotate_at(&new.log),
+            log: new.log,
+            room: new.room,
             state,
             failed: false,
         };
-        manifest.reserve_ahead();
+        manifest.room.reserve_ahead(&manifest.log);
         Ok(manifest)
-    }
-
-    /// Of a database that is only read: there are no edits, and no file is made.
-    pub(crate) fn at_rest(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        numbers: Arc<FileNumbers>,
-        state: State,
-    ) -> Result<Manifest> {
-        // A generation has a number above those of the logs that were read.
-        skip_used(&*vfs, dir, &numbers)?;
-        Ok(Manifest {
-            vfs,
-            dir: dir.to_owned(),
-            numbers,
-            number: FileNumber(0),
-            rotate_at: u64::MAX,
-            writing: None,
-            state,
-            failed: false,
-        })
     }
 
     /// What there is.
@@ -104,13 +84,8 @@ impl Manifest {
     /// the caller's, or a job for a keyspace that was dropped meanwhile. So it is with an edit for which there is no room
     /// (`NoSpace`): it can be tried again.
     pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
-        let refused = match (&self.writing, self.failed) {
-            (Some(_), false) => None,
-            (Some(_), true) => Some("an earlier edit failed"),
-            (None, _) => Some("the database is only read"),
-        };
-        if let Some(why) = refused {
-            let error = io::Error::other(why);
+        if self.failed {
+            let error = io::Error::other("an earlier edit failed");
             return Err(Error::io(&self.path(), "write to the manifest", error));
         }
         edit.next_file = Some(self.numbers.next());
@@ -131,23 +106,11 @@ impl Manifest {
         for table in self.state.install(prepared) {
             table.retire();
         }
-        if self.end() >= self.rotate_at {
+        if self.log.end() >= self.rotate_at {
             self.rotate()?;
         }
-        self.reserve_ahead();
+        self.room.reserve_ahead(&self.log);
         Ok(())
-    }
-
-    /// Bytes of the manifest so far.
-    fn end(&self) -> u64 {
-        let writing = self.writing.as_ref();
-        writing.map_or(0, |writing| writing.log.end())
-    }
-
-    fn reserve_ahead(&mut self) {
-        if let Some(Writing { log, room }) = &mut self.writing {
-            room.reserve_ahead(log);
-        }
     }
 
     /// All that can be refused. Nothing is written yet.
@@ -160,9 +123,7 @@ impl Manifest {
                 what,
             )
         })?;
-        if let Some(Writing { log, room }) = &mut self.writing {
-            room.reserve(log, payload.len())?;
-        }
+        self.room.reserve(&self.log, payload.len())?;
         Ok(prepared)
     }
 
@@ -173,10 +134,8 @@ impl Manifest {
             let synced = self.vfs.sync_dir(&self.dir);
             synced.map_err(|source| Error::io(&self.dir, "sync the directory", source))?;
         }
-        if let Some(writing) = &mut self.writing {
-            writing.log.append(payload)?;
-            writing.log.sync()?;
-        }
+        self.log.append(payload)?;
+        self.log.sync()?;
         self.failed = false;
         Ok(())
     }
@@ -187,15 +146,15 @@ impl Manifest {
         let old = self.path();
         let new = match write_new(&*self.vfs, &self.dir, &self.numbers, &mut self.state) {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                self.rotate_at = self.end() + ROTATE_BYTES_MIN;
+                self.rotate_at = self.log.end() + ROTATE_BYTES_MIN;
                 self.failed = false;
                 return Ok(());
             }
             written => written.map_err(|error| self.terminal(error))?,
         };
         current::put_in_force(&*self.vfs, &self.dir).map_err(|error| self.terminal(error))?;
-        self.rotate_at = rotate_at(&new.writing.log);
-        (self.number, self.writing) = (new.number, Some(new.writing));
+        self.rotate_at = rotate_at(&new.log);
+        (self.number, self.log, self.room) = (new.number, new.log, new.room);
         self.failed = false;
         // If it stays, the next opening removes it.
         let _ = self.vfs.remove(&old);
@@ -239,12 +198,6 @@ fn rotate_at(log: &FramedLogWriter) -> u64 {
 /// A manifest that is written, synced, and not in force.
 struct NewManifest {
     number: FileNumber,
-    writing: Writing,
-}
-
-/// What edits are written by.
-#[derive(Debug)]
-struct Writing {
     log: FramedLogWriter,
     room: Room,
 }
@@ -286,6 +239,5 @@ fn write_new(
         let _ = vfs.remove(&path);
     })?;
     let room = Room::new(file, &log);
-    let writing = Writing { log, room };
-    Ok(NewManifest { number, writing })
+    Ok(NewManifest { number, log, room })
 }
