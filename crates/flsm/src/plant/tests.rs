@@ -85,10 +85,11 @@ fn holds(db: &Db, map: &Map) -> bool {
     gets && sound && scan(db).is_ok_and(|found| found == *map)
 }
 
-/// A test that passes without the fault and fails with it.
+/// A test that passes without the fault and fails with it. The engine's threads take part, so that one run may miss the moment.
 fn notices(plant: Plant, test: impl Fn(Plant) -> bool) {
     assert!(test(Plant::Nothing), "the test fails without a fault");
-    assert!(!test(plant), "{plant:?} is not noticed");
+    let is_noticed = (0..20).any(|_| !test(plant));
+    assert!(is_noticed, "{plant:?} is not noticed");
 }
 
 /// The guards are those that the records call for, before and after reopening.
@@ -181,18 +182,19 @@ fn kills_beside_jobs_lose_nothing(plant: Plant) -> bool {
         }
     }
     db.close().unwrap();
-    for at in (0..).step_by(2) {
+    for at in 0.. {
         let machine = vfs.fork_state();
         machine.set_crash_at(machine.op_count() + at);
         if let Ok(db) = options(&machine, plant).open(DIR) {
             let _ = db.settle_debt();
         }
+        let was_cut = machine.crashed();
         let left = machine.crash(CrashMode::Process);
         match options(&left, Plant::Nothing).open(DIR) {
             Ok(db) if scan(&db).is_ok_and(|found| found == map) => {}
             _ => return false,
         }
-        if !machine.crashed() {
+        if !was_cut {
             assert!(at > 20, "{at} operations are no flush and no compaction");
             break;
         }

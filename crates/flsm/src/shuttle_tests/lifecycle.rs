@@ -2,7 +2,7 @@
 
 use super::explore;
 use super::oracle;
-use super::world::{DIR, FULL, Floors, World, join};
+use super::world::{DIR, FULL, World, join};
 use crate::api::keyspace::Keyspace;
 use crate::error::{ErrorKind, Result};
 use crate::plant::Plant;
@@ -116,8 +116,6 @@ fn close_beside_a_reader() {
     let world = World::new(2, Plant::Nothing);
     world.put(&[0], FULL);
     let reader = world.spawn(|world| {
-        let mut floors = Floors::default();
-        floors[0] = 1;
         let read = || -> Result<()> {
             for item in world.db().iter() {
                 item?;

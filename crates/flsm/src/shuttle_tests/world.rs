@@ -167,7 +167,8 @@ impl World {
 
     /// A database that is opened on what `kill -9` leaves now has at least `floors`.
     pub(super) fn check_killed(&self, floors: &Floors) {
-        let machine = self.vfs.crash(CrashMode::Process);
+        // A crash would halt the machine; its copy is killed.
+        let machine = self.vfs.fork_state().crash(CrashMode::Process);
         let opened = options(&machine, 8, Plant::Nothing).open(DIR);
         let db = match opened {
             Ok(db) => ManuallyDrop::new(db),
