@@ -80,10 +80,11 @@ fn holds(db: &Db, map: &Map) -> bool {
     gets && sound && scan(db).is_ok_and(|found| found == *map)
 }
 
-/// A test that passes without the fault and fails with it.
+/// A test that passes without the fault and fails with it. The engine's threads take part, so that one run may miss the moment.
 fn notices(plant: Plant, test: impl Fn(Plant) -> bool) {
     assert!(test(Plant::Nothing), "the test fails without a fault");
-    assert!(!test(plant), "{plant:?} is not noticed");
+    let is_noticed = (0..20).any(|_| !test(plant));
+    assert!(is_noticed, "{plant:?} is not noticed");
 }
 
 /// The guards are those that the records call for, before and after reopening.

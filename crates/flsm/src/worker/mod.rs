@@ -17,7 +17,7 @@ pub(crate) use sweep::sweep;
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::write::flush::flush_all;
+use crate::write::flush::{end_generation, flush_all, wait_for};
 use evendb_base::Durability;
 use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
@@ -165,14 +165,15 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
 }
 
 fn last_writes(engine: &Engine) -> Result<()> {
-    {
-        // Whoever leads a group ends first; groups that come later are refused.
+    let newest = {
+        // Whoever leads a group ends first; groups and flushes that come later are refused.
         let mut writer = engine.writes.writer.lock();
         writer.close();
         engine.health.check_latched()?;
         if engine.options.durability > Durability::Relaxed {
             return writer.sync(engine);
         }
-    }
-    flush_all(engine)
+        end_generation(engine, &mut writer)?
+    };
+    wait_for(engine, newest)
 }
