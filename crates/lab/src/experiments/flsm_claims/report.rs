@@ -9,6 +9,7 @@ use crate::experiments::Failure;
 use crate::experiments::markdown::{Entry, Page, Table, or_dash};
 use crate::experiments::results_file::{Key, ResultsFile, key_of};
 use crate::experiments::table::median;
+use crate::readable;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
@@ -143,8 +144,8 @@ const METHOD: &str = "Figures are medians over rounds. kop/s: thousands of opera
      owed included; without debt: by the time of the phase alone. Processor us/op: processor time of the whole process, the paying \
      included, by operations; processors: how many were in use while the phase ran. p50 and p99: of gets, where there are any, else of \
      scans, puts or deletes. written/put: bytes that the kernel counts as written by the process and not cancelled, the paying included, by bytes \
-     of keys and values put. space/live: allocated bytes of the store's files by those of the keys and values that are there. Peak: the \
-     most resident memory of the process until then. Pairs have the slides' bytes: keys are two bytes shorter, values two longer.";
+     of keys and values put and of keys deleted. space/live: allocated bytes of the store's files by those of the keys and values that are there. Peak: the \
+     most resident memory of the process until then, files that it maps among it. Pairs have the slides' bytes: keys are two bytes shorter, values two longer.";
 
 /// The whole page.
 fn text(lines: &[Value]) -> String {
@@ -154,11 +155,14 @@ fn text(lines: &[Value]) -> String {
         1,
         "What is claimed of fragmented log-structured merge trees, measured",
     );
-    if let Some(run) = lines.iter().rfind(|line| line["kind"] == "run") {
-        page.paragraph(&format!(
-            "Settings: {}. Memory limit: {}. Machine: {}.",
-            run["settings"], run["memory_limit"], run["machine"]
-        ));
+    let run = lines.iter().rfind(|line| line["kind"] == "run");
+    if let Some(run) = run {
+        let limit = run["memory_limit"].as_str().unwrap_or("unknown");
+        page.list(&[
+            format!("settings: {}", each(&run["settings"])),
+            format!("limit of memory: {limit}"),
+            format!("machine: {}", each(&run["machine"])),
+        ]);
     }
     page.paragraph(METHOD);
     for claim in &CLAIMS {
@@ -172,12 +176,31 @@ fn text(lines: &[Value]) -> String {
         }
         page.heading(2, claim.name);
         page.paragraph(&format!("{}.", claim.says));
+        if let Some(scale) = run.and_then(|run| run["settings"]["scale"].as_f64()) {
+            let (pairs, memory) = (claim.pairs(scale), claim.memory_bytes(scale));
+            page.paragraph(&format!(
+                "Here: {} pairs, {} of memory.",
+                readable::grouped(pairs),
+                readable::bytes(memory)
+            ));
+        }
         page.table(&beside(&results, claim, &stores));
         for phase in claim.phases {
             page.table(&phase_table(&results, claim, phase, &stores));
         }
     }
     page.into_text()
+}
+
+/// The fields of an object that say something, on one line.
+fn each(object: &Value) -> String {
+    let fields = object.as_object().into_iter().flatten();
+    let told = fields.filter(|(_, value)| !value.is_null());
+    let told = told.map(|(name, value)| match value.as_str() {
+        Some(text) => format!("{name} {text}"),
+        None => format!("{name} {value}"),
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// What our store does by the figure of each other one: above 1, it is ahead.
@@ -226,9 +249,9 @@ fn phase_table(results: &Results, claim: &Claim, phase: &Phase, stores: &[&Strin
         let mut row = vec![Entry::from(store.as_str())];
         let shown = |figure: Figure| results.median(claim, phase, store, figure).map(digits);
         row.extend(COLUMNS.map(|(_, figure)| or_dash(shown(figure))));
-        if let [skipped] = lines
-            && let Some(why) = skipped["why"].as_str()
-        {
+        let is_measured = lines.iter().any(|line| line["kind"] == "cell");
+        let why = lines.iter().find_map(|line| line["why"].as_str());
+        if let Some(why) = why.filter(|_| !is_measured) {
             row[1] = format!("skipped: {why}").into();
         }
         if !lines.is_empty() {
@@ -268,7 +291,9 @@ mod tests {
 
     #[test]
     fn medians_stand_beside_each_other_and_later_lines_count() {
-        let mut lines = vec![json!({ "kind": "run", "settings": {}, "machine": {} })];
+        let mut lines = vec![
+            json!({ "kind": "run", "settings": { "scale": 0.0625 }, "memory_limit": "cgroup v2" }),
+        ];
         // What was measured of flsm first is overtaken by a second measurement of the same round.
         lines.push(line("flsm", 0, 1.0, 99.0));
         for (round, (ours, theirs)) in [(80e3, 20e3), (60e3, 40e3), (70e3, 35e3)]
@@ -291,6 +316,10 @@ mod tests {
         assert!(text.contains(row), "{text}");
         assert!(
             text.contains("| leveldb | skipped: it was killed | - |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Here: 3,125,000 pairs, 1.00 GiB of memory."),
             "{text}"
         );
         assert!(!text.contains("## aged"), "{text}");

@@ -607,7 +607,7 @@ mod tests {
             "space-amplification=2",
             "chunk-bytes=262144",
             "block-bytes=1024",
-            "filter-bits-per-key=10",
+            "filter-bits-per-key=12",
             "munks=off",
             "row-cache=off",
             "row-cache-share=0.5",
