@@ -178,14 +178,16 @@ impl TableHandle {
             return Ok(table);
         }
         let table = Arc::new(self.read()?);
-        let kept = self.opened.set(table.clone());
-        if Arc::ptr_eq(&kept, &table) {
-            self.shared.count(self, &table, 1);
-            self.shared.opened.push(Arc::downgrade(self));
-            self.shared.close_some(STEPS_MAX);
-            self.shared.collect_if_much();
+        // Counted if the cell has it. Where another thread was faster, and what it put there was closed since, this one is kept by its
+        // reader alone.
+        if !self.opened.offer(&table) {
+            return Ok(self.opened.get().unwrap_or(table));
         }
-        Ok(kept)
+        self.shared.count(self, &table, 1);
+        self.shared.opened.push(Arc::downgrade(self));
+        self.shared.close_some(STEPS_MAX);
+        self.shared.collect_if_much();
+        Ok(table)
     }
 
     /// Tells the system that all of the table will be read soon, whether it is open or not. A hint.
