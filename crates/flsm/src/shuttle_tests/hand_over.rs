@@ -30,6 +30,9 @@ pub(super) fn flushes(plant: Plant) {
 /// F3: with one table of level 0 writers stop, so that after each flush a compaction is waited for.
 pub(super) fn stops(plant: Plant) {
     let world = World::new(1, plant);
+    // A flush goes to level 0 where the last level has its keys.
+    world.put(&[0, 1], FULL);
+    world.db().flush().expect("flushes");
     let writers = [0, 1].map(|own| {
         world.spawn(move |world| {
             for _ in 0..2 {
