@@ -441,13 +441,14 @@ fn of_batches_and_transactions() -> Vec<Case> {
 }
 
 /// What is in no trace, and why.
-pub const NOT_RECORDED: [(&str, &str); 10] = [
+pub const NOT_RECORDED: [(&str, &str); 11] = [
     ("Backups::", "calls on files of backups, without a database"),
     ("Change::", "looks at a change in memory"),
     (
         "Changes::",
         "reads the log, not keys; its beginning is recorded",
     ),
+    ("ExportWriter::", "writes files of no database"),
     ("Position::", "bytes in memory"),
     ("Trace::", "ends the trace"),
     ("TraceOptions::", "options in memory"),
