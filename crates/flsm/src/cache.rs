@@ -15,6 +15,11 @@ use std::sync::Arc;
 /// Number of the table, ordinal of the block.
 type Key = (TableId, u32);
 
+/// `None` where there are too many blocks before it: such a block is never kept.
+fn key_of(table: &Table, ordinal: usize) -> Option<Key> {
+    Some((table.id(), u32::try_from(ordinal).ok()?))
+}
+
 /// What an entry takes beside the block's bytes.
 const ENTRY_BYTES: u64 = 96;
 /// For the policy's estimate of how many entries there will be.
@@ -80,24 +85,19 @@ impl BlockCache {
 
     /// A block of a table. Panics if there is no such block.
     pub(crate) fn block(&self, table: &Table, ordinal: usize) -> Result<Block> {
-        let Ok(short) = u32::try_from(ordinal) else {
-            return table.read_block(ordinal);
-        };
-        let key = (table.id(), short);
-        if let Some(block) = self.blocks.get(&key) {
-            self.hits.fetch_add(1, Relaxed);
+        if let Some(block) = self.get(table, ordinal) {
             return Ok(block);
         }
-        self.misses.fetch_add(1, Relaxed);
         let block = table.read_block(ordinal)?;
-        self.blocks.insert(key, block.clone());
+        if let Some(key) = key_of(table, ordinal) {
+            self.blocks.insert(key, block.clone());
+        }
         Ok(block)
     }
 
     /// Whether it has a block. That counts as no use of it.
     pub(crate) fn has(&self, table: &Table, ordinal: usize) -> bool {
-        let short = u32::try_from(ordinal);
-        short.is_ok_and(|short| self.blocks.contains_key(&(table.id(), short)))
+        key_of(table, ordinal).is_some_and(|key| self.blocks.contains_key(&key))
     }
 
     /// Bytes that it keeps.
@@ -117,8 +117,7 @@ impl BlockCache {
 /// What scans read at their beginning; who goes on for long passes most of what it reads by.
 impl BlockSource for BlockCache {
     fn get(&self, table: &Table, ordinal: usize) -> Option<Block> {
-        let key = (table.id(), u32::try_from(ordinal).ok()?);
-        let block = self.blocks.get(&key);
+        let block = self.blocks.get(&key_of(table, ordinal)?);
         let counter = if block.is_some() {
             &self.hits
         } else {
@@ -129,8 +128,8 @@ impl BlockSource for BlockCache {
     }
 
     fn offer(&self, table: &Table, ordinal: usize, block: &Block) {
-        if let Ok(short) = u32::try_from(ordinal) {
-            self.blocks.insert((table.id(), short), block.detached());
+        if let Some(key) = key_of(table, ordinal) {
+            self.blocks.insert(key, block.detached());
         }
     }
 }

@@ -40,12 +40,17 @@ pub struct Arguments {
 
 /// What was found, of either engine, as it is told.
 struct Report {
-    /// As text, and as JSON.
-    findings: Vec<(String, Value)>,
-    corruptions: usize,
+    findings: Vec<Told>,
     bytes: u64,
     /// How much was looked at.
     figures: Vec<(&'static str, u64)>,
+}
+
+/// A finding.
+struct Told {
+    severity: Severity,
+    text: String,
+    object: Value,
 }
 
 /// Carries the command out.
@@ -62,13 +67,15 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     };
     bar.finish_and_clear();
     let report = report?;
-    let warnings = report.findings.len() - report.corruptions;
-    let is_sound = report.corruptions == 0;
+    let corrupt = |told: &&Told| told.severity == Severity::Corruption;
+    let corruptions = report.findings.iter().filter(corrupt).count();
+    let warnings = report.findings.len() - corruptions;
+    let is_sound = corruptions == 0;
     let mut target = io::stdout().lock();
-    for (text, object) in &report.findings {
+    for told in &report.findings {
         match arguments.json {
-            true => writeln!(target, "{object}")?,
-            false => writeln!(target, "{text}")?,
+            true => writeln!(target, "{}", told.object)?,
+            false => writeln!(target, "{}", told.text)?,
         }
     }
     if arguments.json {
@@ -81,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             .map(|(name, number)| ((*name).to_owned(), Value::from(*number)))
             .collect();
         let line = json!({
-            "kind": "report", "sound": is_sound, "corruptions": report.corruptions,
+            "kind": "report", "sound": is_sound, "corruptions": corruptions,
             "warnings": warnings, "checked": checked,
         });
         writeln!(target, "{line}")?;
@@ -98,11 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         writeln!(target, "read {read} in {seconds:.1} s ({rate}/s)")?;
         match is_sound {
             true => writeln!(target, "sound; {warnings} warnings")?,
-            false => writeln!(
-                target,
-                "{} corruptions, {warnings} warnings",
-                report.corruptions
-            )?,
+            false => writeln!(target, "{} corruptions, {warnings} warnings", corruptions)?,
         }
     }
     target.flush()?;
@@ -117,14 +120,14 @@ fn evendb(arguments: &Arguments, tell: &mut dyn FnMut(Progress)) -> Result<Repor
     let options = arguments.key_file.given_to_inspection(options);
     let report = inspect::verify(&arguments.db, options);
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
-    let corrupt = |finding: &&Finding| finding.severity == Severity::Corruption;
-    let findings = report.findings.iter();
+    let told = |finding: &Finding| Told {
+        severity: finding.severity,
+        text: finding.to_string(),
+        object: finding_json(finding),
+    };
     let checked = &report.checked;
     Ok(Report {
-        corruptions: findings.clone().filter(corrupt).count(),
-        findings: findings
-            .map(|finding| (finding.to_string(), finding_json(finding)))
-            .collect(),
+        findings: report.findings.iter().map(told).collect(),
         bytes: checked.bytes,
         figures: vec![
             ("files", checked.files),
@@ -149,14 +152,14 @@ fn flsm(arguments: &Arguments, tell: &mut dyn FnMut(Progress)) -> Result<Report,
     let options = flsm_inspect::InspectOptions::new().progress(tell);
     let report = flsm_inspect::verify(&arguments.db, options);
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
-    let corrupt = |finding: &&flsm_inspect::Finding| finding.severity == Severity::Corruption;
-    let findings = report.findings.iter();
+    let told = |finding: &flsm_inspect::Finding| Told {
+        severity: finding.severity,
+        text: finding.to_string(),
+        object: flsm_finding_json(finding),
+    };
     let checked = &report.checked;
     Ok(Report {
-        corruptions: findings.clone().filter(corrupt).count(),
-        findings: findings
-            .map(|finding| (finding.to_string(), flsm_finding_json(finding)))
-            .collect(),
+        findings: report.findings.iter().map(told).collect(),
         bytes: checked.bytes,
         figures: vec![
             ("files", checked.files),

@@ -19,9 +19,7 @@ use crate::payload::{self, Decoded, DecodedOp};
 use crate::value_extents;
 use crate::value_files;
 use evendb_storage::framed_log::{self, FrameCodec, header_id, survey_frames};
-use evendb_storage::table::{
-    self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
-};
+use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableMeta, TableVisitor};
 use evendb_storage::vfs::File;
 use evendb_storage::{Apart, EntryRef, Error as StorageError, Kind, TableId, Version, operands};
 use std::ops::ControlFlow;
@@ -676,7 +674,7 @@ impl TableVisitor for TableDump<'_, '_> {
         }
         if let (Some(meta), Some((blocks, codec))) = (&facts.meta, facts.blocks) {
             let item = DumpItem::new("properties", 1).number("blocks", blocks);
-            let item = item.text("codec", codec_name(codec));
+            let item = item.text("codec", codec.name());
             let _ = self.give(with_meta(item, meta));
         }
     }
@@ -689,7 +687,7 @@ impl TableVisitor for TableDump<'_, '_> {
                 place.end - place.start,
             )
             .number("ordinal", facts.ordinal as u64)
-            .text("codec", codec_name(facts.codec))
+            .text("codec", facts.codec.name())
             .number("payload-bytes", facts.payload_bytes as u64)
             .number("restarts", facts.restarts as u64);
         let item = match facts.separator {
@@ -724,14 +722,5 @@ impl TableVisitor for TableDump<'_, '_> {
             what,
         );
         let _ = self.give(item);
-    }
-}
-
-fn codec_name(codec: Codec) -> &'static str {
-    match codec {
-        Codec::None => "none",
-        Codec::Lz4 => "lz4",
-        Codec::Zstd => "zstd",
-        Codec::ZstdDictionary => "zstd-dictionary",
     }
 }

@@ -57,20 +57,19 @@ pub(crate) fn flush(
     horizon: &Horizon,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rewritten, Stopped> {
-    let mut chooser = Chooser::new(tree, last_guard_bytes);
-    let mut limits: Option<(Vec<u8>, Vec<u8>)> = None;
+    cursor.seek_last()?;
+    if !cursor.valid() {
+        return Ok(Rewritten::default());
+    }
+    let max = cursor.entry().key.to_vec();
     cursor.seek_first()?;
+    let min = cursor.entry().key.to_vec();
+    let mut chooser = Chooser::new(tree, last_guard_bytes);
     while cursor.valid() {
         let entry = cursor.entry();
         chooser.look_at(entry.key, entry.value);
-        let (_, max) = limits.get_or_insert_with(|| (entry.key.to_vec(), Vec::new()));
-        max.clear();
-        max.extend_from_slice(entry.key);
         cursor.next()?;
     }
-    let Some((min, max)) = limits else {
-        return Ok(Rewritten::default());
-    };
     let guards = chooser.finish();
     let Destination { to, cuts } = Destination::of(tree, (&min, &max), &guards);
     let is_bottom = to != Level(0);

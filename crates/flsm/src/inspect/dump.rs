@@ -14,9 +14,7 @@ use crate::manifest::state::Keyspace;
 use crate::tree::{Guard, Tree};
 use crate::types::{Age, FileNumber, KeyspaceId, Level};
 use evendb_storage::framed_log::{HEADER_BYTES, Surveyed, header_id, survey_frames};
-use evendb_storage::table::{
-    self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
-};
+use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableMeta, TableVisitor};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -87,15 +85,6 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Put => "put",
         Kind::Delete => "delete",
         _ => "unknown",
-    }
-}
-
-fn codec_name(codec: Codec) -> &'static str {
-    match codec {
-        Codec::None => "none",
-        Codec::Lz4 => "lz4",
-        Codec::Zstd => "zstd",
-        Codec::ZstdDictionary => "zstd-dictionary",
     }
 }
 
@@ -479,7 +468,7 @@ impl TableVisitor for TableDump<'_, '_> {
         }
         if let (Some(meta), Some((blocks, codec))) = (&facts.meta, facts.blocks) {
             let item = DumpItem::new("properties", 1).number("blocks", blocks);
-            let item = item.text("codec", codec_name(codec));
+            let item = item.text("codec", codec.name());
             let _ = self.give(with_meta(item, meta));
         }
     }
@@ -491,7 +480,7 @@ impl TableVisitor for TableDump<'_, '_> {
         let item = DumpItem::new("block", 1)
             .at(facts.place.start, facts.place.end - facts.place.start)
             .number("ordinal", facts.ordinal as u64)
-            .text("codec", codec_name(facts.codec))
+            .text("codec", facts.codec.name())
             .number("payload-bytes", facts.payload_bytes as u64)
             .number("restarts", facts.restarts as u64);
         self.give(match facts.separator {

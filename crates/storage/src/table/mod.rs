@@ -67,6 +67,16 @@ pub enum Codec {
 pub const HAS_ZSTD: bool = zstd::IS_THERE;
 
 impl Codec {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::None => "none",
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+            Codec::ZstdDictionary => "zstd-dictionary",
+        }
+    }
+
     fn from_byte(byte: u8) -> Option<Codec> {
         match byte {
             0 => Some(Codec::None),
