@@ -39,7 +39,7 @@ pub struct Settings {
     pub durability: Durability,
 }
 
-/// An option of EvenDB that the paper varies.
+/// An option that an experiment varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// The most bytes that the log of a chunk may take that is not in RAM; one in RAM, ten times that.
@@ -48,6 +48,9 @@ pub enum Variant {
     BloomSplit(usize),
     /// The same, and a section that may have the key is read from end to end, as the paper does it.
     BloomLinear(usize),
+    /// The bytes of a write buffer of a log-structured merge tree. Where the sizes of its levels and tables are options of their own,
+    /// they stand to it as the store's defaults do.
+    WriteBufferBytes(u64),
 }
 
 impl std::fmt::Display for Variant {
@@ -56,6 +59,9 @@ impl std::fmt::Display for Variant {
             Variant::LogBytes(bytes) => write!(f, "log {}", crate::readable::bytes(*bytes)),
             Variant::BloomSplit(sections) => write!(f, "bloom {sections}"),
             Variant::BloomLinear(sections) => write!(f, "bloom {sections}, read from end to end"),
+            Variant::WriteBufferBytes(bytes) => {
+                write!(f, "write buffer {}", crate::readable::bytes(*bytes))
+            }
         }
     }
 }
@@ -148,8 +154,7 @@ pub trait Opener: Sync {
         _settings: &Settings,
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
-        let message = format!("{} has no option `{variant}`", self.name());
-        Err(StoreError::new("open", message))
+        Err(lacks(self.name(), variant))
     }
 
     /// Whether it opens a store for that.
@@ -182,4 +187,10 @@ pub trait Opener: Sync {
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         limit_bytes
     }
+}
+
+/// That a store has no such option.
+#[must_use]
+pub fn lacks(store: &str, variant: Variant) -> StoreError {
+    StoreError::new("open", format!("{store} has no option `{variant}`"))
 }

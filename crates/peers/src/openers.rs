@@ -6,12 +6,12 @@ use std::path::Path;
 
 #[cfg(any(feature = "rocksdb", feature = "fjall"))]
 use evendb_lab::opener::Purpose;
-use evendb_lab::opener::{Opener, Settings};
+use evendb_lab::opener::{Opener, Settings, Variant, lacks};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::{FlsmOpener, OneFileOpener};
+use evendb_lab::stores::flsm::{FilesOpener, FlsmOpener};
 use evendb_lab::stores::undone;
 
 use crate::leveldb::{Kind, LevelDbStore};
@@ -37,7 +37,8 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
         Box::new(FlsmOpener),
-        Box::new(OneFileOpener),
+        Box::new(FilesOpener::ONE),
+        Box::new(FilesOpener::FOUR),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),
@@ -121,8 +122,31 @@ impl Opener for LevelDb {
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
-        let store = LevelDbStore::open(self.0, directory, memory_bytes, durability)?;
+        let buffer_bytes = LevelDbStore::write_buffer_bytes(memory_bytes);
+        let store =
+            LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
         Ok(Box::new(store))
+    }
+
+    fn open_variant(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        variant: Variant,
+    ) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let buffer_bytes = write_buffer(self.name(), variant)?;
+        let store =
+            LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+/// The bytes of a write buffer that a variant asks for.
+fn write_buffer(store: &str, variant: Variant) -> StoreResult<u64> {
+    match variant {
+        Variant::WriteBufferBytes(bytes) => Ok(bytes),
+        _ => Err(lacks(store, variant)),
     }
 }
 
@@ -149,6 +173,19 @@ impl<K: RocksKind + 'static> Opener for Rocks<K> {
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let opening = rocks_opening(directory, self.1, settings);
+        Ok(Box::new(RocksStore::<K>::open(&opening)?))
+    }
+
+    fn open_variant(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        variant: Variant,
+    ) -> StoreResult<Box<dyn Store>> {
+        let opening = Opening {
+            write_buffer_bytes: Some(write_buffer(self.0, variant)?),
+            ..rocks_opening(directory, self.1, settings)
+        };
         Ok(Box::new(RocksStore::<K>::open(&opening)?))
     }
 
@@ -181,6 +218,7 @@ fn rocks_opening<'a>(directory: &'a Path, tuning: Tuning, settings: &Settings) -
         path: directory,
         tuning,
         memory_bytes: settings.memory_bytes,
+        write_buffer_bytes: None,
         durability: settings.durability,
     }
 }

@@ -198,6 +198,8 @@ pub struct Opening<'a> {
     pub tuning: Tuning,
     /// Bytes of memory in all.
     pub memory_bytes: u64,
+    /// Bytes of a write buffer, if they are not those of the settings. Levels and tables stand to it as RocksDB's defaults do.
+    pub write_buffer_bytes: Option<u64>,
     /// What a write survives.
     pub durability: Durability,
 }
@@ -222,6 +224,11 @@ impl Opening<'_> {
         }
         if self.tuning == Tuning::Universal {
             options.set_compaction_style(DBCompactionStyle::Universal);
+        }
+        if let Some(bytes) = self.write_buffer_bytes {
+            options.set_write_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX));
+            options.set_max_bytes_for_level_base(bytes.saturating_mul(4));
+            options.set_target_file_size_base(bytes);
         }
     }
 }

@@ -5,7 +5,7 @@ use evendb_lab::opener::Opener;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::{FlsmOpener, OneFileOpener};
+use evendb_lab::stores::flsm::{FilesOpener, FlsmOpener};
 use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
@@ -35,7 +35,8 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
         Box::new(FlsmOpener),
-        Box::new(OneFileOpener),
+        Box::new(FilesOpener::ONE),
+        Box::new(FilesOpener::FOUR),
     ];
     openers.extend(undone::openers());
     experiment

@@ -13,7 +13,7 @@ use evendb::{Db, Departure, ErrorKind, LogSearch, Options, Stats, Transaction};
 
 use self::tuning::{Engine, Tuning};
 use super::flsm::{self, FlsmOpener, FlsmStore};
-use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
+use crate::opener::{Durability, Opener, Purpose, Settings, Variant, lacks};
 use crate::purposes::{
     AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
 };
@@ -99,6 +99,7 @@ impl Opener for EvenDbOpener {
                 let linear = advanced.undo(Departure::LogIndex);
                 linear.log_search(LogSearch::Bloom { split_factor })
             }),
+            Variant::WriteBufferBytes(_) => return Err(lacks(self.name(), variant)),
         };
         let store = EvenDbStore::open(directory, options, &variant.to_string())?;
         Ok(Box::new(store))

@@ -6,7 +6,7 @@ use evendb_flsm::{Db, Options, Stats, WaitStats};
 
 use super::evendb::purposes::bounds;
 use super::evendb::{EvenDbOpener, level};
-use crate::opener::{Opener, Settings};
+use crate::opener::{Opener, Settings, Variant, lacks};
 use crate::purposes::BothEndsStore;
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
@@ -47,18 +47,47 @@ impl Opener for FlsmOpener {
         Ok(Box::new(store))
     }
 
+    fn open_variant(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        variant: Variant,
+    ) -> StoreResult<Box<dyn Store>> {
+        open_variant(directory, options(settings), self.name(), variant)
+    }
+
     /// As much as EvenDB: what is left is the page cache's.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         EvenDbOpener.memory_within(limit_bytes)
     }
 }
 
-/// The same with one file in each guard, which makes it a leveled tree.
-pub struct OneFileOpener;
+/// Opens it with so many files in a guard.
+pub struct FilesOpener {
+    name: &'static str,
+    files: usize,
+}
 
-impl Opener for OneFileOpener {
+impl FilesOpener {
+    /// One file in each guard makes it a leveled tree.
+    pub const ONE: FilesOpener = FilesOpener {
+        name: "flsm-1",
+        files: 1,
+    };
+    /// Four write less than the two of the default, and are more to be searched.
+    pub const FOUR: FilesOpener = FilesOpener {
+        name: "flsm-4",
+        files: 4,
+    };
+
+    fn options(&self, settings: &Settings) -> Options {
+        options(settings).advanced(|advanced| advanced.max_files_per_guard(self.files))
+    }
+}
+
+impl Opener for FilesOpener {
     fn name(&self) -> &'static str {
-        "flsm-1"
+        self.name
     }
 
     fn only_if_named(&self) -> bool {
@@ -66,14 +95,36 @@ impl Opener for OneFileOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let options = options(settings).advanced(|advanced| advanced.max_files_per_guard(1));
-        let store = FlsmStore::open(directory, options, self.name())?;
+        let store = FlsmStore::open(directory, self.options(settings), self.name)?;
         Ok(Box::new(store))
+    }
+
+    fn open_variant(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        variant: Variant,
+    ) -> StoreResult<Box<dyn Store>> {
+        open_variant(directory, self.options(settings), self.name, variant)
     }
 
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         FlsmOpener.memory_within(limit_bytes)
     }
+}
+
+fn open_variant(
+    directory: &Path,
+    options: Options,
+    name: &'static str,
+    variant: Variant,
+) -> StoreResult<Box<dyn Store>> {
+    let Variant::WriteBufferBytes(bytes) = variant else {
+        return Err(lacks(name, variant));
+    };
+    let options = options.advanced(|advanced| advanced.write_buffer_bytes(bytes));
+    let store = FlsmStore::open(directory, options, format!("{name} ({variant})"))?;
+    Ok(Box::new(store))
 }
 
 /// The options that are the defaults but for memory and durability.
@@ -255,7 +306,32 @@ mod tests {
         };
         answers(&FlsmOpener, directory.path(), &settings);
         let own = tempfile::tempdir().unwrap();
-        answers(&OneFileOpener, own.path(), &settings);
+        answers(&FilesOpener::ONE, own.path(), &settings);
+    }
+
+    #[test]
+    fn takes_a_write_buffer_and_no_option_of_other_stores() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            durability: Durability::Process,
+        };
+        let open = |variant| FilesOpener::FOUR.open_variant(directory.path(), &settings, variant);
+        let refused = open(Variant::BloomSplit(2)).err().unwrap();
+        assert!(refused.to_string().contains("flsm-4 has no option"));
+        let store = open(Variant::WriteBufferBytes(64 << 10)).unwrap();
+        assert_eq!(store.name(), "flsm-4 (write buffer 64.00 KiB)");
+        let flushes = |store: &dyn Store| {
+            let figures = store.stats();
+            let found = figures.iter().find(|figure| figure.name == "flushes");
+            found.unwrap().value
+        };
+        for key in 0..4u8 {
+            store.put(&[key], &[7; 40 << 10]).unwrap();
+        }
+        store.settle_debt().unwrap();
+        assert!(flushes(&*store) >= 2);
+        store.close().unwrap();
     }
 
     fn answers(opener: &dyn Opener, directory: &Path, settings: &Settings) {

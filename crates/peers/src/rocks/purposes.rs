@@ -65,6 +65,7 @@ impl RocksStore<DB> {
             path: &self.path,
             tuning: self.tuning,
             memory_bytes: self.memory_bytes,
+            write_buffer_bytes: None,
             durability: self.durability,
         };
         opening.set(&mut options);

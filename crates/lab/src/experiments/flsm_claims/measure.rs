@@ -12,7 +12,7 @@ use crate::experiments::disk_space::disk_bytes;
 use crate::experiments::results_file::ResultsFile;
 use crate::experiments::{Failure, machine};
 use crate::mix::{Mix, MixWorker, Population};
-use crate::opener::{Opener, Settings};
+use crate::opener::{Opener, Settings, Variant};
 use crate::phase_result::PhaseResult;
 use crate::store::Store;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ const WARM_PART: f64 = 0.25;
 /// What all phases have in common.
 pub struct Method {
     pub settings: Settings,
+    /// What is set of the stores beside these.
+    pub variant: Option<Variant>,
     pub scale: f64,
     pub seed: u64,
     /// The longest that a phase lasts which need not be finished.
@@ -76,7 +78,12 @@ impl Measurement<'_> {
 
     fn measure(&self, done: &mut usize) -> Result<(), Failure> {
         let (claim, method) = (self.claim, self.method);
-        let store = self.opener.open(self.directory, &method.settings)?;
+        let store = match method.variant {
+            None => self.opener.open(self.directory, &method.settings)?,
+            Some(variant) => self
+                .opener
+                .open_variant(self.directory, &method.settings, variant)?,
+        };
         let pairs = claim.pairs(method.scale);
         let mut state = State {
             pairs: Pairs::new(pairs, claim.value_bytes(), method.seed),

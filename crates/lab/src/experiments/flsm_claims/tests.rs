@@ -23,6 +23,7 @@ const METHOD: Method = Method {
         memory_bytes: 16 << 20,
         durability: Durability::Process,
     },
+    variant: None,
     scale: 1e-5,
     seed: 1,
     seconds: 600.0,
