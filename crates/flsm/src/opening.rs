@@ -30,7 +30,7 @@ use crate::manifest::reader;
 use crate::manifest::state::{Edit, State};
 use crate::manifest::writer::Manifest;
 use crate::memory::MemoryTable;
-use crate::options::Options;
+use crate::options::{Generations, Options};
 use crate::tables::{TableDir, TableForm};
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
@@ -92,6 +92,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         form: TableForm {
             options: options.table_options(),
             past_cache: false,
+            writes_ahead: worker::WRITES_AHEAD_MIN,
         },
         table_bytes_max: options.advanced.table_bytes_max,
         #[cfg(test)]
@@ -289,7 +290,7 @@ fn assemble(
         writes: WritePath::new(Writer::new(number, log, last)),
         manifest: Mutex::new(manifest),
         work,
-        cache: BlockCache::new(options.cache_bytes()),
+        cache: BlockCache::new(options.cache_bytes(Generations::One)),
         making,
         lock: Mutex::new(lock),
         dir,

@@ -1,6 +1,7 @@
 //! How a database is opened. One number, the memory budget, scales most of the rest; what few have reason to touch is in
 //! [`Advanced`].
 
+use crate::engine::work::WAITING_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::Durability;
 use evendb_storage::table::{Codec, TableOptions};
@@ -90,12 +91,30 @@ pub enum Compression {
     Lz4,
 }
 
-/// What memory is split into: write buffers of three generations take a quarter, blocks of tables a half. The rest is for
-/// indexes and filters of open tables, which have a part of it at least, whatever the other two were set to.
-const WRITE_BUFFERS: u64 = 12;
-const GENERATIONS: u64 = 3;
-const CACHE_PART: u64 = 2;
+/// What memory is split into. A write buffer has an eighth, and there are three when two generations wait to be flushed. A quarter
+/// is for indexes and filters of open tables, which have a part of it at least, whatever the others were set to. The rest is for blocks:
+/// three eighths while there are flushes, five otherwise.
+const WRITE_BUFFERS: u64 = 8;
+const TABLES_PART: u64 = 4;
 const TABLES_PART_MIN: u64 = 16;
+
+/// How many generations there are at most, for which memory is kept free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generations {
+    /// The one that is written.
+    One,
+    /// And those that may wait to be flushed.
+    All,
+}
+
+impl Generations {
+    fn count(self) -> u64 {
+        match self {
+            Generations::One => 1,
+            Generations::All => 1 + WAITING_MAX as u64,
+        }
+    }
+}
 
 /// A look of a seek pays for so much of a block ([`Options::look_bytes`]).
 const LOOK_PART: u64 = 16;
@@ -258,8 +277,11 @@ impl Options {
         self.advanced.last_guard_bytes.unwrap_or(default)
     }
 
-    pub(crate) fn cache_bytes(&self) -> u64 {
-        let share = self.memory_budget / CACHE_PART;
+    /// Bytes of blocks that are kept while there are so many generations.
+    pub(crate) fn cache_bytes(&self, generations: Generations) -> u64 {
+        let buffers = generations.count() * self.write_buffer_bytes();
+        let others = buffers.saturating_add(self.memory_budget / TABLES_PART);
+        let share = self.memory_budget.saturating_sub(others);
         self.advanced.cache_bytes.unwrap_or(share)
     }
 
@@ -276,7 +298,9 @@ impl Options {
     pub(crate) fn table_limits(&self) -> TableLimits {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
         let files = half.clamp(1, OPEN_FILES_MAX);
-        let others = (GENERATIONS * self.write_buffer_bytes()).saturating_add(self.cache_bytes());
+        let all = Generations::All;
+        let buffers = all.count() * self.write_buffer_bytes();
+        let others = buffers.saturating_add(self.cache_bytes(all));
         let rest = self.memory_budget.saturating_sub(others);
         TableLimits {
             files: self.advanced.open_files_max.unwrap_or(files),
@@ -304,7 +328,7 @@ impl Options {
 }
 
 impl Advanced {
-    /// Bytes of memory tables at which they are flushed. Default: a twelfth of the memory budget, at most 64 MiB.
+    /// Bytes of memory tables at which they are flushed. Default: an eighth of the memory budget, at most 64 MiB.
     /// Touch it when level 0 gets tables that are too small or too large.
     pub fn write_buffer_bytes(mut self, bytes: u64) -> Self {
         self.write_buffer_bytes = Some(bytes);
@@ -381,8 +405,9 @@ impl Advanced {
         self
     }
 
-    /// Bytes of blocks that are kept in memory; what they leave of the memory budget is for indexes and filters of tables.
-    /// Default: half of the memory budget. Touch it when the system's cache is to do that.
+    /// Bytes of blocks that are kept in memory; what they and the write buffers leave of the memory budget is for indexes and filters
+    /// of tables. Default: what a quarter of the memory budget for those and the write buffers leave, which is three eighths of it while there are flushes, and
+    /// five eighths a second after the last one. Touch it when the system's cache is to do that.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);
         self

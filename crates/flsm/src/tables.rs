@@ -235,6 +235,8 @@ pub(crate) struct TableForm {
     pub(crate) options: TableOptions,
     /// Whether what is written stays out of the system's cache, where that can be.
     pub(crate) past_cache: bool,
+    /// Pieces that may be on their way to the disk while the next one is made ([`Appender::set_depth`]).
+    pub(crate) writes_ahead: usize,
 }
 
 /// A table that is being written. Dropped before it is kept, it leaves no file.
@@ -289,7 +291,9 @@ impl TableOutput {
             number,
             kept: false,
         };
-        let sink = FileSink(Appender::new(created, PIECE_BYTES, form.past_cache));
+        let mut appender = Appender::new(created, PIECE_BYTES, form.past_cache);
+        appender.set_depth(form.writes_ahead);
+        let sink = FileSink(appender);
         let writer = TableWriter::new(sink, number, form.options).sealed(place.vfs.secrets());
         Ok(TableOutput { file, writer })
     }

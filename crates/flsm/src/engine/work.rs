@@ -19,12 +19,20 @@ use evendb_base::sync::thread::JoinHandle;
 use evendb_base::sync::{Arc, Condvar, Mutex};
 use evendb_storage::{TableId, Version};
 use std::collections::{HashSet, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Generations that wait to be flushed before writers wait, too.
 pub(crate) const WAITING_MAX: usize = 2;
 /// What failed for want of room is tried again after this.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// What the flusher is to do.
+pub(crate) enum FlushNext {
+    Flush(Arc<Generation>),
+    /// Nothing came for as long as was asked for.
+    Calm,
+    End,
+}
 
 /// Memory tables that get no more records, and the log that has them.
 pub(crate) struct Generation {
@@ -50,7 +58,18 @@ pub(crate) struct Work {
     level0: AtomicUsize,
     /// Logs below this number are not needed. Pairs with nothing.
     logs_needed: AtomicU64,
+    /// Calls that wait until nothing is owed. Pairs with nothing.
+    hurried: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// See [`Work::hurry`].
+pub(crate) struct Hurry<'w>(&'w AtomicUsize);
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -107,17 +126,31 @@ impl Work {
         self.state.lock().stopping
     }
 
-    /// Waits for the oldest generation that is to be flushed. `None`: the flusher is to end.
-    pub(crate) fn wait_for_generation(&self, health: &Health) -> Option<Arc<Generation>> {
+    /// Waits for the oldest generation that is to be flushed; with `calm_after`, no longer than that.
+    pub(crate) fn wait_for_generation(
+        &self,
+        health: &Health,
+        calm_after: Option<Duration>,
+    ) -> FlushNext {
+        let until = calm_after.map(|after| Instant::now() + after);
         let mut state = self.state.lock();
         loop {
             if state.stopping || health.check_latched().is_err() {
-                return None;
+                return FlushNext::End;
             }
             if let Some(oldest) = state.waiting.front() {
-                return Some(oldest.clone());
+                return FlushNext::Flush(oldest.clone());
             }
-            self.wake.wait(&mut state);
+            match until {
+                None => self.wake.wait(&mut state),
+                Some(until) => {
+                    // Others are woken here, too, so that it may take several waits.
+                    let left = until.saturating_duration_since(Instant::now());
+                    if self.wake.wait_for(&mut state, left).timed_out() {
+                        return FlushNext::Calm;
+                    }
+                }
+            }
         }
     }
 
@@ -203,6 +236,20 @@ impl Work {
 
     pub(crate) fn set_level0(&self, tables: usize) {
         self.level0.store(tables, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits for jobs, or soon will: a call, or writers, for a flush or for level 0, which has so many tables when
+    /// it is to go down.
+    pub(crate) fn is_behind(&self, level0_due: usize) -> bool {
+        self.level0() >= level0_due
+            || self.hurried.load(Ordering::Relaxed) > 0
+            || !self.state.lock().waiting.is_empty()
+    }
+
+    /// Says that a call waits until nothing is owed, until the result is dropped.
+    pub(crate) fn hurry(&self) -> Hurry<'_> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        Hurry(&self.hurried)
     }
 
     /// Whether another generation may wait now.

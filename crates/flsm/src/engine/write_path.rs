@@ -8,7 +8,7 @@ use crate::log::record::GroupBody;
 use crate::log::writer::LogWriter;
 use crate::memory::MemoryTable;
 use crate::types::{FileNumber, KeyspaceId};
-use evendb_base::sync::{Arc, Condvar, Mutex};
+use evendb_base::sync::{Arc, Condvar, Mutex, MutexGuard};
 use evendb_storage::Version;
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,6 +30,8 @@ pub(crate) struct Queue {
     pub(crate) number: u64,
     /// Groups up to this one are finished.
     pub(crate) finished: u64,
+    /// How many wait at each of the [`WritePath::turns`]: where nobody does, nobody is woken, which is a system call.
+    pub(crate) waiting: [usize; 2],
     /// Of groups that failed: why, and how many have not heard of it.
     pub(crate) failed: BTreeMap<u64, (Error, usize)>,
     /// The memory of the last group.
@@ -68,6 +70,7 @@ impl WritePath {
                 open: Group::new(GroupBody::new()),
                 number: 1,
                 finished: 0,
+                waiting: [0; 2],
                 failed: BTreeMap::new(),
                 spare: None,
             }),
@@ -76,9 +79,29 @@ impl WritePath {
         }
     }
 
-    pub(crate) fn turn(&self, number: u64) -> &Condvar {
-        &self.turns[(number % 2) as usize]
+    /// Waits for what is told to those of a group.
+    pub(crate) fn wait_for_turn(&self, number: u64, queue: &mut MutexGuard<'_, Queue>) {
+        let turn = turn_of(number);
+        queue.waiting[turn] += 1;
+        self.turns[turn].wait(queue);
+        queue.waiting[turn] -= 1;
     }
+
+    /// Tells those who wait for a group that it is finished, and one of the next group that it may lead. The queue is locked, so that
+    /// whoever is about to wait has looked at it before, and is counted, or looks at it afterwards.
+    pub(crate) fn tell_finished(&self, number: u64, queue: &Queue) {
+        let (own, next) = (turn_of(number), turn_of(number + 1));
+        if queue.waiting[own] > 0 {
+            self.turns[own].notify_all();
+        }
+        if queue.waiting[next] > 0 {
+            self.turns[next].notify_one();
+        }
+    }
+}
+
+fn turn_of(number: u64) -> usize {
+    (number % 2) as usize
 }
 
 /// What the leader of a group works with.

@@ -12,6 +12,7 @@ pub(crate) const FORM: TableForm = TableForm {
         filter_bits_per_key: 10,
     },
     past_cache: false,
+    writes_ahead: 2,
 };
 
 pub(crate) fn sim_dir(vfs: &SimVfs) -> Arc<TableDir> {

@@ -1,5 +1,6 @@
 //! A compaction, from choosing it to showing the result.
 
+use super::making;
 use super::show::commit;
 use crate::compaction;
 use crate::compaction::picker::{Limits, pick};
@@ -99,8 +100,8 @@ fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
             || engine.health.check_latched().is_err()
             || job.keyspace.is_dropped()
     };
-    let (making, plan) = (&engine.making, &job.plan);
-    let rewritten = compaction::job::run(making, &job.tree, plan, &horizon, &is_cancelled)?;
+    let (making, plan) = (making(engine), &job.plan);
+    let rewritten = compaction::job::run(&making, &job.tree, plan, &horizon, &is_cancelled)?;
     let mut written = 0;
     if planted!(engine.options, InputsRemovedEarly) {
         remove(engine, plan.runs.iter().flatten());

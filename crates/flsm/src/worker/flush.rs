@@ -3,6 +3,7 @@
 //! All its memory tables leave by one edit, which also says that the log is not needed: a crash finds either the log, or all
 //! of the tables.
 
+use super::making;
 use super::show::commit;
 use crate::compaction;
 use crate::compaction::rewrite::{Rewritten, Stopped};
@@ -71,7 +72,7 @@ fn write_tables(
     engine: &Engine,
     generation: &Generation,
 ) -> Result<Vec<(Arc<KeyspaceState>, Rewritten)>, Stopped> {
-    let horizon = engine.clock.horizon();
+    let (horizon, making) = (engine.clock.horizon(), making(engine));
     let mut written = Vec::new();
     for (keyspace, memory) in &generation.memories {
         if keyspace.is_dropped() {
@@ -79,7 +80,7 @@ fn write_tables(
         }
         let tree = keyspace.view.load_full().tree.clone();
         let rewritten = compaction::flush::flush(
-            &engine.making,
+            &making,
             &tree,
             engine.options.last_guard_bytes(),
             &mut memory.cursor(),

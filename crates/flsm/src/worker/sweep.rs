@@ -18,6 +18,7 @@ pub(crate) fn sweep(
     low: Vec<u8>,
     high: Option<Vec<u8>>,
 ) -> Result<u64> {
+    let _hurry = engine.work.hurry();
     flush_all(engine)?;
     let mut sweep = Sweep::new(low, high, engine.making.numbers.next());
     let limits = limits(engine);

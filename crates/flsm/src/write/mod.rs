@@ -102,7 +102,7 @@ fn lead_or_wait<'e>(
             true => queue.number,
             false => number,
         };
-        paths.turn(number).wait(&mut queue);
+        paths.wait_for_turn(number, &mut queue);
         return queue;
     }
     queue.is_led = true;
@@ -200,8 +200,6 @@ impl Drop for Lead<'_> {
         self.group.body.clear();
         let body = std::mem::replace(&mut self.group.body, GroupBody::new());
         queue.spare = Some(body);
-        paths.turn(self.number).notify_all();
-        // One of the next group is to lead it.
-        paths.turn(self.number + 1).notify_one();
+        paths.tell_finished(self.number, &queue);
     }
 }
