@@ -39,6 +39,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(FlsmOpener),
         Box::new(FilesOpener::ONE),
         Box::new(FilesOpener::FOUR),
+        Box::new(FilesOpener::EIGHT),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),

@@ -37,6 +37,7 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(FlsmOpener),
         Box::new(FilesOpener::ONE),
         Box::new(FilesOpener::FOUR),
+        Box::new(FilesOpener::EIGHT),
     ];
     openers.extend(undone::openers());
     experiment

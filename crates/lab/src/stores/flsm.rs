@@ -79,6 +79,11 @@ impl FilesOpener {
         name: "flsm-4",
         files: 4,
     };
+    /// Eight go further that way.
+    pub const EIGHT: FilesOpener = FilesOpener {
+        name: "flsm-8",
+        files: 8,
+    };
 
     fn options(&self, settings: &Settings) -> Options {
         options(settings).advanced(|advanced| advanced.max_files_per_guard(self.files))
