@@ -95,11 +95,6 @@ impl BlockCache {
         Ok(block)
     }
 
-    /// Whether it has a block. That counts as no use of it.
-    pub(crate) fn has(&self, table: &Table, ordinal: usize) -> bool {
-        key_of(table, ordinal).is_some_and(|key| self.blocks.contains_key(&key))
-    }
-
     /// Bytes that it keeps.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.weight()

@@ -13,20 +13,20 @@
 use super::looks::note_seek;
 use crate::cache::BlockCache;
 use crate::cursor::level::{Reading, level_cursor, table_cursor};
-use crate::cursor::{EntryCursor, MergeCursor};
+use crate::cursor::{EntryCursor, MergeCursor, Reads};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::View;
-use crate::tables::TableFile;
-use crate::tree::{Guard, Tree};
+use crate::tree::Tree;
 use evendb_base::sync::Arc;
-use evendb_storage::table::ReadAhead;
+use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
 
-/// A seek reads one block of each table; who goes on gets more and more at once.
+/// A seek reads one block of each table; who goes on gets more and more at once, in pages. A call of the system and a request to the disk
+/// cost as much of the processor as some ten pages that are read in vain (docs/decisions/0086-parallel-seeks-and-windows.md).
 const READ_AHEAD: ReadAhead = ReadAhead {
     seek: 1,
-    next: 2,
+    next: 8,
     max: 32,
 };
 
@@ -40,8 +40,6 @@ pub(super) struct End {
     view: Arc<View>,
     at: Version,
     direction: Direction,
-    /// Where seeks tell the system what they will read: what is in memory is not told.
-    told: Option<std::sync::Arc<BlockCache>>,
     cursor: MergeCursor,
     /// Whether the cursor is still on the record that was lent last (forward).
     is_lent: bool,
@@ -56,11 +54,6 @@ impl End {
     pub(super) fn new(engine: &Engine, view: Arc<View>, at: Version, direction: Direction) -> End {
         End {
             cursor: MergeCursor::new(sources(&view, &engine.cache)),
-            told: engine
-                .options
-                .advanced
-                .parallel_seeks
-                .then(|| engine.cache.clone()),
             view,
             at,
             direction,
@@ -73,16 +66,22 @@ impl End {
     /// Forward: `next` is the first key at or above `key`. Backward: the last one below it. `None`: the first or last of all.
     pub(super) fn seek(&mut self, engine: &Engine, key: Option<&[u8]>) -> Result<()> {
         note_seek(engine, &self.view.tree, place_of(key, self.direction));
-        if let Some(cache) = &self.told {
-            tell_of_seek(cache, &self.view.tree, key, self.direction)?;
-        }
         self.is_lent = false;
-        match (self.direction, key) {
-            (Direction::Forward, Some(key)) => self.cursor.seek(key)?,
-            (Direction::Forward, None) => self.cursor.seek_first()?,
-            (Direction::Backward, Some(key)) => self.cursor.seek_before(key)?,
-            (Direction::Backward, None) => self.cursor.seek_last()?,
+        let target = match (self.direction, key) {
+            (Direction::Forward, Some(key)) => Target::From(key),
+            (Direction::Forward, None) => Target::First,
+            (Direction::Backward, Some(key)) => Target::Before(key),
+            (Direction::Backward, None) => Target::Last,
+        };
+        if engine.options.advanced.parallel_seeks {
+            self.cursor.aim(target, &mut Reads::default())?;
         }
+        match target {
+            Target::From(key) => self.cursor.seek(key),
+            Target::Before(key) => self.cursor.seek_before(key),
+            Target::First => self.cursor.seek_first(),
+            Target::Last => self.cursor.seek_last(),
+        }?;
         Ok(())
     }
 
@@ -187,9 +186,9 @@ fn is_value(entry: EntryRef<'_>) -> Result<bool> {
 
 /// All that a view is made of, newest first.
 fn sources(view: &View, cache: &std::sync::Arc<BlockCache>) -> Vec<Box<dyn EntryCursor>> {
-    let reading = Reading {
-        readahead: READ_AHEAD,
-        blocks: Some(cache.clone()),
+    let reading = Reading::Through {
+        pages: READ_AHEAD,
+        blocks: cache.clone(),
     };
     let memories = view.memories.iter();
     let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
@@ -201,65 +200,4 @@ fn sources(view: &View, cache: &std::sync::Arc<BlockCache>) -> Vec<Box<dyn Entry
     });
     let levels = used.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));
     memories.chain(level0).chain(levels).collect()
-}
-
-/// Tells the system of the blocks that a seek will read, of all tables before the first is read: it reads them side by
-/// side. One table more than is read may be told of where a run ends before the key.
-fn tell_of_seek(
-    cache: &BlockCache,
-    tree: &Tree,
-    key: Option<&[u8]>,
-    direction: Direction,
-) -> Result<()> {
-    let tell = |table: &Arc<TableFile>| -> Result<()> {
-        let table = table.open()?;
-        let last = table.block_count().saturating_sub(1);
-        let ordinal = match (direction, key) {
-            (Direction::Forward, None) => 0,
-            (Direction::Forward, Some(key)) => table.first_block_at(key),
-            (Direction::Backward, None) => last,
-            (Direction::Backward, Some(key)) => table.first_block_at(key).min(last),
-        };
-        if !cache.has(&table, ordinal) {
-            table.will_need_block(ordinal);
-        }
-        Ok(())
-    };
-    for table in tree.level0() {
-        if reaches(table, key, direction) {
-            tell(table)?;
-        }
-    }
-    for level in Tree::guarded_levels() {
-        let guards = tree.guards(level);
-        let guard = match (key, direction) {
-            (Some(key), _) => &guards.all()[guards.find(key)],
-            (None, Direction::Forward) => &guards.all()[0],
-            (None, Direction::Backward) => &guards.all()[guards.all().len() - 1],
-        };
-        for table in first_of_runs(guard, key, direction) {
-            tell(table)?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether a seek finds something in the table.
-fn reaches(table: &TableFile, key: Option<&[u8]>, direction: Direction) -> bool {
-    key.is_none_or(|key| match direction {
-        Direction::Forward => *table.meta.max_key >= *key,
-        Direction::Backward => *table.meta.min_key < *key,
-    })
-}
-
-/// Of each run of a guard the table that a seek begins in.
-fn first_of_runs<'g>(
-    guard: &'g Guard,
-    key: Option<&'g [u8]>,
-    direction: Direction,
-) -> impl Iterator<Item = &'g Arc<TableFile>> {
-    guard.runs().filter_map(move |run| match direction {
-        Direction::Forward => run.iter().find(|table| reaches(table, key, direction)),
-        Direction::Backward => run.iter().rfind(|table| reaches(table, key, direction)),
-    })
 }
