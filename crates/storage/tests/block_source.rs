@@ -184,3 +184,88 @@ fn what_is_offered_grows_where_others_come() {
     }
     assert_eq!(kept.len(), all + OFFERED);
 }
+
+/// The blocks that reads and announcements reach, first and behind the last.
+fn reached(table: &Table, file: &MemFile) -> (usize, usize) {
+    let (read, told) = file.take_parts();
+    let all: Vec<Range<u64>> = read.into_iter().chain(told).collect();
+    let begin = all.iter().map(|part| part.start).min().unwrap();
+    let end = all.iter().map(|part| part.end).max().unwrap();
+    let mut at = 0;
+    let starts = (0..table.block_count()).map(|ordinal| {
+        let start = at;
+        at += table.stored_block_bytes(ordinal);
+        start
+    });
+    let starts: Vec<u64> = starts.collect();
+    (
+        starts.partition_point(|&start| start <= begin) - 1,
+        starts.partition_point(|&start| start < end),
+    )
+}
+
+/// With limits nothing outside is read ahead, and what lies there is found all the same.
+#[test]
+fn limits_bound_what_is_read_ahead() {
+    let (file, table) = table();
+    let (low, high) = (key(500), key(900));
+    let readahead = ReadAhead {
+        seek: 1,
+        next: 4,
+        max: 64,
+    };
+    let (first, last) = (table.first_block_at(&low), table.first_block_at(&high));
+    for forward in [true, false] {
+        let cursor = TableCursor::new(table.clone(), readahead);
+        let mut cursor = cursor.within(Some(&low), Some(&high));
+        match forward {
+            true => cursor.seek(&low).unwrap(),
+            false => cursor.seek_before(&high).unwrap(),
+        }
+        for _ in 500..899 {
+            match forward {
+                true => cursor.next().unwrap(),
+                false => cursor.prev().unwrap(),
+            }
+        }
+        let (begin, end) = reached(&table, &file);
+        assert!(first <= begin && end <= last + 1, "{begin}..{end}");
+        let mut beyond = 0;
+        while cursor.valid() {
+            match forward {
+                true => cursor.next().unwrap(),
+                false => cursor.prev().unwrap(),
+            }
+            beyond += 1;
+        }
+        assert_eq!(beyond, if forward { RECORDS - 899 } else { 501 });
+        file.take_parts();
+    }
+}
+
+/// However far a cursor went, behind a seek its windows are small again.
+#[test]
+fn windows_begin_anew_behind_a_seek() {
+    let (file, table) = table();
+    let mut cursor = TableCursor::new(table, READAHEAD);
+    let mut reads = Vec::new();
+    for _ in 0..2 {
+        file.take_parts();
+        cursor.seek(&key(100)).unwrap();
+        for _ in 0..400 {
+            cursor.next().unwrap();
+        }
+        let (read, _) = file.take_parts();
+        reads.push(
+            read.iter()
+                .map(|part| part.end - part.start)
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert!(
+        reads[0].len() > 3 && reads[0][0] < reads[0][3],
+        "{:?}",
+        reads[0]
+    );
+    assert_eq!(reads[0], reads[1]);
+}

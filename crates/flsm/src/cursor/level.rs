@@ -19,13 +19,21 @@ use std::sync::Arc;
 /// How tables are read.
 #[derive(Clone, Debug)]
 pub(crate) enum Reading {
-    /// From the files alone; what is read at once is in blocks.
+    /// From the files alone, so many blocks at once: compactions.
     Past(ReadAhead),
-    /// Through blocks in memory; what is read at once is in pages, because blocks may be much smaller than they were wanted.
-    Through {
-        pages: ReadAhead,
-        blocks: Arc<dyn BlockSource>,
-    },
+    /// Through blocks in memory: scans.
+    Through(Through),
+}
+
+/// How scans read.
+#[derive(Clone, Debug)]
+pub(crate) struct Through {
+    /// What is read at once, in pages, because blocks may be much smaller than they were wanted; by a seek in blocks.
+    pub(crate) pages: ReadAhead,
+    pub(crate) blocks: Arc<dyn BlockSource>,
+    /// Keys outside are not read ahead.
+    pub(crate) low: Option<Arc<[u8]>>,
+    pub(crate) high: Option<Arc<[u8]>>,
 }
 
 impl From<ReadAhead> for Reading {
@@ -38,22 +46,27 @@ impl Reading {
     fn cursor(&self, table: Arc<Table>) -> TableCursor {
         match self {
             Reading::Past(blocks) => TableCursor::new(table, *blocks),
-            Reading::Through { pages, blocks } => {
-                let in_pages = |pages: usize| table.blocks_in(pages * PAGE_BYTES);
-                let readahead = ReadAhead {
-                    seek: pages.seek,
-                    next: in_pages(pages.next),
-                    max: in_pages(pages.max),
-                };
-                TableCursor::new(table, readahead)
-                    .through(blocks.clone())
-                    .asking_from(ASKS_FROM)
-            }
+            Reading::Through(through) => through.cursor(table),
         }
     }
 }
 
-/// A scan that comes to its window of so many has read enough to be a long one: the system is asked for the next one meanwhile.
+impl Through {
+    fn cursor(&self, table: Arc<Table>) -> TableCursor {
+        let in_pages = |pages: usize| table.blocks_in(pages * PAGE_BYTES);
+        let readahead = ReadAhead {
+            seek: self.pages.seek,
+            next: in_pages(self.pages.next),
+            max: in_pages(self.pages.max),
+        };
+        TableCursor::new(table, readahead)
+            .asking_from(ASKS_FROM)
+            .within(self.low.as_deref(), self.high.as_deref())
+            .through(self.blocks.clone())
+    }
+}
+
+/// A scan that comes to its window of so many is a long one: the system is asked for the next one meanwhile.
 const ASKS_FROM: u32 = 4;
 
 /// Over one table, which is opened by the first move.

@@ -12,7 +12,7 @@
 
 use super::looks::note_seek;
 use crate::cache::BlockCache;
-use crate::cursor::level::{Reading, level_cursor, table_cursor};
+use crate::cursor::level::{Reading, Through, level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor, Reads};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,13 +22,10 @@ use evendb_base::sync::Arc;
 use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
 
-/// A seek reads one block of each table; who goes on gets more and more at once, in pages. A call of the system and a request to the disk
-/// cost as much of the processor as some ten pages that are read in vain (docs/decisions/0086-parallel-seeks-and-windows.md).
-const READ_AHEAD: ReadAhead = ReadAhead {
-    seek: 1,
-    next: 8,
-    max: 32,
-};
+/// A seek reads one block of each table. Who goes on reads as many pages as scans are expected to need
+/// ([`ScanLengths`](super::lengths::ScanLengths)), then more and more, up to this many.
+const SEEK_BLOCKS: usize = 1;
+const PAGES_MAX: usize = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
@@ -41,6 +38,8 @@ pub(super) struct End {
     at: Version,
     direction: Direction,
     cursor: MergeCursor,
+    /// Bytes of keys and values since the last seek.
+    shown_bytes: u64,
     /// Whether the cursor is still on the record that was lent last (forward).
     is_lent: bool,
     /// The key that is shown, or was last.
@@ -50,10 +49,17 @@ pub(super) struct End {
 }
 
 impl End {
-    /// On nothing: to be sought first.
-    pub(super) fn new(engine: &Engine, view: Arc<View>, at: Version, direction: Direction) -> End {
+    /// On nothing: to be sought first. It moves in one direction, and what lies behind `bound` there is not read ahead.
+    pub(super) fn new(
+        engine: &Engine,
+        view: Arc<View>,
+        at: Version,
+        direction: Direction,
+        bound: Option<&[u8]>,
+    ) -> End {
         End {
-            cursor: MergeCursor::new(sources(&view, &engine.cache)),
+            cursor: MergeCursor::new(sources(&view, &engine.cache, direction, bound)),
+            shown_bytes: 0,
             view,
             at,
             direction,
@@ -67,6 +73,7 @@ impl End {
     pub(super) fn seek(&mut self, engine: &Engine, key: Option<&[u8]>) -> Result<()> {
         note_seek(engine, &self.view.tree, place_of(key, self.direction));
         self.is_lent = false;
+        self.note_length();
         let target = match (self.direction, key) {
             (Direction::Forward, Some(key)) => Target::From(key),
             (Direction::Forward, None) => Target::First,
@@ -87,9 +94,22 @@ impl End {
 
     /// To the next key that has a value. Whether there is one.
     pub(super) fn advance(&mut self) -> Result<bool> {
-        match self.direction {
+        let is_there = match self.direction {
             Direction::Forward => self.advance_forward(),
             Direction::Backward => self.advance_backward(),
+        }?;
+        if is_there {
+            let (key, value) = self.current();
+            self.shown_bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(is_there)
+    }
+
+    /// What was shown since the last seek was a scan.
+    fn note_length(&mut self) {
+        let shown = std::mem::take(&mut self.shown_bytes);
+        if shown > 0 {
+            self.view.scans.note(shown);
         }
     }
 
@@ -165,6 +185,12 @@ impl End {
     }
 }
 
+impl Drop for End {
+    fn drop(&mut self) {
+        self.note_length();
+    }
+}
+
 /// What is told of a seek: `None` is the last key.
 fn place_of(key: Option<&[u8]>, direction: Direction) -> Option<&[u8]> {
     match direction {
@@ -184,12 +210,27 @@ fn is_value(entry: EntryRef<'_>) -> Result<bool> {
     }
 }
 
-/// All that a view is made of, newest first.
-fn sources(view: &View, cache: &std::sync::Arc<BlockCache>) -> Vec<Box<dyn EntryCursor>> {
-    let reading = Reading::Through {
-        pages: READ_AHEAD,
-        blocks: cache.clone(),
+/// All that a view is made of, newest first. Nothing is read ahead behind `bound`.
+fn sources(
+    view: &View,
+    cache: &std::sync::Arc<BlockCache>,
+    direction: Direction,
+    bound: Option<&[u8]>,
+) -> Vec<Box<dyn EntryCursor>> {
+    let (low, high) = match (direction, bound) {
+        (Direction::Forward, high) => (None, high),
+        (Direction::Backward, low) => (low, None),
     };
+    let reading = Reading::Through(Through {
+        pages: ReadAhead {
+            seek: SEEK_BLOCKS,
+            next: view.scans.first_window(),
+            max: PAGES_MAX,
+        },
+        blocks: cache.clone(),
+        low: low.map(std::sync::Arc::from),
+        high: high.map(std::sync::Arc::from),
+    });
     let memories = view.memories.iter();
     let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
     let level0 = view.tree.level0().iter();

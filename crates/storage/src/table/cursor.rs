@@ -80,9 +80,13 @@ const ASKS_FROM: u32 = 2;
 pub struct TableCursor {
     table: Arc<Table>,
     readahead: ReadAhead,
-    /// Windows that it moved on to since it was made.
+    /// Blocks of the next window that it moves on to.
+    next: usize,
+    /// Windows that it moved on to since the last seek.
     moved: u32,
     asks_from: u32,
+    /// Which blocks are worth to be read ahead.
+    wanted: Range<usize>,
     window: Window,
     block: Option<Block>,
     ordinal: usize,
@@ -99,11 +103,14 @@ pub struct TableCursor {
 impl TableCursor {
     /// An unpositioned cursor.
     pub fn new(table: Arc<Table>, readahead: impl Into<ReadAhead>) -> TableCursor {
+        let readahead = readahead.into();
         TableCursor {
             table,
-            readahead: readahead.into(),
+            readahead,
+            next: readahead.next,
             moved: 0,
             asks_from: ASKS_FROM,
+            wanted: 0..usize::MAX,
             window: Window::default(),
             block: None,
             ordinal: 0,
@@ -122,11 +129,18 @@ impl TableCursor {
         self
     }
 
-    /// The same, which asks the system for the next window first when it has moved to so many: for windows that grow from where most
-    /// scans end.
+    /// The same, which asks the system for the next window first when it has moved to so many: for windows that begin large.
     #[must_use]
     pub fn asking_from(mut self, windows: u32) -> TableCursor {
         self.asks_from = windows;
+        self
+    }
+
+    /// The same, which reads nothing ahead that has only keys below `low`, or from `high` on. It moves there all the same.
+    #[must_use]
+    pub fn within(mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> TableCursor {
+        let place = |key| self.table.first_block_at(key);
+        self.wanted = low.map_or(0, place)..high.map_or(usize::MAX, |key| place(key) + 1);
         self
     }
 
@@ -185,7 +199,7 @@ impl TableCursor {
 
     /// To the first record with key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.offers = OFFERED;
+        self.begin();
         let ordinal = self.first_block_at(key);
         if !self.load(ordinal, |own| Reach::Forward(own.readahead.seek))? {
             return Ok(());
@@ -200,7 +214,7 @@ impl TableCursor {
 
     /// To the last record with key `< key`.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.offers = OFFERED;
+        self.begin();
         let ordinal = self.first_block_at(key);
         if ordinal == self.table.block_count() {
             return self.seek_last();
@@ -225,7 +239,7 @@ impl TableCursor {
     /// To the first record.
     pub fn seek_first(&mut self) -> Result<()> {
         self.aimed = None;
-        self.offers = OFFERED;
+        self.begin();
         self.first_of(0, |own| Reach::Forward(own.readahead.seek))?;
         self.note_origin();
         Ok(())
@@ -234,7 +248,7 @@ impl TableCursor {
     /// To the last record.
     pub fn seek_last(&mut self) -> Result<()> {
         self.aimed = None;
-        self.offers = OFFERED;
+        self.begin();
         match self.table.block_count() {
             0 => self.clear(),
             count => self.last_of(count - 1, |own| Reach::Backward(own.readahead.seek))?,
@@ -266,9 +280,11 @@ impl TableCursor {
             0 => self.clear(),
             ordinal => self.last_of(ordinal - 1, |own| {
                 let (blocks, then) = own.blocks_ahead(ordinal - 1);
-                let end = ordinal.saturating_sub(blocks);
-                own.table.will_need_blocks(end.saturating_sub(then)..end);
-                Reach::Backward(blocks)
+                let begin = own.wanted.start;
+                let end = ordinal.saturating_sub(blocks).max(begin);
+                let next = end.saturating_sub(then).max(begin)..end;
+                own.table.will_need_blocks(next);
+                Reach::Backward(ordinal.saturating_sub(end).max(1))
             })?,
         }
         Ok(())
@@ -306,6 +322,12 @@ impl TableCursor {
         self.walk.clear();
     }
 
+    /// A seek begins.
+    fn begin(&mut self) {
+        self.offers = OFFERED;
+        (self.next, self.moved) = (self.readahead.next, 0);
+    }
+
     /// A seek has its block: if that was not read, it was known.
     fn note_origin(&mut self) {
         if self.offers == OFFERED {
@@ -317,25 +339,25 @@ impl TableCursor {
         let ordinal = self.ordinal + 1;
         self.first_of(ordinal, |own| {
             let (blocks, then) = own.blocks_ahead(ordinal);
-            let count = own.table.block_count();
-            let start = (ordinal + blocks).min(count);
-            own.table.will_need_blocks(start..(start + then).min(count));
-            Reach::Forward(blocks)
+            let end = own.table.block_count().min(own.wanted.end);
+            let start = (ordinal + blocks).min(end);
+            own.table.will_need_blocks(start..(start + then).min(end));
+            Reach::Forward(start.saturating_sub(ordinal).max(1))
         })
     }
 
     /// How many blocks to read when the cursor moves on to block `ordinal`, and how many behind these the system should
     /// read meanwhile.
     fn blocks_ahead(&mut self, ordinal: usize) -> (usize, usize) {
-        let blocks = self.readahead.next;
+        let blocks = self.next;
         if self.window.holds(ordinal) {
             return (blocks, 0);
         }
-        self.readahead.next = (2 * blocks).min(self.readahead.max).max(blocks);
+        self.next = (2 * blocks).min(self.readahead.max).max(blocks);
         self.moved = self.moved.saturating_add(1);
         let then = match self.moved {
             moved if moved < self.asks_from => 0,
-            _ => self.readahead.next,
+            _ => self.next,
         };
         (blocks, then)
     }
