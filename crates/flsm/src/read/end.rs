@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::View;
 use crate::tree::Tree;
+use crate::types::Level;
 use evendb_base::sync::Arc;
 use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
@@ -221,10 +222,16 @@ fn sources(
         (Direction::Forward, high) => (None, high),
         (Direction::Backward, low) => (low, None),
     };
+    let level0 = view.tree.level0();
+    let is_used = |level: &Level| {
+        let mut guards = view.tree.guards(*level).all().iter();
+        guards.any(|guard| !guard.tables.is_empty())
+    };
+    let levels: Vec<Level> = Tree::guarded_levels().filter(is_used).collect();
     let reading = Reading::Through(Through {
         pages: ReadAhead {
             seek: SEEK_BLOCKS,
-            next: view.scans.first_window(),
+            next: view.scans.first_window(level0.len() + levels.len()),
             max: PAGES_MAX,
         },
         blocks: cache.clone(),
@@ -233,12 +240,9 @@ fn sources(
     });
     let memories = view.memories.iter();
     let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
-    let level0 = view.tree.level0().iter();
+    let level0 = level0.iter();
     let level0 = level0.map(|table| table_cursor(table.clone(), reading.clone()));
-    let used = Tree::guarded_levels().filter(|level| {
-        let mut guards = view.tree.guards(*level).all().iter();
-        guards.any(|guard| !guard.tables.is_empty())
-    });
-    let levels = used.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));
+    let levels = levels.into_iter();
+    let levels = levels.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));
     memories.chain(level0).chain(levels).collect()
 }
