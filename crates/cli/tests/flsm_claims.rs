@@ -89,7 +89,11 @@ fn stores_get_the_write_buffer_that_is_asked_for_or_are_left_out() {
     let given = ["--claims", "cached", "--write-buffer-kib", "64"];
     let run = run(&out, &given);
     assert!(!run.status.success(), "evendb has no write buffer");
-    assert!(told(&run).contains("evendb has no option"), "{}", told(&run));
+    assert!(
+        told(&run).contains("evendb has no option"),
+        "{}",
+        told(&run)
+    );
     let cells = cells(&out);
     let named = |cell: &&String| cell.contains("flsm-1 (write buffer 64.00 KiB)");
     assert_eq!(cells.iter().filter(named).count(), 3, "{cells:?}");

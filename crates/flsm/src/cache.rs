@@ -95,11 +95,6 @@ impl BlockCache {
         Ok(block)
     }
 
-    /// Whether it has a block. That counts as no use of it.
-    pub(crate) fn has(&self, table: &Table, ordinal: usize) -> bool {
-        key_of(table, ordinal).is_some_and(|key| self.blocks.contains_key(&key))
-    }
-
     /// From now on it keeps so many bytes at most; what is too much goes.
     pub(crate) fn limit(&self, bytes: u64) {
         self.blocks.set_capacity(bytes);

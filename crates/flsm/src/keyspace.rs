@@ -10,6 +10,7 @@
 //! keyspace orders these two; it is a leaf.
 
 use crate::memory::MemoryTable;
+use crate::read::lengths::ScanLengths;
 use crate::tree::Tree;
 use crate::types::{FileNumber, KeyspaceId};
 use evendb_base::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,8 @@ pub(crate) struct View {
     /// Newest first, each with the generation that it belongs to.
     pub(crate) memories: Vec<(FileNumber, Arc<MemoryTable>)>,
     pub(crate) tree: Arc<Tree>,
+    /// Of the keyspace: the same in all of its views, where who scans has it at hand.
+    pub(crate) scans: Arc<ScanLengths>,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,7 @@ impl KeyspaceState {
         let view = View {
             memories: Vec::new(),
             tree,
+            scans: Arc::default(),
         };
         Arc::new(KeyspaceState {
             id,

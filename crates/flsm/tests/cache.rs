@@ -1,10 +1,21 @@
-//! What scans read is found by the next ones.
+//! What scans read: how much at once, and what of it the next ones find in memory.
 
-use evendb_flsm::Options;
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
 
-/// Every block of the range is found in memory the second time, in both directions; a long scan leaves no more than its beginning.
+mod common;
+
+use common::DIR;
+use evendb_flsm::vfs::SimVfs;
+use evendb_flsm::{Db, Options};
+use std::sync::Arc;
+
+/// A scan leaves the block of each table that it began in, and what lies behind once others were there: the third time every block of the
+/// range is found in memory, in both directions. A long scan leaves no more.
 #[test]
-fn a_short_scan_reads_nothing_the_second_time() {
+fn a_short_scan_reads_nothing_the_third_time() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().advanced(|advanced| advanced.write_buffer_bytes(256 << 10));
     let db = options.open(dir.path()).unwrap();
@@ -28,6 +39,9 @@ fn a_short_scan_reads_nothing_the_second_time() {
     };
     let first = scan("02000", 40);
     assert_eq!(first.len(), 40);
+    let of_one = db.stats().cache_bytes;
+    assert_eq!(scan("02000", 40), first);
+    assert!(db.stats().cache_bytes > of_one);
     let before = misses();
     assert!(before > 0);
     assert_eq!(scan("02000", 40), first);
@@ -44,6 +58,7 @@ fn a_short_scan_reads_nothing_the_second_time() {
         keys.collect::<Vec<_>>()
     };
     let first = back();
+    assert_eq!(back(), first);
     let before = misses();
     assert_eq!(back(), first);
     assert_eq!(misses(), before);
@@ -70,4 +85,61 @@ fn memory_goes_to_what_is_written_while_there_are_flushes() {
     }
     db.put("more", "value").unwrap();
     db.close().unwrap();
+}
+
+/// Bytes that a call reads.
+fn read_by(vfs: &SimVfs, call: impl FnOnce()) -> u64 {
+    let before = vfs.read_ahead();
+    call();
+    let after = vfs.read_ahead();
+    after.read - before.read
+}
+
+/// Scans as many pairs as the range has, `limit` at most.
+fn scan(db: &Db, from: u32, to: Option<u32>, limit: usize) {
+    let key = |number: u32| format!("{number:05}");
+    let mut cursor = match to {
+        Some(to) => db.cursor(key(from)..key(to)),
+        None => db.cursor(key(from)..),
+    };
+    let mut pairs = 0;
+    while pairs < limit && cursor.next().unwrap().is_some() {
+        pairs += 1;
+    }
+}
+
+/// What a scan reads at once is what scans read lately, and never what lies behind its range.
+#[test]
+fn a_scan_reads_as_much_as_scans_lately_needed_and_not_beyond_its_range() {
+    let vfs = SimVfs::new(1);
+    let options = Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .advanced(|advanced| advanced.cache_bytes(0).parallel_seeks(false));
+    let db = options.open(DIR).unwrap();
+    for number in 0..5000u32 {
+        db.put(format!("{number:05}"), [number as u8; 1000])
+            .unwrap();
+    }
+    db.settle_debt().unwrap();
+    let train = |pairs: usize| {
+        for at in 0..1000u32 {
+            scan(&db, at * 997 % 4000, None, pairs);
+        }
+    };
+    train(1);
+    let after_short = read_by(&vfs, || scan(&db, 2000, None, 6));
+    train(60);
+    let after_long = read_by(&vfs, || scan(&db, 2000, None, 6));
+    assert!(after_short < 16 << 10, "{after_short} bytes for 6 KB");
+    assert!(after_long > 24 << 10, "{after_long} bytes");
+    let bounded = read_by(&vfs, || scan(&db, 2000, Some(2006), usize::MAX));
+    assert!(bounded < 16 << 10, "{bounded} bytes for 6 KB");
+    let back = |low: &str| {
+        let pairs = db.range(low.."02006").rev().take(6);
+        assert_eq!(pairs.count(), 6);
+    };
+    let unbounded = read_by(&vfs, || back("0"));
+    assert!(unbounded > 24 << 10, "{unbounded} bytes");
+    let bounded = read_by(&vfs, || back("02000"));
+    assert!(bounded < 16 << 10, "{bounded} bytes for 6 KB");
 }

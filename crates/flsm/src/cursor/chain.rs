@@ -2,7 +2,8 @@
 //!
 //! Of all its links at most one is open: the one that the cursor is in. Empty links are passed over unopened.
 
-use super::EntryCursor;
+use super::{EntryCursor, Reads};
+use evendb_storage::table::Target;
 use evendb_storage::{EntryRef, Result};
 
 /// The sources of a [`Chain`]: all keys of one are below all keys of the next.
@@ -11,6 +12,8 @@ pub(crate) trait Links: Send {
     fn count(&self) -> usize;
     /// The first that may have a key `>= key`; [`Links::count`] if none has. Those behind it have no key below.
     fn find(&self, key: &[u8]) -> usize;
+    /// The last that may have a key `< key`, if any may. Those behind it have none.
+    fn find_below(&self, key: &[u8]) -> Option<usize>;
     /// A cursor over one of them, on no record yet. `None` if it has no records.
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>>;
 }
@@ -33,21 +36,29 @@ impl<L: Links> Chain<L> {
         }
     }
 
-    /// Opens link `at`, unless it is open, and moves within it. Whether the cursor is on a record then.
-    fn enter(
-        &mut self,
-        at: usize,
-        seek: impl FnOnce(&mut dyn EntryCursor) -> Result<()>,
-    ) -> Result<bool> {
+    /// Opens link `at`, unless it is open; `None` if it has no records.
+    fn link(&mut self, at: usize) -> Result<Option<&mut dyn EntryCursor>> {
         if self.open.is_none() || self.at != at {
             self.open = None;
             self.open = self.links.open(at)?;
             self.at = at;
         }
-        let Some(cursor) = &mut self.open else {
+        Ok(match &mut self.open {
+            Some(cursor) => Some(&mut **cursor),
+            None => None,
+        })
+    }
+
+    /// Moves within link `at`. Whether the cursor is on a record then.
+    fn enter(
+        &mut self,
+        at: usize,
+        seek: impl FnOnce(&mut dyn EntryCursor) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(cursor) = self.link(at)? else {
             return Ok(false);
         };
-        seek(&mut **cursor)?;
+        seek(cursor)?;
         Ok(cursor.valid())
     }
 
@@ -83,6 +94,28 @@ impl<L: Links> Chain<L> {
         moved
     }
 
+    /// Where a seek begins.
+    fn find(&self, target: Target<'_>) -> Option<usize> {
+        let count = self.links.count();
+        match target {
+            Target::From(key) => Some(self.links.find(key)).filter(|&at| at < count),
+            Target::Before(key) => self.links.find_below(key),
+            Target::First => (count > 0).then_some(0),
+            Target::Last => count.checked_sub(1),
+        }
+    }
+
+    fn try_aim(&mut self, target: Target<'_>, reads: &mut Reads) -> Result<()> {
+        let Some(at) = self.find(target) else {
+            self.open = None;
+            return Ok(());
+        };
+        match self.link(at)? {
+            Some(cursor) => cursor.aim(target, reads),
+            None => Ok(()),
+        }
+    }
+
     fn try_seek(&mut self, key: &[u8]) -> Result<()> {
         let at = self.links.find(key);
         if at < self.links.count() && self.enter(at, |cursor| cursor.seek(key))? {
@@ -92,11 +125,13 @@ impl<L: Links> Chain<L> {
     }
 
     fn try_seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let at = self.links.find(key);
-        if at < self.links.count() && self.enter(at, |cursor| cursor.seek_before(key))? {
+        let at = self.links.find_below(key);
+        if let Some(at) = at
+            && self.enter(at, |cursor| cursor.seek_before(key))?
+        {
             return Ok(());
         }
-        self.last_before(at)
+        self.last_before(at.unwrap_or(0))
     }
 
     fn try_next(&mut self) -> Result<()> {
@@ -123,6 +158,10 @@ impl<L: Links> Chain<L> {
 impl<L: Links> EntryCursor for Chain<L> {
     fn valid(&self) -> bool {
         self.open.as_ref().is_some_and(|cursor| cursor.valid())
+    }
+    fn aim(&mut self, target: Target<'_>, reads: &mut Reads) -> Result<()> {
+        let aimed = self.try_aim(target, reads);
+        self.or_none(aimed)
     }
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         let moved = self.try_seek(key);

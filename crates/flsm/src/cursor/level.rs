@@ -13,26 +13,61 @@ use crate::tables::TableFile;
 use crate::tree::{Guard, Tree};
 use crate::types::Level;
 use evendb_storage::Result;
-use evendb_storage::table::{BlockSource, ReadAhead, TableCursor};
+use evendb_storage::table::{BlockSource, PAGE_BYTES, ReadAhead, Table, TableCursor};
 use std::sync::Arc;
 
 /// How tables are read.
 #[derive(Clone, Debug)]
-pub(crate) struct Reading {
-    pub(crate) readahead: ReadAhead,
-    /// Asked for blocks first, if it is there.
-    pub(crate) blocks: Option<Arc<dyn BlockSource>>,
+pub(crate) enum Reading {
+    /// From the files alone, so many blocks at once: compactions.
+    Past(ReadAhead),
+    /// Through blocks in memory: scans.
+    Through(Through),
+}
+
+/// How scans read.
+#[derive(Clone, Debug)]
+pub(crate) struct Through {
+    /// What is read at once, in pages, because blocks may be much smaller than they were wanted; by a seek in blocks.
+    pub(crate) pages: ReadAhead,
+    pub(crate) blocks: Arc<dyn BlockSource>,
+    /// Keys outside are not read ahead.
+    pub(crate) low: Option<Arc<[u8]>>,
+    pub(crate) high: Option<Arc<[u8]>>,
 }
 
 impl From<ReadAhead> for Reading {
-    /// From the files alone.
     fn from(readahead: ReadAhead) -> Reading {
-        Reading {
-            readahead,
-            blocks: None,
+        Reading::Past(readahead)
+    }
+}
+
+impl Reading {
+    fn cursor(&self, table: Arc<Table>) -> TableCursor {
+        match self {
+            Reading::Past(blocks) => TableCursor::new(table, *blocks),
+            Reading::Through(through) => through.cursor(table),
         }
     }
 }
+
+impl Through {
+    fn cursor(&self, table: Arc<Table>) -> TableCursor {
+        let in_pages = |pages: usize| table.blocks_in(pages * PAGE_BYTES);
+        let readahead = ReadAhead {
+            seek: self.pages.seek,
+            next: in_pages(self.pages.next),
+            max: in_pages(self.pages.max),
+        };
+        TableCursor::new(table, readahead)
+            .asking_from(ASKS_FROM)
+            .within(self.low.as_deref(), self.high.as_deref())
+            .through(self.blocks.clone())
+    }
+}
+
+/// A scan that comes to its window of so many is a long one: the system is asked for the next one meanwhile.
+const ASKS_FROM: u32 = 4;
 
 /// Over one table, which is opened by the first move.
 pub(crate) fn table_cursor(
@@ -75,13 +110,15 @@ impl Links for Run {
         self.tables
             .partition_point(|table| *table.meta.max_key < *key)
     }
+    fn find_below(&self, key: &[u8]) -> Option<usize> {
+        let behind = self
+            .tables
+            .partition_point(|table| *table.meta.min_key < *key);
+        behind.checked_sub(1)
+    }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
-        let cursor = TableCursor::new(self.tables[at].open()?, self.reading.readahead);
-        let blocks = self.reading.blocks.as_ref();
-        Ok(Some(match blocks {
-            Some(blocks) => Box::new(cursor.through(blocks.clone())),
-            None => Box::new(cursor),
-        }))
+        let table = self.tables[at].open()?;
+        Ok(Some(Box::new(self.reading.cursor(table))))
     }
 }
 
@@ -110,6 +147,9 @@ impl Links for LevelGuards {
     }
     fn find(&self, key: &[u8]) -> usize {
         self.tree.guards(self.level).find(key)
+    }
+    fn find_below(&self, key: &[u8]) -> Option<usize> {
+        self.tree.guards(self.level).find_below(key)
     }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let guard = &self.tree.guards(self.level).all()[at];
@@ -151,6 +191,9 @@ impl Links for Place {
     }
     fn find(&self, key: &[u8]) -> usize {
         self.tree.guards(self.level).find(key)
+    }
+    fn find_below(&self, key: &[u8]) -> Option<usize> {
+        self.tree.guards(self.level).find_below(key)
     }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let guard = &self.tree.guards(self.level).all()[at];

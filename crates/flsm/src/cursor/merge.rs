@@ -13,7 +13,8 @@
 //! Keeps all records that the sources have: which of them a reader sees is not decided here.
 //! After an error it is on no record, and a seek puts all sources in order again. Belongs to one thread at a time.
 
-use super::EntryCursor;
+use super::{EntryCursor, Reads};
+use evendb_storage::table::Target;
 use evendb_storage::{EntryRef, Result};
 use std::cmp::Ordering;
 
@@ -160,6 +161,11 @@ impl MergeCursor {
 impl EntryCursor for MergeCursor {
     fn valid(&self) -> bool {
         !self.heap.is_empty()
+    }
+    fn aim(&mut self, target: Target<'_>, reads: &mut Reads) -> Result<()> {
+        self.heap.clear();
+        let mut sources = self.sources.iter_mut();
+        sources.try_for_each(|source| source.aim(target, reads))
     }
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.seek_all(Direction::Forward, |source| source.seek(key))

@@ -13,7 +13,7 @@ pub(crate) mod tests;
 
 pub(crate) use merge::MergeCursor;
 
-use evendb_storage::table::TableCursor;
+use evendb_storage::table::{TableCursor, Target};
 use evendb_storage::{EntryRef, Result};
 
 /// A position among records in the order of tables: keys ascending, versions of a key descending. On no record at first, and after an
@@ -21,6 +21,12 @@ use evendb_storage::{EntryRef, Result};
 pub(crate) trait EntryCursor: Send {
     /// Whether it is on a record.
     fn valid(&self) -> bool;
+    /// Prepares a seek, which has to be the next move: finds out what it reads first, and enters it in `reads`. On no record until then.
+    /// Not to be called for its effect: a seek finds the same without it.
+    fn aim(&mut self, target: Target<'_>, reads: &mut Reads) -> Result<()> {
+        let _ = (target, reads);
+        Ok(())
+    }
     /// To the first record with key `>= key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
     /// To the last record with key `< key`.
@@ -37,9 +43,29 @@ pub(crate) trait EntryCursor: Send {
     fn entry(&self) -> EntryRef<'_>;
 }
 
+/// The blocks that a seek will read, in the order in which it reads them. The system is told of all but the first, which is asked for at
+/// once, so that it reads them side by side.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    has_first: bool,
+}
+
+impl Reads {
+    /// Another one. Whether the system is to be told.
+    fn enter(&mut self) -> bool {
+        std::mem::replace(&mut self.has_first, true)
+    }
+}
+
 impl EntryCursor for TableCursor {
     fn valid(&self) -> bool {
         TableCursor::valid(self)
+    }
+    fn aim(&mut self, target: Target<'_>, reads: &mut Reads) -> Result<()> {
+        if TableCursor::aim(self, target) && reads.enter() {
+            self.will_need_aimed();
+        }
+        Ok(())
     }
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         TableCursor::seek(self, key)

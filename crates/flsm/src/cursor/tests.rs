@@ -5,7 +5,7 @@ use crate::tables::tests::{sim_dir, table_of};
 use crate::tree::tests::guard;
 use crate::tree::{Tree, TreeEdit};
 use crate::types::Level;
-use evendb_storage::table::ReadAhead;
+use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::vfs::{Fault, FaultKind, FaultOn, SimVfs};
 use evendb_storage::{Kind, Version};
 use proptest::prelude::*;
@@ -90,6 +90,10 @@ impl Links for VecLinks {
         let has = |link: &Vec<Record>| link.last().is_some_and(|last| *last.0 >= *key);
         self.0.iter().position(has).unwrap_or(self.0.len())
     }
+    fn find_below(&self, key: &[u8]) -> Option<usize> {
+        let has = |link: &Vec<Record>| link.first().is_some_and(|first| *first.0 < *key);
+        self.0.iter().rposition(has)
+    }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let records = self.0[at].clone();
         Ok((!records.is_empty()).then(|| Box::new(VecCursor::new(records)) as Box<_>))
@@ -137,6 +141,18 @@ fn step(cursor: &mut dyn EntryCursor, step: Move) -> Result<()> {
     }
 }
 
+/// Aims at where a move goes, if it is a seek.
+fn aim(cursor: &mut dyn EntryCursor, step: Move) -> Result<()> {
+    let mut reads = Reads::default();
+    match step {
+        Move::Seek(at) => cursor.aim(Target::From(&key(at)), &mut reads),
+        Move::SeekBefore(at) => cursor.aim(Target::Before(&key(at)), &mut reads),
+        Move::First => cursor.aim(Target::First, &mut reads),
+        Move::Last => cursor.aim(Target::Last, &mut reads),
+        Move::Next | Move::Prev => Ok(()),
+    }
+}
+
 fn place(cursor: &dyn EntryCursor) -> Option<Record> {
     cursor.valid().then(|| {
         let entry = cursor.entry();
@@ -144,10 +160,13 @@ fn place(cursor: &dyn EntryCursor) -> Option<Record> {
     })
 }
 
-/// Moves both alike, and expects both on the same record.
+/// Moves both alike, and expects both on the same record. Every second seek is aimed.
 fn walk(cursor: &mut dyn EntryCursor, all: Vec<Record>, moves: &[Move]) {
     let mut plain = VecCursor::new(all);
     for (number, &one) in moves.iter().enumerate() {
+        if number % 2 == 0 {
+            aim(cursor, one).unwrap();
+        }
         step(cursor, one).unwrap();
         step(&mut plain, one).unwrap();
         let (found, expected) = (place(cursor), place(&plain));
@@ -343,6 +362,44 @@ fn a_cursor_opens_the_tables_that_it_gets_to() {
     assert!(cursor.seek_first().is_err() && !cursor.valid());
     cursor.seek_last().unwrap();
     assert_eq!(place(&*cursor), Some((b"t".to_vec(), 1)));
+}
+
+/// The first block is read at once; of all others the system is told before, and of no more.
+#[test]
+fn an_aimed_merge_has_told_of_all_reads_but_the_first() {
+    // Too long to be held whole; each is a block of its own.
+    let value = vec![7; 5000];
+    let keys: Vec<Vec<u8>> = (1..20).map(key).collect();
+    let entries: Vec<_> = keys
+        .iter()
+        .map(|key| (&key[..], 1, Kind::Put, &value[..]))
+        .collect();
+    let targets = [Target::From(b"05"), Target::First, Target::Last];
+    for (sources, target) in (1..4).flat_map(|sources| targets.map(|target| (sources, target))) {
+        let vfs = SimVfs::new(1);
+        let dir = sim_dir(&vfs);
+        let tables = (0..sources).map(|number| table_of(&dir, number, number, &entries));
+        let opened = tables.inspect(|table| drop(table.open().unwrap()));
+        let cursors = opened.map(|table| table_cursor(table, READAHEAD)).collect();
+        let mut cursor = MergeCursor::new(cursors);
+        let before = vfs.read_ahead();
+        cursor.aim(target, &mut Reads::default()).unwrap();
+        let told = vfs.read_ahead().asked - before.asked;
+        assert_eq!(vfs.read_ahead().read, before.read);
+        assert_eq!(told / 5000, sources - 1, "{target:?}");
+        match target {
+            Target::From(key) => cursor.seek(key),
+            Target::Before(key) => cursor.seek_before(key),
+            Target::First => cursor.seek_first(),
+            Target::Last => cursor.seek_last(),
+        }
+        .unwrap();
+        assert!(cursor.valid());
+        let after = vfs.read_ahead();
+        assert_eq!(after.asked - before.asked, told);
+        assert_eq!(after.read_as_asked - before.read_as_asked, told);
+        assert_eq!((after.read - before.read) / 5000, sources);
+    }
 }
 
 #[test]

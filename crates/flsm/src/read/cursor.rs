@@ -183,9 +183,13 @@ impl Cursor {
         if side.is_exhausted || side.has_met(other, direction) {
             return Ok(false);
         }
-        let end = side
-            .end
-            .get_or_insert_with(|| End::new(moment.engine(), view.clone(), moment.at(), direction));
+        let bound = match direction {
+            Direction::Forward => self.high.as_deref(),
+            Direction::Backward => Some(&*self.low).filter(|low| !low.is_empty()),
+        };
+        let end = side.end.get_or_insert_with(|| {
+            End::new(moment.engine(), view.clone(), moment.at(), direction, bound)
+        });
         if std::mem::take(&mut side.must_seek) {
             match (&side.bound, side.is_taken) {
                 (Some(taken), true) => end.seek(moment.engine(), Some(&successor(taken)))?,

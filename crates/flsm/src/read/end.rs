@@ -12,23 +12,21 @@
 
 use super::looks::note_seek;
 use crate::cache::BlockCache;
-use crate::cursor::level::{Reading, level_cursor, table_cursor};
-use crate::cursor::{EntryCursor, MergeCursor};
+use crate::cursor::level::{Reading, Through, level_cursor, table_cursor};
+use crate::cursor::{EntryCursor, MergeCursor, Reads};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::View;
-use crate::tables::TableFile;
-use crate::tree::{Guard, Tree};
+use crate::tree::Tree;
+use crate::types::Level;
 use evendb_base::sync::Arc;
-use evendb_storage::table::ReadAhead;
+use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
 
-/// A seek reads one block of each table; who goes on gets more and more at once.
-const READ_AHEAD: ReadAhead = ReadAhead {
-    seek: 1,
-    next: 2,
-    max: 32,
-};
+/// A seek reads one block of each table. Who goes on reads as many pages as scans are expected to need
+/// ([`ScanLengths`](super::lengths::ScanLengths)), then more and more, up to this many.
+const SEEK_BLOCKS: usize = 1;
+const PAGES_MAX: usize = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
@@ -40,9 +38,9 @@ pub(super) struct End {
     view: Arc<View>,
     at: Version,
     direction: Direction,
-    /// Where seeks tell the system what they will read: what is in memory is not told.
-    told: Option<std::sync::Arc<BlockCache>>,
     cursor: MergeCursor,
+    /// Bytes of keys and values since the last seek.
+    shown_bytes: u64,
     /// Whether the cursor is still on the record that was lent last (forward).
     is_lent: bool,
     /// The key that is shown, or was last.
@@ -52,15 +50,17 @@ pub(super) struct End {
 }
 
 impl End {
-    /// On nothing: to be sought first.
-    pub(super) fn new(engine: &Engine, view: Arc<View>, at: Version, direction: Direction) -> End {
+    /// On nothing: to be sought first. It moves in one direction, and what lies behind `bound` there is not read ahead.
+    pub(super) fn new(
+        engine: &Engine,
+        view: Arc<View>,
+        at: Version,
+        direction: Direction,
+        bound: Option<&[u8]>,
+    ) -> End {
         End {
-            cursor: MergeCursor::new(sources(&view, &engine.cache)),
-            told: engine
-                .options
-                .advanced
-                .parallel_seeks
-                .then(|| engine.cache.clone()),
+            cursor: MergeCursor::new(sources(&view, &engine.cache, direction, bound)),
+            shown_bytes: 0,
             view,
             at,
             direction,
@@ -73,24 +73,44 @@ impl End {
     /// Forward: `next` is the first key at or above `key`. Backward: the last one below it. `None`: the first or last of all.
     pub(super) fn seek(&mut self, engine: &Engine, key: Option<&[u8]>) -> Result<()> {
         note_seek(engine, &self.view.tree, place_of(key, self.direction));
-        if let Some(cache) = &self.told {
-            tell_of_seek(cache, &self.view.tree, key, self.direction)?;
-        }
         self.is_lent = false;
-        match (self.direction, key) {
-            (Direction::Forward, Some(key)) => self.cursor.seek(key)?,
-            (Direction::Forward, None) => self.cursor.seek_first()?,
-            (Direction::Backward, Some(key)) => self.cursor.seek_before(key)?,
-            (Direction::Backward, None) => self.cursor.seek_last()?,
+        self.note_length();
+        let target = match (self.direction, key) {
+            (Direction::Forward, Some(key)) => Target::From(key),
+            (Direction::Forward, None) => Target::First,
+            (Direction::Backward, Some(key)) => Target::Before(key),
+            (Direction::Backward, None) => Target::Last,
+        };
+        if engine.options.advanced.parallel_seeks {
+            self.cursor.aim(target, &mut Reads::default())?;
         }
+        match target {
+            Target::From(key) => self.cursor.seek(key),
+            Target::Before(key) => self.cursor.seek_before(key),
+            Target::First => self.cursor.seek_first(),
+            Target::Last => self.cursor.seek_last(),
+        }?;
         Ok(())
     }
 
     /// To the next key that has a value. Whether there is one.
     pub(super) fn advance(&mut self) -> Result<bool> {
-        match self.direction {
+        let is_there = match self.direction {
             Direction::Forward => self.advance_forward(),
             Direction::Backward => self.advance_backward(),
+        }?;
+        if is_there {
+            let (key, value) = self.current();
+            self.shown_bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(is_there)
+    }
+
+    /// What was shown since the last seek was a scan.
+    fn note_length(&mut self) {
+        let shown = std::mem::take(&mut self.shown_bytes);
+        if shown > 0 {
+            self.view.scans.note(shown);
         }
     }
 
@@ -166,6 +186,12 @@ impl End {
     }
 }
 
+impl Drop for End {
+    fn drop(&mut self) {
+        self.note_length();
+    }
+}
+
 /// What is told of a seek: `None` is the last key.
 fn place_of(key: Option<&[u8]>, direction: Direction) -> Option<&[u8]> {
     match direction {
@@ -185,81 +211,38 @@ fn is_value(entry: EntryRef<'_>) -> Result<bool> {
     }
 }
 
-/// All that a view is made of, newest first.
-fn sources(view: &View, cache: &std::sync::Arc<BlockCache>) -> Vec<Box<dyn EntryCursor>> {
-    let reading = Reading {
-        readahead: READ_AHEAD,
-        blocks: Some(cache.clone()),
+/// All that a view is made of, newest first. Nothing is read ahead behind `bound`.
+fn sources(
+    view: &View,
+    cache: &std::sync::Arc<BlockCache>,
+    direction: Direction,
+    bound: Option<&[u8]>,
+) -> Vec<Box<dyn EntryCursor>> {
+    let (low, high) = match (direction, bound) {
+        (Direction::Forward, high) => (None, high),
+        (Direction::Backward, low) => (low, None),
     };
-    let memories = view.memories.iter();
-    let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
-    let level0 = view.tree.level0().iter();
-    let level0 = level0.map(|table| table_cursor(table.clone(), reading.clone()));
-    let used = Tree::guarded_levels().filter(|level| {
+    let level0 = view.tree.level0();
+    let is_used = |level: &Level| {
         let mut guards = view.tree.guards(*level).all().iter();
         guards.any(|guard| !guard.tables.is_empty())
-    });
-    let levels = used.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));
-    memories.chain(level0).chain(levels).collect()
-}
-
-/// Tells the system of the blocks that a seek will read, of all tables before the first is read: it reads them side by
-/// side. One table more than is read may be told of where a run ends before the key.
-fn tell_of_seek(
-    cache: &BlockCache,
-    tree: &Tree,
-    key: Option<&[u8]>,
-    direction: Direction,
-) -> Result<()> {
-    let tell = |table: &Arc<TableFile>| -> Result<()> {
-        let table = table.open()?;
-        let last = table.block_count().saturating_sub(1);
-        let ordinal = match (direction, key) {
-            (Direction::Forward, None) => 0,
-            (Direction::Forward, Some(key)) => table.first_block_at(key),
-            (Direction::Backward, None) => last,
-            (Direction::Backward, Some(key)) => table.first_block_at(key).min(last),
-        };
-        if !cache.has(&table, ordinal) {
-            table.will_need_block(ordinal);
-        }
-        Ok(())
     };
-    for table in tree.level0() {
-        if reaches(table, key, direction) {
-            tell(table)?;
-        }
-    }
-    for level in Tree::guarded_levels() {
-        let guards = tree.guards(level);
-        let guard = match (key, direction) {
-            (Some(key), _) => &guards.all()[guards.find(key)],
-            (None, Direction::Forward) => &guards.all()[0],
-            (None, Direction::Backward) => &guards.all()[guards.all().len() - 1],
-        };
-        for table in first_of_runs(guard, key, direction) {
-            tell(table)?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether a seek finds something in the table.
-fn reaches(table: &TableFile, key: Option<&[u8]>, direction: Direction) -> bool {
-    key.is_none_or(|key| match direction {
-        Direction::Forward => *table.meta.max_key >= *key,
-        Direction::Backward => *table.meta.min_key < *key,
-    })
-}
-
-/// Of each run of a guard the table that a seek begins in.
-fn first_of_runs<'g>(
-    guard: &'g Guard,
-    key: Option<&'g [u8]>,
-    direction: Direction,
-) -> impl Iterator<Item = &'g Arc<TableFile>> {
-    guard.runs().filter_map(move |run| match direction {
-        Direction::Forward => run.iter().find(|table| reaches(table, key, direction)),
-        Direction::Backward => run.iter().rfind(|table| reaches(table, key, direction)),
-    })
+    let levels: Vec<Level> = Tree::guarded_levels().filter(is_used).collect();
+    let reading = Reading::Through(Through {
+        pages: ReadAhead {
+            seek: SEEK_BLOCKS,
+            next: view.scans.first_window(level0.len() + levels.len()),
+            max: PAGES_MAX,
+        },
+        blocks: cache.clone(),
+        low: low.map(std::sync::Arc::from),
+        high: high.map(std::sync::Arc::from),
+    });
+    let memories = view.memories.iter();
+    let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
+    let level0 = level0.iter();
+    let level0 = level0.map(|table| table_cursor(table.clone(), reading.clone()));
+    let levels = levels.into_iter();
+    let levels = levels.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));
+    memories.chain(level0).chain(levels).collect()
 }

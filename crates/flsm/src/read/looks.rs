@@ -25,7 +25,8 @@ pub(super) fn note_seek(engine: &Engine, tree: &Tree, key: Option<&[u8]>) {
     }
 }
 
-fn is_sampled() -> bool {
+/// Whether the thread tells others of what it does now, by chance.
+pub(super) fn is_sampled() -> bool {
     CHANCE.with(|chance| {
         let mut state = chance.get();
         state ^= state << 13;

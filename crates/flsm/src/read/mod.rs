@@ -4,6 +4,7 @@
 //! * `moment` - what a snapshot or a scan is registered as.
 //! * `end` - one end of a scan: the merge of all sources, and of each key the record that the reader sees.
 //! * `looks` - tells trees of seeks.
+//! * `lengths` - how long scans were, by which the next ones read.
 //! * `cursor`, `iter` - the two ends of a range.
 //! * `size` - about how much a range holds.
 
@@ -11,6 +12,7 @@ pub(crate) mod cursor;
 mod end;
 pub(crate) mod get;
 pub(crate) mod iter;
+pub(crate) mod lengths;
 mod looks;
 pub(crate) mod moment;
 pub(crate) mod size;

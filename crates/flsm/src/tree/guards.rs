@@ -85,6 +85,12 @@ impl Guards {
         self.guards.partition_point(|guard| *guard.low <= *key) - 1
     }
 
+    /// The last committed guard that may have a key below this one; none is below the empty key.
+    pub(crate) fn find_below(&self, key: &[u8]) -> Option<usize> {
+        let behind = self.guards.partition_point(|guard| *guard.low < *key);
+        behind.checked_sub(1)
+    }
+
     /// The committed guard that a key belongs to.
     pub(crate) fn of(&self, key: &[u8]) -> &Guard {
         &self.guards[self.find(key)]

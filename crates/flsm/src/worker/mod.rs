@@ -77,7 +77,10 @@ impl Drop for LatchOnPanic<'_> {
 /// How tables are made now. Where somebody waits, as many pieces of a table are on their way as keep the disk at work while the next ones
 /// are made; else few, so that reads find the disk free.
 fn making(engine: &Engine) -> Making {
-    let writes_ahead = match engine.work.is_behind(engine.options.advanced.level0.compact) {
+    let writes_ahead = match engine
+        .work
+        .is_behind(engine.options.advanced.level0.compact)
+    {
         true => WRITES_AHEAD_MAX,
         false => WRITES_AHEAD_MIN,
     };

@@ -1,11 +1,14 @@
 //! A cursor over one table, in both directions.
 //!
 //! It holds one block, a [`Walk`] within it, and a window of blocks read ahead, by one read for as many
-//! as [`ReadAhead`] says, towards where the cursor moves. From the second move on the system is asked to read
-//! the next window while this one is walked. A step within a block neither allocates nor
+//! as [`ReadAhead`] says, towards where the cursor moves. From the second window on that it moved to the system is asked to read
+//! the next one while this one is walked. A step within a block neither allocates nor
 //! reads.
 //!
-//! A cursor that was given a [`BlockSource`] asks it for each block that is not in the window, and reads only what it does not have.
+//! A cursor that was given a [`BlockSource`] asks it for each block that is not in the window, and reads only what it does not have. It
+//! offers what it read for a seek, and more where the seek found its block there.
+//!
+//! Who seeks in several tables can aim all cursors first: then the system reads for all of them at once.
 //!
 //! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
 
@@ -41,6 +44,19 @@ impl From<usize> for ReadAhead {
     }
 }
 
+/// Where a seek goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target<'k> {
+    /// To the first record with key `>=` this one.
+    From(&'k [u8]),
+    /// To the last record with key `<` this one.
+    Before(&'k [u8]),
+    /// To the first record.
+    First,
+    /// To the last record.
+    Last,
+}
+
 /// Blocks in memory.
 pub trait BlockSource: std::fmt::Debug + Send + Sync {
     /// A block of the table, if it is there.
@@ -49,8 +65,13 @@ pub trait BlockSource: std::fmt::Debug + Send + Sync {
     fn offer(&self, table: &Table, ordinal: usize, block: &Block);
 }
 
-/// So many blocks of those that a cursor reads behind a seek are offered: a long scan does not drive out what others have.
-const OFFERED_MAX: u32 = 8;
+/// So many blocks of those that a cursor reads from a seek on are offered: a long scan does not drive out what others have. Where the seek
+/// found its block in memory others have been here, and what lies behind is worth the room.
+const OFFERED: u32 = 1;
+const OFFERED_WHERE_KNOWN: u32 = 8;
+
+/// From which window on that a cursor moved to the system is asked for the next one meanwhile: most scans are short.
+const ASKS_FROM: u32 = 2;
 
 /// A cursor over a table's records, in both directions; owns the table.
 ///
@@ -59,30 +80,45 @@ const OFFERED_MAX: u32 = 8;
 pub struct TableCursor {
     table: Arc<Table>,
     readahead: ReadAhead,
-    /// Windows that it moved on to since it was made.
+    /// Blocks of the next window that it moves on to.
+    next: usize,
+    /// Windows that it moved on to since the last seek.
     moved: u32,
+    asks_from: u32,
+    /// Which blocks are worth to be read ahead.
+    wanted: Range<usize>,
     window: Window,
     block: Option<Block>,
     ordinal: usize,
     walk: Walk,
     blocks: Option<Arc<dyn BlockSource>>,
-    /// Blocks that were offered since the last seek.
-    offered: u32,
+    /// Blocks that it may offer before the next seek.
+    offers: u32,
+    /// What [`TableCursor::aim`] found in the index.
+    aimed: Option<usize>,
+    /// A block that was asked for and is not in memory.
+    missing: Option<usize>,
 }
 
 impl TableCursor {
     /// An unpositioned cursor.
     pub fn new(table: Arc<Table>, readahead: impl Into<ReadAhead>) -> TableCursor {
+        let readahead = readahead.into();
         TableCursor {
             table,
-            readahead: readahead.into(),
+            readahead,
+            next: readahead.next,
             moved: 0,
+            asks_from: ASKS_FROM,
+            wanted: 0..usize::MAX,
             window: Window::default(),
             block: None,
             ordinal: 0,
             walk: Walk::default(),
             blocks: None,
-            offered: 0,
+            offers: 0,
+            aimed: None,
+            missing: None,
         }
     }
 
@@ -93,56 +129,131 @@ impl TableCursor {
         self
     }
 
+    /// The same, which asks the system for the next window first when it has moved to so many: for windows that begin large.
+    #[must_use]
+    pub fn asking_from(mut self, windows: u32) -> TableCursor {
+        self.asks_from = windows;
+        self
+    }
+
+    /// The same, which reads nothing ahead that has only keys below `low`, or from `high` on. It moves there all the same.
+    #[must_use]
+    pub fn within(mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> TableCursor {
+        let place = |key| self.table.first_block_at(key);
+        self.wanted = low.map_or(0, place)..high.map_or(usize::MAX, |key| place(key) + 1);
+        self
+    }
+
     /// Whether it is on a record.
     #[inline]
     pub fn valid(&self) -> bool {
         self.walk.valid()
     }
 
+    /// Prepares a seek, which has to be the next move: finds the block that it begins in, and takes it from memory if it is there.
+    /// Whether it has to be read. Until the seek the cursor is on no record.
+    pub fn aim(&mut self, target: Target<'_>) -> bool {
+        self.clear();
+        let Some(last) = self.table.block_count().checked_sub(1) else {
+            return false;
+        };
+        let found = match target {
+            Target::From(key) | Target::Before(key) => self.table.first_block_at(key),
+            Target::First => 0,
+            Target::Last => last,
+        };
+        self.aimed = Some(found);
+        let ordinal = match target {
+            Target::Before(_) => found.min(last),
+            _ => found,
+        };
+        if ordinal > last || (self.block.is_some() && self.ordinal == ordinal) {
+            return false;
+        }
+        self.block = self.in_memory(ordinal);
+        self.ordinal = ordinal;
+        if self.block.is_some() {
+            return false;
+        }
+        self.missing = Some(ordinal);
+        self.table.whole().is_none() && !self.window.holds(ordinal)
+    }
+
+    /// Tells the system of the block that the cursor was aimed at, if it has to be read: then it is read meanwhile.
+    pub fn will_need_aimed(&self) {
+        if let Some(ordinal) = self.missing {
+            self.table.will_need_block(ordinal);
+        }
+    }
+
+    /// The block in which a seek to `key` begins.
+    fn first_block_at(&mut self, key: &[u8]) -> usize {
+        match self.aimed.take() {
+            Some(ordinal) => {
+                debug_assert_eq!(ordinal, self.table.first_block_at(key), "aimed elsewhere");
+                ordinal
+            }
+            None => self.table.first_block_at(key),
+        }
+    }
+
     /// To the first record with key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.offered = 0;
-        let ordinal = self.table.first_block_at(key);
+        self.begin();
+        let ordinal = self.first_block_at(key);
         if !self.load(ordinal, |own| Reach::Forward(own.readahead.seek))? {
             return Ok(());
         }
+        self.note_origin();
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
             return Ok(());
         }
         // Behind the block's last key, but not behind its separator: the next block's first key.
-        self.next_block()
+        self.first_of(ordinal + 1, |own| Reach::Forward(own.readahead.seek))
     }
 
     /// To the last record with key `< key`.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.offered = 0;
-        let ordinal = self.table.first_block_at(key);
+        self.begin();
+        let ordinal = self.first_block_at(key);
         if ordinal == self.table.block_count() {
             return self.seek_last();
         }
         if !self.load(ordinal, |own| Reach::Backward(own.readahead.seek))? {
             return Ok(());
         }
-        if self.walk_in_block(|walk, block| walk.seek(block, key))? {
-            return self.prev();
-        }
+        self.note_origin();
         // A seek that finds nothing ends on the block's last record.
+        if !self.walk_in_block(|walk, block| walk.seek(block, key))?
+            || self.walk_in_block(Walk::retreat)?
+        {
+            return Ok(());
+        }
+        match ordinal {
+            0 => self.clear(),
+            _ => self.last_of(ordinal - 1, |own| Reach::Backward(own.readahead.seek))?,
+        }
         Ok(())
     }
 
     /// To the first record.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.offered = 0;
-        self.first_of(0, |own| Reach::Forward(own.readahead.seek))
+        self.aimed = None;
+        self.begin();
+        self.first_of(0, |own| Reach::Forward(own.readahead.seek))?;
+        self.note_origin();
+        Ok(())
     }
 
     /// To the last record.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.offered = 0;
+        self.aimed = None;
+        self.begin();
         match self.table.block_count() {
             0 => self.clear(),
             count => self.last_of(count - 1, |own| Reach::Backward(own.readahead.seek))?,
         }
+        self.note_origin();
         Ok(())
     }
 
@@ -169,9 +280,11 @@ impl TableCursor {
             0 => self.clear(),
             ordinal => self.last_of(ordinal - 1, |own| {
                 let (blocks, then) = own.blocks_ahead(ordinal - 1);
-                let end = ordinal.saturating_sub(blocks);
-                own.table.will_need_blocks(end.saturating_sub(then)..end);
-                Reach::Backward(blocks)
+                let begin = own.wanted.start;
+                let end = ordinal.saturating_sub(blocks).max(begin);
+                let next = end.saturating_sub(then).max(begin)..end;
+                own.table.will_need_blocks(next);
+                Reach::Backward(ordinal.saturating_sub(end).max(1))
             })?,
         }
         Ok(())
@@ -209,29 +322,42 @@ impl TableCursor {
         self.walk.clear();
     }
 
+    /// A seek begins.
+    fn begin(&mut self) {
+        self.offers = OFFERED;
+        (self.next, self.moved) = (self.readahead.next, 0);
+    }
+
+    /// A seek has its block: if that was not read, it was known.
+    fn note_origin(&mut self) {
+        if self.offers == OFFERED {
+            self.offers = OFFERED_WHERE_KNOWN;
+        }
+    }
+
     fn next_block(&mut self) -> Result<()> {
         let ordinal = self.ordinal + 1;
         self.first_of(ordinal, |own| {
             let (blocks, then) = own.blocks_ahead(ordinal);
-            let count = own.table.block_count();
-            let start = (ordinal + blocks).min(count);
-            own.table.will_need_blocks(start..(start + then).min(count));
-            Reach::Forward(blocks)
+            let end = own.table.block_count().min(own.wanted.end);
+            let start = (ordinal + blocks).min(end);
+            own.table.will_need_blocks(start..(start + then).min(end));
+            Reach::Forward(start.saturating_sub(ordinal).max(1))
         })
     }
 
     /// How many blocks to read when the cursor moves on to block `ordinal`, and how many behind these the system should
-    /// read meanwhile: none before it moved on twice, because most scans are short.
+    /// read meanwhile.
     fn blocks_ahead(&mut self, ordinal: usize) -> (usize, usize) {
-        let blocks = self.readahead.next;
+        let blocks = self.next;
         if self.window.holds(ordinal) {
             return (blocks, 0);
         }
-        self.readahead.next = (2 * blocks).min(self.readahead.max).max(blocks);
+        self.next = (2 * blocks).min(self.readahead.max).max(blocks);
         self.moved = self.moved.saturating_add(1);
         let then = match self.moved {
-            0..=1 => 0,
-            _ => self.readahead.next,
+            moved if moved < self.asks_from => 0,
+            _ => self.next,
         };
         (blocks, then)
     }
@@ -259,7 +385,11 @@ impl TableCursor {
         if self.block.is_none() || self.ordinal != ordinal {
             // Let go of the window's buffer first, so that it can be filled again.
             self.block = None;
-            self.block = Some(match self.in_memory(ordinal) {
+            let block = match self.missing.take() == Some(ordinal) {
+                true => None,
+                false => self.in_memory(ordinal),
+            };
+            self.block = Some(match block {
                 Some(block) => block,
                 None => self.read(ordinal, reach)?,
             });
@@ -282,9 +412,9 @@ impl TableCursor {
         let reach = reach(self);
         let block = self.window.block(&self.table, ordinal, reach)?;
         if let Some(blocks) = &self.blocks
-            && self.offered < OFFERED_MAX
+            && self.offers > 0
         {
-            self.offered += 1;
+            self.offers -= 1;
             blocks.offer(&self.table, ordinal, &block);
         }
         Ok(block)

@@ -34,7 +34,7 @@ mod writer;
 mod zstd;
 
 pub use block::{Block, KEY_BYTES_MAX};
-pub use cursor::{BlockSource, ReadAhead, TableCursor};
+pub use cursor::{BlockSource, ReadAhead, TableCursor, Target};
 pub use examine::{
     BlockFacts, Examined, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TablePart,
     TableVisitor, examine, identify_footer, lacks_for,
