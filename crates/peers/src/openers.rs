@@ -124,8 +124,7 @@ impl Opener for LevelDb {
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
         let buffer_bytes = LevelDbStore::write_buffer_bytes(memory_bytes);
-        let store =
-            LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
+        let store = LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
         Ok(Box::new(store))
     }
 
@@ -137,8 +136,7 @@ impl Opener for LevelDb {
     ) -> StoreResult<Box<dyn Store>> {
         let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
         let buffer_bytes = write_buffer(self.name(), variant)?;
-        let store =
-            LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
+        let store = LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
         Ok(Box::new(store))
     }
 }
