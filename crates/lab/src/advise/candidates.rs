@@ -45,8 +45,8 @@ const ROWS: [Row; 15] = [
     },
     Row {
         settings: "engine=flsm",
-        reason: "the second engine appends what is written anywhere to sorted fragments, and writes it again once a level",
-        suits: |load, _| suits_fragments(load),
+        reason: "the second engine appends what is written anywhere to sorted fragments, and reads single blocks of what is not in RAM",
+        suits: suits_fragments,
     },
     Row {
         settings: "row-cache-share=0.8",
@@ -79,12 +79,12 @@ const ROWS: [Row; 15] = [
     Row {
         settings: "engine=flsm max-files-per-guard=1",
         reason: "with one fragment in a guard the second engine is a leveled tree: reads and scans look at fewer, and more is written",
-        suits: |load, _| suits_fragments(load) && (is_looked_up(load) || scans(load)),
+        suits: |load, ratio| suits_fragments(load, ratio) && (is_looked_up(load) || scans(load)),
     },
     Row {
         settings: "engine=flsm max-files-per-guard=4",
         reason: "with more fragments in a guard the second engine writes less, and reads look at more",
-        suits: |load, _| suits_fragments(load) && load.share(load.writes) >= 0.5,
+        suits: |load, ratio| suits_fragments(load, ratio) && load.share(load.writes) >= 0.5,
     },
     Row {
         settings: "filter-bits-per-key=10",
@@ -109,7 +109,7 @@ const ROWS: [Row; 15] = [
     Row {
         settings: "block-bytes=16384",
         reason: "scans read many records of a block, and fewer blocks",
-        suits: |load, _| scans(load) && load.records_per_scan() >= 20.0,
+        suits: |load, _| scans(load) && load.records_per_scan() >= LONG_SCAN,
     },
     Row {
         settings: "munks=off",
@@ -128,9 +128,15 @@ fn writes(load: &Load) -> bool {
     load.share(load.writes) >= 0.1
 }
 
+/// A scan that reads at least so many records finds them side by side in a chunk.
+const LONG_SCAN: f64 = 20.0;
+
+/// By the figures of docs/flsm.md ("When to choose it"): what is written, and what is looked up or sought one by one beyond memory.
 /// The second engine has no merges.
-fn suits_fragments(load: &Load) -> bool {
-    writes(load) && load.merges == 0
+fn suits_fragments(load: &Load, ratio: f64) -> bool {
+    let is_read_singly =
+        ratio > 1.0 && (is_looked_up(load) || scans(load) && load.records_per_scan() < LONG_SCAN);
+    load.merges == 0 && (writes(load) || is_read_singly)
 }
 
 fn scans(load: &Load) -> bool {
@@ -283,12 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn the_second_engine_is_tried_for_what_writes_and_merges_nothing() {
-        let flsm = |load: &Load| -> Vec<String> {
-            let names = names(load, 100 * MIB).into_iter();
+    fn the_second_engine_is_tried_for_what_writes_or_is_read_singly_beyond_memory() {
+        let within = |load: &Load, memory_bytes: u64| -> Vec<String> {
+            let names = names(load, memory_bytes).into_iter();
             names.filter(|name| name.contains("engine=flsm")).collect()
         };
-        assert!(flsm(&lookups()).is_empty());
+        let flsm = |load: &Load| within(load, 100 * MIB);
+        assert!(within(&lookups(), 500 * MIB).is_empty());
         let half = Load {
             point_reads: 500,
             writes: 500,
@@ -299,7 +306,17 @@ mod tests {
             "engine=flsm max-files-per-guard=1",
             "engine=flsm max-files-per-guard=4",
         ];
+        assert_eq!(flsm(&lookups()), [fragments, leveled]);
         assert_eq!(flsm(&half), [fragments, leveled, more]);
+        assert_eq!(within(&half, 500 * MIB), [fragments, leveled, more]);
+        let seeks = |scanned: u64| Load {
+            point_reads: 0,
+            scans: 1000,
+            scanned,
+            ..lookups()
+        };
+        assert_eq!(flsm(&seeks(1000)), [fragments, leveled]);
+        assert!(flsm(&seeks(100_000)).is_empty());
         let mostly_reads = Load {
             point_reads: 800,
             writes: 200,
