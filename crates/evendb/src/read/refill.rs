@@ -14,6 +14,7 @@ use super::fill::{
     FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_deltas, fill_from_funk, fill_from_munk,
     gather,
 };
+use super::first_key;
 use super::folded;
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
@@ -137,7 +138,8 @@ impl Cursor {
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            fill_unpinned(engine, end, &chunk, &view, below, &gathered, &span)?
+            let place = (&*self.keyspace, &chunk, &*view);
+            fill_unpinned(engine, end, place, below, &gathered, &span)?
         };
         end.take_in(from);
         end.move_on(direction, filled, to, last);
@@ -242,8 +244,7 @@ fn segment<'a>(
 fn fill_unpinned(
     engine: &Engine,
     end: &mut End,
-    chunk: &Arc<Chunk>,
-    view: &View,
+    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &View),
     below: Option<Below>,
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
@@ -256,19 +257,41 @@ fn fill_unpinned(
     }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
     let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-    counting::refill_miss(core, caches, work, chunk, view, left.is_none());
-    let scan = match left {
-        Some(scan) => Ok(scan),
-        None => FunkScan::seek(&view.funk, span),
-    };
-    let filled = scan.and_then(|mut scan| {
-        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
-        if matches!(filled, Filled::UpTo(_)) {
-            end.scan = Some(scan);
+    let filled = match left {
+        Some(scan) => {
+            counting::refill_miss(core, caches, work, chunk, view, false);
+            go_on(end, scan, view, gathered, span)
         }
-        Ok(filled)
-    });
+        None => first_key::fill(caches, keyspace, &mut end.buffer, view, gathered, span).and_then(
+            |filled| {
+                let seeks = filled.is_none();
+                counting::refill_miss(core, caches, work, chunk, view, seeks);
+                if let Some(filled) = filled {
+                    return Ok(filled);
+                }
+                let scan = FunkScan::seek(&view.funk, span)?;
+                let filled = go_on(end, scan, view, gathered, span)?;
+                first_key::note(keyspace, &end.buffer, view, span);
+                Ok(filled)
+            },
+        ),
+    };
     filled.inspect_err(|error| folded::note_damage(chunk, error))
+}
+
+/// Fills from a scan of the funk, and keeps that if there may be more.
+fn go_on(
+    end: &mut End,
+    mut scan: FunkScan,
+    view: &View,
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
+) -> Result<Filled> {
+    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
+    if matches!(filled, Filled::UpTo(_)) {
+        end.scan = Some(scan);
+    }
+    Ok(filled)
 }
 
 /// What a fill folds operands by.
