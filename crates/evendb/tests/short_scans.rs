@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const VALUE_BYTES: usize = 800;
-/// Most that a block takes.
-const BLOCK_BYTES: u64 = 4096;
+/// Most that a block takes: it may be longer than a page by a record.
+const BLOCK_BYTES: u64 = 4096 + 900;
 
 /// All reads are from disk: neither munks nor rows.
 fn open(vfs: &SimVfs) -> Db {
@@ -120,8 +120,8 @@ fn one_record_whose_key_is_there_is_one_block() {
                 assert_eq!(bytes, newest(number, runs));
             });
             assert!(read > 0, "nothing was read for {number}");
-            // That most scans take one record is known behind the first ones.
-            if hinted || number > 400 {
+            // That scans take one record is known behind the first one.
+            if hinted || number > 0 {
                 assert!(read <= BLOCK_BYTES, "{read} for {number}");
             }
         }

@@ -22,68 +22,87 @@ use crate::chunk::View;
 use crate::engine::caches::Caches;
 use crate::error::Result;
 use crate::expiry::ReadTime;
-use crate::funk::Funk;
 use crate::visibility::live;
 use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::Found;
 
-/// Fills with the record of the key that the span begins with, if that is all that is wanted, and if it is there.
-pub(super) fn fill(
-    caches: &Caches,
-    keyspace: &KeyspaceState,
-    buffer: &mut Buffer,
-    view: &View,
-    gathered: &GatheredDeltas,
-    span: &FillSpan<'_>,
-) -> Result<Option<Filled>> {
-    let Some(key) = only_key(view, span) else {
-        return Ok(None);
-    };
-    let time = ReadTime::At(span.time);
-    if let Some(record) = gathered.first_if(key) {
-        let shown = live(record, time).filter(|record| record.kind() != Kind::Merge);
-        return Ok(shown.map(|record| {
-            buffer.push_record(record);
-            Filled::UpTo(key.to_vec())
-        }));
-    }
-    if !keyspace.finds_first_keys() || !is_spared(&view.funk) {
-        return Ok(None);
-    }
-    let found = view
-        .funk
-        .get(key, hash_key(key), span.at, &caches.search_settings, None)?;
-    let shown = found.and_then(|(_, found)| live(found, time));
-    let Some(found) = shown.filter(|found| found.kind != Kind::Merge) else {
-        return Ok(None);
-    };
-    keyspace.note_first_key(true);
-    buffer.push_block(key, &of_found(found));
-    buffer.seal();
-    Ok(Some(Filled::UpTo(key.to_vec())))
+/// A scan that begins with a key, and wants one record.
+pub(super) struct FirstKey<'a> {
+    key: &'a [u8],
+    keyspace: &'a KeyspaceState,
+    view: &'a View,
+    span: &'a FillSpan<'a>,
 }
 
-/// Notes whether a span that was filled from all tables began with the first key that is there.
-pub(super) fn note(keyspace: &KeyspaceState, buffer: &Buffer, view: &View, span: &FillSpan<'_>) {
-    if let Some(key) = only_key(view, span)
-        && !view.funk.runs.is_empty()
-    {
-        keyspace.note_first_key(buffer.first_key() == Some(key));
+impl<'a> FirstKey<'a> {
+    /// Of a span in a view, in which a scan begins that has given nothing yet; if there is a key with which it begins, and
+    /// one record is all that it wants.
+    pub(super) fn of(
+        keyspace: &'a KeyspaceState,
+        view: &'a View,
+        span: &'a FillSpan<'a>,
+    ) -> Option<FirstKey<'a>> {
+        let only = span.records_max == 1 && span.direction == Direction::Forward;
+        // What range deletions hide is looked at record by record.
+        let key = span
+            .from
+            .filter(|key| only && view.covers.is_none() && span.wants(key))?;
+        Some(FirstKey {
+            key,
+            keyspace,
+            view,
+            span,
+        })
     }
-}
 
-/// The key that a span begins with, if its record may be all that is wanted.
-fn only_key<'s>(view: &View, span: &FillSpan<'s>) -> Option<&'s [u8]> {
-    let only = span.records_max == 1 && span.direction == Direction::Forward;
-    // What range deletions hide is looked at record by record.
-    span.from
-        .filter(|key| only && view.covers.is_none() && span.wants(key))
-}
+    /// Fills with the record of the key, if it is there, and if that spares reads.
+    pub(super) fn fill(
+        &self,
+        caches: &Caches,
+        buffer: &mut Buffer,
+        gathered: &GatheredDeltas,
+    ) -> Result<Option<Filled>> {
+        let time = ReadTime::At(self.span.time);
+        if let Some(record) = gathered.first_if(self.key) {
+            let shown = live(record, time).filter(|record| record.kind() != Kind::Merge);
+            return Ok(shown.map(|record| {
+                buffer.push_record(record);
+                self.filled()
+            }));
+        }
+        let funk = &self.view.funk;
+        if !self.leaves_tables_out() || !funk.search.is_set() || !self.keyspace.finds_first_keys() {
+            return Ok(None);
+        }
+        let (hash, settings) = (hash_key(self.key), &caches.search_settings);
+        let found = funk.get(self.key, hash, self.span.at, settings, None)?;
+        let shown = found.and_then(|(_, found)| live(found, time));
+        let Some(found) = shown.filter(|found| found.kind != Kind::Merge) else {
+            return Ok(None);
+        };
+        self.keyspace.note_first_key(true);
+        buffer.push_block(self.key, &of_found(found));
+        buffer.seal();
+        Ok(Some(self.filled()))
+    }
 
-/// Whether tables are left out if one has the key, and nothing must be loaded to know which one.
-fn is_spared(funk: &Funk) -> bool {
-    !funk.runs.is_empty() && funk.search.is_set()
+    /// Notes whether the key is there, after a fill from all tables.
+    pub(super) fn note(&self, buffer: &Buffer) {
+        if self.leaves_tables_out() {
+            let found = buffer.first_key() == Some(self.key);
+            self.keyspace.note_first_key(found);
+        }
+    }
+
+    /// Whether there are tables that need not be read if the key is there.
+    fn leaves_tables_out(&self) -> bool {
+        !self.view.funk.runs.is_empty()
+    }
+
+    fn filled(&self) -> Filled {
+        Filled::UpTo(self.key.to_vec())
+    }
 }
 
 fn of_found(found: Found) -> TableHit {

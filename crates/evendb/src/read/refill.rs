@@ -14,7 +14,7 @@ use super::fill::{
     FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_deltas, fill_from_funk, fill_from_munk,
     gather,
 };
-use super::first_key;
+use super::first_key::FirstKey;
 use super::folded;
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
@@ -256,27 +256,39 @@ fn fill_unpinned(
         return filled.inspect_err(|error| folded::note_damage(chunk, error));
     }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
-    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
     let filled = match left {
         Some(scan) => {
+            let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
             counting::refill_miss(core, caches, work, chunk, view, false);
             go_on(end, scan, view, gathered, span)
         }
-        None => first_key::fill(caches, keyspace, &mut end.buffer, view, gathered, span).and_then(
-            |filled| {
-                let seeks = filled.is_none();
-                counting::refill_miss(core, caches, work, chunk, view, seeks);
-                if let Some(filled) = filled {
-                    return Ok(filled);
-                }
-                let scan = FunkScan::seek(&view.funk, span)?;
-                let filled = go_on(end, scan, view, gathered, span)?;
-                first_key::note(keyspace, &end.buffer, view, span);
-                Ok(filled)
-            },
-        ),
+        None => begin(engine, end, (keyspace, chunk, view), gathered, span),
     };
     filled.inspect_err(|error| folded::note_damage(chunk, error))
+}
+
+/// Fills from the view's funk, sought for this fill.
+fn begin(
+    engine: &Engine,
+    end: &mut End,
+    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &View),
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
+) -> Result<Filled> {
+    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
+    let first = FirstKey::of(keyspace, view, span).filter(|_| end.given() == 0);
+    if let Some(first) = &first
+        && let Some(filled) = first.fill(caches, &mut end.buffer, gathered)?
+    {
+        counting::refill_miss(core, caches, work, chunk, view, false);
+        return Ok(filled);
+    }
+    counting::refill_miss(core, caches, work, chunk, view, true);
+    let filled = go_on(end, FunkScan::seek(&view.funk, span)?, view, gathered, span)?;
+    if let Some(first) = &first {
+        first.note(&end.buffer);
+    }
+    Ok(filled)
 }
 
 /// Fills from a scan of the funk, and keeps that if there may be more.
