@@ -73,7 +73,7 @@ fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
     // Ten records, and a block at each end of them.
     assert!(few >= 10 * VALUE_BYTES as u64, "{few} bytes");
     assert!(few <= 10 * 900 + 2 * BLOCK_BYTES, "{few} for ten records");
-    // A short one is one read, wherever in a block it begins.
+    // A short one forward is one read, wherever in a block it begins.
     for limit in 1..=9 {
         for start in 500..508 {
             for backward in [false, true] {
@@ -85,8 +85,13 @@ fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
                     };
                     assert_eq!(given as u64, limit);
                 });
-                let most = limit * 900 + (2 + u64::from(backward)) * BLOCK_BYTES;
-                assert!(read <= most, "{read} for {limit} records from {start}");
+                // Backward a range may end with the first record of a block: then there is a second read, of eight pages.
+                let more = if backward { 9 * BLOCK_BYTES } else { 0 };
+                let most = limit * 900 + 2 * BLOCK_BYTES + more;
+                assert!(
+                    read <= most,
+                    "{read} for {limit} records at {start}, backward: {backward}"
+                );
             }
         }
     }
@@ -180,7 +185,9 @@ fn scans_of_one_record_give_what_is_there() {
     let mut before = None;
     let mut random = 1u64;
     for step in 0..600u32 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005) + 1_442_695_040_888_963_407;
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let number = (random >> 33) as u32 % 64;
         match random >> 60 {
             0..=4 => {
