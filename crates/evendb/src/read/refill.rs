@@ -135,8 +135,7 @@ impl Cursor {
             filled
         } else {
             let gathered = gather(view.get(), &span, &guard);
-            let view = view.counted();
-            let chunk = chunk.clone();
+            let (chunk, view) = (chunk.clone(), view.counted());
             drop(guard);
             let place = (&*self.keyspace, &chunk, &*view);
             fill_unpinned(engine, end, place, below, &gathered, &span)?
