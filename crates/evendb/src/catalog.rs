@@ -109,6 +109,8 @@ pub(crate) struct KeyspaceState {
     readable_until: AtomicU64,
     /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
     scan_length: AtomicU32,
+    /// Of the scans of one record, those that found the key that they began with.
+    first_keys: Share,
     /// The mean of its chunks.
     pub(crate) new_share: Share,
     /// Of the looks at where a chunk grows, those that found a stream.
@@ -142,6 +144,7 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             readable_until: AtomicU64::new(u64::MAX),
             scan_length: AtomicU32::new(0),
+            first_keys: Share::unknown(),
             new_share: Share::unknown(),
             stream_share: Share::unknown(),
         };
@@ -202,6 +205,16 @@ impl KeyspaceState {
         // Relaxed, and a lost one does no harm.
         self.scan_length
             .store(usual_length(old, records), Ordering::Relaxed);
+    }
+
+    /// Whether most scans of one record find the key that they begin with.
+    pub(crate) fn finds_first_keys(&self) -> bool {
+        self.first_keys.get().is_none_or(|share| share > 0.5)
+    }
+
+    /// A scan of one record found the key that it began with, or another one.
+    pub(crate) fn note_first_key(&self, found: bool) {
+        self.first_keys.move_towards(f32::from(u8::from(found)));
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

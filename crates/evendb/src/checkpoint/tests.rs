@@ -216,7 +216,7 @@ fn newest_on_disk(bench: &Bench, number: u32) -> u8 {
     let funk = bench.chunk().view.load_full().funk.clone();
     let (hash, newest) = (hash_key(&key), bench.core.clock.now());
     let settings = &bench.caches.search_settings;
-    let found = funk.get(&key, hash, newest, settings, &bench.core.metrics);
+    let found = funk.get(&key, hash, newest, settings, None);
     let (_, found) = found.unwrap().expect("it was put");
     crate::funk::value_of(found, crate::expiry::ReadTime::At(evendb_storage::Time(0)))
         .expect("no tombstone")[0]

@@ -1,12 +1,12 @@
 //! A share that rewrites have told: of a log's bytes that are new, and do not overwrite what the base has; of looks at
 //! where a chunk grows that found a stream. A chunk has its own of the first; a keyspace has means of all, for chunks
-//! of which nothing is known yet.
+//! of which nothing is known yet. Or a share that scans have told: of those of one record that found the key they began with.
 //!
 //! Thread safety: a hint in an atomic. Nothing rests on it: it is not remembered from one opening to the next.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// Of a keyspace's share, what one rewrite counts for.
+/// Of a keyspace's share, what one rewrite or scan counts for.
 const ONE_PART: f32 = 8.0;
 
 /// See the module.

@@ -283,14 +283,15 @@ impl Funk {
         fallback && self.search.clear().is_some()
     }
 
-    /// Newest record of `key` with version at most `at`: log from its end backwards, then base.
+    /// Newest record of `key` with version at most `at`: log from its end backwards, then base. `metrics` count the reads of
+    /// a get.
     pub(crate) fn get(
         &self,
         key: &[u8],
         hash: u64,
         at: Version,
         settings: &SearchSettings,
-        metrics: &Metrics,
+        metrics: Option<&Metrics>,
     ) -> Result<Option<(Component, Found)>> {
         try_decide(
             [Component::Log, Component::Sstable]
@@ -310,7 +311,7 @@ impl Funk {
         key: &[u8],
         hash: u64,
         at: Version,
-        metrics: &Metrics,
+        metrics: Option<&Metrics>,
     ) -> Result<Option<Found>> {
         let after = self
             .base
@@ -328,11 +329,8 @@ impl Funk {
         let Some(block) = table.block_for(key) else {
             return Ok(None);
         };
-        metrics.block_reads.add(1);
         let found = table.get_from_block(block, key, at)?;
-        if let Some(found) = &found {
-            metrics.bytes_read.add(found.block.bytes().len() as u64);
-        }
+        count_read(metrics, found.as_ref());
         Ok(found)
     }
 
@@ -342,7 +340,7 @@ impl Funk {
         hash: u64,
         at: Version,
         settings: &SearchSettings,
-        metrics: &Metrics,
+        metrics: Option<&Metrics>,
     ) -> Result<Option<Found>> {
         if self.runs.is_empty() {
             return Ok(None);
@@ -352,11 +350,8 @@ impl Funk {
             let Some(block) = block.or_else(|| table.block_for(key)) else {
                 return Ok(None);
             };
-            metrics.block_reads.add(1);
             let found = table.get_from_block(block, key, at)?;
-            if let Some(found) = &found {
-                metrics.bytes_read.add(found.block.bytes().len() as u64);
-            }
+            count_read(metrics, found.as_ref());
             Ok(found)
         };
         match &*self.search(settings)? {
@@ -384,6 +379,15 @@ impl Funk {
                 }))
             }
         }
+    }
+}
+
+/// Counts the read of a block in which a record was found, or none.
+fn count_read(metrics: Option<&Metrics>, found: Option<&Found>) {
+    if let Some(metrics) = metrics {
+        metrics.block_reads.add(1);
+        let bytes = found.map_or(0, |found| found.block.bytes().len());
+        metrics.bytes_read.add(bytes as u64);
     }
 }
 

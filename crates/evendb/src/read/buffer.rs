@@ -298,11 +298,15 @@ impl Buffer {
 
     /// The first and the last key gathered.
     pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
-        let first = match self.slots.first()? {
+        Some((self.first_key()?, self.last_key()?))
+    }
+
+    /// The first key gathered.
+    pub(super) fn first_key(&self) -> Option<&[u8]> {
+        Some(match self.slots.first()? {
             Slot::Record(slot) => self.key(slot),
             Slot::Run(run) => page_of(&self.owners, run.owner).key_of_head(run.head),
-        };
-        Some((first, self.last_key()?))
+        })
     }
 
     /// The last key gathered.

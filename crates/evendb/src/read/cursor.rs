@@ -91,8 +91,12 @@ impl Cursor {
             Err(error) => (None, Some(error)),
         };
         let empty = high.as_ref().is_some_and(|high| *high <= low);
-        let records = keyspace.usual_scan().unwrap_or(FIRST_RECORDS);
-        let records = records.clamp(RECORDS_MIN, RECORDS_MAX);
+        let records = match keyspace.usual_scan() {
+            Some(1) => 1,
+            usual => usual
+                .unwrap_or(FIRST_RECORDS)
+                .clamp(RECORDS_MIN, RECORDS_MAX),
+        };
         let mut cursor = Cursor {
             moment,
             keyspace,
@@ -203,7 +207,7 @@ impl Cursor {
 
     /// Says that about `records` records are wanted, of each end that is used, before it is sought again: so many are
     /// gathered first. It is a hint: the cursor goes on behind them. Without it the first refill gathers about what scans
-    /// of this keyspace took so far, 16 to 512 records.
+    /// of this keyspace took so far: one record, if most took no more, or 16 to 512 records.
     #[must_use = "the cursor with the hint is returned"]
     pub fn limit_hint(mut self, records: u64) -> Cursor {
         self.expect(records);

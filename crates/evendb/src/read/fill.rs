@@ -49,7 +49,7 @@ pub(crate) struct FillSpan<'a> {
 pub(crate) type Fold<'a> = &'a dyn Fn(&View, &[u8]) -> Result<Option<Value>>;
 
 impl FillSpan<'_> {
-    fn wants(&self, key: &[u8]) -> bool {
+    pub(super) fn wants(&self, key: &[u8]) -> bool {
         match (self.direction, self.to) {
             (_, None) => true,
             (Direction::Forward, Some(to)) => *key < *to,
@@ -386,6 +386,14 @@ pub(crate) struct GatheredDeltas {
     complete: bool,
 }
 
+impl GatheredDeltas {
+    /// The first record, if it is one of `key`.
+    pub(super) fn first_if(&self, key: &[u8]) -> Option<&Record> {
+        let first = self.records.first().map(|record| &**record);
+        first.filter(|record| *record.key() == *key)
+    }
+}
+
 /// Gathers the deltas' part of a span.
 pub(crate) fn gather(view: &View, span: &FillSpan<'_>, guard: &Guard) -> GatheredDeltas {
     let mut overlay = Overlay::new(view, span, guard);
@@ -423,14 +431,20 @@ const READAHEAD_PAGES: usize = 8;
 const READAHEAD_PAGES_MAX: usize = 32;
 
 /// Pages that a seek reads of a table in which `wanted_bytes` of the records are expected that a scan is to take: so many
-/// that they suffice wherever in a page the first record lies, with the record behind the last one, which ends that key. A
-/// page too many costs little; a page too few is a second read that waits for the first.
-fn pages_wanted(wanted_bytes: u64, record_bytes: u64) -> usize {
-    match wanted_bytes < record_bytes {
+/// that they suffice wherever in a page the first record lies. Backward that is with the record behind the last one, which
+/// tells that this was the newest version of its key. A page too many costs little; a page too few is a second read that
+/// waits for the first.
+fn pages_wanted(direction: Direction, wanted_bytes: u64, record_bytes: u64) -> usize {
+    if wanted_bytes < record_bytes {
         // Most likely none: the page of the record that the seek finds.
-        true => 1,
-        false => 1 + wanted_bytes.div_ceil(PAGE_BYTES as u64) as usize,
+        return 1;
     }
+    let page_bytes = PAGE_BYTES as u64;
+    let passed_bytes = match direction {
+        Direction::Forward => page_bytes.saturating_sub(record_bytes),
+        Direction::Backward => page_bytes,
+    };
+    (passed_bytes + wanted_bytes).div_ceil(page_bytes) as usize
 }
 
 impl FunkScan {
@@ -456,7 +470,7 @@ impl FunkScan {
         let max = (span.block_bytes_max / PAGE_BYTES).clamp(1, READAHEAD_PAGES_MAX);
         let readahead = |bytes: u64| {
             let wanted = span.records_max as u64 * bytes / entries;
-            let seek = pages_wanted(wanted, bytes_all / entries).min(max);
+            let seek = pages_wanted(span.direction, wanted, bytes_all / entries).min(max);
             ReadAhead {
                 seek,
                 next: (seek / 2).clamp(1, max),
@@ -526,8 +540,12 @@ impl FunkScan {
         Arc::ptr_eq(&self.funk, funk)
     }
 
-    /// The next key of all, copied into `out`; whether there is one.
-    fn next_key(&self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> bool {
+    /// The next key of all, copied into `out`; whether there is one. Reads where the last one was left.
+    fn next_key(&mut self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        for run in &mut self.runs {
+            run.settle()?;
+        }
+        self.base.settle()?;
         let mut least = self.base.key();
         for key in self.runs.iter().filter_map(TableKeys::key) {
             if least.is_none_or(|least| span.before(key, least).is_lt()) {
@@ -535,29 +553,29 @@ impl FunkScan {
             }
         }
         out.clear();
-        match least.filter(|key| span.wants(key)) {
+        Ok(match least.filter(|key| span.wants(key)) {
             Some(key) => {
                 out.extend_from_slice(key);
                 true
             }
             None => false,
-        }
+        })
     }
 
     /// The visible record of `key`, which all sources then leave behind.
-    fn take(&mut self, key: &[u8]) -> Result<Option<TableHit>> {
+    fn take(&mut self, key: &[u8]) -> Option<TableHit> {
         let mut search = RecordSearch::open();
         for run in &mut self.runs {
             if run.key().is_some_and(|own| *own == *key) {
-                search.ask(|| run.hit().cloned());
-                run.advance()?;
+                search.ask(|| run.take_hit());
+                run.leave();
             }
         }
         if self.base.key().is_some_and(|own| *own == *key) {
-            search.ask(|| self.base.hit().cloned());
-            self.base.advance()?;
+            search.ask(|| self.base.take_hit());
+            self.base.leave();
         }
-        Ok(search.record())
+        search.record()
     }
 }
 
@@ -591,10 +609,15 @@ pub(crate) fn fill_from_funk(
     let mut shade = Shade::new(view, span.at, false);
     let mut upper = gathered.records.iter().peekable();
     let mut key = Vec::new();
-    let mut lower = funk.next_key(span, &mut key);
+    let mut lower = funk.next_key(span, &mut key)?;
+    let mut taken = false;
     let ended = loop {
         if buffer.gathered() >= span.records_max || buffer.block_bytes() >= span.block_bytes_max {
             break None;
+        }
+        // Not before it is wanted: it may cost a read.
+        if std::mem::take(&mut taken) {
+            lower = funk.next_key(span, &mut key)?;
         }
         let order = match (upper.peek(), lower) {
             // Beyond the last gathered record the deltas may hold more.
@@ -619,8 +642,9 @@ pub(crate) fn fill_from_funk(
         }
         if order.is_ge() {
             // It is left behind whether or not it decides.
-            let below = funk.take(&key)?;
+            let below = funk.take(&key);
             search.ask(|| below.map(Seen::Below));
+            taken = true;
         }
         let seen = search.live(ReadTime::At(span.time));
         let look = seen.as_ref().map(|seen| match seen {
@@ -633,9 +657,6 @@ pub(crate) fn fill_from_funk(
             Some(Seen::Below(hit)) => buffer.push_block(&key, &hit),
             None if look == Some(Look::Long) => break Some(Filled::UpTo(at.to_vec())),
             None => {}
-        }
-        if order.is_ge() {
-            lower = funk.next_key(span, &mut key);
         }
     };
     buffer.seal();

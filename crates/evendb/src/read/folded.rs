@@ -266,7 +266,7 @@ fn search<'c>(
     }
     let (settings, metrics) = (&caches.search_settings, &core.metrics);
     search.ask(at, |at| {
-        let found = view.funk.get(key, hash, at, settings, metrics)?;
+        let found = view.funk.get(key, hash, at, settings, Some(metrics))?;
         Ok(found.map(|(_, found)| of_found(&found)))
     })?;
     Ok((search, Component::Sstable, of_funk_alone))

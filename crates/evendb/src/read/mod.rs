@@ -1,6 +1,6 @@
 //! The one read path. [`get`] answers one key, wait-free until it must read from disk; [`fill`]
 //! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
-//! both directions, [`refill`] fills them again, and [`ahead`] asks the disk for what comes next; [`iter`] gives their records as handles; [`moment`] is one moment of
+//! both directions, [`refill`] fills them again, [`first_key`] those of one record, and [`ahead`] asks the disk for what comes next; [`iter`] gives their records as handles; [`moment`] is one moment of
 //! the whole database; [`size`] estimates what a range holds; [`apart`] reads
 //! values that lie in files of their own.
 
@@ -12,6 +12,7 @@ mod covered;
 pub(crate) mod cursor;
 mod end;
 pub(crate) mod fill;
+mod first_key;
 pub(crate) mod folded;
 pub(crate) mod get;
 pub(crate) mod iter;

@@ -14,6 +14,7 @@ use super::fill::{
     FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_deltas, fill_from_funk, fill_from_munk,
     gather,
 };
+use super::first_key::FirstKey;
 use super::folded;
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
@@ -134,10 +135,10 @@ impl Cursor {
             filled
         } else {
             let gathered = gather(view.get(), &span, &guard);
-            let view = view.counted();
-            let chunk = chunk.clone();
+            let (chunk, view) = (chunk.clone(), view.counted());
             drop(guard);
-            fill_unpinned(engine, end, &chunk, &view, below, &gathered, &span)?
+            let place = (&*self.keyspace, &chunk, &*view);
+            fill_unpinned(engine, end, place, below, &gathered, &span)?
         };
         end.take_in(from);
         end.move_on(direction, filled, to, last);
@@ -242,8 +243,7 @@ fn segment<'a>(
 fn fill_unpinned(
     engine: &Engine,
     end: &mut End,
-    chunk: &Arc<Chunk>,
-    view: &View,
+    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &View),
     below: Option<Below>,
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
@@ -255,20 +255,54 @@ fn fill_unpinned(
         return filled.inspect_err(|error| folded::note_damage(chunk, error));
     }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
-    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-    counting::refill_miss(core, caches, work, chunk, view, left.is_none());
-    let scan = match left {
-        Some(scan) => Ok(scan),
-        None => FunkScan::seek(&view.funk, span),
-    };
-    let filled = scan.and_then(|mut scan| {
-        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
-        if matches!(filled, Filled::UpTo(_)) {
-            end.scan = Some(scan);
+    let filled = match left {
+        Some(scan) => {
+            let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
+            counting::refill_miss(core, caches, work, chunk, view, false);
+            go_on(end, scan, view, gathered, span)
         }
-        Ok(filled)
-    });
+        None => begin(engine, end, (keyspace, chunk, view), gathered, span),
+    };
     filled.inspect_err(|error| folded::note_damage(chunk, error))
+}
+
+/// Fills from the view's funk, sought for this fill.
+fn begin(
+    engine: &Engine,
+    end: &mut End,
+    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &View),
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
+) -> Result<Filled> {
+    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
+    let first = FirstKey::of(keyspace, view, span).filter(|_| end.given() == 0);
+    if let Some(first) = &first
+        && let Some(filled) = first.fill(caches, &mut end.buffer, gathered)?
+    {
+        counting::refill_miss(core, caches, work, chunk, view, false);
+        return Ok(filled);
+    }
+    counting::refill_miss(core, caches, work, chunk, view, true);
+    let filled = go_on(end, FunkScan::seek(&view.funk, span)?, view, gathered, span)?;
+    if let Some(first) = &first {
+        first.note(&end.buffer);
+    }
+    Ok(filled)
+}
+
+/// Fills from a scan of the funk, and keeps that if there may be more.
+fn go_on(
+    end: &mut End,
+    mut scan: FunkScan,
+    view: &View,
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
+) -> Result<Filled> {
+    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
+    if matches!(filled, Filled::UpTo(_)) {
+        end.scan = Some(scan);
+    }
+    Ok(filled)
 }
 
 /// What a fill folds operands by.

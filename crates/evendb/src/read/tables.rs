@@ -2,6 +2,10 @@
 //!
 //! [`TableKeys`] is one run; [`BaseKeys`] the disjoint tables of the base, end to end. Both move in
 //! one direction, chosen at the seek.
+//!
+//! A key is left behind only when the next one is asked for ([`TableKeys::leave`], [`TableKeys::settle`]): forward, the record
+//! that is seen is the first of its key that may be, and the next key may lie in a block that nobody wants. Backward, the
+//! versions of a key rise, so which one is the newest is known only behind them.
 
 use crate::error::Result;
 use crate::funk::Funk;
@@ -55,6 +59,10 @@ pub(crate) struct TableKeys {
     key: Vec<u8>,
     /// `None` when the cursor has run out.
     hit: Option<Option<TableHit>>,
+    /// The cursor may still be on a record of `key`.
+    within_key: bool,
+    /// `key` is done with, and the next one was not asked for.
+    left: bool,
 }
 
 /// What a seek in a table reads at once, if nothing behind `until` is wanted: of `readahead` in pages, in blocks.
@@ -70,9 +78,12 @@ pub(crate) fn read_until(
         Direction::Backward => (until, from),
     };
     let blocks = |pages: usize| table.blocks_in(pages.saturating_mul(PAGE_BYTES));
-    let wanted = table.blocks_between(low, high).max(1);
+    let seek = match blocks(readahead.seek) {
+        1 => 1,
+        seek => seek.min(table.blocks_between(low, high).max(1)),
+    };
     ReadAhead {
-        seek: blocks(readahead.seek).min(wanted),
+        seek,
         next: blocks(readahead.next),
         max: blocks(readahead.max),
     }
@@ -103,24 +114,62 @@ impl TableKeys {
             at,
             key: Vec::new(),
             hit: None,
+            within_key: false,
+            left: false,
         };
         keys.gather()?;
         Ok(keys)
     }
 
+    /// The key it is on. None is left behind ([`settle`](Self::settle)).
     pub(crate) fn key(&self) -> Option<&[u8]> {
+        debug_assert!(!self.left, "the next key was not asked for");
         self.hit.as_ref().map(|_| &self.key[..])
     }
 
-    pub(crate) fn hit(&self) -> Option<&TableHit> {
-        self.hit.as_ref().and_then(Option::as_ref)
+    /// The visible record of the key, given out once.
+    pub(crate) fn take_hit(&mut self) -> Option<TableHit> {
+        self.hit.as_mut().and_then(Option::take)
     }
 
-    pub(crate) fn advance(&mut self) -> Result<()> {
-        self.gather()
+    /// The key is done with. Nothing is read for it.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
     }
 
-    /// Reads the records of the key the cursor is on and leaves it behind them.
+    /// Goes to the next key, if the last one was left.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.left) {
+            self.pass_key()?;
+            self.gather()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match self.direction {
+            Direction::Forward => self.cursor.next()?,
+            Direction::Backward => self.cursor.prev()?,
+        }
+        Ok(())
+    }
+
+    /// Leaves the records of the key behind.
+    fn pass_key(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.within_key) {
+            self.step()?;
+            while self.is_on_key() {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_on_key(&self) -> bool {
+        self.cursor.valid() && *self.cursor.entry().key == *self.key
+    }
+
+    /// Looks for the visible record of the key that the cursor is on, and leaves the cursor there or behind the key.
     fn gather(&mut self) -> Result<()> {
         self.hit = None;
         if !self.cursor.valid() {
@@ -129,18 +178,9 @@ impl TableKeys {
         self.key.clear();
         self.key.extend_from_slice(self.cursor.entry().key);
         let mut hit: Option<TableHit> = None;
-        while self.cursor.valid() {
+        loop {
             let entry = self.cursor.entry();
-            if *entry.key != *self.key {
-                break;
-            }
-            // Forward the versions fall: the first visible one is the newest. Backward they rise:
-            // the last visible one is.
-            let newest = match self.direction {
-                Direction::Forward => hit.is_none(),
-                Direction::Backward => true,
-            };
-            if newest && entry.version.is_seen_at(self.at) {
+            if entry.version.is_seen_at(self.at) {
                 let (version, kind) = (entry.version, entry.kind);
                 let (block, value) = self.cursor.value_block();
                 hit = Some(TableHit {
@@ -149,10 +189,15 @@ impl TableKeys {
                     block: block.clone(),
                     value,
                 });
+                // The versions fall: no other one is newer.
+                if self.direction == Direction::Forward {
+                    self.within_key = true;
+                    break;
+                }
             }
-            match self.direction {
-                Direction::Forward => self.cursor.next()?,
-                Direction::Backward => self.cursor.prev()?,
+            self.step()?;
+            if !self.is_on_key() {
+                break;
             }
         }
         self.hit = Some(hit);
@@ -258,13 +303,22 @@ impl BaseKeys {
         self.current.as_ref().and_then(TableKeys::key)
     }
 
-    pub(crate) fn hit(&self) -> Option<&TableHit> {
-        self.current.as_ref().and_then(TableKeys::hit)
+    /// As [`TableKeys::take_hit`].
+    pub(crate) fn take_hit(&mut self) -> Option<TableHit> {
+        self.current.as_mut().and_then(TableKeys::take_hit)
     }
 
-    pub(crate) fn advance(&mut self) -> Result<()> {
+    /// As [`TableKeys::leave`].
+    pub(crate) fn leave(&mut self) {
         if let Some(current) = &mut self.current {
-            current.advance()?;
+            current.leave();
+        }
+    }
+
+    /// As [`TableKeys::settle`].
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        if let Some(current) = &mut self.current {
+            current.settle()?;
         }
         self.skip_exhausted()
     }

@@ -16,7 +16,6 @@ use crate::manifest::edit::{Part, Place, Role};
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::Ledger;
 use crate::merge::{Merge, MunkSource, RamMerge, Source};
-use crate::metrics::Metrics;
 use crate::munk::{Munk, MunkBuilder, Sizes};
 use crate::options::LogSearch;
 use crate::read::buffer::Buffer;
@@ -283,7 +282,6 @@ struct World {
     chunk: Chunk,
     munk: Arc<Munk>,
     settings: SearchSettings,
-    metrics: Metrics,
 }
 
 fn delta_of(writes: &[Write], layer: usize, admission: &Arc<Admission>) -> Arc<ChargedDelta> {
@@ -394,7 +392,6 @@ impl World {
                 log_bytes_max: 1 << 20,
                 ledger: Ledger::SHARED,
             },
-            metrics: Metrics::default(),
         }
     }
 
@@ -412,7 +409,7 @@ impl World {
             InRam::Answer(_, value) => value,
             InRam::Operands => unreachable!("there are no operands"),
             InRam::Unknown(_) => {
-                let found = view.funk.get(key, hash, at, &self.settings, &self.metrics);
+                let found = view.funk.get(key, hash, at, &self.settings, None);
                 let (_, found) = found.expect("the tables are whole")?;
                 value_of(found, time)
             }

@@ -1,0 +1,115 @@
+//! The key with which a scan of one record begins, asked for as a get asks for it.
+//!
+//! ```text
+//!   one record from k on     deltas have k:                  nothing is read
+//!                            the log's index names run 2     base   run 1  [run 2]  run 3     one block is read
+//!                            it names none                  [base]  run 1   run 2   run 3     one block, if the base has k
+//!   k is not there, or deleted: all tables are sought, as for any scan
+//! ```
+//! No key lies before the one that a scan begins with. So where that key is there, its record is all that a scan of one record
+//! gives, and one table is read instead of all of the chunk's.
+//!
+//! Where the key is not there, the block of the base was waited for alone, before those of the runs. So the funk is asked only
+//! if most such scans of the keyspace found their key lately, and if the log's index is in RAM.
+//!
+//! Thread safety: of a counted view; takes no pin. Not here: all other scans ([`super::fill`]).
+
+use super::buffer::Buffer;
+use super::fill::{FillSpan, Filled, GatheredDeltas};
+use super::tables::{Direction, TableHit};
+use crate::catalog::KeyspaceState;
+use crate::chunk::View;
+use crate::engine::caches::Caches;
+use crate::error::Result;
+use crate::expiry::ReadTime;
+use crate::visibility::live;
+use evendb_storage::Kind;
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::Found;
+
+/// A scan that begins with a key, and wants one record.
+pub(super) struct FirstKey<'a> {
+    key: &'a [u8],
+    keyspace: &'a KeyspaceState,
+    view: &'a View,
+    span: &'a FillSpan<'a>,
+}
+
+impl<'a> FirstKey<'a> {
+    /// Of a span in a view, in which a scan begins that has given nothing yet; if there is a key with which it begins, and
+    /// one record is all that it wants.
+    pub(super) fn of(
+        keyspace: &'a KeyspaceState,
+        view: &'a View,
+        span: &'a FillSpan<'a>,
+    ) -> Option<FirstKey<'a>> {
+        let only = span.records_max == 1 && span.direction == Direction::Forward;
+        // What range deletions hide is looked at record by record.
+        let key = span
+            .from
+            .filter(|key| only && view.covers.is_none() && span.wants(key))?;
+        Some(FirstKey {
+            key,
+            keyspace,
+            view,
+            span,
+        })
+    }
+
+    /// Fills with the record of the key, if it is there, and if that spares reads.
+    pub(super) fn fill(
+        &self,
+        caches: &Caches,
+        buffer: &mut Buffer,
+        gathered: &GatheredDeltas,
+    ) -> Result<Option<Filled>> {
+        let time = ReadTime::At(self.span.time);
+        if let Some(record) = gathered.first_if(self.key) {
+            let shown = live(record, time).filter(|record| record.kind() != Kind::Merge);
+            return Ok(shown.map(|record| {
+                buffer.push_record(record);
+                self.filled()
+            }));
+        }
+        let funk = &self.view.funk;
+        if !self.leaves_tables_out() || !funk.search.is_set() || !self.keyspace.finds_first_keys() {
+            return Ok(None);
+        }
+        let (hash, settings) = (hash_key(self.key), &caches.search_settings);
+        let found = funk.get(self.key, hash, self.span.at, settings, None)?;
+        let shown = found.and_then(|(_, found)| live(found, time));
+        let Some(found) = shown.filter(|found| found.kind != Kind::Merge) else {
+            return Ok(None);
+        };
+        self.keyspace.note_first_key(true);
+        buffer.push_block(self.key, &of_found(found));
+        buffer.seal();
+        Ok(Some(self.filled()))
+    }
+
+    /// Notes whether the key is there, after a fill from all tables.
+    pub(super) fn note(&self, buffer: &Buffer) {
+        if self.leaves_tables_out() {
+            let found = buffer.first_key() == Some(self.key);
+            self.keyspace.note_first_key(found);
+        }
+    }
+
+    /// Whether there are tables that need not be read if the key is there.
+    fn leaves_tables_out(&self) -> bool {
+        !self.view.funk.runs.is_empty()
+    }
+
+    fn filled(&self) -> Filled {
+        Filled::UpTo(self.key.to_vec())
+    }
+}
+
+fn of_found(found: Found) -> TableHit {
+    TableHit {
+        version: found.version,
+        kind: found.kind,
+        block: found.block,
+        value: found.value,
+    }
+}

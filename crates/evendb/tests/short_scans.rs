@@ -1,0 +1,220 @@
+//! What scans of few records read from disk, and that they give the same as others.
+
+use evendb::vfs::SimVfs;
+use evendb::{Db, Options};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const VALUE_BYTES: usize = 800;
+/// Most that a block takes: it may be longer than a page by a record.
+const BLOCK_BYTES: u64 = 4096 + 900;
+
+/// All reads are from disk: neither munks nor rows.
+fn open(vfs: &SimVfs) -> Db {
+    Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .memory_budget(32 << 20)
+        .advanced(|advanced| advanced.chunk_bytes(256 << 10).munks(false))
+        .workers(0)
+        .open("/db")
+        .expect("opens")
+}
+
+fn key(number: u32) -> String {
+    format!("user{number:06}")
+}
+
+fn value(number: u32, round: u32) -> Vec<u8> {
+    let mut value = format!("{number} of round {round}").into_bytes();
+    value.resize(VALUE_BYTES, b'.');
+    value
+}
+
+/// A database of a base with every second number, and of so many runs, each of which has one of ten of them anew.
+fn filled(vfs: &SimVfs, records: u32, runs: u32) -> Db {
+    let db = open(vfs);
+    let numbers = || (0..records).map(|number| 2 * number);
+    for number in numbers() {
+        db.put(key(number), value(number, 0)).expect("puts");
+    }
+    db.compact().expect("compacts");
+    for run in 1..=runs {
+        for number in numbers().filter(|number| number / 2 % 10 == run) {
+            db.put(key(number), value(number, run)).expect("puts");
+        }
+        db.flush().expect("flushes");
+    }
+    db
+}
+
+/// The value that [`filled`] has given a number of its own.
+fn newest(number: u32, runs: u32) -> Vec<u8> {
+    match number / 2 % 10 {
+        run if run <= runs => value(number, run),
+        _ => value(number, 0),
+    }
+}
+
+/// Bytes that `read` reads from disk the second time: tables are open by then.
+fn bytes_read(vfs: &SimVfs, read: impl Fn()) -> u64 {
+    read();
+    let before = vfs.read_ahead().read;
+    read();
+    vfs.read_ahead().read - before
+}
+
+#[test]
+fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
+    let vfs = SimVfs::new(1);
+    let db = filled(&vfs, 4000, 0);
+    let few = bytes_read(&vfs, || {
+        assert_eq!(db.range(key(500)..).limit(10).count(), 10);
+    });
+    // Ten records, and a block at each end of them.
+    assert!(few >= 10 * VALUE_BYTES as u64, "{few} bytes");
+    assert!(few <= 10 * 900 + 2 * BLOCK_BYTES, "{few} for ten records");
+    // A short one forward is one read, wherever in a block it begins.
+    for limit in 1..=9 {
+        for start in 500..508 {
+            for backward in [false, true] {
+                let read = bytes_read(&vfs, || {
+                    let range = db.range(key(2 * start)..key(2 * start + 200));
+                    let given = match backward {
+                        false => range.limit(limit).count(),
+                        true => range.limit(limit).rev().count(),
+                    };
+                    assert_eq!(given as u64, limit);
+                });
+                // Backward a range may end with the first record of a block: then there is a second read, of eight pages.
+                let more = if backward { 9 * BLOCK_BYTES } else { 0 };
+                let most = limit * 900 + 2 * BLOCK_BYTES + more;
+                assert!(
+                    read <= most,
+                    "{read} for {limit} records at {start}, backward: {backward}"
+                );
+            }
+        }
+    }
+    let narrow = bytes_read(&vfs, || {
+        assert_eq!(db.range(key(500)..key(506)).count(), 3);
+        assert_eq!(db.range(key(500)..key(506)).rev().count(), 3);
+    });
+    assert!(narrow <= 2 * (3 * 900 + 3 * BLOCK_BYTES), "{narrow} bytes");
+    let many = bytes_read(&vfs, || {
+        assert_eq!(db.range(key(100)..).limit(900).count(), 900);
+    });
+    assert!(many >= 900 * VALUE_BYTES as u64, "{many} bytes");
+    assert!(many <= 900 * 1000, "{many} bytes for nine hundred records");
+    db.close().expect("closes");
+}
+
+#[test]
+fn one_record_whose_key_is_there_is_one_block() {
+    let (vfs, runs) = (SimVfs::new(2), 6);
+    let db = filled(&vfs, 2000, runs);
+    for number in (0..4000).step_by(38) {
+        for hinted in [true, false] {
+            let read = bytes_read(&vfs, || {
+                let cursor = db.cursor(key(number)..);
+                let mut cursor = match hinted {
+                    true => cursor.limit_hint(1),
+                    false => cursor,
+                };
+                let (found, bytes) = cursor.next().expect("reads").expect("is there");
+                assert_eq!(found, key(number).as_bytes());
+                assert_eq!(bytes, newest(number, runs));
+            });
+            assert!(read > 0, "nothing was read for {number}");
+            // That scans take one record is known behind the first one.
+            if hinted || number > 0 {
+                assert!(read <= BLOCK_BYTES, "{read} for {number}");
+            }
+        }
+    }
+    db.close().expect("closes");
+}
+
+#[test]
+fn one_record_behind_a_key_that_is_not_there_is_a_block_of_each_table() {
+    let (vfs, runs) = (SimVfs::new(3), 3);
+    let db = filled(&vfs, 2000, runs);
+    let mut read = 0;
+    let mut scans = 0;
+    for number in (1..3900).step_by(38) {
+        read += bytes_read(&vfs, || {
+            let mut range = db.range(key(number)..).limit(1);
+            let (found, bytes) = range.next().expect("is there").expect("reads");
+            assert_eq!(found, key(number + 1).as_bytes());
+            assert_eq!(bytes.as_ref(), newest(number + 1, runs));
+        });
+        scans += 1;
+    }
+    // Where the key lies between two blocks the next one is read too.
+    let tables = u64::from(runs) + 1;
+    assert!(read <= scans * (tables + 1) * BLOCK_BYTES, "{read} bytes");
+    db.close().expect("closes");
+}
+
+/// What scans of one record from each key on give, and five more behind it.
+fn check(db: &Db, of: &BTreeMap<u32, Vec<u8>>, snapshot: Option<&evendb::Snapshot>) {
+    let keyspace = db.default_keyspace();
+    for number in 0..64 {
+        let mut cursor = match snapshot {
+            Some(snapshot) => snapshot.cursor(keyspace, key(number)..),
+            None => db.cursor(key(number)..),
+        };
+        if number % 3 > 0 {
+            cursor = cursor.limit_hint(u64::from(number % 3));
+        }
+        let mut expected = of.range(number..);
+        for _ in 0..6 {
+            let found = cursor.next().expect("reads");
+            let found = found.map(|(key, value)| (key.to_vec(), value.to_vec()));
+            let next = expected.next();
+            let next = next.map(|(number, value)| (key(*number).into_bytes(), value.clone()));
+            assert_eq!(found, next, "from {number}");
+        }
+    }
+}
+
+#[test]
+fn scans_of_one_record_give_what_is_there() {
+    let vfs = SimVfs::new(4);
+    let db = open(&vfs);
+    let mut of = BTreeMap::new();
+    let mut before = None;
+    let mut random = 1u64;
+    for step in 0..600u32 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let number = (random >> 33) as u32 % 64;
+        match random >> 60 {
+            0..=4 => {
+                db.delete(key(number)).expect("deletes");
+                of.remove(&number);
+            }
+            _ => {
+                let value = value(number, step);
+                db.put(key(number), &value).expect("puts");
+                of.insert(number, value);
+            }
+        }
+        match step % 40 {
+            7 | 15 | 23 => db.flush().expect("flushes"),
+            31 if step > 300 => drop(db.compact().expect("compacts")),
+            _ => {}
+        }
+        if step % 20 == 19 {
+            check(&db, &of, None);
+            if let Some((snapshot, of)) = &before {
+                check(&db, of, Some(snapshot));
+            }
+        }
+        if step % 100 == 50 {
+            before = Some((db.snapshot().expect("a snapshot"), of.clone()));
+        }
+    }
+    drop(before);
+    db.close().expect("closes");
+}
