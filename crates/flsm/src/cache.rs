@@ -95,16 +95,6 @@ impl BlockCache {
         Ok(block)
     }
 
-    /// From now on it keeps so many bytes at most; what is too much goes.
-    pub(crate) fn limit(&self, bytes: u64) {
-        self.blocks.set_capacity(bytes);
-    }
-
-    /// Bytes that it may keep.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        self.blocks.capacity()
-    }
-
     /// Bytes that it keeps.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.weight()

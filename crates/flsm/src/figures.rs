@@ -93,8 +93,6 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,
-    /// Blocks that the cache may have at present: more while nothing is flushed.
-    pub cache_bytes_max: u64,
     /// Indexes and filters of tables.
     pub table_bytes: u64,
     /// Tables that are kept open.

@@ -30,7 +30,7 @@ use crate::manifest::reader;
 use crate::manifest::state::{Edit, State};
 use crate::manifest::writer::Manifest;
 use crate::memory::MemoryTable;
-use crate::options::{Generations, Options};
+use crate::options::Options;
 use crate::tables::{TableDir, TableForm};
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
@@ -290,7 +290,7 @@ fn assemble(
         writes: WritePath::new(Writer::new(number, log, last)),
         manifest: Mutex::new(manifest),
         work,
-        cache: BlockCache::new(options.cache_bytes(Generations::One)),
+        cache: BlockCache::new(options.cache_bytes()),
         making,
         lock: Mutex::new(lock),
         dir,

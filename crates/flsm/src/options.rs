@@ -91,30 +91,12 @@ pub enum Compression {
     Lz4,
 }
 
-/// What memory is split into. A write buffer has an eighth, and there are three when two generations wait to be flushed. A quarter
-/// is for indexes and filters of open tables, which have a part of it at least, whatever the others were set to. The rest is for blocks:
-/// three eighths while there are flushes, five otherwise.
-const WRITE_BUFFERS: u64 = 8;
-const TABLES_PART: u64 = 4;
+/// What memory is split into, in eighths: a write buffer has one, and there are three when two generations wait to be flushed; blocks of tables
+/// have three. The rest is for indexes and filters of open tables, which have a part of it at least, whatever the others were set to.
+const EIGHTHS: u64 = 8;
+const BLOCKS_EIGHTHS: u64 = 3;
+const GENERATIONS: u64 = 1 + WAITING_MAX as u64;
 const TABLES_PART_MIN: u64 = 16;
-
-/// How many generations there are at most, for which memory is kept free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Generations {
-    /// The one that is written.
-    One,
-    /// And those that may wait to be flushed.
-    All,
-}
-
-impl Generations {
-    fn count(self) -> u64 {
-        match self {
-            Generations::One => 1,
-            Generations::All => 1 + WAITING_MAX as u64,
-        }
-    }
-}
 
 /// A look of a seek pays for so much of a block ([`Options::look_bytes`]).
 const LOOK_PART: u64 = 16;
@@ -262,7 +244,7 @@ impl Options {
 
     /// Bytes of a generation's memory tables at which the next one begins.
     pub(crate) fn write_buffer_bytes(&self) -> u64 {
-        let share = self.memory_budget / WRITE_BUFFERS;
+        let share = self.memory_budget / EIGHTHS;
         let share = share.clamp(WRITE_BUFFER_BYTES_MIN, 64 << 20);
         self.advanced.write_buffer_bytes.unwrap_or(share)
     }
@@ -277,11 +259,8 @@ impl Options {
         self.advanced.last_guard_bytes.unwrap_or(default)
     }
 
-    /// Bytes of blocks that are kept while there are so many generations.
-    pub(crate) fn cache_bytes(&self, generations: Generations) -> u64 {
-        let buffers = generations.count() * self.write_buffer_bytes();
-        let others = buffers.saturating_add(self.memory_budget / TABLES_PART);
-        let share = self.memory_budget.saturating_sub(others);
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        let share = self.memory_budget / EIGHTHS * BLOCKS_EIGHTHS;
         self.advanced.cache_bytes.unwrap_or(share)
     }
 
@@ -298,9 +277,7 @@ impl Options {
     pub(crate) fn table_limits(&self) -> TableLimits {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
         let files = half.clamp(1, OPEN_FILES_MAX);
-        let all = Generations::All;
-        let buffers = all.count() * self.write_buffer_bytes();
-        let others = buffers.saturating_add(self.cache_bytes(all));
+        let others = (GENERATIONS * self.write_buffer_bytes()).saturating_add(self.cache_bytes());
         let rest = self.memory_budget.saturating_sub(others);
         TableLimits {
             files: self.advanced.open_files_max.unwrap_or(files),
@@ -406,8 +383,7 @@ impl Advanced {
     }
 
     /// Bytes of blocks that are kept in memory; what they and the write buffers leave of the memory budget is for indexes and filters
-    /// of tables. Default: what a quarter of the memory budget for those and the write buffers leave, which is three eighths of it while there are flushes, and
-    /// five eighths a second after the last one. Touch it when the system's cache is to do that.
+    /// of tables. Default: three eighths of the memory budget. Touch it when the system's cache is to do that.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);
         self

@@ -64,29 +64,6 @@ fn a_short_scan_reads_nothing_the_third_time() {
     assert_eq!(misses(), before);
 }
 
-/// Blocks give room to the generations that wait to be flushed, and have it back when nothing is flushed any more.
-#[test]
-fn memory_goes_to_what_is_written_while_there_are_flushes() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = Options::new().memory_budget(8 << 20);
-    let db = options.open(dir.path()).unwrap();
-    let blocks_max = || db.stats().cache_bytes_max;
-    let (calm, busy) = (5 << 20, 3 << 20);
-    assert_eq!(blocks_max(), calm);
-    let mut flushes = 0u32;
-    while blocks_max() != busy {
-        db.put(format!("{flushes:04}"), b"value").unwrap();
-        db.flush().unwrap();
-        flushes += 1;
-        assert!(flushes < 1000, "each flush leaves blocks what they had");
-    }
-    while blocks_max() != calm {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    db.put("more", "value").unwrap();
-    db.close().unwrap();
-}
-
 /// Bytes that a call reads.
 fn read_by(vfs: &SimVfs, call: impl FnOnce()) -> u64 {
     let before = vfs.read_ahead();

@@ -71,7 +71,6 @@ pub(super) fn gather(engine: &Engine) -> Stats {
         memory_budget: engine.options.memory_budget,
         memory_bytes: memory_bytes.sum(),
         cache_bytes: engine.cache.bytes(),
-        cache_bytes_max: engine.cache.bytes_max(),
         table_bytes: engine.making.place.resident_bytes(),
         open_files: engine.making.place.open_tables(),
         cache_hits: engine.cache.hits(),

@@ -58,12 +58,11 @@ impl fmt::Display for Stats {
             "log                       {groups} groups, {syncs} syncs"
         )?;
         let (memory, cache) = (Mib(self.memory_bytes), Mib(self.cache_bytes));
-        let cache_max = Mib(self.cache_bytes_max);
         let budget = Mib(self.memory_budget);
         let (hits, misses) = (self.cache_hits, self.cache_misses);
         writeln!(
             f,
-            "MiB of memory             {budget} at most: memory tables {memory}, blocks {cache} of {cache_max}; {hits} blocks were there, {misses} were read"
+            "MiB of memory             {budget} at most: memory tables {memory}, blocks {cache}; {hits} blocks were there, {misses} were read"
         )?;
         writeln!(f, "snapshots and scans       {}", self.readers)?;
         writeln!(

@@ -19,20 +19,12 @@ use evendb_base::sync::thread::JoinHandle;
 use evendb_base::sync::{Arc, Condvar, Mutex};
 use evendb_storage::{TableId, Version};
 use std::collections::{HashSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Generations that wait to be flushed before writers wait, too.
 pub(crate) const WAITING_MAX: usize = 2;
 /// What failed for want of room is tried again after this.
 const RETRY: Duration = Duration::from_millis(100);
-
-/// What the flusher is to do.
-pub(crate) enum FlushNext {
-    Flush(Arc<Generation>),
-    /// Nothing came for as long as was asked for.
-    Calm,
-    End,
-}
 
 /// Memory tables that get no more records, and the log that has them.
 pub(crate) struct Generation {
@@ -126,31 +118,17 @@ impl Work {
         self.state.lock().stopping
     }
 
-    /// Waits for the oldest generation that is to be flushed; with `calm_after`, no longer than that.
-    pub(crate) fn wait_for_generation(
-        &self,
-        health: &Health,
-        calm_after: Option<Duration>,
-    ) -> FlushNext {
-        let until = calm_after.map(|after| Instant::now() + after);
+    /// Waits for the oldest generation that is to be flushed. `None`: the flusher is to end.
+    pub(crate) fn wait_for_generation(&self, health: &Health) -> Option<Arc<Generation>> {
         let mut state = self.state.lock();
         loop {
             if state.stopping || health.check_latched().is_err() {
-                return FlushNext::End;
+                return None;
             }
             if let Some(oldest) = state.waiting.front() {
-                return FlushNext::Flush(oldest.clone());
+                return Some(oldest.clone());
             }
-            match until {
-                None => self.wake.wait(&mut state),
-                Some(until) => {
-                    // Others are woken here, too, so that it may take several waits.
-                    let left = until.saturating_duration_since(Instant::now());
-                    if self.wake.wait_for(&mut state, left).timed_out() {
-                        return FlushNext::Calm;
-                    }
-                }
-            }
+            self.wake.wait(&mut state);
         }
     }
 

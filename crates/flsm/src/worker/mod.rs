@@ -16,23 +16,17 @@ pub(crate) use sweep::sweep;
 
 use crate::compaction::rewrite::{Making, Stopped};
 use crate::engine::Engine;
-use crate::engine::work::FlushNext;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Generations;
 use crate::tables::TableForm;
 use crate::write::flush::{end_generation, flush_all, wait_for};
 use evendb_base::Durability;
 use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
 use evendb_base::sync::thread;
-use std::time::Duration;
 
 /// Pieces of a table that are on their way to the disk: where nobody waits for the table, and where somebody does (decision 0087).
 pub(crate) const WRITES_AHEAD_MIN: usize = 2;
 const WRITES_AHEAD_MAX: usize = 8;
-
-/// After so long without a flush blocks get the memory of the generations that may wait.
-const CALM: Duration = Duration::from_secs(1);
 
 /// Starts the threads of an open database. One that is only read has none.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
@@ -94,27 +88,8 @@ fn making(engine: &Engine) -> Making {
     }
 }
 
-/// Flushes what waits. Memory follows: blocks give room to the generations that wait while there are flushes, and have it otherwise.
 fn flusher(engine: &Engine) {
-    let mut generations = Generations::One;
-    loop {
-        let calm_after = match generations {
-            Generations::One => None,
-            Generations::All => Some(CALM),
-        };
-        let generation = match engine.work.wait_for_generation(&engine.health, calm_after) {
-            FlushNext::Flush(generation) => generation,
-            FlushNext::Calm => {
-                generations = Generations::One;
-                engine.cache.limit(engine.options.cache_bytes(generations));
-                continue;
-            }
-            FlushNext::End => return,
-        };
-        if matches!(generations, Generations::One) {
-            generations = Generations::All;
-            engine.cache.limit(engine.options.cache_bytes(generations));
-        }
+    while let Some(generation) = engine.work.wait_for_generation(&engine.health) {
         match flush::flush(engine, &generation) {
             Ok(()) => {}
             Err(Stopped::Cancelled) => return,
