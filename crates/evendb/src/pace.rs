@@ -7,6 +7,7 @@
 
 use crate::engine::core::Core;
 use crate::sync::yielding::Yielder;
+use evendb_storage::vfs::WriteBehind;
 use std::time::{Duration, Instant};
 
 /// Work between two looks.
@@ -90,12 +91,8 @@ pub(crate) fn waits_for_jobs(core: &Core, absorbs: bool) -> bool {
     core.admission.debt_share() > 0.1 || (absorbs && is_behind(core))
 }
 
-/// How many pieces of a table may be on their way to the disk, where it is not written past the cache. Two while
-/// reorganisation keeps up, so that reads find the disk free; where puts wait for it, as many as keep the disk at work
-/// while the next ones are made.
+/// How many pieces of a table may be on their way to the disk, where it is not written past the cache: by whether
+/// reorganisation keeps up, or puts wait for it.
 pub(crate) fn writes_ahead(core: &Core) -> usize {
-    match is_behind(core) {
-        true => 8,
-        false => 2,
-    }
+    WriteBehind::depth(is_behind(core))
 }

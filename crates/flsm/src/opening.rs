@@ -37,7 +37,7 @@ use crate::worker;
 use crate::write::writer::insert;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_base::{Durability, EngineKind, directory_lock};
-use evendb_storage::vfs::Vfs;
+use evendb_storage::vfs::{Vfs, WriteBehind};
 use evendb_storage::{Error as StorageError, Version};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         form: TableForm {
             options: options.table_options(),
             past_cache: false,
-            writes_ahead: worker::WRITES_AHEAD_MIN,
+            writes_ahead: WriteBehind::depth(false),
         },
         table_bytes_max: options.advanced.table_bytes_max,
         #[cfg(test)]

@@ -53,6 +53,25 @@ pub enum Variant {
     WriteBufferBytes(u64),
 }
 
+impl Variant {
+    /// That a store has no such option.
+    #[must_use]
+    pub fn lacked_by(self, store: &str) -> StoreError {
+        StoreError::new("open", format!("{store} has no option `{self}`"))
+    }
+
+    /// The bytes of a write buffer that it asks of a store which has no other of these options.
+    ///
+    /// # Errors
+    /// That it asks for something else.
+    pub fn write_buffer(self, store: &str) -> StoreResult<u64> {
+        match self {
+            Variant::WriteBufferBytes(bytes) => Ok(bytes),
+            _ => Err(self.lacked_by(store)),
+        }
+    }
+}
+
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -154,7 +173,7 @@ pub trait Opener: Sync {
         _settings: &Settings,
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
-        Err(lacks(self.name(), variant))
+        Err(variant.lacked_by(self.name()))
     }
 
     /// Whether it opens a store for that.
@@ -187,10 +206,4 @@ pub trait Opener: Sync {
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         limit_bytes
     }
-}
-
-/// That a store has no such option.
-#[must_use]
-pub fn lacks(store: &str, variant: Variant) -> StoreError {
-    StoreError::new("open", format!("{store} has no option `{variant}`"))
 }

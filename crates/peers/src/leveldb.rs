@@ -249,13 +249,7 @@ unsafe impl Send for LevelDbStore {}
 unsafe impl Sync for LevelDbStore {}
 
 impl LevelDbStore {
-    /// What a write buffer has of so much memory.
-    #[must_use]
-    pub fn write_buffer_bytes(memory_bytes: u64) -> u64 {
-        (memory_bytes / 16).clamp(4 << 20, 64 << 20)
-    }
-
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all, a write buffer's among them if it is not given.
     ///
     /// # Errors
     /// That the library is not here, or its own.
@@ -263,7 +257,7 @@ impl LevelDbStore {
         kind: Kind,
         path: &Path,
         memory_bytes: u64,
-        write_buffer_bytes: u64,
+        write_buffer_bytes: Option<u64>,
         durability: Durability,
     ) -> StoreResult<Self> {
         let calls = kind
@@ -271,8 +265,9 @@ impl LevelDbStore {
             .map_err(|why| StoreError::new("open", why.to_owned()))?;
         let name = CString::new(path.as_os_str().as_bytes());
         let name = name.map_err(|error| StoreError::new("open", error))?;
+        let buffer = write_buffer_bytes.unwrap_or((memory_bytes / 16).clamp(4 << 20, 64 << 20));
+        let write_buffer_bytes = usize::try_from(buffer).unwrap_or(usize::MAX);
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
-        let write_buffer_bytes = usize::try_from(write_buffer_bytes).unwrap_or(usize::MAX);
         let owned = |handle, destroy| Owned { handle, destroy };
         // SAFETY: every handle goes to functions of its own kind only, is destroyed once (by its
         // `Owned`), and the database before the rest by the order of the fields. `name` outlives

@@ -6,12 +6,12 @@ use std::path::Path;
 
 #[cfg(any(feature = "rocksdb", feature = "fjall"))]
 use evendb_lab::opener::Purpose;
-use evendb_lab::opener::{Opener, Settings, Variant, lacks};
+use evendb_lab::opener::{Opener, Settings, Variant};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::{FilesOpener, FlsmOpener};
+use evendb_lab::stores::flsm::FlsmOpener;
 use evendb_lab::stores::undone;
 
 use crate::leveldb::{Kind, LevelDbStore};
@@ -36,10 +36,10 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
-        Box::new(FlsmOpener),
-        Box::new(FilesOpener::ONE),
-        Box::new(FilesOpener::FOUR),
-        Box::new(FilesOpener::EIGHT),
+        Box::new(FlsmOpener::DEFAULT),
+        Box::new(FlsmOpener::ONE),
+        Box::new(FlsmOpener::FOUR),
+        Box::new(FlsmOpener::EIGHT),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),
@@ -122,10 +122,7 @@ impl Opener for LevelDb {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
-        let buffer_bytes = LevelDbStore::write_buffer_bytes(memory_bytes);
-        let store = LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
-        Ok(Box::new(store))
+        leveldb(self.0, directory, settings, None)
     }
 
     fn open_variant(
@@ -134,19 +131,26 @@ impl Opener for LevelDb {
         settings: &Settings,
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
-        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
-        let buffer_bytes = write_buffer(self.name(), variant)?;
-        let store = LevelDbStore::open(self.0, directory, memory_bytes, buffer_bytes, durability)?;
-        Ok(Box::new(store))
+        let bytes = variant.write_buffer(self.name())?;
+        leveldb(self.0, directory, settings, Some(bytes))
     }
 }
 
-/// The bytes of a write buffer that a variant asks for.
-fn write_buffer(store: &str, variant: Variant) -> StoreResult<u64> {
-    match variant {
-        Variant::WriteBufferBytes(bytes) => Ok(bytes),
-        _ => Err(lacks(store, variant)),
-    }
+fn leveldb(
+    kind: Kind,
+    directory: &Path,
+    settings: &Settings,
+    write_buffer_bytes: Option<u64>,
+) -> StoreResult<Box<dyn Store>> {
+    let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+    let store = LevelDbStore::open(
+        kind,
+        directory,
+        memory_bytes,
+        write_buffer_bytes,
+        durability,
+    )?;
+    Ok(Box::new(store))
 }
 
 #[cfg(feature = "rocksdb")]
@@ -182,7 +186,7 @@ impl<K: RocksKind + 'static> Opener for Rocks<K> {
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
         let opening = Opening {
-            write_buffer_bytes: Some(write_buffer(self.0, variant)?),
+            write_buffer_bytes: Some(variant.write_buffer(self.0)?),
             ..rocks_opening(directory, self.1, settings)
         };
         Ok(Box::new(RocksStore::<K>::open(&opening)?))

@@ -5,7 +5,7 @@ use evendb_lab::opener::Opener;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::{FilesOpener, FlsmOpener};
+use evendb_lab::stores::flsm::FlsmOpener;
 use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
@@ -34,10 +34,10 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
-        Box::new(FlsmOpener),
-        Box::new(FilesOpener::ONE),
-        Box::new(FilesOpener::FOUR),
-        Box::new(FilesOpener::EIGHT),
+        Box::new(FlsmOpener::DEFAULT),
+        Box::new(FlsmOpener::ONE),
+        Box::new(FlsmOpener::FOUR),
+        Box::new(FlsmOpener::EIGHT),
     ];
     openers.extend(undone::openers());
     experiment

@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let openers: [Box<dyn Opener>; 3] = [
         Box::new(EvenDbOpener),
         Box::new(ValuesApartOpener),
-        Box::new(FlsmOpener),
+        Box::new(FlsmOpener::DEFAULT),
     ];
     let text = arguments
         .replay

@@ -27,6 +27,15 @@ pub(crate) trait EntryCursor: Send {
         let _ = (target, reads);
         Ok(())
     }
+    /// Seeks.
+    fn seek_to(&mut self, target: Target<'_>) -> Result<()> {
+        match target {
+            Target::From(key) => self.seek(key),
+            Target::Before(key) => self.seek_before(key),
+            Target::First => self.seek_first(),
+            Target::Last => self.seek_last(),
+        }
+    }
     /// To the first record with key `>= key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
     /// To the last record with key `< key`.

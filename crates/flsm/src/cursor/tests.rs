@@ -387,13 +387,7 @@ fn an_aimed_merge_has_told_of_all_reads_but_the_first() {
         let told = vfs.read_ahead().asked - before.asked;
         assert_eq!(vfs.read_ahead().read, before.read);
         assert_eq!(told / 5000, sources - 1, "{target:?}");
-        match target {
-            Target::From(key) => cursor.seek(key),
-            Target::Before(key) => cursor.seek_before(key),
-            Target::First => cursor.seek_first(),
-            Target::Last => cursor.seek_last(),
-        }
-        .unwrap();
+        cursor.seek_to(target).unwrap();
         assert!(cursor.valid());
         let after = vfs.read_ahead();
         assert_eq!(after.asked - before.asked, told);

@@ -84,12 +84,7 @@ impl End {
         if engine.options.advanced.parallel_seeks {
             self.cursor.aim(target, &mut Reads::default())?;
         }
-        match target {
-            Target::From(key) => self.cursor.seek(key),
-            Target::Before(key) => self.cursor.seek_before(key),
-            Target::First => self.cursor.seek_first(),
-            Target::Last => self.cursor.seek_last(),
-        }?;
+        self.cursor.seek_to(target)?;
         Ok(())
     }
 

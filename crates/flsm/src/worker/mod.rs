@@ -23,10 +23,7 @@ use evendb_base::Durability;
 use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
 use evendb_base::sync::thread;
-
-/// Pieces of a table that are on their way to the disk: where nobody waits for the table, and where somebody does (decision 0087).
-pub(crate) const WRITES_AHEAD_MIN: usize = 2;
-const WRITES_AHEAD_MAX: usize = 8;
+use evendb_storage::vfs::WriteBehind;
 
 /// Starts the threads of an open database. One that is only read has none.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
@@ -68,16 +65,10 @@ impl Drop for LatchOnPanic<'_> {
     }
 }
 
-/// How tables are made now. Where somebody waits, as many pieces of a table are on their way as keep the disk at work while the next ones
-/// are made; else few, so that reads find the disk free.
+/// How tables are made now, by whether somebody waits for them.
 fn making(engine: &Engine) -> Making {
-    let writes_ahead = match engine
-        .work
-        .is_behind(engine.options.advanced.level0.compact)
-    {
-        true => WRITES_AHEAD_MAX,
-        false => WRITES_AHEAD_MIN,
-    };
+    let level0_due = engine.options.advanced.level0.compact;
+    let writes_ahead = WriteBehind::depth(engine.work.is_behind(level0_due));
     let making = &engine.making;
     Making {
         form: TableForm {

@@ -13,7 +13,7 @@ use evendb::{Db, Departure, ErrorKind, LogSearch, Options, Stats, Transaction};
 
 use self::tuning::{Engine, Tuning};
 use super::flsm::{self, FlsmOpener, FlsmStore};
-use crate::opener::{Durability, Opener, Purpose, Settings, Variant, lacks};
+use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
 use crate::purposes::{
     AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
 };
@@ -99,7 +99,7 @@ impl Opener for EvenDbOpener {
                 let linear = advanced.undo(Departure::LogIndex);
                 linear.log_search(LogSearch::Bloom { split_factor })
             }),
-            Variant::WriteBufferBytes(_) => return Err(lacks(self.name(), variant)),
+            Variant::WriteBufferBytes(_) => return Err(variant.lacked_by(self.name())),
         };
         let store = EvenDbStore::open(directory, options, &variant.to_string())?;
         Ok(Box::new(store))
@@ -288,7 +288,7 @@ impl Opener for TunedOpener {
     fn serves(&self, purpose: Purpose) -> bool {
         match self.tuning.engine() {
             Engine::Chunks => EvenDbOpener.serves(purpose),
-            Engine::Flsm => FlsmOpener.serves(purpose),
+            Engine::Flsm => FlsmOpener::DEFAULT.serves(purpose),
         }
     }
 
@@ -299,7 +299,7 @@ impl Opener for TunedOpener {
         purpose: Purpose,
     ) -> StoreResult<Box<dyn Store>> {
         if self.tuning.engine() == Engine::Flsm {
-            return FlsmOpener.open_for(directory, settings, purpose);
+            return FlsmOpener::DEFAULT.open_for(directory, settings, purpose);
         }
         let store = purposes::open(directory, self.options(settings), purpose)?;
         Ok(self.described(store))

@@ -6,7 +6,7 @@ use evendb_flsm::{Db, Options, Stats, WaitStats};
 
 use super::evendb::purposes::bounds;
 use super::evendb::{EvenDbOpener, level};
-use crate::opener::{Opener, Settings, Variant, lacks};
+use crate::opener::{Opener, Settings, Variant};
 use crate::purposes::BothEndsStore;
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
@@ -30,67 +30,45 @@ impl FlsmStore {
     }
 }
 
-/// Opens it with its defaults.
-pub struct FlsmOpener;
-
-impl Opener for FlsmOpener {
-    fn name(&self) -> &'static str {
-        "flsm"
-    }
-
-    fn only_if_named(&self) -> bool {
-        true
-    }
-
-    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let store = FlsmStore::open(directory, options(settings), self.name())?;
-        Ok(Box::new(store))
-    }
-
-    fn open_variant(
-        &self,
-        directory: &Path,
-        settings: &Settings,
-        variant: Variant,
-    ) -> StoreResult<Box<dyn Store>> {
-        open_variant(directory, options(settings), self.name(), variant)
-    }
-
-    /// As much as EvenDB: what is left is the page cache's.
-    fn memory_within(&self, limit_bytes: u64) -> u64 {
-        EvenDbOpener.memory_within(limit_bytes)
-    }
-}
-
-/// Opens it with so many files in a guard.
-pub struct FilesOpener {
+/// Opens it with its defaults, but for the files in a guard.
+pub struct FlsmOpener {
     name: &'static str,
-    files: usize,
+    /// The engine's own number, if none is given.
+    files: Option<usize>,
 }
 
-impl FilesOpener {
+impl FlsmOpener {
+    /// With its defaults.
+    pub const DEFAULT: FlsmOpener = FlsmOpener {
+        name: "flsm",
+        files: None,
+    };
     /// One file in each guard makes it a leveled tree.
-    pub const ONE: FilesOpener = FilesOpener {
+    pub const ONE: FlsmOpener = FlsmOpener {
         name: "flsm-1",
-        files: 1,
+        files: Some(1),
     };
     /// Four write less than the two of the default, and are more to be searched.
-    pub const FOUR: FilesOpener = FilesOpener {
+    pub const FOUR: FlsmOpener = FlsmOpener {
         name: "flsm-4",
-        files: 4,
+        files: Some(4),
     };
     /// Eight go further that way.
-    pub const EIGHT: FilesOpener = FilesOpener {
+    pub const EIGHT: FlsmOpener = FlsmOpener {
         name: "flsm-8",
-        files: 8,
+        files: Some(8),
     };
 
     fn options(&self, settings: &Settings) -> Options {
-        options(settings).advanced(|advanced| advanced.max_files_per_guard(self.files))
+        let options = options(settings);
+        match self.files {
+            Some(files) => options.advanced(|advanced| advanced.max_files_per_guard(files)),
+            None => options,
+        }
     }
 }
 
-impl Opener for FilesOpener {
+impl Opener for FlsmOpener {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -110,26 +88,18 @@ impl Opener for FilesOpener {
         settings: &Settings,
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
-        open_variant(directory, self.options(settings), self.name, variant)
+        let bytes = variant.write_buffer(self.name)?;
+        let options = self.options(settings);
+        let options = options.advanced(|advanced| advanced.write_buffer_bytes(bytes));
+        let name = format!("{} ({variant})", self.name);
+        let store = FlsmStore::open(directory, options, name)?;
+        Ok(Box::new(store))
     }
 
+    /// As much as EvenDB: what is left is the page cache's.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
-        FlsmOpener.memory_within(limit_bytes)
+        EvenDbOpener.memory_within(limit_bytes)
     }
-}
-
-fn open_variant(
-    directory: &Path,
-    options: Options,
-    name: &'static str,
-    variant: Variant,
-) -> StoreResult<Box<dyn Store>> {
-    let Variant::WriteBufferBytes(bytes) = variant else {
-        return Err(lacks(name, variant));
-    };
-    let options = options.advanced(|advanced| advanced.write_buffer_bytes(bytes));
-    let store = FlsmStore::open(directory, options, format!("{name} ({variant})"))?;
-    Ok(Box::new(store))
 }
 
 /// The options that are the defaults but for memory and durability.
@@ -309,9 +279,9 @@ mod tests {
             memory_bytes: 8 << 20,
             durability: Durability::Process,
         };
-        answers(&FlsmOpener, directory.path(), &settings);
+        answers(&FlsmOpener::DEFAULT, directory.path(), &settings);
         let own = tempfile::tempdir().unwrap();
-        answers(&FilesOpener::ONE, own.path(), &settings);
+        answers(&FlsmOpener::ONE, own.path(), &settings);
     }
 
     #[test]
@@ -321,7 +291,7 @@ mod tests {
             memory_bytes: 8 << 20,
             durability: Durability::Process,
         };
-        let open = |variant| FilesOpener::FOUR.open_variant(directory.path(), &settings, variant);
+        let open = |variant| FlsmOpener::FOUR.open_variant(directory.path(), &settings, variant);
         let refused = open(Variant::BloomSplit(2)).err().unwrap();
         assert!(refused.to_string().contains("flsm-4 has no option"));
         let store = open(Variant::WriteBufferBytes(64 << 10)).unwrap();

@@ -39,6 +39,15 @@ pub struct WriteBehind {
 }
 
 impl WriteBehind {
+    /// How many pieces may be on their way: two where nobody waits for the file, so that reads find the disk free; where somebody does,
+    /// as many as keep the disk at work while the next ones are made (decision 0087).
+    pub fn depth(is_waited_for: bool) -> usize {
+        match is_waited_for {
+            true => 8,
+            false => 2,
+        }
+    }
+
     /// Lets this many pieces be on their way, at least two: the more there are, the less the writer waits for
     /// the device, and the longer a read waits behind them.
     pub fn set_depth(&mut self, pieces: usize) {

@@ -39,7 +39,7 @@ fn measured(out: &Path, claim: &str) -> Vec<Value> {
     let measurement = Measurement {
         method: &METHOD,
         claim,
-        opener: &FlsmOpener,
+        opener: &FlsmOpener::DEFAULT,
         round: 0,
         results: &results,
         directory: &directory,
