@@ -4,12 +4,17 @@
 //! stored   = | blocks v | row * blocks |                            (v: varint)
 //! row      = | stored length of the block v | separator_len << 1 | continues v | separator |
 //!
-//! resident = prefix     bytes that all separators start with, once
-//!            heads      u64 * n   8 bytes behind the prefix, big end first: bisected, 8 a line
-//!            arena      the separators' bytes behind the prefix, end to end
-//!            arena_ends u32 * n
-//!            blocks     u64 * n   offset of the block << 1 | continues
+//! resident = prefix        bytes that all separators start with, once
+//!            heads         u64 * n   8 bytes behind the prefix, big end first: bisected, 8 a line
+//!            key_lens      length of each separator behind the prefix
+//!            tails         bytes of separators behind their heads, end to end
+//!            lens          stored length of each block
+//!            groups        of 16 blocks: where the first one lies, and its tail
+//!            continuing    ordinals of the blocks that continue, of which there are hardly any
 //! ```
+//! The resident form is what a database of many tables has in memory for each of its blocks, so lengths take as few bytes as the
+//! longest of the table needs: about 12 a block, where keys differ within 8 bytes. Where a block lies is the group's place and
+//! a sum of at most 15 lengths.
 //!
 //! Blocks lie end to end from the table's start, so lengths give offsets. A block's separator is a
 //! key `K` with `last key of the block <= K < first key of the next`, as short as is easily found.
@@ -20,27 +25,48 @@
 //! Immutable once decoded, shared freely. No I/O here.
 
 use super::block::{KEY_BYTES_MAX, common_prefix};
+use super::lens::Lens;
 use super::stored::{Decoded, Malformed, TRAILER_BYTES};
 use crate::codec;
 use std::cmp::Ordering;
 use std::ops::Range;
+
+/// Blocks of a group.
+const GROUP: usize = 16;
+
+/// Bytes of a head.
+const HEAD_BYTES: usize = 8;
 
 /// The resident block index.
 #[derive(Debug)]
 pub(super) struct BlockIndex {
     prefix: Box<[u8]>,
     heads: Box<[u64]>,
-    arena: Box<[u8]>,
-    arena_ends: Box<[u32]>,
-    blocks: Box<[u64]>,
+    key_lens: Lens,
+    tails: Box<[u8]>,
+    lens: Lens,
+    groups: Box<[Group]>,
+    continuing: Box<[u32]>,
     data_bytes: u64,
+}
+
+/// Where the first block of a group lies, and its separator's tail.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    block: u64,
+    tail: u32,
+}
+
+/// Bytes of a separator's tail, if it is so long behind the prefix.
+fn tail_len(key_len: u64) -> usize {
+    (key_len as usize).saturating_sub(HEAD_BYTES)
 }
 
 /// The first 8 bytes of `key`, padded with zeros, so that heads compare as keys do; equal heads
 /// say nothing.
 fn head_of(key: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let len = key.len().min(8);
+    let mut head = [0; HEAD_BYTES];
+    let len = key.len().min(HEAD_BYTES);
     head[..len].copy_from_slice(&key[..len]);
     u64::from_le_bytes(head).swap_bytes()
 }
@@ -57,78 +83,51 @@ pub(super) fn share_below(key: &[u8], low: &[u8], high: &[u8]) -> f64 {
 }
 
 impl BlockIndex {
-    /// Decodes a stored index of blocks that fill the first `data_bytes` of the table.
-    pub(super) fn decode(mut stored: &[u8], data_bytes: u64) -> Decoded<BlockIndex> {
-        const CUT: Malformed = Malformed("block index cut short");
-        let count = codec::get_varint(&mut stored).ok_or(CUT)?;
-        // A row takes at least two bytes, so a lie about their number allocates nothing.
-        if count > stored.len() as u64 / 2 {
-            return Err(Malformed("block index with an impossible number of blocks"));
-        }
-        let mut separators: Vec<&[u8]> = Vec::with_capacity(count as usize);
-        let mut blocks = Vec::with_capacity(count as usize);
-        let mut offset = 0u64;
-        let mut continued = false;
-        for _ in 0..count {
-            let len = codec::get_varint(&mut stored).ok_or(CUT)?;
-            let separator_and_flag = codec::get_varint(&mut stored).ok_or(CUT)?;
-            let (separator, rest) = usize::try_from(separator_and_flag >> 1)
-                .ok()
-                .filter(|&len| len <= KEY_BYTES_MAX)
-                .and_then(|len| stored.split_at_checked(len))
-                .ok_or(CUT)?;
-            stored = rest;
-            if let Some(&last) = separators.last()
-                && (last > separator || (last == separator && !continued))
-            {
-                return Err(Malformed("block index out of order"));
+    /// Decodes a stored index of blocks that fill the first `data_bytes` of the table. It is gone through once to verify it, and then
+    /// for each part, so that nothing is allocated for it but what stays.
+    pub(super) fn decode(stored: &[u8], data_bytes: u64) -> Decoded<BlockIndex> {
+        let rows = Rows::of(stored)?;
+        let longest = rows.clone().verify(data_bytes)?;
+        let prefix_len = longest.prefix.len();
+        let count = rows.left as usize;
+        let mut heads = Vec::with_capacity(count);
+        let mut tails = Vec::with_capacity(longest.tails);
+        let mut groups = Vec::with_capacity(count.div_ceil(GROUP));
+        let mut continuing = Vec::new();
+        let mut block = 0;
+        // All rows verified.
+        let rows = rows.map_while(Result::ok);
+        for (ordinal, row) in rows.clone().enumerate() {
+            if ordinal % GROUP == 0 {
+                let tail = u32::try_from(tails.len())
+                    .map_err(|_| Malformed("block index with over 4 GiB of keys"))?;
+                groups.push(Group { block, tail });
             }
-            continued = separator_and_flag & 1 == 1;
-            separators.push(separator);
-            blocks.push(offset << 1 | u64::from(continued));
-            offset = offset
-                .checked_add(len)
-                .filter(|&end| len > TRAILER_BYTES as u64 && end <= data_bytes)
-                .ok_or(Malformed("block index names bytes outside of the data"))?;
-        }
-        if offset != data_bytes || continued || !stored.is_empty() {
-            return Err(Malformed("block index does not end where the data ends"));
-        }
-        BlockIndex::pack(&separators, blocks, data_bytes)
-    }
-
-    fn pack(separators: &[&[u8]], blocks: Vec<u64>, data_bytes: u64) -> Decoded<BlockIndex> {
-        let prefix: Box<[u8]> = match (separators.first(), separators.last()) {
-            (Some(first), Some(last)) => first[..common_prefix(first, last)].into(),
-            _ => Box::default(),
-        };
-        let total = separators
-            .iter()
-            .map(|separator| separator.len() - prefix.len())
-            .sum();
-        let mut arena = Vec::with_capacity(total);
-        let mut arena_ends = Vec::with_capacity(separators.len());
-        let mut heads = Vec::with_capacity(separators.len());
-        for separator in separators {
-            let rest = &separator[prefix.len()..];
+            if row.continues {
+                let ordinal = u32::try_from(ordinal);
+                continuing.push(ordinal.map_err(|_| Malformed("block index of too many blocks"))?);
+            }
+            let rest = &row.separator[prefix_len..];
             heads.push(head_of(rest));
-            arena.extend_from_slice(rest);
-            let end = u32::try_from(arena.len());
-            arena_ends.push(end.map_err(|_| Malformed("block index with over 4 GiB of keys"))?);
+            tails.extend_from_slice(rest.get(HEAD_BYTES..).unwrap_or_default());
+            block += row.len;
         }
+        let key_lens = rows.clone().map(|row| row.separator.len() - prefix_len);
         Ok(BlockIndex {
-            prefix,
+            prefix: longest.prefix.into(),
             heads: heads.into(),
-            arena: arena.into(),
-            arena_ends: arena_ends.into(),
-            blocks: blocks.into(),
+            key_lens: Lens::new(key_lens.map(|len| len as u64), longest.key as u64, count),
+            tails: tails.into(),
+            lens: Lens::new(rows.map(|row| row.len), longest.block, count),
+            groups: groups.into(),
+            continuing: continuing.into(),
             data_bytes,
         })
     }
 
     /// Number of blocks.
     pub(super) fn len(&self) -> usize {
-        self.blocks.len()
+        self.heads.len()
     }
 
     /// Bytes of all stored blocks.
@@ -138,12 +137,17 @@ impl BlockIndex {
 
     /// Bytes in memory.
     pub(super) fn resident_bytes(&self) -> usize {
-        let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
-        let blocks = self.blocks.len();
+        let allocated = |bytes: usize| match bytes {
+            0 => 0,
+            _ => (bytes + 8).next_multiple_of(16),
+        };
         allocated(self.prefix.len())
-            + allocated(self.arena.len())
-            + 2 * allocated(8 * blocks)
-            + allocated(4 * blocks)
+            + allocated(size_of_val(&*self.heads))
+            + allocated(self.key_lens.bytes())
+            + allocated(self.tails.len())
+            + allocated(self.lens.bytes())
+            + allocated(size_of_val(&*self.groups))
+            + allocated(size_of_val(&*self.continuing))
     }
 
     /// Ordinal of the first block whose separator is `>= key`: the first that can hold `key` or
@@ -167,7 +171,7 @@ impl BlockIndex {
         let (mut from, mut to) = (low, low + equal);
         while from < to {
             let middle = from + (to - from) / 2;
-            match self.rest(middle).cmp(rest) {
+            match self.cmp_behind_head(middle, rest) {
                 Ordering::Less => from = middle + 1,
                 _ => to = middle,
             }
@@ -175,43 +179,168 @@ impl BlockIndex {
         from
     }
 
-    /// The separator of a block without the common prefix.
-    fn rest(&self, ordinal: usize) -> &[u8] {
-        let start = match ordinal {
-            0 => 0,
-            _ => self.arena_ends[ordinal - 1] as usize,
-        };
-        &self.arena[start..self.arena_ends[ordinal] as usize]
+    /// Compares the separator of a block with a key, both without the common prefix and with equal heads.
+    fn cmp_behind_head(&self, ordinal: usize, rest: &[u8]) -> Ordering {
+        let len = self.key_lens.get(ordinal) as usize;
+        match rest.get(HEAD_BYTES..) {
+            Some(tail) if len > HEAD_BYTES => self.tail(ordinal).cmp(tail),
+            // One of the two ends within its head. Behind that the other one has what the head is padded with, and is longer.
+            _ => len.cmp(&rest.len()),
+        }
+    }
+
+    /// A separator's bytes behind its head.
+    fn tail(&self, ordinal: usize) -> &[u8] {
+        let first = ordinal / GROUP * GROUP;
+        let skipped: usize = (first..ordinal)
+            .map(|before| tail_len(self.key_lens.get(before)))
+            .sum();
+        let start = self.groups[ordinal / GROUP].tail as usize + skipped;
+        &self.tails[start..start + tail_len(self.key_lens.get(ordinal))]
+    }
+
+    /// Whether the separator of a block is this key.
+    fn is_separator(&self, ordinal: usize, key: &[u8]) -> bool {
+        key.strip_prefix(&*self.prefix).is_some_and(|rest| {
+            self.heads[ordinal] == head_of(rest)
+                && self.cmp_behind_head(ordinal, rest) == Ordering::Equal
+        })
     }
 
     /// The whole separator of a block. Panics if there is no such block.
     pub(super) fn separator(&self, ordinal: usize) -> Vec<u8> {
-        [&self.prefix, self.rest(ordinal)].concat()
+        let head = self.heads[ordinal].swap_bytes().to_le_bytes();
+        let head_len = HEAD_BYTES.min(self.key_lens.get(ordinal) as usize);
+        [&self.prefix, &head[..head_len], self.tail(ordinal)].concat()
     }
 
     /// Whether the versions of `key` go on from block `ordinal` into the next.
     pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
-        self.blocks[ordinal] & 1 == 1
-            && key
-                .strip_prefix(&*self.prefix)
-                .is_some_and(|rest| rest == self.rest(ordinal))
+        !self.continuing.is_empty()
+            && self.continuing.binary_search(&(ordinal as u32)).is_ok()
+            && self.is_separator(ordinal, key)
     }
 
     /// Whether the separator of the last block is `key`.
     pub(super) fn ends_with(&self, key: &[u8]) -> bool {
-        self.len().checked_sub(1).is_some_and(|last| {
-            key.strip_prefix(&*self.prefix)
-                .is_some_and(|rest| rest == self.rest(last))
-        })
+        self.len()
+            .checked_sub(1)
+            .is_some_and(|last| self.is_separator(last, key))
     }
 
     /// Where stored block `ordinal` lies within the table. Panics if there is no such block.
     pub(super) fn block(&self, ordinal: usize) -> Range<u64> {
-        let end = self
-            .blocks
-            .get(ordinal + 1)
-            .map_or(self.data_bytes, |next| next >> 1);
-        self.blocks[ordinal] >> 1..end
+        let group = self.groups[ordinal / GROUP];
+        let start = group.block + self.lens.sum(ordinal / GROUP * GROUP..ordinal);
+        start..start + self.lens.get(ordinal)
+    }
+}
+
+/// The rows of a stored index, one after the other. Nothing follows what does not verify.
+#[derive(Clone)]
+struct Rows<'a> {
+    stored: &'a [u8],
+    left: u64,
+}
+
+struct Row<'a> {
+    len: u64,
+    separator: &'a [u8],
+    continues: bool,
+}
+
+/// What a verified index needs at most.
+struct Longest<'a> {
+    /// What all separators begin with.
+    prefix: &'a [u8],
+    /// Bytes of a block, and of a separator behind the prefix.
+    block: u64,
+    key: usize,
+    /// Bytes of all tails.
+    tails: usize,
+}
+
+const CUT: Malformed = Malformed("block index cut short");
+
+impl<'a> Rows<'a> {
+    fn of(mut stored: &'a [u8]) -> Decoded<Rows<'a>> {
+        let left = codec::get_varint(&mut stored).ok_or(CUT)?;
+        // A row takes at least two bytes, so a lie about their number allocates nothing.
+        match left > stored.len() as u64 / 2 {
+            true => Err(Malformed("block index with an impossible number of blocks")),
+            false => Ok(Rows { stored, left }),
+        }
+    }
+
+    fn row(&mut self) -> Option<Row<'a>> {
+        let len = codec::get_varint(&mut self.stored)?;
+        let separator_and_flag = codec::get_varint(&mut self.stored)?;
+        let separator_len = usize::try_from(separator_and_flag >> 1)
+            .ok()
+            .filter(|&len| len <= KEY_BYTES_MAX)?;
+        let (separator, rest) = self.stored.split_at_checked(separator_len)?;
+        self.stored = rest;
+        Some(Row {
+            len,
+            separator,
+            continues: separator_and_flag & 1 == 1,
+        })
+    }
+
+    /// Looks at all of it.
+    fn verify(mut self, data_bytes: u64) -> Decoded<Longest<'a>> {
+        let mut ends: Option<(&[u8], &[u8])> = None;
+        let (mut offset, mut block, mut continued) = (0u64, 0, false);
+        let all = self.clone();
+        for row in &mut self {
+            let row = row?;
+            let first = match ends {
+                Some((_, last))
+                    if last > row.separator || (last == row.separator && !continued) =>
+                {
+                    return Err(Malformed("block index out of order"));
+                }
+                Some((first, _)) => first,
+                None => row.separator,
+            };
+            ends = Some((first, row.separator));
+            continued = row.continues;
+            block = block.max(row.len);
+            offset = offset
+                .checked_add(row.len)
+                .filter(|&end| row.len > TRAILER_BYTES as u64 && end <= data_bytes)
+                .ok_or(Malformed("block index names bytes outside of the data"))?;
+        }
+        if offset != data_bytes || continued || !self.stored.is_empty() {
+            return Err(Malformed("block index does not end where the data ends"));
+        }
+        let (first, last) = ends.unwrap_or_default();
+        let prefix = &first[..common_prefix(first, last)];
+        let (mut key, mut tails) = (0, 0);
+        for row in all.map_while(Result::ok) {
+            let len = row.separator.len() - prefix.len();
+            key = key.max(len);
+            tails += len.saturating_sub(HEAD_BYTES);
+        }
+        Ok(Longest {
+            prefix,
+            block,
+            key,
+            tails,
+        })
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = Decoded<Row<'a>>;
+
+    fn next(&mut self) -> Option<Decoded<Row<'a>>> {
+        self.left = self.left.checked_sub(1)?;
+        let row = self.row().ok_or(CUT);
+        if row.is_err() {
+            self.left = 0;
+        }
+        Some(row)
     }
 }
 
@@ -246,7 +375,7 @@ impl IndexBuilder {
         self.blocks
     }
 
-    /// Whether the reader's 32-bit arena cannot hold the separators.
+    /// Whether the reader's 32-bit places cannot tell where separators lie.
     pub(super) fn overflows(&self) -> bool {
         u32::try_from(self.key_bytes).is_err()
     }

@@ -44,6 +44,12 @@ fn short_key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..12)
 }
 
+/// Mostly zeros, so that many agree in their heads and some end within them.
+fn zeros() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![9 => Just(0u8), 1 => Just(1)];
+    prop::collection::vec(byte, 0..20)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
@@ -59,8 +65,11 @@ proptest! {
     #[test]
     fn find_is_a_partition_point(
         prefix in short_key(),
-        keys in prop::collection::btree_set(short_key(), 0..40),
-        probes in prop::collection::vec(short_key(), 0..40),
+        keys in prop_oneof![
+            prop::collection::btree_set(short_key(), 0..60),
+            prop::collection::btree_set(zeros(), 0..60),
+        ],
+        probes in prop::collection::vec(prop_oneof![short_key(), zeros()], 0..40),
     ) {
         let keys: Vec<Vec<u8>> = keys.into_iter().map(|key| [&prefix[..], &key].concat()).collect();
         let rows: Vec<_> = keys.iter().map(|key| (key.as_slice(), false)).collect();
@@ -75,6 +84,7 @@ proptest! {
         let mut offset = 0;
         for ordinal in 0..keys.len() {
             prop_assert_eq!(index.block(ordinal), offset..offset + 100 + ordinal as u64);
+            prop_assert_eq!(&index.separator(ordinal), &keys[ordinal]);
             offset += 100 + ordinal as u64;
         }
     }
@@ -101,6 +111,16 @@ fn versions_that_span_blocks() {
     assert!(index.continues(1, b"k") && index.continues(2, b"k"));
     assert!(!index.continues(3, b"k") && !index.continues(1, b"j") && !index.continues(0, b"a"));
     assert!(index.ends_with(b"z") && !index.ends_with(b"k"));
+}
+
+#[test]
+fn an_index_takes_a_dozen_bytes_for_a_block() {
+    let keys: Vec<[u8; 8]> = (0..4096u64).map(|at| (at << 40).swap_bytes().to_le_bytes()).collect();
+    let rows: Vec<_> = keys.iter().map(|key| (&key[..], false)).collect();
+    let (stored, data) = build(&rows);
+    let index = BlockIndex::decode(&stored, data).unwrap();
+    let a_block = index.resident_bytes() as f64 / 4096.0;
+    assert!((11.0..12.5).contains(&a_block), "{a_block}");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! (the longest block that is ever compressed), whatever the bytes are.
 //!
 //! * `stored` - the frame around every block; `packing`, `zstd` - compressed blocks; `block`, `walk` - rows, search and steps in a data block;
-//!   `index` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
+//!   `index`, `lens` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
 //! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O; `examine` - the same for
 //!   tables in any state.
 
@@ -23,6 +23,7 @@ mod cursor;
 mod examine;
 mod footer;
 mod index;
+mod lens;
 mod packing;
 mod passes;
 mod reader;
