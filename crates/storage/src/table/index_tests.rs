@@ -82,9 +82,9 @@ proptest! {
             prop_assert_eq!(index.find(&probe), expected, "{:?}", probe);
         }
         let mut offset = 0;
-        for ordinal in 0..keys.len() {
+        for (ordinal, key) in keys.iter().enumerate() {
             prop_assert_eq!(index.block(ordinal), offset..offset + 100 + ordinal as u64);
-            prop_assert_eq!(&index.separator(ordinal), &keys[ordinal]);
+            prop_assert_eq!(&index.separator(ordinal), key);
             offset += 100 + ordinal as u64;
         }
     }
