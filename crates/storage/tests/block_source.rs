@@ -204,9 +204,9 @@ fn reached(table: &Table, file: &MemFile) -> (usize, usize) {
     )
 }
 
-/// With limits nothing outside is read ahead, and what lies there is found all the same.
+/// With limits nothing outside is read, and steps end where a block would have to be.
 #[test]
-fn limits_bound_what_is_read_ahead() {
+fn limits_bound_what_is_read() {
     let (file, table) = table();
     let (low, high) = (key(500), key(900));
     let readahead = ReadAhead {
@@ -238,8 +238,14 @@ fn limits_bound_what_is_read_ahead() {
             }
             beyond += 1;
         }
-        assert_eq!(beyond, if forward { RECORDS - 899 } else { 501 });
-        file.take_parts();
+        // The rest of the block, and the move that leaves it.
+        let rest = match forward {
+            true => table.blocks_between(Some(&key(899)), Some(&key(899 + beyond - 1))),
+            false => table.blocks_between(Some(&key(501 - beyond)), Some(&key(500))),
+        };
+        assert_eq!(rest, 1, "{beyond}");
+        let (read, told) = file.take_parts();
+        assert!(read.is_empty() && told.is_empty(), "{read:?} {told:?}");
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! A key is left behind only when the next one is asked for ([`TableKeys::leave`], [`TableKeys::settle`]): forward, the record
 //! that is seen is the first of its key that may be, and the next key may lie in a block that nobody wants. Backward, the
-//! versions of a key rise, so which one is the newest is known only behind them.
+//! versions of a key rise, so which one is the newest is known only behind them, or where a block begins with the key.
 
 use crate::error::Result;
 use crate::funk::Funk;
@@ -189,11 +189,15 @@ impl TableKeys {
                     block: block.clone(),
                     value,
                 });
+            }
+            let is_last = match self.direction {
                 // The versions fall: no other one is newer.
-                if self.direction == Direction::Forward {
-                    self.within_key = true;
-                    break;
-                }
+                Direction::Forward => hit.is_some(),
+                Direction::Backward => self.cursor.begins_key(),
+            };
+            if is_last {
+                self.within_key = true;
+                break;
             }
             self.step()?;
             if !self.is_on_key() {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
+pub mod blast;
 pub mod damage;
 pub mod dumped;
 pub mod killing;

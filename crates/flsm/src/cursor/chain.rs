@@ -14,6 +14,11 @@ pub(crate) trait Links: Send {
     fn find(&self, key: &[u8]) -> usize;
     /// The last that may have a key `< key`, if any may. Those behind it have none.
     fn find_below(&self, key: &[u8]) -> Option<usize>;
+    /// Whether all of its keys are outside of what the reader wants, and so are those of all links behind it, in the direction in which
+    /// it comes to the link. Then it need not be opened.
+    fn is_outside(&self, _at: usize) -> bool {
+        false
+    }
     /// A cursor over one of them, on no record yet. `None` if it has no records.
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>>;
 }
@@ -64,7 +69,7 @@ impl<L: Links> Chain<L> {
 
     /// To the first record of the links from `at` on.
     fn first_from(&mut self, mut at: usize) -> Result<()> {
-        while at < self.links.count() {
+        while at < self.links.count() && !self.links.is_outside(at) {
             if self.enter(at, |cursor| cursor.seek_first())? {
                 return Ok(());
             }
@@ -78,6 +83,9 @@ impl<L: Links> Chain<L> {
     fn last_before(&mut self, mut end: usize) -> Result<()> {
         while end > 0 {
             end -= 1;
+            if self.links.is_outside(end) {
+                break;
+            }
             if self.enter(end, |cursor| cursor.seek_last())? {
                 return Ok(());
             }

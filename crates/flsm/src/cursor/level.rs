@@ -31,7 +31,7 @@ pub(crate) struct Through {
     /// What is read at once, in pages, because blocks may be much smaller than they were wanted; by a seek in blocks.
     pub(crate) pages: ReadAhead,
     pub(crate) blocks: Arc<dyn BlockSource>,
-    /// Keys outside are not read ahead.
+    /// Keys outside are not wanted: no step reads what has no others.
     pub(crate) low: Option<Arc<[u8]>>,
     pub(crate) high: Option<Arc<[u8]>>,
 }
@@ -47,6 +47,23 @@ impl Reading {
         match self {
             Reading::Past(blocks) => TableCursor::new(table, *blocks),
             Reading::Through(through) => through.cursor(table),
+        }
+    }
+
+    /// Whether keys from `low` on are all behind what is wanted.
+    fn ends_before(&self, low: &[u8]) -> bool {
+        self.wanted(|wanted| wanted.high.as_deref().is_some_and(|end| low >= end))
+    }
+
+    /// Whether keys are all in front of what is wanted; `is_below` says it for the least key that is.
+    fn begins_above(&self, is_below: impl Fn(&[u8]) -> bool) -> bool {
+        self.wanted(|wanted| wanted.low.as_deref().is_some_and(&is_below))
+    }
+
+    fn wanted(&self, is_so: impl Fn(&Through) -> bool) -> bool {
+        match self {
+            Reading::Past(_) => false,
+            Reading::Through(wanted) => is_so(wanted),
         }
     }
 }
@@ -116,6 +133,11 @@ impl Links for Run {
             .partition_point(|table| *table.meta.min_key < *key);
         behind.checked_sub(1)
     }
+    fn is_outside(&self, at: usize) -> bool {
+        let meta = &self.tables[at].meta;
+        let is_below = |wanted: &[u8]| *meta.max_key < *wanted;
+        self.reading.ends_before(&meta.min_key) || self.reading.begins_above(is_below)
+    }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let table = self.tables[at].open()?;
         Ok(Some(Box::new(self.reading.cursor(table))))
@@ -150,6 +172,12 @@ impl Links for LevelGuards {
     }
     fn find_below(&self, key: &[u8]) -> Option<usize> {
         self.tree.guards(self.level).find_below(key)
+    }
+    fn is_outside(&self, at: usize) -> bool {
+        let guards = self.tree.guards(self.level).all();
+        let next = guards.get(at + 1);
+        let is_below = |wanted: &[u8]| next.is_some_and(|next| *next.low <= *wanted);
+        self.reading.ends_before(&guards[at].low) || self.reading.begins_above(is_below)
     }
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>> {
         let guard = &self.tree.guards(self.level).all()[at];

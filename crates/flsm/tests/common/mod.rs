@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+#[path = "../../../evendb/tests/common/blast.rs"]
+pub mod blast;
 #[path = "../../../evendb/tests/common/dumped.rs"]
 pub mod dumped;
 #[path = "../../../evendb/tests/common/killing.rs"]

@@ -85,7 +85,7 @@ pub struct TableCursor {
     /// Windows that it moved on to since the last seek.
     moved: u32,
     asks_from: u32,
-    /// Which blocks are worth to be read ahead.
+    /// The blocks in which it may be.
     wanted: Range<usize>,
     window: Window,
     block: Option<Block>,
@@ -136,7 +136,8 @@ impl TableCursor {
         self
     }
 
-    /// The same, which reads nothing ahead that has only keys below `low`, or from `high` on. It moves there all the same.
+    /// The same for the range from `low` to below `high`: no block is read for a step that has only keys outside, and the table ends
+    /// there. A seek goes where it is sent.
     #[must_use]
     pub fn within(mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> TableCursor {
         let place = |key| self.table.first_block_at(key);
@@ -209,7 +210,13 @@ impl TableCursor {
             return Ok(());
         }
         // Behind the block's last key, but not behind its separator: the next block's first key.
-        self.first_of(ordinal + 1, |own| Reach::Forward(own.readahead.seek))
+        match ordinal + 1 < self.wanted.end {
+            true => self.first_of(ordinal + 1, |own| Reach::Forward(own.readahead.seek)),
+            false => {
+                self.clear();
+                Ok(())
+            }
+        }
     }
 
     /// To the last record with key `< key`.
@@ -229,9 +236,9 @@ impl TableCursor {
         {
             return Ok(());
         }
-        match ordinal {
-            0 => self.clear(),
-            _ => self.last_of(ordinal - 1, |own| Reach::Backward(own.readahead.seek))?,
+        match ordinal > self.wanted.start {
+            true => self.last_of(ordinal - 1, |own| Reach::Backward(own.readahead.seek))?,
+            false => self.clear(),
         }
         Ok(())
     }
@@ -277,7 +284,7 @@ impl TableCursor {
             return Ok(());
         }
         match self.ordinal {
-            0 => self.clear(),
+            ordinal if ordinal <= self.wanted.start => self.clear(),
             ordinal => self.last_of(ordinal - 1, |own| {
                 let (blocks, then) = own.blocks_ahead(ordinal - 1);
                 let begin = own.wanted.start;
@@ -313,6 +320,12 @@ impl TableCursor {
             .expect("value of a cursor that is on no record")
     }
 
+    /// Whether the record before has another key, or there is none, as far as that is known without a read: where blocks meet.
+    pub fn begins_key(&self) -> bool {
+        let goes_on = |before| self.table.continues(before, self.walk.key());
+        self.walk.is_first() && !self.ordinal.checked_sub(1).is_some_and(goes_on)
+    }
+
     /// The table it walks.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
@@ -337,6 +350,10 @@ impl TableCursor {
 
     fn next_block(&mut self) -> Result<()> {
         let ordinal = self.ordinal + 1;
+        if ordinal >= self.wanted.end {
+            self.clear();
+            return Ok(());
+        }
         self.first_of(ordinal, |own| {
             let (blocks, then) = own.blocks_ahead(ordinal);
             let end = own.table.block_count().min(own.wanted.end);

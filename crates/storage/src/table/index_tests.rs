@@ -115,7 +115,9 @@ fn versions_that_span_blocks() {
 
 #[test]
 fn an_index_takes_a_dozen_bytes_for_a_block() {
-    let keys: Vec<[u8; 8]> = (0..4096u64).map(|at| (at << 40).swap_bytes().to_le_bytes()).collect();
+    let keys: Vec<[u8; 8]> = (0..4096u64)
+        .map(|at| (at << 40).swap_bytes().to_le_bytes())
+        .collect();
     let rows: Vec<_> = keys.iter().map(|key| (&key[..], false)).collect();
     let (stored, data) = build(&rows);
     let index = BlockIndex::decode(&stored, data).unwrap();

@@ -67,6 +67,11 @@ impl Walk {
         !self.steps.is_empty()
     }
 
+    /// Whether it is on the block's first row.
+    pub(super) fn is_first(&self) -> bool {
+        self.interval == 0 && self.steps.len() == 1
+    }
+
     /// Off every record.
     pub(super) fn clear(&mut self) {
         self.steps.clear();

@@ -8,6 +8,10 @@
 //! Thread safety: a file holds no position, so any number of threads share one handle. Of a mapping
 //! only the caller knows that no two writes overlap.
 //!
+//! A name that is opened is a file of its own: a symbolic link is not followed, so what lies in a directory of a database never
+//! leads out of it, and what is no regular file is refused before somebody waits for it (opening a pipe waits for its other end).
+//! The directory itself may be reached by a link. A file that has another name elsewhere cannot be told from one that a backup shares.
+//!
 //! A failure of the device is told once to each handle. One that comes while a thread waits for what
 //! is on its way is kept for the next sync by that handle, which is where callers look.
 //!
@@ -20,14 +24,12 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-#[cfg(target_os = "linux")]
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::io::ReadWriteFlags;
@@ -76,7 +78,7 @@ impl Vfs for OsVfs {
     }
 
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new().read(true).write(write).open(path)?;
+        let file = open_regular(fs::OpenOptions::new().read(true).write(write), path)?;
         Ok(OsFile::shared(file, path))
     }
 
@@ -209,7 +211,21 @@ fn open_lock_file(path: &Path, shared: bool) -> io::Result<fs::File> {
     if !shared {
         options.write(true).create(true).truncate(false);
     }
-    options.open(path)
+    open_regular(&mut options, path)
+}
+
+/// Opens a regular file that lies at `path` itself.
+fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
+    let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    match options.custom_flags(flags.bits() as i32).open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(refused("not a regular file")),
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            Err(refused("a symbolic link, which is not followed"))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// An advisory lock: `flock`, which belongs to the open file description, so that a second handle
@@ -270,7 +286,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 
 /// An open file.
 #[derive(Debug)]
-struct OsFile {
+pub(super) struct OsFile {
     file: Arc<fs::File>,
     path: PathBuf,
     /// What a wait was told and no sync has returned yet.
@@ -278,7 +294,7 @@ struct OsFile {
 }
 
 impl OsFile {
-    fn shared(file: fs::File, path: &Path) -> Arc<dyn File> {
+    pub(super) fn shared(file: fs::File, path: &Path) -> Arc<dyn File> {
         Arc::new(OsFile {
             file: Arc::new(file),
             path: path.to_owned(),
@@ -357,7 +373,7 @@ impl File for OsFile {
         let mut options = fs::OpenOptions::new();
         options
             .write(true)
-            .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
+            .custom_flags(OFlags::DIRECT.bits() as i32);
         let file = options.open(&self.path).ok()?;
         let (ours, named) = (self.file.metadata().ok()?, file.metadata().ok()?);
         let same = ours.dev() == named.dev() && ours.ino() == named.ino();

@@ -435,10 +435,37 @@ fn appends_in_a_file_system_in_memory() {
 /// `/dev/full` answers every write with ENOSPC; where there is none, nothing is tested.
 #[test]
 fn a_full_device_keeps_its_error_kind() {
-    if let Ok(file) = OsVfs.open(Path::new("/dev/full"), true) {
+    let path = Path::new("/dev/full");
+    if let Ok(device) = std::fs::OpenOptions::new().write(true).open(path) {
+        let file = super::os::OsFile::shared(device, path);
         let outcome = file.write_at(b"x", 0);
         assert_eq!(error_of(outcome), ErrorKind::StorageFull);
     }
+}
+
+#[test]
+fn links_are_not_followed_and_pipes_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own");
+    std::fs::write(&own, "bytes").unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&own, &link).unwrap();
+    let dangling = dir.path().join("dangling");
+    std::os::unix::fs::symlink(dir.path().join("elsewhere"), &dangling).unwrap();
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    for path in [&link, &dangling, &pipe] {
+        for write in [false, true] {
+            let error = OsVfs.open(path, write).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{path:?}: {error}");
+        }
+        assert!(OsVfs.lock(path, false).is_err() && OsVfs.lock(path, true).is_err());
+        assert!(OsVfs.create(path).is_err());
+    }
+    assert!(!dir.path().join("elsewhere").exists());
+    assert_eq!(std::fs::read(&own).unwrap(), b"bytes");
+    OsVfs.open(&own, true).unwrap();
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! One chunk of 64 or more is damaged: the others are read, written and scanned as before, a scan that comes to it says so, and what
+//! lies behind it can be reached.
+
+mod common;
+
+use common::blast::{self, Database, Item, Range};
+use common::oracle::Map;
+use common::{DIR, on_sim};
+use evendb::vfs::SimVfs;
+use evendb::{Db, Durability, Error, ErrorKind};
+use std::path::Path;
+
+/// Records, whose chunks are far more than 64.
+const RECORDS: u32 = 2400;
+/// The keys of one chunk are never more.
+const CHUNK_KEYS_MAX: usize = 80;
+
+impl Database for Db {
+    type Error = Error;
+    /// A block.
+    const LOOKS_IN_FRONT: usize = 8;
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(Db::get(self, key)?.map(|value| value.to_vec()))
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        Db::put(self, key, value)
+    }
+
+    fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Error>> {
+        let own = |item: evendb::Result<(evendb::Value, evendb::Value)>| {
+            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
+        };
+        match is_reverse {
+            false => self.range::<&[u8]>(range).map(own).collect(),
+            true => self.range::<&[u8]>(range).rev().map(own).collect(),
+        }
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.settle_debt()
+    }
+
+    fn close(self) -> Result<(), Error> {
+        Db::close(self)
+    }
+
+    fn is_damage(error: &Error) -> bool {
+        error.kind() == ErrorKind::Corruption
+    }
+}
+
+fn database() -> (SimVfs, Map) {
+    let vfs = SimVfs::new(11);
+    let db = on_sim(&vfs, Durability::Process, 0)
+        .open(DIR)
+        .expect("opens");
+    let mut expected = Map::new();
+    for number in 0..RECORDS {
+        let key = format!("k{:04}", number * 7 % RECORDS).into_bytes();
+        let value = format!("value {number:060}").into_bytes();
+        db.put(&key, &value).expect("puts");
+        expected.insert(key, value);
+    }
+    db.settle_debt().expect("settles");
+    db.close().expect("closes");
+    (vfs, expected)
+}
+
+#[test]
+fn one_damaged_chunk_leaves_the_others_whole() {
+    let (vfs, expected) = database();
+    let dir = Path::new(DIR);
+    let tables: Vec<_> = vfs
+        .file_names(dir)
+        .into_iter()
+        .filter(|name| name.ends_with(".sst"))
+        .collect();
+    println!("{:?}", vfs.file_names(dir));
+    assert!(tables.len() >= 64, "{} tables", tables.len());
+    let mut hits = 0;
+    for (number, name) in tables.iter().enumerate() {
+        let path = dir.join(name);
+        let mut bytes = vfs.read_file(&path);
+        // The first block, one in the middle, the last bytes, where index and footer are.
+        let at = [20, bytes.len() / 2, bytes.len() - 30][number % 3];
+        bytes[at] ^= 0x10;
+        let copy = vfs.fork_state();
+        copy.write_file(&path, bytes);
+        let open = || {
+            let opened = on_sim(&copy, Durability::Process, 0).open(DIR);
+            opened.unwrap_or_else(|error| panic!("{name} at {at}: {error}"))
+        };
+        let what = format!("{name} at {at}");
+        hits += usize::from(blast::judge(open, &expected, CHUNK_KEYS_MAX, &what) > 0);
+    }
+    assert!(
+        hits * 10 >= tables.len() * 9,
+        "{hits} of {} were noticed",
+        tables.len()
+    );
+}

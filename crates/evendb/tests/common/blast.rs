@@ -1,0 +1,199 @@
+//! How far one damage reaches: a database of which one table is damaged, and what everything else must still do.
+//!
+//! ```text
+//!   keys   ................[ span ]................
+//!            read, written   of the    read, written, scanned
+//!            and scanned     damaged   in both directions
+//!                            table
+//! ```
+//! Gets say which keys the damage hits. From the first to the last of them is the span, which must not be longer than a table's
+//! keys. Outside of it everything works; a scan that comes to it gives what is in front of it and then a typed error, and never
+//! leaves out a key without one.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::Bound;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Key and value, or why there are none.
+pub type Item<E> = Result<(Vec<u8>, Vec<u8>), E>;
+
+/// Bounds of a scan.
+pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// An open database of either engine.
+pub trait Database: Sized {
+    type Error: Debug;
+    /// A scan backward looks at so many records in front of its range before it ends, at most.
+    const LOOKS_IN_FRONT: usize;
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
+    /// To the first error, or to the end.
+    fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Self::Error>>;
+    /// Does all work that is due.
+    fn settle(&self) -> Result<(), Self::Error>;
+    fn close(self) -> Result<(), Self::Error>;
+    /// Whether the error says that bytes of a file are not what was written.
+    fn is_damage(error: &Self::Error) -> bool;
+}
+
+/// The keys that the damage hits, as places among all keys.
+fn span<D: Database>(db: &D, expected: &Map, what: &str) -> Option<(usize, usize)> {
+    let mut span = None;
+    for (place, (key, value)) in expected.iter().enumerate() {
+        match db.get(key) {
+            Ok(found) => assert_eq!(found.as_ref(), Some(value), "{what}: {key:?}"),
+            Err(error) => {
+                assert!(D::is_damage(&error), "{what}: {key:?}: {error:?}");
+                let (first, _) = span.unwrap_or((place, place));
+                span = Some((first, place));
+            }
+        }
+    }
+    span
+}
+
+/// A scan that must give all of `expected`, in both directions.
+fn whole<D: Database>(db: &D, range: Range<'_>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
+    forward(db, range, expected, what);
+    let mut found = db.scan(range, true);
+    found.reverse();
+    same::<D>(found, expected, &format!("{what}: backward over {range:?}"));
+}
+
+fn forward<D: Database>(db: &D, range: Range<'_>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
+    let found = db.scan(range, false);
+    same::<D>(found, expected, &format!("{what}: over {range:?}"));
+}
+
+fn same<D: Database>(found: Vec<Item<D::Error>>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
+    let mut expected = expected.iter();
+    for (place, item) in found.into_iter().enumerate() {
+        let (key, value) = item.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+        let right = expected.next() == Some(&(&key, &value));
+        let key = String::from_utf8_lossy(&key).into_owned();
+        assert!(right, "{what}: {key} at {place}");
+    }
+    assert!(expected.next().is_none(), "{what}: it ended early");
+}
+
+/// A scan that comes to the damage: what is in front of it, and an error.
+fn ends_there<D: Database>(
+    db: &D,
+    expected: &Map,
+    span: (usize, usize),
+    is_reverse: bool,
+    what: &str,
+) {
+    let mut items = db.scan((Bound::Unbounded, Bound::Unbounded), is_reverse);
+    let error = items
+        .pop()
+        .expect("there are records")
+        .expect_err("the span is in its way");
+    assert!(D::is_damage(&error), "{what}: {error:?}");
+    let found: Vec<_> = items
+        .into_iter()
+        .map(|item| item.expect("ends at the first error"))
+        .collect();
+    let in_front = match is_reverse {
+        false => span.0,
+        true => expected.len() - 1 - span.1,
+    };
+    assert!(
+        found.len() <= in_front,
+        "{what}: a scan went over the damage"
+    );
+    let right = |actual: &(Vec<u8>, Vec<u8>), (key, value): (&Vec<u8>, &Vec<u8>)| {
+        (&actual.0, &actual.1) == (key, value)
+    };
+    let ordered = match is_reverse {
+        false => found
+            .iter()
+            .zip(expected)
+            .all(|(actual, expected)| right(actual, expected)),
+        true => found
+            .iter()
+            .zip(expected.iter().rev())
+            .all(|(actual, expected)| right(actual, expected)),
+    };
+    assert!(
+        ordered,
+        "{what}: a gap or a wrong record in front of the damage"
+    );
+}
+
+/// Everything that must work beside the span.
+fn beside<D: Database>(db: &D, expected: &Map, span: (usize, usize), what: &str) {
+    let all: Vec<_> = expected.iter().collect();
+    let (below, above) = (&all[..span.0], &all[span.1 + 1..]);
+    // By the nearest keys that are well: what lies between them and the span may have been in the damaged bytes.
+    if let Some(((nearest, _), before)) = below.split_last() {
+        let range = (Bound::Unbounded, Bound::Excluded(&nearest[..]));
+        whole(db, range, before, what);
+    }
+    let apart = above.get(D::LOOKS_IN_FRONT..).unwrap_or_default();
+    if let Some((nearest, _)) = apart.first() {
+        let range = (Bound::Included(&nearest[..]), Bound::Unbounded);
+        whole(db, range, apart, what);
+    }
+    if let Some((nearest, _)) = above.first() {
+        let range = (Bound::Included(&nearest[..]), Bound::Unbounded);
+        forward(db, range, above, what);
+    }
+    for is_reverse in [false, true] {
+        ends_there(db, expected, span, is_reverse, what);
+    }
+}
+
+/// Opens a damaged database, which `expected` is in, and looks at it before and after it has worked. At most `keys_max` keys may be
+/// hit; returns how many are.
+pub fn judge<D: Database>(
+    open: impl Fn() -> D,
+    expected: &Map,
+    keys_max: usize,
+    what: &str,
+) -> usize {
+    let db = open();
+    let Some(hit) = span(&db, expected, what) else {
+        let all: Vec<_> = expected.iter().collect();
+        whole(&db, (Bound::Unbounded, Bound::Unbounded), &all, what);
+        return 0;
+    };
+    let keys = hit.1 - hit.0 + 1;
+    assert!(keys <= keys_max, "{what}: {keys} keys are hit");
+    beside(&db, expected, hit, what);
+    // All the others are written, twice, so that jobs run; and the work that is due is done, as far as it can be.
+    let mut expected = expected.clone();
+    for round in 0..2u8 {
+        for (place, (key, value)) in expected.iter_mut().enumerate() {
+            if (hit.0..=hit.1).contains(&place) {
+                continue;
+            }
+            value[0] = b'a' + round;
+            let put = db.put(key, value);
+            put.unwrap_or_else(|error| panic!("{what}: a put beside: {error:?}"));
+        }
+        if let Err(error) = db.settle() {
+            assert!(D::is_damage(&error), "{what}: {error:?}");
+        }
+    }
+    let after = span(&db, &expected, what).expect("damage does not go away");
+    assert!(
+        hit.0 <= after.0 && after.1 <= hit.1,
+        "{what}: damage spread from {hit:?} to {after:?}"
+    );
+    beside(&db, &expected, after, what);
+    if let Err(error) = db.close() {
+        assert!(D::is_damage(&error), "{what}: {error:?}");
+    }
+    let db = open();
+    let again = span(&db, &expected, what).expect("damage does not go away");
+    assert!(
+        hit.0 <= again.0 && again.1 <= hit.1,
+        "{what}: damage spread from {hit:?} to {again:?}"
+    );
+    beside(&db, &expected, again, what);
+    keys
+}

@@ -1,0 +1,120 @@
+//! One guard of 64 or more is damaged: the others are read, written and scanned as before, a scan that comes to it says so, and what
+//! lies behind it can be reached.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
+
+mod common;
+
+use common::blast::{self, Database, Item, Range};
+use common::{DIR, Map};
+use evendb_flsm::vfs::SimVfs;
+use evendb_flsm::{Db, Durability, Error, ErrorKind, Options};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Records, whose guards are far more than 64.
+const RECORDS: u32 = 2400;
+/// The keys of one guard are never more.
+const GUARD_KEYS_MAX: usize = 250;
+
+impl Database for Db {
+    type Error = Error;
+    const LOOKS_IN_FRONT: usize = 0;
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(Db::get(self, key)?.map(|value| value.to_vec()))
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        Db::put(self, key, value)
+    }
+
+    fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Error>> {
+        let own = |item: evendb_flsm::Result<(evendb_flsm::Value, evendb_flsm::Value)>| {
+            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
+        };
+        match is_reverse {
+            false => self.range::<&[u8]>(range).map(own).collect(),
+            true => self.range::<&[u8]>(range).rev().map(own).collect(),
+        }
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.settle_debt()
+    }
+
+    fn close(self) -> Result<(), Error> {
+        Db::close(self)
+    }
+
+    fn is_damage(error: &Error) -> bool {
+        error.kind() == ErrorKind::Corruption
+    }
+}
+
+fn options(vfs: &SimVfs) -> Options {
+    Options::new()
+        .memory_budget(1 << 20)
+        .durability(Durability::Process)
+        .vfs(Arc::new(vfs.clone()))
+        .advanced(|advanced| {
+            advanced
+                .write_buffer_bytes(16 << 10)
+                .last_guard_bytes(2000)
+                .table_bytes_max(8 << 10)
+                .block_bytes(256)
+        })
+}
+
+fn database() -> (SimVfs, Map) {
+    let vfs = SimVfs::new(11);
+    let db = options(&vfs).open(DIR).unwrap();
+    let mut expected = Map::new();
+    for number in 0..RECORDS {
+        let key = format!("k{:04}", number * 7 % RECORDS).into_bytes();
+        let value = format!("value {number:060}").into_bytes();
+        db.put(&key, &value).unwrap();
+        expected.insert(key, value);
+    }
+    // Each guard is one table then, which is what the damage is to reach no further than.
+    db.compact().unwrap();
+    db.close().unwrap();
+    (vfs, expected)
+}
+
+#[test]
+fn one_damaged_guard_leaves_the_others_whole() {
+    let (vfs, expected) = database();
+    let dir = Path::new(DIR);
+    let names = vfs.file_names(dir);
+    println!("{names:?}");
+    let tables: Vec<_> = names
+        .iter()
+        .filter(|name| name.starts_with("TABLE-"))
+        .collect();
+    assert!(tables.len() >= 64, "{} tables", tables.len());
+    let mut hits = 0;
+    for (number, name) in tables.iter().enumerate() {
+        let path = dir.join(name);
+        let mut bytes = vfs.read_file(&path);
+        // The first block, one in the middle, the last bytes, where index and footer are.
+        let at = [20, bytes.len() / 2, bytes.len() - 30][number % 3];
+        bytes[at] ^= 0x10;
+        let copy = vfs.fork_state();
+        copy.write_file(&path, bytes);
+        let what = format!("{name} at {at}");
+        let open = || {
+            let opened = options(&copy).open(DIR);
+            opened.unwrap_or_else(|error| panic!("{what}: {error}"))
+        };
+        hits += usize::from(blast::judge(open, &expected, GUARD_KEYS_MAX, &what) > 0);
+    }
+    assert!(
+        hits * 10 >= tables.len() * 9,
+        "{hits} of {} were noticed",
+        tables.len()
+    );
+}
