@@ -17,8 +17,8 @@ const CHUNK_KEYS_MAX: usize = 80;
 
 impl Database for Db {
     type Error = Error;
-    /// A block.
-    const LOOKS_IN_FRONT: usize = 8;
+    /// It merges, so it reads the next block of each table, of which a chunk has some; all of them are the damaged chunk's.
+    const READS_BEYOND: usize = 16;
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         Ok(Db::get(self, key)?.map(|value| value.to_vec()))
@@ -77,11 +77,11 @@ fn one_damaged_chunk_leaves_the_others_whole() {
         .into_iter()
         .filter(|name| name.ends_with(".sst"))
         .collect();
-    println!("{:?}", vfs.file_names(dir));
     assert!(tables.len() >= 64, "{} tables", tables.len());
     let mut hits = 0;
-    for (number, name) in tables.iter().enumerate() {
-        let path = dir.join(name);
+    let damaged: Vec<_> = tables.iter().step_by(5).collect();
+    for (number, name) in damaged.iter().enumerate() {
+        let path = dir.join(name.as_str());
         let mut bytes = vfs.read_file(&path);
         // The first block, one in the middle, the last bytes, where index and footer are.
         let at = [20, bytes.len() / 2, bytes.len() - 30][number % 3];
@@ -95,9 +95,5 @@ fn one_damaged_chunk_leaves_the_others_whole() {
         let what = format!("{name} at {at}");
         hits += usize::from(blast::judge(open, &expected, CHUNK_KEYS_MAX, &what) > 0);
     }
-    assert!(
-        hits * 10 >= tables.len() * 9,
-        "{hits} of {} were noticed",
-        tables.len()
-    );
+    assert_eq!(hits, damaged.len(), "damages that were noticed");
 }

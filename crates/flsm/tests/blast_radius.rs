@@ -22,7 +22,7 @@ const GUARD_KEYS_MAX: usize = 250;
 
 impl Database for Db {
     type Error = Error;
-    const LOOKS_IN_FRONT: usize = 0;
+    const READS_BEYOND: usize = 0;
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         Ok(Db::get(self, key)?.map(|value| value.to_vec()))
@@ -90,14 +90,14 @@ fn one_damaged_guard_leaves_the_others_whole() {
     let (vfs, expected) = database();
     let dir = Path::new(DIR);
     let names = vfs.file_names(dir);
-    println!("{names:?}");
     let tables: Vec<_> = names
         .iter()
         .filter(|name| name.starts_with("TABLE-"))
         .collect();
     assert!(tables.len() >= 64, "{} tables", tables.len());
     let mut hits = 0;
-    for (number, name) in tables.iter().enumerate() {
+    let damaged: Vec<_> = tables.iter().step_by(5).collect();
+    for (number, name) in damaged.iter().enumerate() {
         let path = dir.join(name);
         let mut bytes = vfs.read_file(&path);
         // The first block, one in the middle, the last bytes, where index and footer are.
@@ -112,9 +112,5 @@ fn one_damaged_guard_leaves_the_others_whole() {
         };
         hits += usize::from(blast::judge(open, &expected, GUARD_KEYS_MAX, &what) > 0);
     }
-    assert!(
-        hits * 10 >= tables.len() * 9,
-        "{hits} of {} were noticed",
-        tables.len()
-    );
+    assert_eq!(hits, damaged.len(), "damages that were noticed");
 }
