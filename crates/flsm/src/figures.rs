@@ -114,6 +114,8 @@ pub struct Stats {
     pub guards: Vec<u64>,
     /// Keys that are to become guards, of all levels together.
     pub chosen_guards: u64,
+    /// Tables that compactions leave as they are until the next opening, because one of their guard is damaged.
+    pub set_aside: u64,
     /// Snapshots and scans under way.
     pub readers: u64,
 }

@@ -114,3 +114,33 @@ fn one_damaged_guard_leaves_the_others_whole() {
     }
     assert_eq!(hits, damaged.len(), "damages that were noticed");
 }
+
+/// Who asks for what cannot be done is told so, each time, and nothing else stops.
+#[test]
+fn a_compaction_over_a_damaged_guard_is_told_and_ends() {
+    let (vfs, expected) = database();
+    let dir = Path::new(DIR);
+    let names = vfs.file_names(dir);
+    let name = names
+        .iter()
+        .find(|name| name.starts_with("TABLE-"))
+        .unwrap();
+    let mut bytes = vfs.read_file(&dir.join(name));
+    bytes[20] ^= 1;
+    vfs.write_file(&dir.join(name), bytes);
+    let db = options(&vfs).open(DIR).unwrap();
+    // Over all of it, so that the damaged guard has two runs.
+    for key in expected.keys() {
+        db.put(key, "new").unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(db.compact().unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(db.settle_debt().unwrap_err().kind(), ErrorKind::Corruption);
+        assert!(db.stats().set_aside > 0);
+        db.put("another", "one").unwrap();
+    }
+    let last = expected.last_key_value().unwrap().0;
+    let tail = db.default_keyspace().compact_range(&last[..]..);
+    tail.unwrap();
+    db.close().unwrap();
+}

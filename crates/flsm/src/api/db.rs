@@ -245,7 +245,8 @@ impl Db {
     /// which write amplification should be measured after.
     ///
     /// # Errors
-    /// As [`persist`](Self::persist).
+    /// As [`persist`](Self::persist); and `Corruption` where a table is damaged and its guard therefore stays as it is. All that can be
+    /// done is done then.
     pub fn settle_debt(&self) -> Result<()> {
         self.handle.engine.health.check_writable()?;
         worker::settle(&self.handle.engine)

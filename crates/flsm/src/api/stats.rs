@@ -81,6 +81,7 @@ pub(super) fn gather(engine: &Engine) -> Stats {
         runs,
         guards,
         chosen_guards,
+        set_aside: engine.work.set_aside(),
         readers: engine.clock.readers() as u64,
         ..engine.figures.stats()
     }

@@ -64,6 +64,7 @@ impl fmt::Display for Stats {
             f,
             "MiB of memory             {budget} at most: memory tables {memory}, blocks {cache}; {hits} blocks were there, {misses} were read"
         )?;
+        writeln!(f, "tables set aside, damaged {}", self.set_aside)?;
         writeln!(f, "snapshots and scans       {}", self.readers)?;
         writeln!(
             f,

@@ -6,8 +6,10 @@
 //! Generations are flushed one after the other, so that what is durable stays a prefix. Compactors take jobs whose tables
 //! nobody else has (`busy`); a job's tables stay busy until its result is shown.
 //!
-//! A failure for want of room is counted and tried again after a while; whoever waits then gets the error. Any other
-//! failure latches the database, which ends all waiting.
+//! A failure for want of room is counted and tried again after a while; whoever waits then gets the error. Where a job above level 0
+//! finds damage its tables are set aside: they stay busy, so their guard is left as it is until the next opening, and all others are
+//! compacted. Who asks for a compaction, or for nothing to be owed, gets that error. Any other failure latches the database, which ends
+//! all waiting.
 
 use crate::engine::health::Health;
 use crate::error::{Error, ErrorKind, Result};
@@ -68,6 +70,9 @@ impl Drop for Hurry<'_> {
 struct State {
     waiting: VecDeque<Arc<Generation>>,
     busy: HashSet<TableId>,
+    /// Tables among these that were set aside, and the first damage.
+    aside: usize,
+    damage: Option<Error>,
     /// Jobs under way.
     jobs: usize,
     /// Workers are to end.
@@ -195,16 +200,34 @@ impl Work {
         }
     }
 
-    /// A job is over, and its result is shown if it has one.
-    pub(crate) fn end_job(&self, tables: &[TableId]) {
+    /// A job is over, and its result is shown if it has one. After `damage` its tables are set aside.
+    pub(crate) fn end_job(&self, tables: &[TableId], damage: Option<Error>) {
         let mut state = self.state.lock();
-        for table in tables {
-            state.busy.remove(table);
+        match damage {
+            Some(error) => {
+                state.aside += tables.len();
+                state.damage.get_or_insert(error);
+            }
+            None => {
+                for table in tables {
+                    state.busy.remove(table);
+                }
+            }
         }
         state.jobs -= 1;
         state.changes += 1;
         self.done.notify_all();
         self.wake.notify_all();
+    }
+
+    /// Tables that were set aside.
+    pub(crate) fn set_aside(&self) -> u64 {
+        self.state.lock().aside as u64
+    }
+
+    /// The first damage for which tables were set aside.
+    pub(crate) fn check_damage(&self) -> Result<()> {
+        self.state.lock().damage.clone().map_or(Ok(()), Err)
     }
 
     /// Tables of level 0 of the keyspace that has the most.

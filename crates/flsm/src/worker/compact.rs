@@ -7,13 +7,14 @@ use crate::compaction::picker::{Limits, pick};
 use crate::compaction::plan::{Plan, shape};
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::Edit;
 use crate::plant::planted;
 use crate::tables::TableFile;
 use crate::tree::deserted::deserted;
 use crate::tree::{Tree, TreeEdit};
-use crate::types::Age;
+use crate::types::{Age, Level};
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_storage::TableId;
@@ -75,21 +76,47 @@ fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -
     Some(Job::new(keyspace, tree, plan))
 }
 
+/// How a job ended that did not stop.
+pub(super) enum Ended {
+    Done,
+    /// It found damage, and its tables are left as they are.
+    SetAside(Error),
+}
+
 /// Does it. The job is over then, however that ended.
-pub(super) fn run(engine: &Engine, job: &Job) -> Result<(), Stopped> {
-    let _underway = Underway { engine, job };
-    rewrite(engine, job)
+pub(super) fn run(engine: &Engine, job: &Job) -> Result<Ended, Stopped> {
+    let mut underway = Underway {
+        engine,
+        job,
+        damage: None,
+    };
+    match rewrite(engine, job) {
+        Ok(()) => Ok(Ended::Done),
+        // Of level 0 nothing can be left: what is written would pile up behind it.
+        Err(Stopped::Failed(error)) if is_damage(&error) && job.plan.from != Level(0) => {
+            let error = Error::from(error);
+            underway.damage = Some(error.clone());
+            Ok(Ended::SetAside(error))
+        }
+        Err(stopped) => Err(stopped),
+    }
+}
+
+fn is_damage(error: &evendb_storage::Error) -> bool {
+    error.kind() == evendb_storage::ErrorKind::Corruption
 }
 
 /// A job that ends when this goes, by a panic too.
 struct Underway<'j> {
     engine: &'j Engine,
     job: &'j Job,
+    damage: Option<Error>,
 }
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        self.engine.work.end_job(&self.job.tables());
+        let work = &self.engine.work;
+        work.end_job(&self.job.tables(), self.damage.take());
     }
 }
 

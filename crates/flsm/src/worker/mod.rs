@@ -14,6 +14,8 @@ pub(crate) use compact::level0_due_bytes;
 pub(crate) use show::update_level0;
 pub(crate) use sweep::sweep;
 
+use compact::Ended;
+
 use crate::compaction::rewrite::{Making, Stopped};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -100,6 +102,7 @@ fn compactor(engine: &Engine) {
         let seen = engine.work.changes();
         match compact::take(engine) {
             Some(job) => {
+                // What was set aside is told to who asks for compactions.
                 if let Err(Stopped::Failed(error)) = compact::run(engine, &job)
                     && !goes_on_after(engine, error.into())
                 {
@@ -132,13 +135,16 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
         engine.health.check_writable()?;
         let seen = engine.work.changes();
         match compact::take(engine) {
-            Some(job) => run_here(engine, &job)?,
+            // The others are done all the same.
+            Some(job) => match run_here(engine, &job)? {
+                Ended::Done | Ended::SetAside(_) => {}
+            },
             None => {
                 let waited = engine.work.wait_for_jobs(&engine.health)?;
                 // A job that ended meanwhile may have made another one due.
                 if !waited && engine.work.changes() == seen {
                     reclaim::collect();
-                    return Ok(());
+                    return engine.work.check_damage();
                 }
             }
         }
@@ -146,11 +152,11 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
 }
 
 /// Does a job for somebody who waits for it.
-fn run_here(engine: &Engine, job: &compact::Job) -> Result<()> {
+fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
     match compact::run(engine, job) {
-        Ok(()) => Ok(()),
+        Ok(ended) => Ok(ended),
         // The database was latched or closed, which whoever waits asks for before each job; or the keyspace was dropped.
-        Err(Stopped::Cancelled) => Ok(()),
+        Err(Stopped::Cancelled) => Ok(Ended::Done),
         Err(Stopped::Failed(error)) => {
             let error = Error::from(error);
             if error.kind() != ErrorKind::NoSpace {

@@ -1,6 +1,6 @@
 //! A range is compacted whole, in the thread of whoever asks for it, beside the compactors.
 
-use super::compact::{Job, limits};
+use super::compact::{Ended, Job, limits};
 use super::run_here;
 use crate::compaction::plan::Plan;
 use crate::compaction::sweep::{Step, Sweep};
@@ -23,6 +23,8 @@ pub(crate) fn sweep(
     let mut sweep = Sweep::new(low, high, engine.making.numbers.next());
     let limits = limits(engine);
     let mut jobs = 0;
+    // Times that nobody was there to be waited for.
+    let mut in_vain = 0;
     loop {
         engine.health.check_writable()?;
         keyspace.check_there()?;
@@ -46,12 +48,17 @@ pub(crate) fn sweep(
         });
         match taken {
             Some(job) => {
-                run_here(engine, &job)?;
-                jobs += 1;
+                if let Ended::SetAside(error) = run_here(engine, &job)? {
+                    return Err(error);
+                }
+                (jobs, in_vain) = (jobs + 1, 0);
             }
-            None if waits => {
-                engine.work.wait_for_jobs(&engine.health)?;
-            }
+            None if waits => match engine.work.wait_for_jobs(&engine.health)? {
+                true => in_vain = 0,
+                // The job that was in the way may just have ended. If it was none, it is what was set aside.
+                false if in_vain == 0 => in_vain = 1,
+                false => engine.work.check_damage()?,
+            },
             None => {
                 // Workers that are to end get no job, nor does this.
                 engine.health.check_readable()?;
