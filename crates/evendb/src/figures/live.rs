@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::files::{LOCK, STATS};
 use evendb_storage::Error as StorageError;
 use evendb_storage::codec::checksum;
-use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::vfs::{File, OsVfs, Vfs};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -266,7 +266,7 @@ impl LiveStats {
 /// Whether somebody has the database open; one who could not look has to take it that somebody has.
 fn is_locked(dir: &Path) -> bool {
     let lock = dir.join(LOCK);
-    match std::fs::File::open(lock) {
+    match OsVfs::regular_file(&lock) {
         Ok(file) => file.try_lock_shared().is_err(),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
@@ -275,7 +275,7 @@ fn is_locked(dir: &Path) -> bool {
 /// The file's bytes, and how old they are.
 fn read_file(path: &Path) -> std::io::Result<(Vec<u8>, Duration)> {
     use std::io::Read;
-    let file = std::fs::File::open(path)?;
+    let file = OsVfs::regular_file(path)?;
     // Of a time in the future, as after the clock was set back, only this is known.
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     let mut bytes = Vec::new();

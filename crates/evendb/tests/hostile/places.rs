@@ -153,3 +153,78 @@ fn files_of_other_programs() {
         assert_eq!(vfs.read_file(&dir.join(name)), b"foreign");
     }
 }
+
+/// The names and bytes of all files in a directory.
+fn files_in(dir: &Path) -> Vec<(OsString, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .expect("lists")
+        .map(|entry| entry.expect("lists"))
+        .map(|entry| {
+            (
+                entry.file_name(),
+                std::fs::read(entry.path()).expect("reads"),
+            )
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Opens a database, reads and writes all over it. The kind of the first error.
+fn use_it(dir: &Path) -> Result<(), ErrorKind> {
+    let kind = |error: evendb::Error| error.kind();
+    let db = small().open(dir).map_err(kind)?;
+    for item in db.iter() {
+        item.map_err(kind)?;
+    }
+    for number in 0..400 {
+        db.put(format!("k{number:03}"), "new").map_err(kind)?;
+    }
+    db.settle_debt().map_err(kind)?;
+    db.close().map_err(kind)
+}
+
+#[test]
+fn links_in_the_directory_lead_nowhere() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, elsewhere) = (dir.path().join("db"), dir.path().join("elsewhere"));
+    let db = small().open(&path).expect("opens");
+    for number in 0..1200 {
+        let key = format!("k{:03}", number * 7 % 400);
+        db.put(key, [b'v'; 100]).expect("puts");
+    }
+    db.settle_debt().expect("settles");
+    db.close().expect("closes");
+    let files = files_in(&path);
+    let mut refused = Vec::new();
+    for (linked, bytes) in &files {
+        std::fs::remove_dir_all(&path).expect("removes");
+        std::fs::create_dir(&path).expect("creates");
+        for (name, bytes) in &files {
+            std::fs::write(path.join(name), bytes).expect("writes");
+        }
+        // What the link leads to is the very file, so it is the link alone that can be refused.
+        std::fs::rename(path.join(linked), &elsewhere).expect("moves");
+        std::os::unix::fs::symlink(&elsewhere, path.join(linked)).expect("links");
+        if let Err(kind) = use_it(&path) {
+            assert!(
+                [ErrorKind::Io, ErrorKind::Corruption].contains(&kind),
+                "{linked:?}: {kind:?}"
+            );
+            refused.push(linked);
+        }
+        let now = std::fs::read(&elsewhere).expect("reads");
+        assert!(now == *bytes, "{linked:?}: written through a link");
+    }
+    // Others are not needed, or a file of its own has come in the place of the link.
+    for needed in ["CURRENT", "LOCK", "COMMIT-LOG", "CHUNK-LOGS"] {
+        let name = OsString::from(needed);
+        assert!(refused.contains(&&name), "{needed} of {refused:?}");
+    }
+    assert!(
+        refused
+            .iter()
+            .any(|name| name.to_string_lossy().ends_with(".sst")),
+        "{refused:?}"
+    );
+}

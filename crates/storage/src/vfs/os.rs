@@ -48,6 +48,13 @@ const LOCK_ATTEMPTS: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub struct OsVfs;
 
+impl OsVfs {
+    /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`] gives.
+    pub fn regular_file(path: &Path) -> io::Result<fs::File> {
+        open_regular(fs::OpenOptions::new().read(true), path)
+    }
+}
+
 impl Vfs for OsVfs {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         // The name of a new directory must be durable before what is in it is promised, so each
