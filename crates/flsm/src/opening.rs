@@ -31,6 +31,7 @@ use crate::manifest::state::{Edit, State};
 use crate::manifest::writer::Manifest;
 use crate::memory::MemoryTable;
 use crate::options::Options;
+use crate::plant::planted;
 use crate::tables::{TableDir, TableForm};
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
@@ -71,7 +72,10 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     };
     let files = list(&*vfs, &dir)?;
     let numbers = Arc::new(FileNumbers::new(state.next_file));
-    let read = Read::logs(&*vfs, &dir, &files, &state)?;
+    let mut read = Read::logs(&*vfs, &dir, &files, &state)?;
+    if planted!(options, KeyspaceNotReplayed) {
+        read.memories.pop_last();
+    }
     let manifest = match options.read_only {
         true => {
             // What was read gets numbers as if it were to be flushed.

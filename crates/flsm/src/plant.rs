@@ -36,6 +36,26 @@ pub(crate) enum Plant {
     LevelToldLate,
     /// P77: a snapshot may be made between the moment at which a keyspace is dropped and the note of it.
     DropNotedLate,
+    /// P78: jobs ask for the horizon without the snapshots.
+    SnapshotsForgotten,
+    /// P79: what is flushed goes to the last level although tables meet it.
+    FlushedBelow,
+    /// P80: a write that is to be synced is acknowledged without the sync.
+    SyncLeftOut,
+    /// P81: replay leaves out what was written to the last keyspace.
+    KeyspaceNotReplayed,
+    /// P82: a compaction that finds damage latches the database.
+    DamageLatches,
+    /// P83: a flush to level 0 leaves out deletes.
+    DeletesNotFlushed,
+    /// P84: the edit of a flush says that the log is not needed either that is being written.
+    LogNumberTooHigh,
+    /// P85: the edit of a flush does not say which version it goes up to.
+    LastVersionNotSaid,
+    /// P86: a get goes on to older tables where it has found a record.
+    GoesOnToOlder,
+    /// P87: scans leave out level 0.
+    ScansWithoutLevel0,
 }
 
 /// Whether a fault is planted in what has these options.

@@ -16,6 +16,7 @@ use super::picker::LAST;
 use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
 use super::visibility::Horizon;
 use crate::cursor::EntryCursor;
+use crate::plant::planted;
 use crate::tree::choose::Chooser;
 use crate::tree::{GuardChange, Tree};
 use crate::types::Level;
@@ -71,7 +72,12 @@ pub(crate) fn flush(
         cursor.next()?;
     }
     let guards = chooser.finish();
-    let Destination { to, cuts } = Destination::of(tree, (&min, &max), &guards);
+    let none = Tree::default();
+    let met = match planted!(making, FlushedBelow) {
+        true => &none,
+        false => tree,
+    };
+    let Destination { to, cuts } = Destination::of(met, (&min, &max), &guards);
     let is_bottom = to != Level(0);
     let whole = Making {
         table_bytes_max: u64::MAX,
@@ -83,7 +89,8 @@ pub(crate) fn flush(
         horizon,
         is_cancelled,
     };
-    let finished = rewrite.run(cursor, |_| is_bottom)?;
+    let deletes_go = is_bottom || planted!(making, DeletesNotFlushed);
+    let finished = rewrite.run(cursor, |_| deletes_go)?;
     Ok(Rewritten {
         finished,
         to,

@@ -275,6 +275,172 @@ fn p74_tables_go_under_their_readers() {
     notices(Plant::RemovedUnderReaders, tables_stay_for_readers);
 }
 
+/// A snapshot sees what was there, whatever is put over it, flushed and compacted.
+fn a_snapshot_stays(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let mut map = Map::new();
+    put_round(&db, &mut map, 0);
+    db.settle_debt().unwrap();
+    let (snapshot, seen) = (db.snapshot().unwrap(), map.clone());
+    put_round(&db, &mut map, 1);
+    db.settle_debt().unwrap();
+    let items = snapshot.iter(db.default_keyspace());
+    let found: Map = items
+        .map(|item| {
+            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
+                .unwrap()
+        })
+        .collect();
+    found == seen && holds(&db, &map)
+}
+
+#[test]
+fn p78_jobs_forget_the_snapshots() {
+    notices(Plant::SnapshotsForgotten, a_snapshot_stays);
+}
+
+/// A life whose flushes meet tables of level 0: what was put last is what is there.
+fn level0_is_newer(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let mut map = Map::new();
+    let db = open(&vfs, Plant::Nothing);
+    put_round(&db, &mut map, 0);
+    db.compact().unwrap();
+    for key in ["key 001", "key 399"] {
+        db.put(key, "newer").unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(tree(&db).level0().len(), 1);
+    db.close().unwrap();
+    let db = open(&vfs, plant);
+    for key in ["key 001", "key 399"] {
+        db.put(key, "newest").unwrap();
+        map.insert(key.into(), b"newest".to_vec());
+    }
+    db.flush().unwrap();
+    holds(&db, &map)
+}
+
+#[test]
+fn p79_a_flush_goes_below_what_is_older() {
+    notices(Plant::FlushedBelow, level0_is_newer);
+}
+
+#[test]
+fn p80_a_sync_is_left_out() {
+    notices(Plant::SyncLeftOut, a_sync_is_of_all_generations);
+}
+
+/// Two keyspaces, each with something in the log, come back after the process was killed.
+fn all_keyspaces_come_back(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let other = db.keyspace("other").unwrap();
+    for number in 0..10 {
+        db.put(format!("key {number}"), "own").unwrap();
+        other.put(format!("key {number}"), "other").unwrap();
+    }
+    let db = open(&vfs.crash(CrashMode::Process), plant);
+    let other = db.keyspace("other").unwrap();
+    (0..10).all(|number| {
+        let key = format!("key {number}");
+        let found = (db.get(&key).unwrap(), other.get(&key).unwrap());
+        let text = |value: &Option<crate::Value>| value.as_deref().map(<[u8]>::to_vec);
+        (text(&found.0), text(&found.1)) == (Some(b"own".to_vec()), Some(b"other".to_vec()))
+    })
+}
+
+#[test]
+fn p81_a_keyspace_is_not_replayed() {
+    notices(Plant::KeyspaceNotReplayed, all_keyspaces_come_back);
+}
+
+/// A table is damaged: its guard stays as it is, and everything else is written and compacted.
+fn damage_stays_where_it_is(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, Plant::Nothing);
+    let mut map = Map::new();
+    put_round(&db, &mut map, 0);
+    db.compact().unwrap();
+    let first = tree(&db).tables().next().unwrap().1.path();
+    db.close().unwrap();
+    let mut bytes = vfs.read_file(&first);
+    bytes[20] ^= 1;
+    vfs.write_file(&first, bytes);
+    let db = open(&vfs, plant);
+    if !map.keys().all(|key| db.put(key, "over it").is_ok()) {
+        return false;
+    }
+    assert!(db.compact().is_err(), "the damage is not found");
+    db.put("key 399", "behind it").is_ok()
+}
+
+#[test]
+fn p82_damage_in_a_guard_latches() {
+    notices(Plant::DamageLatches, damage_stays_where_it_is);
+}
+
+#[test]
+fn p83_deletes_are_not_flushed() {
+    notices(Plant::DeletesNotFlushed, the_last_put_counts);
+}
+
+/// What was written behind a flush is there after a kill, and the next life goes on behind it.
+fn lives_go_on_behind_a_flush(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let mut map = Map::new();
+    put_round(&db, &mut map, 0);
+    db.flush().unwrap();
+    db.put("key 001", "behind the flush").unwrap();
+    map.insert(b"key 001".to_vec(), b"behind the flush".to_vec());
+    let db = open(&vfs.crash(CrashMode::Process), plant);
+    if !holds(&db, &map) {
+        return false;
+    }
+    // A life that begins with nothing but tables.
+    let vfs = SimVfs::new(2);
+    let db = open(&vfs, plant);
+    put_round(&db, &mut map, 1);
+    db.flush().unwrap();
+    let left = vfs.crash(CrashMode::Process);
+    holds(&open(&left, plant), &map)
+}
+
+#[test]
+fn p84_the_log_at_hand_is_taken_for_one_that_is_not_needed() {
+    notices(Plant::LogNumberTooHigh, lives_go_on_behind_a_flush);
+}
+
+#[test]
+fn p85_a_flush_does_not_say_its_last_version() {
+    notices(Plant::LastVersionNotSaid, lives_go_on_behind_a_flush);
+}
+
+#[test]
+fn p86_a_get_goes_on_to_older_tables() {
+    notices(Plant::GoesOnToOlder, the_last_put_counts);
+}
+
+#[test]
+fn p87_scans_leave_out_level_0() {
+    notices(Plant::ScansWithoutLevel0, the_last_flush_is_seen);
+}
+
+/// What was flushed is seen before anything is compacted.
+fn the_last_flush_is_seen(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, plant);
+    let mut map = Map::new();
+    put_round(&db, &mut map, 0);
+    db.settle_debt().unwrap();
+    put_one(engine(&db), b"key 200", Durability::Process);
+    map.insert(b"key 200".to_vec(), b"value".to_vec());
+    db.flush().unwrap();
+    holds(&db, &map)
+}
+
 /// How many tables of level 0 there are is told anew when a keyspace goes with its own.
 #[test]
 fn a_dropped_keyspace_stops_no_writers() {

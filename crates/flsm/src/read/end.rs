@@ -11,12 +11,12 @@
 //! Belongs to one thread at a time. After an error it is not used any more.
 
 use super::looks::note_seek;
-use crate::cache::BlockCache;
 use crate::cursor::level::{Reading, Through, level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor, Reads};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::View;
+use crate::plant::planted;
 use crate::tree::Tree;
 use crate::types::Level;
 use evendb_base::sync::Arc;
@@ -59,7 +59,7 @@ impl End {
         bound: Option<&[u8]>,
     ) -> End {
         End {
-            cursor: MergeCursor::new(sources(&view, &engine.cache, direction, bound)),
+            cursor: MergeCursor::new(sources(engine, &view, direction, bound)),
             shown_bytes: 0,
             view,
             at,
@@ -208,8 +208,8 @@ fn is_value(entry: EntryRef<'_>) -> Result<bool> {
 
 /// All that a view is made of, newest first. Nothing is read ahead behind `bound`.
 fn sources(
+    engine: &Engine,
     view: &View,
-    cache: &std::sync::Arc<BlockCache>,
     direction: Direction,
     bound: Option<&[u8]>,
 ) -> Vec<Box<dyn EntryCursor>> {
@@ -229,13 +229,16 @@ fn sources(
             next: view.scans.first_window(level0.len() + levels.len()),
             max: PAGES_MAX,
         },
-        blocks: cache.clone(),
+        blocks: engine.cache.clone(),
         low: low.map(std::sync::Arc::from),
         high: high.map(std::sync::Arc::from),
     });
     let memories = view.memories.iter();
     let memories = memories.map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
-    let level0 = level0.iter();
+    let level0 = match planted!(engine.options, ScansWithoutLevel0) {
+        true => [].iter(),
+        false => level0.iter(),
+    };
     let level0 = level0.map(|table| table_cursor(table.clone(), reading.clone()));
     let levels = levels.into_iter();
     let levels = levels.map(|level| level_cursor(view.tree.clone(), level, reading.clone()));

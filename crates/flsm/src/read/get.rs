@@ -82,7 +82,7 @@ fn in_tree(
             continue;
         }
         found = in_table(engine, &table, key, at)?;
-        if found.is_some() {
+        if found.is_some() && !planted!(engine.options, GoesOnToOlder) {
             break;
         }
         in_vain = true;

@@ -93,7 +93,11 @@ pub(super) fn run(engine: &Engine, job: &Job) -> Result<Ended, Stopped> {
     match rewrite(engine, job) {
         Ok(()) => Ok(Ended::Done),
         // Of level 0 nothing can be left: what is written would pile up behind it.
-        Err(Stopped::Failed(error)) if is_damage(&error) && job.plan.from != Level(0) => {
+        Err(Stopped::Failed(error))
+            if is_damage(&error)
+                && job.plan.from != Level(0)
+                && !planted!(engine.options, DamageLatches) =>
+        {
             let error = Error::from(error);
             underway.damage = Some(error.clone());
             Ok(Ended::SetAside(error))

@@ -13,6 +13,7 @@ use crate::files::FileName;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::Edit;
 use crate::plant::planted;
+use crate::types::FileNumber;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 
@@ -47,8 +48,14 @@ pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stop
         }
         Some(Edit {
             trees,
-            last_version: Some(generation.last_version),
-            log_number: Some(generation.next),
+            last_version: match planted!(engine.options, LastVersionNotSaid) {
+                true => None,
+                false => Some(generation.last_version),
+            },
+            log_number: Some(match planted!(engine.options, LogNumberTooHigh) {
+                true => FileNumber(generation.next.0 + 1),
+                false => generation.next,
+            }),
             ..Edit::default()
         })
     })?;
