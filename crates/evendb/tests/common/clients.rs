@@ -49,6 +49,7 @@ pub trait Store: Clone + Send + Sync {
 }
 
 /// Makes an engine's `Db` a [`Store`]: both engines have the same calls, but for range deletions.
+#[allow(unused_macros, reason = "one test binary of an engine uses it")]
 macro_rules! store {
     ($db:ty, $snapshot:ty) => {
         clients::store!($db, $snapshot, |_: &$db, _, _| unreachable!(

@@ -36,7 +36,7 @@ fn record(plan: Plan, plant: Plant) -> Vec<Op> {
                 .level0_tables(2, 4, 6)
         });
     options.plant = plant;
-    let db = options.open("/db").unwrap();
+    let db = options.open("/db").expect("opens");
     let mut run = Run::new(&db, plan);
     run.go(&db);
     run.release();
