@@ -203,8 +203,14 @@ fn the_checker_refuses_what_has_none() {
     ];
     let lost = [op(0, 1, &[], &[(1, 1)]), op(2, 3, &[(1, ABSENT)], &[])];
     let invented = [op(0, 1, &[(1, 7)], &[])];
+    // A snapshot whose reads do not agree.
+    let changed = [
+        op(0, 3, &[], &[(1, 1)]),
+        op(1, 2, &[(1, 1), (2, ABSENT), (1, ABSENT)], &[]),
+    ];
     for history in [
         &stale[..],
+        &changed,
         &backwards,
         &half_a_batch,
         &long_fork,
@@ -248,7 +254,11 @@ fn shared_keys_are_judged_one_by_one() {
     let lost = [op(0, 1, &[], &[(1, 1)]), op(2, 3, &[(1, ABSENT)], &[])];
     let early = [op(0, 1, &[(1, 1)], &[]), op(2, 3, &[], &[(1, 1)])];
     let invented = [op(0, 1, &[(1, 7)], &[])];
-    for history in [&stale[..], &lost, &early, &invented] {
+    let torn = [
+        op(0, 3, &[], &[(1, 1)]),
+        op(1, 2, &[(1, ABSENT), (1, 1)], &[]),
+    ];
+    for history in [&stale[..], &lost, &early, &invented, &torn] {
         assert!(sharing::check(history).is_err(), "{history:#?}");
     }
 }

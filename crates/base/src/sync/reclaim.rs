@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn readers_never_see_a_dropped_value_nor_an_older_one_again() {
-        const VALUES: u64 = if cfg!(miri) { 200 } else { 20_000 };
+        const VALUES: u64 = if cfg!(miri) { 50 } else { 20_000 };
         let alive = Arc::new(AtomicUsize::new(0));
         let cell = Arc::new(ArcCell::new(Tracked::new(0, &alive)));
         let stop = Arc::new(AtomicBool::new(false));

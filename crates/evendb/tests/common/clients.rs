@@ -375,19 +375,20 @@ impl<S: Store> Client<S> {
         }
     }
 
-    /// What a snapshot has is what there was while it was made; it is read twice, and by a get.
+    /// What a snapshot has is what there was while it was made; it is read twice, and by a get. What they say otherwise
+    /// is recorded, too: no moment has two versions of one key.
     fn scan_snapshot(&mut self, range: Range<u32>) {
         let mut made = None;
         self.record(Vec::new(), |client| {
             made = Some(client.db.snapshot());
             Vec::new()
         });
-        let reads = self.drain(made.as_ref(), range.clone());
-        let again = self.drain(made.as_ref(), range);
-        assert_eq!(again, reads, "a snapshot changed");
-        let (wanted, seen) = reads[0];
-        let got = self.db.get(made.as_ref(), key(wanted));
-        assert_eq!(got, seen, "get and scan of a snapshot");
+        let mut reads = self.drain(made.as_ref(), range.clone());
+        let mut again = self.drain(made.as_ref(), range);
+        let (wanted, _) = reads[0];
+        again.push((wanted, self.db.get(made.as_ref(), key(wanted))));
+        again.retain(|read| !reads.contains(read));
+        reads.extend(again);
         self.ops.last_mut().expect("recorded").reads = reads;
     }
 

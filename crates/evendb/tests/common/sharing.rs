@@ -71,6 +71,13 @@ impl Writes {
     }
 }
 
+fn has_two_versions_of_a_key(op: &Op) -> bool {
+    let mut reads = op.reads.clone();
+    reads.sort_unstable();
+    reads.dedup();
+    reads.windows(2).any(|pair| pair[0].0 == pair[1].0)
+}
+
 /// Whether each read can be explained by the writes of its key.
 pub fn check(ops: &[Op]) -> Result<(), String> {
     let mut writes: HashMap<u32, Vec<Write>> = HashMap::new();
@@ -90,6 +97,9 @@ pub fn check(ops: &[Op]) -> Result<(), String> {
         .collect();
     let none = Writes::default();
     for op in ops {
+        if has_two_versions_of_a_key(op) {
+            return Err(format!("two versions of one key at once: {op:?}"));
+        }
         for &(key, seen) in &op.reads {
             if !writes.get(&key).unwrap_or(&none).explains(seen, op) {
                 return Err(format!("key {key} cannot have been {seen}: {op:?}"));

@@ -68,11 +68,11 @@ fn is_refused(name: &str, plant: Plant) {
 }
 
 #[test]
-fn p68_a_deleted_value_comes_back() {
-    is_refused("p68", Plant::TombstoneEarly);
+fn p66_a_put_is_not_found() {
+    is_refused("p66", Plant::OtherFilter);
 }
 
 #[test]
-fn p69_a_batch_is_seen_in_part() {
-    is_refused("p69", Plant::ShownEarly);
+fn p68_a_deleted_value_comes_back() {
+    is_refused("p68", Plant::TombstoneEarly);
 }
