@@ -112,3 +112,6 @@ macro_rules! planted {
     }};
 }
 pub(crate) use planted;
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod histories;

@@ -27,7 +27,7 @@
 
 use crate::memory::fetch::fetch_ahead;
 use crate::memory::slab;
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::{self, Guard};
 use crate::version::stamp::{self, BatchStamp, NO_STAMP};
 use crate::visibility::Candidate;
@@ -381,11 +381,11 @@ impl Clone for RecordRef {
 impl Drop for RecordRef {
     fn drop(&mut self) {
         // Release: what this holder did comes before the free. Acquire below: the free comes after
-        // what all holders did.
+        // what all holders did. A load, since ThreadSanitizer knows nothing of fences.
         if self.count.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        fence(Ordering::Acquire);
+        self.count.load(Ordering::Acquire);
         let bytes = Record::bytes_of(self.data_bytes());
         // SAFETY: the last count is gone, so no reference is left; as many bytes as in `new`.
         unsafe {

@@ -70,5 +70,7 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod histories;
 #[cfg(test)]
 mod tests;

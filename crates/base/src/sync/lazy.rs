@@ -275,6 +275,7 @@ mod tests {
 
     #[test]
     fn readers_and_evictors_do_not_disturb_each_other() {
+        const ROUNDS: u32 = if cfg!(miri) { 10 } else { 20_000 };
         let cell = Arc::new(LazyArc::new());
         let stop = Arc::new(AtomicBool::new(false));
         let readers: Vec<_> = (0..2)
@@ -295,7 +296,7 @@ mod tests {
                 })
             })
             .collect();
-        for _ in 0..20_000 {
+        for _ in 0..ROUNDS {
             cell.clear();
             reclaim::collect();
         }

@@ -177,13 +177,13 @@ mod tests {
     }
 
     fn found(emptied: &Emptied) -> Vec<(&str, &str, u64)> {
-        let text =
-            |key: &'_ [u8]| -> &'static str { String::from_utf8(key.to_vec()).unwrap().leak() };
         let ranges = emptied.ranges.iter();
         ranges
             .map(|range| {
-                let high = range.high.as_deref().map_or("end", text);
-                (text(&range.low), high, range.since.version.0)
+                let low = std::str::from_utf8(&range.low).unwrap();
+                let high = range.high.as_deref().unwrap_or(b"end");
+                let high = std::str::from_utf8(high).unwrap();
+                (low, high, range.since.version.0)
             })
             .collect()
     }

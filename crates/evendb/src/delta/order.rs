@@ -182,7 +182,9 @@ mod tests {
     #[test]
     fn an_order_counts_as_its_keys_do() {
         for shared in [0, 1, 11, 12, 13, 47, 48, 49] {
-            for count in [1, 2, 3, 8, 100, SLOTS_MAX] {
+            let counts = [1, 2, 3, 8, 100, SLOTS_MAX];
+            for count in &counts[..if cfg!(miri) { 4 } else { 6 }] {
+                let count = *count;
                 let key = |number: usize| {
                     let mut key = vec![b'p'; shared];
                     key.extend_from_slice(format!("{number:05}").as_bytes());

@@ -149,6 +149,7 @@ fn put_on_each(delta: &Delta, model: &mut Model, version: u64, all: &mut Vec<Rec
 }
 
 fn run_model(arrival: Arrival, steps: u32, seed: u64) {
+    let steps = if cfg!(miri) { steps / 20 } else { steps };
     let rng = &mut StdRng::seed_from_u64(seed);
     let delta = Delta::new(3);
     let mut model = Model::new();
@@ -267,7 +268,7 @@ fn overwrites_of_a_hot_key_do_not_grow_the_delta() {
     delta.insert(record(b"hot", b"value", 5));
     let bytes = delta.bytes();
     let mut all = Vec::new();
-    for step in 0..10_000 {
+    for step in 0..if cfg!(miri) { 1000 } else { 10_000 } {
         let new = record(b"hot", b"value", 5);
         if step % 1000 == 0 {
             all.push(new.clone());
@@ -378,7 +379,7 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
     }
 }
 
-const ROUNDS: u64 = 300;
+const ROUNDS: u64 = if cfg!(miri) { 5 } else { 300 };
 const KEYS_A_ROUND: u64 = 40;
 
 /// Key `k` is new in round `k / KEYS_A_ROUND`; spread by a multiplication so that they arrive in no order.

@@ -19,7 +19,8 @@
 //!
 //! Thread safety: a lock per class, held for the change of a few words, and one for empty slabs; the
 //! former may be held when the latter is taken. Leaves: nothing else is locked under them. One pool for
-//! the process: objects outlive databases. In models and under Miri the general allocator serves all.
+//! the process: objects outlive databases. In models, under Miri, and with the feature
+//! `general-allocator`, which is for other sanitizers, the general allocator serves all.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -72,9 +73,18 @@ fn general(bytes: usize) -> NonNull<u8> {
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
+/// The class of an object's slab; `None` if the general allocator serves it.
+#[inline]
+fn slab_class(bytes: usize) -> Option<usize> {
+    match cfg!(feature = "general-allocator") {
+        true => None,
+        false => class_of(bytes),
+    }
+}
+
 /// Memory for `bytes` bytes, aligned to 16, uninitialized.
 pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
-    match class_of(bytes) {
+    match slab_class(bytes) {
         #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
         Some(class) => slabs::allocate(class).unwrap_or_else(|| handle_alloc_error(layout(bytes))),
         _ => general(bytes),
@@ -86,7 +96,7 @@ pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
 /// # Safety
 /// `object` came from [`allocate`] with the same number of bytes, and is no longer used.
 pub(crate) unsafe fn free(object: NonNull<u8>, bytes: usize) {
-    match class_of(bytes) {
+    match slab_class(bytes) {
         #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
         // SAFETY: passed on to the caller.
         Some(class) => unsafe { slabs::free(object, class) },
@@ -127,7 +137,7 @@ pub(crate) fn small_holes_bytes() -> u64 {
 /// # Safety
 /// `object` came from [`allocate`] with the same number of bytes, and was not freed.
 pub(crate) unsafe fn is_sparse(object: NonNull<u8>, bytes: usize) -> bool {
-    match class_of(bytes) {
+    match slab_class(bytes) {
         #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
         // SAFETY: passed on to the caller.
         Some(class) => unsafe { slabs::is_sparse(object, class) },
@@ -619,7 +629,10 @@ mod tests {
 
     /// No other test makes objects of this class.
     #[test]
-    #[cfg_attr(miri, ignore = "the general allocator has no slabs")]
+    #[cfg_attr(
+        any(miri, feature = "general-allocator"),
+        ignore = "the general allocator has no slabs"
+    )]
     fn copies_of_sparse_objects_leave_slabs_empty() {
         const BYTES: usize = 3500;
         let holes = || {

@@ -3,14 +3,17 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod blast;
+pub mod clients;
 pub mod damage;
 pub mod dumped;
+pub mod history_file;
 pub mod killing;
 #[path = "../../../storage/tests/knobs/mod.rs"]
 pub mod knobs;
 pub mod linearizable;
 pub mod oracle;
 pub mod order;
+pub mod sharing;
 pub mod skipped;
 pub mod workload;
 

@@ -109,7 +109,7 @@ mod tests {
         for (number, (piece, len)) in pieces.iter().enumerate() {
             // SAFETY: written above, and the arena lives.
             let bytes = unsafe { std::slice::from_raw_parts(piece.as_ptr(), *len) };
-            assert!(bytes.iter().all(|&byte| byte == number as u8));
+            assert!(bytes == vec![number as u8; *len]);
         }
         let used: usize = pieces.iter().map(|(_, len)| len).sum();
         assert!(arena.allocated_bytes() >= used);

@@ -100,6 +100,7 @@ fn an_empty_table_has_nothing_and_takes_little() {
 
 /// The arena's bytes are those of the records and little more, whatever their sizes.
 #[test]
+#[cfg_attr(miri, ignore = "it counts bytes of many records")]
 fn memory_is_that_of_the_records() {
     for len in [0, 100, 5_000, 300_000] {
         let (table, mut model) = (MemoryTable::new(), Model::new());
@@ -121,7 +122,7 @@ fn memory_is_that_of_the_records() {
 /// One inserts, others walk in both directions and get: order is never broken, and what was announced is there.
 #[test]
 fn readers_beside_a_writer() {
-    const RECORDS: u64 = 30_000;
+    const RECORDS: u64 = if cfg!(miri) { 100 } else { 30_000 };
     let table = Arc::new(MemoryTable::new());
     let announced = AtomicU64::new(0);
     let key = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).to_le_bytes();

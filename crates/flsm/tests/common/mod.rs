@@ -5,8 +5,12 @@
 
 #[path = "../../../evendb/tests/common/blast.rs"]
 pub mod blast;
+#[path = "../../../evendb/tests/common/clients.rs"]
+pub mod clients;
 #[path = "../../../evendb/tests/common/dumped.rs"]
 pub mod dumped;
+#[path = "../../../evendb/tests/common/history_file.rs"]
+pub mod history_file;
 #[path = "../../../evendb/tests/common/killing.rs"]
 pub mod killing;
 #[path = "../../../storage/tests/knobs/mod.rs"]
@@ -17,6 +21,8 @@ pub mod linearizable;
 pub mod oracle;
 #[path = "../../../evendb/tests/common/order.rs"]
 pub mod order;
+#[path = "../../../evendb/tests/common/sharing.rs"]
+pub mod sharing;
 
 #[allow(unused_imports, reason = "each test binary uses a part")]
 pub use knobs::{count_from_env, flag_from_env, number_from_env};

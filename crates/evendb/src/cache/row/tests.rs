@@ -55,7 +55,10 @@ impl Shard {
 
 /// Rows that are left of many have their values wherever they were copied, and are found in the same order of eviction.
 #[test]
-#[cfg_attr(miri, ignore = "the general allocator has no slabs")]
+#[cfg_attr(
+    any(miri, feature = "general-allocator"),
+    ignore = "the general allocator has no slabs"
+)]
 fn rows_that_move_together_stay_as_they_are() {
     // Of a size that no other test has.
     let value = |number: u32| vec![number as u8; 2900];

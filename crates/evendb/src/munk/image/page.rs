@@ -24,7 +24,7 @@ use crate::memory::fetch::fetch_ahead;
 use crate::memory::{Ledger, Use, slab};
 use evendb_storage::{Kind, Time, Version};
 // Not the seam's: a page is no part of a model, and its count is `Arc`'s.
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{
     fmt,
     ops::{Deref, Range},
@@ -509,9 +509,9 @@ impl Drop for PageArc {
     fn drop(&mut self) {
         // SAFETY: this reference's count keeps the allocation.
         let count = unsafe { self.count.as_ref() };
-        // Release: what this holder read comes before the free; Acquire below, for the one who frees.
+        // Release: what this holder read comes before the free; Acquire below, for the one who frees, as of a record.
         if count.fetch_sub(1, Ordering::Release) == 1 {
-            fence(Ordering::Acquire);
+            count.load(Ordering::Acquire);
             self.free();
         }
     }
