@@ -10,7 +10,7 @@
 
 use crate::Result;
 use crate::board::{Board, MadeBackup, Phase, Told};
-use crate::device::{Device, Way};
+use crate::device::{Cut, Device, Way};
 use crate::draw::Draw;
 use crate::filesystem::FileSystem;
 use crate::store::Level;
@@ -49,6 +49,10 @@ pub struct Tally {
     pub cuts: u64,
     /// Of those: before the threads wrote, so in opening, checking or creating.
     pub early: u64,
+    /// Writes of the file system that no flush had covered when a disk was cut.
+    pub unflushed: u64,
+    /// Of those: kept in part.
+    pub halved: u64,
     /// Writes that returned before a cut.
     pub acknowledged: u64,
     /// Of those: promised to survive.
@@ -176,23 +180,27 @@ impl Run<'_> {
         } = self.cell;
         let mut device = Device::create(file_system, way, &dir, &self.campaign.program)?;
         let mut owed = Owed::default();
-        let (mut was_cut, mut said) = (false, String::new());
+        let mut cut: Option<Cut> = None;
         loop {
-            let seen = self.tally.cuts + self.tally.unmountable + u64::from(was_cut);
+            let seen = self.tally.cuts + self.tally.unmountable + u64::from(cut.is_some());
             let last = seen >= cuts || self.campaign.is_interrupted();
-            let kept = self.keep_image(&device, was_cut)?;
+            let kept = self.keep_image(&device, cut.is_some())?;
             if let Err(what) = device.power_on(&mut self.draw) {
-                if !was_cut {
+                if cut.is_none() {
                     return Err(what);
                 }
                 self.tally.unmountable += 1;
-                eprintln!("{}: not mounted after {said}: {what}", self.name());
+                eprintln!("{}: not mounted after {cut:?}: {what}", self.name());
                 return Ok(());
             }
-            let fault = self.live(&mut device, &mut owed, last, &mut said)?;
-            self.tally.cuts += u64::from(was_cut);
+            let (fault, next) = self.live(&mut device, &mut owed, last)?;
+            self.tally.cuts += u64::from(cut.is_some());
             if let Some(fault) = fault {
-                eprintln!("{}: cut {} ({said}): {fault}", self.name(), self.tally.cuts);
+                eprintln!(
+                    "{}: cut {} ({cut:?}): {fault}",
+                    self.name(),
+                    self.tally.cuts
+                );
                 self.tally.faults.push(fault);
                 return Ok(());
             }
@@ -202,7 +210,11 @@ impl Run<'_> {
             if last {
                 return Ok(());
             }
-            was_cut = true;
+            cut = next;
+            if let Some(Cut::Disk(_, counts)) = cut {
+                self.tally.unflushed += counts.unflushed as u64;
+                self.tally.halved += counts.torn as u64;
+            }
         }
     }
 
@@ -229,14 +241,13 @@ impl Run<'_> {
         Ok(Some(copy))
     }
 
-    /// One life: from mounting to the cut, or to the end of the last look. The fault that its writer found, if any.
+    /// One life: from mounting to the cut, or to the end of the last look. The fault that its writer found, and the cut, if any.
     fn live(
         &mut self,
         device: &mut Device,
         owed: &mut Owed,
         last: bool,
-        said: &mut String,
-    ) -> Result<Option<Fault>> {
+    ) -> Result<(Option<Fault>, Option<Cut>)> {
         self.number += 1;
         self.campaign.boot.change(self.number)?;
         let early = !last && self.draw.one_in(6);
@@ -258,19 +269,20 @@ impl Run<'_> {
         }
         // What is read here was said before the cut.
         let (told, mut fault) = (writer.board.told()?, writer.fault());
-        if !last {
-            *said = device.cut(&mut self.draw)?;
-        }
+        let cut = match last {
+            true => None,
+            false => Some(device.cut(&mut self.draw)?),
+        };
         let errors = writer.end();
         if let (Came::NoFurther(why), None) = (came, &fault) {
             if self.campaign.is_interrupted() {
-                return device.power_off().map(|()| None);
+                return device.power_off().map(|()| (None, cut));
             }
             fault = Some(Fault::refused(format!("{why}; it said: {errors}")));
         }
         self.count(&told, owed, last);
         device.power_off()?;
-        Ok(fault)
+        Ok((fault, cut))
     }
 
     /// Lets the writer write for a while: so many writes, or so long.
@@ -396,6 +408,8 @@ pub fn table(rows: &[(Cell, Tally)]) -> String {
         "level",
         "cuts",
         "early",
+        "unflushed",
+        "halved",
         "acknowledged",
         "promised",
         "lost",
@@ -415,7 +429,14 @@ pub fn table(rows: &[(Cell, Tally)]) -> String {
             cell.engine.name(),
             cell.level.name(),
         ];
-        let mut numbers = vec![tally.cuts, tally.early, tally.acknowledged, tally.promised];
+        let mut numbers = vec![
+            tally.cuts,
+            tally.early,
+            tally.unflushed,
+            tally.halved,
+            tally.acknowledged,
+            tally.promised,
+        ];
         numbers.extend(FaultKind::ALL.map(|kind| tally.of(kind)));
         numbers.push(tally.unmountable);
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();

@@ -9,14 +9,16 @@
 //! One owner. When it goes, so do its mounts and processes.
 
 use crate::Result;
-use crate::disk::Keep;
+use crate::disk::{CutCounts, Keep};
 use crate::draw::Draw;
 use crate::filesystem::FileSystem;
 use crate::server::Server;
 use crate::shutdown::shut_down;
 use crate::system::Mounted;
 use clap::ValueEnum;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How the power is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -44,6 +46,15 @@ impl Way {
             Way::Disk => file_system != FileSystem::Ext4NoJournal,
         }
     }
+}
+
+/// What was cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// The file system stopped.
+    Shutdown,
+    /// The disk kept so much.
+    Disk(Keep, CutCounts),
 }
 
 /// See the module.
@@ -101,27 +112,40 @@ impl Device {
         Ok(())
     }
 
-    /// Cuts the power. What was acknowledged before this was called is what must survive. What was cut, in words.
+    /// Cuts the power. What was acknowledged before this was called is what must survive.
+    ///
+    /// Half of the time the system has begun to write back what nobody has synced, so that the cut finds a part of it on its way.
     ///
     /// # Errors
     /// Of the system.
-    pub fn cut(&mut self, draw: &mut Draw) -> Result<String> {
-        self.cut_keeping(draw.of(&Keep::ALL), draw.number())
+    pub fn cut(&mut self, draw: &mut Draw) -> Result<Cut> {
+        let (keep, seed) = (draw.of(&Keep::ALL), draw.number());
+        let most = draw.of(&[1, 4, 20]);
+        let writes = draw.below(most);
+        if draw.one_in(2) {
+            return self.cut_keeping(keep, seed, writes);
+        }
+        let root = File::open(&self.point);
+        let root = root.map_err(|error| format!("opening {:?}: {error}", self.point))?;
+        let writes_back = std::thread::spawn(move || rustix::fs::syncfs(root));
+        std::thread::sleep(Duration::from_micros(draw.below(4_000)));
+        let cut = self.cut_keeping(keep, seed, writes);
+        // It fails where the cut came in between, as it should.
+        let _ = writes_back.join().map_err(|_| "writing back panicked")?;
+        cut
     }
 
-    /// The same, and a disk keeps what this says.
+    /// The same. A disk waits for so many writes, and keeps what this says of what was not flushed.
     ///
     /// # Errors
     /// Of the system.
-    pub fn cut_keeping(&mut self, keep: Keep, seed: u64) -> Result<String> {
+    pub fn cut_keeping(&mut self, keep: Keep, seed: u64, writes: u64) -> Result<Cut> {
         match &mut self.server {
             Some(server) => {
-                let counts = server.cut(keep, seed)?;
-                Ok(format!(
-                    "{keep:?}, of unflushed writes, whole, torn: {counts}"
-                ))
+                let counts = server.cut(keep, seed, writes)?;
+                Ok(Cut::Disk(keep, counts))
             }
-            None => shut_down(&self.point).map(|()| "shut down".to_owned()),
+            None => shut_down(&self.point).map(|()| Cut::Shutdown),
         }
     }
 

@@ -67,7 +67,16 @@ pub struct Disk {
     current: Vec<u8>,
     unflushed: Vec<Write>,
     /// After a cut: what restart will find, in the order of writing.
-    kept: Option<Vec<Write>>,
+    kept: Option<(CutCounts, Vec<Write>)>,
+    /// The cut that comes with a write to come.
+    armed: Option<Armed>,
+}
+
+/// A cut that is to come.
+struct Armed {
+    writes: u64,
+    keep: Keep,
+    draw: Draw,
 }
 
 impl Disk {
@@ -78,6 +87,7 @@ impl Disk {
             durable: bytes,
             unflushed: Vec::new(),
             kept: None,
+            armed: None,
         }
     }
 
@@ -111,7 +121,24 @@ impl Disk {
             offset,
             data: data.to_vec(),
         });
+        let due = self.armed.take_if(|armed| {
+            armed.writes = armed.writes.saturating_sub(1);
+            armed.writes == 0
+        });
+        if let Some(mut armed) = due {
+            self.cut(armed.keep, &mut armed.draw);
+        }
         true
+    }
+
+    /// Cuts the power right after so many more writes, so in the midst of what belongs together.
+    pub fn cut_after(&mut self, writes: u64, keep: Keep, draw: Draw) {
+        self.armed = Some(Armed { writes, keep, draw });
+    }
+
+    /// What the cut did, once it has come.
+    pub fn was_cut(&self) -> Option<CutCounts> {
+        self.kept.as_ref().map(|(counts, _)| *counts)
     }
 
     /// Makes everything durable that was written before, but after a cut nothing.
@@ -124,13 +151,16 @@ impl Disk {
         }
     }
 
-    /// Cuts the power. Only the first call since the last restart does.
+    /// Cuts the power. Only the first call since the last restart does; a later one says what that did.
     pub fn cut(&mut self, keep: Keep, draw: &mut Draw) -> CutCounts {
-        let mut counts = CutCounts::default();
-        if self.kept.is_some() {
+        if let Some((counts, _)) = self.kept {
             return counts;
         }
-        counts.unflushed = self.unflushed.len();
+        self.armed = None;
+        let mut counts = CutCounts {
+            unflushed: self.unflushed.len(),
+            ..CutCounts::default()
+        };
         let first = draw.below(self.unflushed.len() as u64 + 1) as usize;
         let mut kept = Vec::new();
         for (at, write) in self.unflushed.iter().enumerate() {
@@ -157,13 +187,15 @@ impl Disk {
                 }
             }
         }
-        self.kept = Some(kept);
+        self.kept = Some((counts, kept));
         counts
     }
 
     /// Power is back after a cut: the disk is what the cut left. Without a cut, nothing happens.
     pub fn restart(&mut self) {
-        let Some(kept) = self.kept.take() else { return };
+        let Some((_, kept)) = self.kept.take() else {
+            return;
+        };
         for write in &kept {
             put(&mut self.durable, write);
         }
@@ -256,6 +288,24 @@ mod tests {
             let second = byte(&disk, 8) == 3;
             assert!(!second || (2..6).all(|sector| byte(&disk, sector) == 2));
         }
+    }
+
+    #[test]
+    fn an_armed_cut_comes_with_its_write() {
+        let mut disk = written();
+        disk.cut_after(2, Keep::Everything, Draw::new(1));
+        assert!(disk.write(9 * SECTOR, &[4; SECTOR]));
+        assert_eq!(disk.was_cut(), None);
+        assert!(disk.write(10 * SECTOR, &[5; SECTOR]));
+        let counts = disk.was_cut();
+        assert_eq!(counts.map(|counts| counts.kept), Some(4));
+        assert!(disk.write(11 * SECTOR, &[6; SECTOR]));
+        // It has come; another one changes nothing.
+        assert_eq!(Some(disk.cut(Keep::Nothing, &mut Draw::new(1))), counts);
+        disk.restart();
+        let found: Vec<u8> = (8..12).map(|sector| byte(&disk, sector)).collect();
+        assert_eq!(found, [3, 4, 5, 0]);
+        assert_eq!(disk.was_cut(), None);
     }
 
     #[test]

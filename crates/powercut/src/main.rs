@@ -183,7 +183,12 @@ fn run(args: &CampaignArgs, campaign: &Campaign, all: Vec<Cell>) -> Result<bool>
         let own = cuts.div_ceil(left);
         (cuts, left) = (cuts - own, left - 1);
         if own > 0 && !campaign.interrupted.load(Ordering::Relaxed) {
-            rows.push((cell, campaign.run(cell, own, seed)?));
+            match campaign.run(cell, own, seed) {
+                Ok(tally) => rows.push((cell, tally)),
+                // An interrupt ends the other processes, too.
+                Err(_) if campaign.interrupted.load(Ordering::Relaxed) => {}
+                Err(what) => return Err(what),
+            }
         }
     }
     rows.sort_by_key(|(cell, _)| {

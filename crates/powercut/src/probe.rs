@@ -32,7 +32,7 @@ pub fn probe(file_system: FileSystem, way: Way, dir: &Path, program: &Path) -> R
     let draw = &mut Draw::new(1);
     device.power_on(draw)?;
     write(device.point()).map_err(|error| format!("writing: {error}"))?;
-    device.cut_keeping(Keep::Nothing, 1)?;
+    device.cut_keeping(Keep::Nothing, 1, 0)?;
     device.power_off()?;
     device.power_on(draw)?;
     let read = |name: &str| std::fs::read(device.point().join(name)).unwrap_or_default();

@@ -8,34 +8,42 @@
 //! is answered before a flush that must cover it comes. A process of its own, so that a writer that hangs in the file system
 //! never holds up the disk below it.
 //!
-//! Orders come as lines on standard input, `cut KEEP SEED` and `restart`; each is answered by a line. The end of the input, as when
+//! Orders come as lines on standard input, `cut KEEP SEED WRITES` and `restart`; each is answered by a line. The end of the input, as when
 //! the campaign dies, ends the process, and with it the mount.
 
 use crate::Result;
-use crate::disk::{Disk, Keep};
+use crate::disk::{CutCounts, Disk, Keep};
 use crate::draw::Draw;
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
     ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 const NAME: &str = "image";
 const FILE: INodeNo = INodeNo(2);
 const FOREVER: Duration = Duration::from_secs(3600);
+/// As of a disk of today. Without it writes would hardly ever be unflushed when a cut comes.
+const FLUSH_TAKES: Duration = Duration::from_millis(1);
+/// How long a cut waits for the write that it is to come with.
+const WRITES_COME: Duration = Duration::from_millis(50);
+/// Of `fallocate`: what the block layer uses for zeros and for holes.
+const ZERO_RANGE: i32 = 0x10;
+const PUNCH_HOLE: i32 = 0x02;
 
 /// The file system with the one file.
 struct Served(Arc<Mutex<Disk>>);
 
 impl Served {
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn attr(&self, ino: INodeNo) -> FileAttr {
@@ -128,6 +136,8 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // A cut may come in the meantime, and finds all the writes that this would have covered.
+        std::thread::sleep(FLUSH_TAKES);
         self.disk().flush();
         reply.ok();
     }
@@ -137,13 +147,19 @@ impl Filesystem for Served {
         _: &Request,
         _: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: u64,
-        _: i32,
+        offset: u64,
+        length: u64,
+        mode: i32,
         reply: ReplyEmpty,
     ) {
-        // The disk has no command for zeros or holes, so zeros come as writes.
-        reply.error(Errno::EOPNOTSUPP);
+        // Either is a write of zeros, which a cut may take back like any other.
+        let mut disk = self.disk();
+        let fits = length <= disk.len() as u64;
+        let known = mode & (ZERO_RANGE | PUNCH_HOLE) != 0;
+        match known && fits && disk.write(offset as usize, &vec![0; length as usize]) {
+            true => reply.ok(),
+            false => reply.error(Errno::EOPNOTSUPP),
+        }
     }
 }
 
@@ -163,25 +179,41 @@ pub fn serve(image: &Path, mountpoint: &Path) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;
         let words: Vec<&str> = line.split(' ').collect();
-        let mut disk = disk.lock().unwrap_or_else(PoisonError::into_inner);
         match words[..] {
-            ["cut", keep, seed] => {
+            ["cut", keep, seed, writes] => {
                 let seed = seed.parse().map_err(|_| "a bad seed")?;
                 let keep = Keep::ALL.into_iter().find(|own| format!("{own:?}") == keep);
-                let counts = disk.cut(keep.ok_or("a bad choice")?, &mut Draw::new(seed));
+                let keep = keep.ok_or("a bad choice")?;
+                let writes = writes.parse().map_err(|_| "a bad number")?;
+                let counts = cut(&disk, keep, Draw::new(seed), writes);
                 say(&format!(
                     "{} {} {}",
                     counts.unflushed, counts.kept, counts.torn
                 ))?;
             }
             ["restart"] => {
-                disk.restart();
+                disk.lock().restart();
                 say("restarted")?;
             }
             _ => return Err(format!("an order that is none: {line}")),
         }
     }
     session.umount_and_join().map_err(|error| error.to_string())
+}
+
+/// Cuts after so many more writes, or where these do not come, after a while.
+fn cut(disk: &Mutex<Disk>, keep: Keep, mut draw: Draw, writes: u64) -> CutCounts {
+    if writes > 0 {
+        disk.lock().cut_after(writes, keep, draw.clone());
+        let begun = Instant::now();
+        while begun.elapsed() < WRITES_COME {
+            if let Some(counts) = disk.lock().was_cut() {
+                return counts;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    disk.lock().cut(keep, &mut draw)
 }
 
 /// The campaign's end of that process.
@@ -236,12 +268,24 @@ impl Server {
         self.answer()
     }
 
-    /// See [`Disk::cut`]; what became of the unflushed writes, in words.
+    /// See [`Disk::cut`] and, for more than no `writes`, [`Disk::cut_after`].
     ///
     /// # Errors
     /// If the process has ended.
-    pub fn cut(&mut self, keep: Keep, seed: u64) -> Result<String> {
-        self.order(&format!("cut {keep:?} {seed}"))
+    pub fn cut(&mut self, keep: Keep, seed: u64, writes: u64) -> Result<CutCounts> {
+        let answer = self.order(&format!("cut {keep:?} {seed} {writes}"))?;
+        let numbers: Vec<usize> = answer
+            .split(' ')
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        match numbers[..] {
+            [unflushed, kept, torn] => Ok(CutCounts {
+                unflushed,
+                kept,
+                torn,
+            }),
+            _ => Err(format!("the disk says {answer:?} of a cut")),
+        }
     }
 
     /// See [`Disk::restart`].

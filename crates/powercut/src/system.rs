@@ -168,10 +168,11 @@ fn wait_for(mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
 /// What is mounted at a place.
 fn device_of(point: &Path) -> Result<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
-    let fields = mounts
+    let mut fields = mounts
         .lines()
+        .rev()
         .filter_map(|line| line.split_once(' '))
         .filter(|(_, rest)| rest.split(' ').next().map(Path::new) == Some(point));
-    let last = fields.last().map(|(device, _)| device.to_owned());
+    let last = fields.next().map(|(device, _)| device.to_owned());
     last.ok_or_else(|| format!("nothing is mounted at {point:?}"))
 }

@@ -289,8 +289,14 @@ pub fn check(look: &dyn Look) -> Result<Counts, Fault> {
     Ok(counts)
 }
 
-/// Makes one write; whether it was raised.
-fn write_one<S: Store>(store: &S, thread: usize, number: u64, before: &Counts) -> Result<bool> {
+/// Makes one write; whether it was raised, which is done only if it `may_raise`.
+fn write_one<S: Store>(
+    store: &S,
+    thread: usize,
+    number: u64,
+    before: &Counts,
+    may_raise: bool,
+) -> Result<bool> {
     let (key, value) = (slot_key(thread, number), value(number, before));
     let partner = format!("w{thread}");
     let puts = |space| {
@@ -299,11 +305,16 @@ fn write_one<S: Store>(store: &S, thread: usize, number: u64, before: &Counts) -
             (space, &partner, &value),
         ]
     };
+    let raised = may_raise
+        && matches!(
+            kind(number),
+            Kind::Batch { raised: true } | Kind::Transfer { raised: true }
+        );
     match kind(number) {
         Kind::Put => store.put(&key, &value).map(|()| false),
         Kind::Delete => store.delete(&key).map(|()| false),
-        Kind::Batch { raised } => store.batch(&puts(Space::Mirror), raised).map(|()| raised),
-        Kind::Transfer { raised } => {
+        Kind::Batch { .. } => store.batch(&puts(Space::Mirror), raised).map(|()| raised),
+        Kind::Transfer { .. } => {
             let from = number / 16 + thread as u64;
             let transfer = Transfer {
                 from: &account_key(from),
@@ -316,17 +327,18 @@ fn write_one<S: Store>(store: &S, thread: usize, number: u64, before: &Counts) -
     }
 }
 
-/// Writes until an error comes, and returns it. `told` hears of each write that returned: the number of writes, and whether the last was raised.
+/// Writes until an error comes, and returns it, some raised if they `may_raise`. `told` hears of each write that returned: the number of writes, and whether the last was raised.
 pub fn write_forever<S: Store>(
     store: &S,
     thread: usize,
     done: &[AtomicU64; THREADS],
+    may_raise: bool,
     told: impl Fn(u64, bool) -> Result<()>,
 ) -> String {
     let mut number = done[thread].load(Ordering::SeqCst);
     loop {
         let before = now(done);
-        let told = write_one(store, thread, number, &before).and_then(|raised| {
+        let told = write_one(store, thread, number, &before, may_raise).and_then(|raised| {
             number += 1;
             done[thread].store(number, Ordering::SeqCst);
             told(number, raised)

@@ -291,6 +291,8 @@ fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts
         // The campaign may be gone.
         let _ = note(&order.desk, &Fault::refused(what));
     };
+    // Whoever lies calls nothing that would make it true.
+    let honest = order.level != Level::Lie;
     let begun = board.reach(Phase::Writing);
     if let Err(what) = begun {
         return failed(what);
@@ -300,7 +302,7 @@ fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts
             let (done, failed) = (&done, &failed);
             scope.spawn(move || {
                 let told = |count, raised| board.note_acknowledged(thread, count, raised);
-                failed(write_forever(store, thread, done, told));
+                failed(write_forever(store, thread, done, honest, told));
             });
         }
         scope.spawn(|| {
@@ -312,8 +314,7 @@ fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts
                 std::thread::sleep(Duration::from_micros(500));
             }
         });
-        // Whoever lies calls nothing that would make it true.
-        if order.level != Level::Lie {
+        if honest {
             failed(make_durable_forever(order, board, store, &done, draw));
         }
     });
