@@ -17,8 +17,9 @@ use crate::store::Level;
 use crate::system::BootId;
 use crate::workload::{Counts, Fault, FaultKind, THREADS};
 use crate::writer::{Engine, Order, Plan};
+use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,14 @@ pub struct Cell {
     pub engine: Engine,
     /// At which level.
     pub level: Level,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file_system, way) = (self.file_system.name(), self.way.name());
+        let (engine, level) = (self.engine.name(), self.level.name());
+        write!(f, "{file_system} {way} {engine} {level}")
+    }
 }
 
 /// What came of the cuts of a cell.
@@ -190,17 +199,13 @@ impl Run<'_> {
                     return Err(what);
                 }
                 self.tally.unmountable += 1;
-                eprintln!("{}: not mounted after {cut:?}: {what}", self.name());
+                eprintln!("{}: not mounted after {cut:?}: {what}", self.cell);
                 return Ok(());
             }
             let (fault, next) = self.live(&mut device, &mut owed, last)?;
             self.tally.cuts += u64::from(cut.is_some());
             if let Some(fault) = fault {
-                eprintln!(
-                    "{}: cut {} ({cut:?}): {fault}",
-                    self.name(),
-                    self.tally.cuts
-                );
+                eprintln!("{}: cut {} ({cut:?}): {fault}", self.cell, self.tally.cuts);
                 self.tally.faults.push(fault);
                 return Ok(());
             }
@@ -218,23 +223,16 @@ impl Run<'_> {
         }
     }
 
-    fn name(&self) -> String {
-        let cell = self.cell;
-        format!(
-            "{} {} {} {}",
-            cell.file_system.name(),
-            cell.way.name(),
-            cell.engine.name(),
-            cell.level.name()
-        )
-    }
-
     /// A copy of what a cut left, for whoever looks for the cause of a fault.
     fn keep_image(&self, device: &Device, was_cut: bool) -> Result<Option<PathBuf>> {
         let Some(keep) = self.campaign.keep.as_ref().filter(|_| was_cut) else {
             return Ok(None);
         };
-        let name = format!("{}-{}", self.name().replace(' ', "-"), self.tally.cuts + 1);
+        let name = format!(
+            "{}-{}",
+            self.cell.to_string().replace(' ', "-"),
+            self.tally.cuts + 1
+        );
         let copy = keep.join(name);
         let copied = std::fs::copy(device.image(), &copy);
         copied.map_err(|error| format!("keeping {copy:?}: {error}"))?;
@@ -267,6 +265,11 @@ impl Run<'_> {
         if matches!(came, Came::Far) && !early && !last {
             self.let_write(&writer)?;
         }
+        let ended = writer.child.try_wait().map_err(|error| error.to_string())?;
+        let came = match ended.filter(|_| !last) {
+            Some(_) => Came::NoFurther("the process ended by itself"),
+            None => came,
+        };
         // What is read here was said before the cut.
         let (told, mut fault) = (writer.board.told()?, writer.fault());
         let cut = match last {
@@ -447,13 +450,4 @@ pub fn table(rows: &[(Cell, Tally)]) -> String {
         ));
     }
     lines.join("\n")
-}
-
-/// A directory in memory, where there is one: images are written much, and need not last.
-pub fn place() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => memory.to_owned(),
-        false => std::env::temp_dir(),
-    }
 }

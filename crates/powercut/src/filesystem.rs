@@ -46,7 +46,7 @@ impl FileSystem {
         let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
         let maker = format!("mkfs.{kind}");
         if !known.lines().any(|line| line.trim() == kind) {
-            return Some(format!("the kernel has no {kind}"));
+            return Some(format!("the kernel has no {kind} loaded"));
         }
         if !has_command(&maker) {
             return Some(format!("{maker} is not installed"));
@@ -70,12 +70,18 @@ impl FileSystem {
         let arguments: &[&str] = match self {
             FileSystem::Ext4 => &["-q", "-F", "-E", "nodiscard"],
             FileSystem::Ext4NoJournal => &["-q", "-F", "-E", "nodiscard", "-O", "^has_journal"],
-            // Below 300 MB only so.
-            FileSystem::Xfs => &["-q", "-f", "-K", "--unsupported", "-l", "size=16m"],
+            FileSystem::Xfs => &["-q", "-f", "-K", "-l", "size=16m"],
             FileSystem::Btrfs => &["-q", "-f", "-K"],
         };
-        let maker = &mut Command::new(format!("mkfs.{}", self.kind()));
-        run(maker.args(arguments).arg(image), &[]).map(drop)
+        let make = |more: &[&str]| {
+            let maker = &mut Command::new(format!("mkfs.{}", self.kind()));
+            run(maker.args(arguments).args(more).arg(image), &[]).map(drop)
+        };
+        match self {
+            // Newer ones make no small file system unless they are told so; older ones do not know the word.
+            FileSystem::Xfs => make(&["--unsupported"]).or_else(|_| make(&[])),
+            _ => make(&[]),
+        }
     }
 
     /// Puts right what a power cut left, where mounting does not do that itself.

@@ -8,13 +8,13 @@
 //! Ends with 0 if there was no fault, with 1 if there was one, with 2 if the rig failed.
 
 use clap::{Args, Parser, Subcommand};
-use evendb_powercut::campaign::{Campaign, Cell, Tally, cells, place, table};
+use evendb_powercut::campaign::{Campaign, Cell, Tally, cells, table};
 use evendb_powercut::device::Way;
 use evendb_powercut::draw::Draw;
 use evendb_powercut::filesystem::FileSystem;
 use evendb_powercut::probe::{Found, probe};
 use evendb_powercut::store::Level;
-use evendb_powercut::system::{BootId, enter_namespace};
+use evendb_powercut::system::{BootId, Scratch, enter_namespace};
 use evendb_powercut::workload::FaultKind;
 use evendb_powercut::writer::{Engine, Order, carry_out};
 use evendb_powercut::{Result, missing, server};
@@ -135,10 +135,7 @@ fn campaign(args: &CampaignArgs) -> Result<bool> {
         let flag = signal_hook::flag::register(signal, interrupted.clone());
         flag.map_err(|error| error.to_string())?;
     }
-    let dir = tempfile::Builder::new()
-        .prefix("evendb-power-cut-")
-        .tempdir_in(place())
-        .map_err(|error| error.to_string())?;
+    let dir = Scratch::new()?;
     let campaign = Campaign {
         program: std::env::current_exe().map_err(|error| error.to_string())?,
         boot: BootId::cover(dir.path(), 0)?,
@@ -184,7 +181,10 @@ fn run(args: &CampaignArgs, campaign: &Campaign, all: Vec<Cell>) -> Result<bool>
         (cuts, left) = (cuts - own, left - 1);
         if own > 0 && !campaign.interrupted.load(Ordering::Relaxed) {
             match campaign.run(cell, own, seed) {
-                Ok(tally) => rows.push((cell, tally)),
+                Ok(tally) => {
+                    eprintln!("{cell}: {} cuts; {left} cells are left", tally.cuts);
+                    rows.push((cell, tally));
+                }
                 // An interrupt ends the other processes, too.
                 Err(_) if campaign.interrupted.load(Ordering::Relaxed) => {}
                 Err(what) => return Err(what),

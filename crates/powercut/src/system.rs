@@ -2,13 +2,16 @@
 //!
 //! Everything here runs in a mount namespace of the campaign's own ([`enter_namespace`]), so nobody else sees its mounts, and
 //! all of them go with its last process, however it ends. Loop devices are made by `mount -o loop`, which has the kernel detach
-//! them when they are unmounted. So even a campaign that is killed leaves no mount and no loop device behind.
+//! them when they are unmounted. Files lie in memory that is
+//! mounted there, too ([`Scratch`]). So even a campaign that is killed leaves no mount, no loop device and no image behind, and nothing but
+//! an empty directory.
 
 use crate::Result;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// How long to wait for the system to let go of something.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,6 +68,40 @@ pub fn enter_namespace(flag: &str) -> Result<()> {
         .arg(flag)
         .exec();
     Err(format!("entering a mount namespace: {error}"))
+}
+
+/// An empty directory in memory, which nobody outside of the namespace sees: images are written much, and need not last.
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// A new one.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn new() -> Result<Scratch> {
+        let dir = tempfile::Builder::new()
+            .prefix("evendb-power-cut-")
+            .tempdir();
+        let scratch = Scratch(dir.map_err(|error| error.to_string())?);
+        let mount = &mut Command::new("mount");
+        run(
+            mount.args(["-t", "tmpfs", "power-cut"]).arg(scratch.path()),
+            &[],
+        )?;
+        Ok(scratch)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is mounted or open in it holds it until that is let go. Its empty place is removed with it.
+        let _ = run(Command::new("umount").arg("-l").arg(self.path()), &[]);
+    }
 }
 
 /// What the kernel says of this start of the machine, as the processes of this namespace are told it. A process that looks at it

@@ -155,6 +155,12 @@ pub fn carry_out(order: &Order) -> Result<()> {
         let _ = std::io::stdin().read_to_end(&mut rest);
         std::process::exit(0);
     });
+    // A thread that panics is a fault, whichever it is.
+    let (desk, told) = (order.desk.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = note(&desk, &Fault::refused(panic.to_string()));
+        told(panic);
+    }));
     let board = Board::open(&Order::board(&order.desk))?;
     let done = match order.engine {
         Engine::Evendb => work::<Even>(order, &board),
