@@ -11,6 +11,7 @@
 use crate::Result;
 use crate::board::{Board, MadeBackup, Phase, Told};
 use crate::device::{Cut, Device, Way};
+use crate::disk::Keep;
 use crate::draw::Draw;
 use crate::filesystem::FileSystem;
 use crate::store::Level;
@@ -248,7 +249,9 @@ impl Run<'_> {
     ) -> Result<(Option<Fault>, Option<Cut>)> {
         self.number += 1;
         self.campaign.boot.change(self.number)?;
-        let early = !last && self.draw.one_in(6);
+        // A lie is found out where writes were made and nothing else kept them: the rig has to see that each time.
+        let lies = self.cell.level == Level::Lie;
+        let early = !last && !lies && self.draw.one_in(6);
         let plan = match (last, self.draw.one_in(3)) {
             (true, _) => Plan::Look,
             (_, true) => Plan::Full,
@@ -263,7 +266,7 @@ impl Run<'_> {
             false => wait(&mut writer, if last { Phase::Done } else { Phase::Writing })?,
         };
         if matches!(came, Came::Far) && !early && !last {
-            self.let_write(&writer)?;
+            self.let_write(&writer, if lies { 100 } else { 0 })?;
         }
         let ended = writer.child.try_wait().map_err(|error| error.to_string())?;
         let came = match ended.filter(|_| !last) {
@@ -274,6 +277,7 @@ impl Run<'_> {
         let (told, mut fault) = (writer.board.told()?, writer.fault());
         let cut = match last {
             true => None,
+            false if lies => Some(device.cut_keeping(Keep::Nothing, 0, 0)?),
             false => Some(device.cut(&mut self.draw)?),
         };
         let errors = writer.end();
@@ -288,10 +292,10 @@ impl Run<'_> {
         Ok((fault, cut))
     }
 
-    /// Lets the writer write for a while: so many writes, or so long.
-    fn let_write(&mut self, writer: &Writer) -> Result<()> {
+    /// Lets the writer write for a while: so many writes, at least `least`, or so long.
+    fn let_write(&mut self, writer: &Writer, least: u64) -> Result<()> {
         let most = self.draw.of(&[1, 40, 400, 1_500]);
-        let (wanted, pause) = (self.draw.below(most), self.draw.below(5_000));
+        let (wanted, pause) = (least + self.draw.below(most), self.draw.below(5_000));
         let started = Instant::now();
         while started.elapsed() < WRITING {
             let told = writer.board.told()?;

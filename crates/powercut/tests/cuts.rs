@@ -80,7 +80,7 @@ fn a_store_that_does_not_sync_is_found_out() {
     for engine in ["evendb", "flsm"] {
         for way in ["shutdown", "disk"] {
             let mut arguments = vec!["--levels", "lie", "--engines", engine, "--ways", way];
-            arguments.extend(["--file-systems", "ext4", "--cuts", "8"]);
+            arguments.extend(["--file-systems", "ext4", "--cuts", "4"]);
             let Some(output) = power_cut(&arguments) else {
                 return;
             };
