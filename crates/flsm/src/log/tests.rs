@@ -395,3 +395,16 @@ fn a_sync_is_of_what_was_not_durable() {
     next.forget_below(FileNumber(2));
     assert_eq!(next.sync().unwrap(), 0);
 }
+
+/// Frames that verify and whose versions do not ascend were not written by an engine.
+#[test]
+fn versions_that_do_not_ascend_are_damage() {
+    for second in [4, 5] {
+        let vfs = sim();
+        let mut log = begin(&vfs, 1);
+        put(&mut log, 5);
+        put(&mut log, second);
+        let refused = read_all(&vfs, 1).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corruption, "{second}");
+    }
+}
