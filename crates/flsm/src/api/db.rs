@@ -16,7 +16,7 @@ use crate::value::Value;
 use crate::write::flush::flush_all;
 use crate::{opening, worker, write};
 use evendb_base::Durability;
-use evendb_base::sync::Arc;
+use evendb_base::sync::{Arc, reclaim};
 use std::ops::RangeBounds;
 use std::path::Path;
 
@@ -122,6 +122,13 @@ impl Db {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         self.persist()?;
+        self.drop_durable(name)?;
+        // So that the files go now, and not behind some later job.
+        reclaim::collect();
+        Ok(())
+    }
+
+    fn drop_durable(&self, name: &str) -> Result<()> {
         let engine = &self.handle.engine;
         let mut writer = engine.writes.writer.lock();
         writer.check_open()?;
