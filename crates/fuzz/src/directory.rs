@@ -105,7 +105,9 @@ fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
         let path = dir.join(name);
         let mut bytes = disk.read_file(&path);
         let what = input.byte() % 8;
-        let at = usize::from(input.two()) % bytes.len().max(1);
+        // Much of some files is room for what is to come.
+        let used = bytes.iter().rposition(|byte| *byte != 0);
+        let at = usize::from(input.two()) % used.map_or(1, |last| last + 1);
         match what {
             0 | 1 if at < bytes.len() => bytes[at] ^= 1 << (input.byte() & 7),
             2 => bytes.truncate(at),
