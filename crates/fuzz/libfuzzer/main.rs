@@ -33,8 +33,8 @@ fn write_seeds(folder: &Path) -> io::Result<()> {
         for (number, seed) in seeds::of(target).iter().enumerate() {
             fs::write(folder.join(format!("seed-{number:02}")), seed)?;
         }
-        for (name, bytes) in seeds::kept(target)? {
-            fs::write(folder.join(name), bytes)?;
+        for (number, kept) in seeds::kept(target)?.iter().enumerate() {
+            fs::write(folder.join(format!("kept-{number:03}")), kept)?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Inputs to begin with: valid files, made by what writes them, in the forms in which targets take them.
 //!
-//! They are made anew whenever they are wanted, so that they follow every change of a format; what is kept in `corpus/` is
-//! what a fuzzer found beside them.
+//! They are made anew whenever they are wanted, so that they follow every change of a format. What is kept in `corpus/`, a file
+//! for each target with a line for each input, is what a fuzzer found beside them.
 
 use crate::bytes::framed;
 use crate::programs::{DIR, Database};
@@ -13,6 +13,7 @@ use evendb_storage::vfs::SimVfs;
 use evendb_storage::{Apart, EntryRef, Kind, TableId, Version, push_operand};
 use evendb_trace::{Header, Kind as Call, Operation, Outcome, Writer};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Where the kept finds of a target are.
 #[must_use]
@@ -387,21 +388,23 @@ fn program_seeds() -> Vec<Vec<u8>> {
     (0..8).map(|_| (0..400).map(|_| next()).collect()).collect()
 }
 
-/// The kept finds of a target, by their names; none if there are none.
+/// The kept finds of a target, each a line of hexadecimal digits; none where there is no file.
 ///
 /// # Errors
 /// Those of reading.
-pub fn kept(target: &Target) -> std::io::Result<Vec<(String, Vec<u8>)>> {
-    let folder = match std::fs::read_dir(corpus(target)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        folder => folder?,
+pub fn kept(target: &Target) -> io::Result<Vec<Vec<u8>>> {
+    let text = match fs::read_to_string(corpus(target)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text?,
     };
-    let mut kept = Vec::new();
-    for entry in folder {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default();
-        kept.push((name.to_string_lossy().into_owned(), std::fs::read(&path)?));
-    }
-    kept.sort();
-    Ok(kept)
+    text.lines().map(bytes_of).collect()
+}
+
+fn bytes_of(line: &str) -> io::Result<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = line.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
+    let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+    let wrong = || io::Error::other(format!("no hexadecimal digits: {line}"));
+    bytes.filter(|_| rest.is_empty()).ok_or_else(wrong)
 }
