@@ -24,6 +24,9 @@ mod folding;
 mod fork;
 mod full_disk;
 mod funk;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden_text;
 mod ingest;

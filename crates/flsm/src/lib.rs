@@ -19,6 +19,7 @@
 //!
 //! # Rooms
 //! Each imports only those below it.
+//! * `fuzzing` - decoders of the engine's files, opened to the fuzzer.
 //! * `api` - the public face. `inspect` - what the bytes of a closed database say.
 //! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - who works in it.
 //! * `read`, `write` - get and scans; the one write path.
@@ -43,6 +44,9 @@ mod engine;
 mod error;
 mod figures;
 mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod inspect;
 mod keyspace;
 mod log;

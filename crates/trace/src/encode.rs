@@ -249,6 +249,9 @@ fn read(input: &mut Input<'_>, operation: &mut Operation) -> Option<()> {
         true => Some(bytes_up_to(input, VALUE_BYTES_MAX)?),
         false => None,
     };
+    // A writer says it. Who looks at lengths alone shall miss no value of a trace that somebody else made.
+    let own_len = operation.value.as_ref().map(|value| value.len() as u64);
+    operation.value_len = operation.value_len.or(own_len);
     operation.latency_nanos = flagged(input, has(LATENCY))?;
     operation.ttl_millis = flagged(input, has(TTL))?;
     operation.count = flagged(input, has(COUNT))?;
@@ -292,4 +295,25 @@ fn read_outcome(input: &mut Input<'_>, number: u8) -> Option<Outcome> {
         FAILED => Outcome::Failed(Failure::of_number(input.byte()?)),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No writer leaves the length out, a forged trace may.
+    #[test]
+    fn a_value_has_its_length_whether_it_is_said_or_not() {
+        let mut decoder = Decoder::default();
+        decoder.raw.push(Kind::Put as u8);
+        put_varint(&mut decoder.raw, VALUE);
+        decoder.raw.extend_from_slice(&[DONE, 0, 0]);
+        put_bytes(&mut decoder.raw, b"key");
+        put_bytes(&mut decoder.raw, b"value");
+        let mut operation = Operation::new(Kind::Get, Vec::new());
+        decoder.begin(&mut operation);
+        assert_eq!(decoder.next(&mut operation), Some(()));
+        assert_eq!(operation.value.as_deref(), Some(&b"value"[..]));
+        assert_eq!(operation.value_len, Some(5));
+    }
 }

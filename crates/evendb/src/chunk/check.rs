@@ -9,6 +9,7 @@
 
 use super::index::Index;
 use super::{Chunk, ChunkWriter, Frozen, KeyRange, View};
+use crate::funk::Funk;
 use crate::munk::Munk;
 use crate::sync::Arc;
 
@@ -42,6 +43,18 @@ impl Chunk {
     }
 }
 
+impl KeyRange {
+    /// What contradicts the invariants of the funk of a chunk that has these keys, if anything does. In a database that is
+    /// opened this is damage; elsewhere it is a bug.
+    pub(crate) fn fault_of(&self, funk: &Funk) -> Option<String> {
+        let outside = funk.tables().find(|table| !self.overlaps(&table.part.meta));
+        match outside {
+            Some(table) => Some(format!("{:?} has no key of the chunk", table.part.table)),
+            None => funk.fault(),
+        }
+    }
+}
+
 impl View {
     /// What contradicts the invariants of one view, if anything does.
     fn fault(&self, range: &KeyRange) -> Option<String> {
@@ -59,14 +72,7 @@ impl View {
         {
             return Some(format!("a delta reaches beyond the chunk: {limits:?}"));
         }
-        if let Some(table) = self
-            .funk
-            .tables()
-            .find(|table| !range.overlaps(&table.part.meta))
-        {
-            return Some(format!("{:?} has no key of the chunk", table.part.table));
-        }
-        if let Some(fault) = self.funk.fault() {
+        if let Some(fault) = range.fault_of(&self.funk) {
             return Some(fault);
         }
         let munk = self.munk.as_deref()?;

@@ -42,6 +42,8 @@ pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
 pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
+#[cfg(feature = "fuzzing")]
+pub(crate) use recover::seal_ring;
 pub(crate) use recover::{Segment, find_record, recover};
 pub(crate) use room::{LivePart, create_file, first_room, room_found};
 pub(crate) use survey::{Proof, Survey, Surveyed, survey};

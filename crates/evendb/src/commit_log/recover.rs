@@ -124,6 +124,46 @@ pub(super) fn verified(bytes: &[u8; HEADER_BYTES], at: Lsn, segment: &Segment) -
     (own && verifies(segment.seed, bytes)).then_some(header)
 }
 
+/// Gives each record of a ring, all of whose bytes these are, the place, the epoch and the checksums of the life in which it
+/// lies, from `at` on, for a lap at most: what its length, its kind, its version and its payload say stays.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn seal_ring(ring: &mut [u8], at: Lsn, segments: &[Segment]) {
+    use super::record::payload_checksum;
+    let capacity = ring.len() as u64;
+    let limit = at.0.saturating_add(capacity);
+    let (mut lsn, mut lives) = (at.0, segments.iter().peekable());
+    while let Some(life) = lives.peek() {
+        if life.closed_at.is_some_and(|closed| closed.0 <= lsn) {
+            lives.next();
+            continue;
+        }
+        let (place, rest) = ((lsn % capacity) as usize, capacity - lsn % capacity);
+        if rest < HEADER_BYTES as u64 {
+            lsn += rest;
+            continue;
+        }
+        let bytes = ring[place..].first_chunk::<HEADER_BYTES>();
+        let Some(mut header) = bytes.and_then(Header::decode) else {
+            return;
+        };
+        let end = lsn.saturating_add(header.total_bytes());
+        if header.total_bytes() > rest || end > limit {
+            return;
+        }
+        let behind = lsn - header.lsn.0.min(lsn);
+        header.tail = Lsn(header.tail.0.saturating_add(behind));
+        header.durable = Lsn(header.durable.0.saturating_add(behind));
+        (header.lsn, header.epoch) = (Lsn(lsn), life.epoch);
+        let payload = &ring[place + HEADER_BYTES..][..header.payload_len as usize];
+        header.payload_checksum = match header.kind {
+            HeaderKind::Filler => payload_checksum(life.seed, &[]),
+            _ => payload_checksum(life.seed, &[payload]),
+        };
+        ring[place..place + HEADER_BYTES].copy_from_slice(&header.encode(life.seed));
+        lsn = end;
+    }
+}
+
 /// Reads stretches of the ring that do not wrap.
 pub(super) struct RingReader<'a> {
     file: &'a dyn File,

@@ -256,7 +256,9 @@ impl Surveyor<'_> {
     /// Where the bytes at `at` end, if they say of themselves that they are a record of this place
     /// or life, in ways that leftovers of an earlier lap cannot.
     fn looks_torn(&mut self, segment: &Segment) -> Result<Option<Lsn>> {
-        let Some(at) = self.reader.skip_short_rest(self.at) else {
+        // A manifest that is damaged may name lives beyond the lap, where nothing can have been written.
+        let at = self.reader.skip_short_rest(self.at);
+        let Some(at) = at.filter(|at| at.0 < self.limit) else {
             return Ok(None);
         };
         let Some(header) = self.reader.header(at)? else {

@@ -206,3 +206,42 @@ fn bytes_that_pretend_to_be_headers_cost_no_more_than_others() {
     let reads = file.0.lock().read_bytes;
     assert!(reads <= 6 * CAPACITY as usize, "{reads} bytes read");
 }
+
+/// A manifest may say so that is damaged and verifies: what ends there was told to end before it began.
+#[test]
+fn lives_beyond_a_lap_end_in_no_stretch_that_goes_back() {
+    let (file, _) = five(Writing::Mapped, 5);
+    let beyond = Lsn(4 * CAPACITY);
+    let closed = Segment {
+        epoch: 9,
+        seed: SEED ^ 9,
+        closed_at: Some(beyond),
+        ..SEGMENT
+    };
+    // The record at the ring's begin is of this life's number, but not of its seed.
+    let second = Segment {
+        seed: SEED ^ 1,
+        start: beyond,
+        ..SEGMENT
+    };
+    let how = Survey {
+        capacity: CAPACITY,
+        from: Lsn(0),
+        start: Lsn(0),
+        checkpointed: Version::ZERO,
+        segments: &[closed, second],
+        same_boot: true,
+    };
+    let mut last = Vec::new();
+    let told = survey(&file, &how, &mut |found| {
+        if let Surveyed::Hole { lsn, end, .. } = found {
+            assert!(lsn < end);
+        }
+        if let Surveyed::End { lsn, torn, .. } = found {
+            last.push((lsn, torn));
+        }
+        Ok(())
+    });
+    assert!(told.is_ok());
+    assert_eq!(last, [(beyond, None)]);
+}

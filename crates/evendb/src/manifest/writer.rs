@@ -149,20 +149,24 @@ fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, bool)> {
         }
         filled += n;
     }
-    let corrupt = |detail: &str| Error::corruption(&path, 0, detail);
-    if filled < 8 || bytes[..7] != CURRENT_MAGIC[..7] {
+    decode_current(&path, &bytes[..filled])
+}
+
+/// What the `CURRENT` at `path` says that has these bytes, and whether it is of this format version.
+pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, bool)> {
+    let corrupt = |detail: &str| Error::corruption(path, 0, detail);
+    if bytes.len() < 8 || bytes[..7] != CURRENT_MAGIC[..7] {
         return Err(corrupt("CURRENT has the wrong magic number"));
     }
     // Before length and checksum, which another version may do in its own way.
     if !VERSIONS_READ.contains(&bytes[7]) {
         let detail = "CURRENT is of another format version";
-        return Err(Error::unsupported(&path, detail));
+        return Err(Error::unsupported(path, detail));
     }
-    if filled != CURRENT_LEN {
+    if bytes.len() != CURRENT_LEN {
         return Err(corrupt("CURRENT has the wrong length"));
     }
-    let rest = &bytes[8..CURRENT_LEN];
-    let mut input = rest;
+    let mut input = &bytes[8..];
     let fields = (
         get_u64(&mut input),
         get_u64(&mut input),
@@ -181,6 +185,18 @@ fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, bool)> {
         closed: flags & CURRENT_CLOSED != 0,
     };
     Ok((current, bytes[7] == CURRENT_MAGIC[7]))
+}
+
+/// The bytes of a `CURRENT`.
+pub(crate) fn encode_current(current: Current) -> Vec<u8> {
+    let mut bytes = CURRENT_MAGIC.to_vec();
+    bytes.extend_from_slice(&current.id.to_le_bytes());
+    bytes.extend_from_slice(&current.verified.to_le_bytes());
+    let flags = if current.closed { CURRENT_CLOSED } else { 0 };
+    bytes.extend_from_slice(&flags.to_le_bytes());
+    let crc = checksum(0, &[&bytes]);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
 }
 
 /// Gives `CURRENT` this format version, before anything is written that an older one does not read.
@@ -202,17 +218,10 @@ pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Resu
         vfs.remove(&temporary)
             .map_err(io(&temporary, "remove CURRENT.tmp"))?;
     }
-    let mut bytes = CURRENT_MAGIC.to_vec();
-    bytes.extend_from_slice(&current.id.to_le_bytes());
-    bytes.extend_from_slice(&current.verified.to_le_bytes());
-    let flags = if current.closed { CURRENT_CLOSED } else { 0 };
-    bytes.extend_from_slice(&flags.to_le_bytes());
-    let crc = checksum(0, &[&bytes]);
-    bytes.extend_from_slice(&crc.to_le_bytes());
     let file = vfs
         .create(&temporary)
         .map_err(io(&temporary, "create CURRENT.tmp"))?;
-    file.write_at(&bytes, 0)
+    file.write_at(&encode_current(current), 0)
         .map_err(io(&temporary, "write CURRENT.tmp"))?;
     file.sync_data()
         .map_err(io(&temporary, "sync CURRENT.tmp"))?;

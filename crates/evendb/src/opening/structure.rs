@@ -124,7 +124,7 @@ impl Opening {
                     active: ChargedDelta::new(checkpoint, admission),
                     frozen: Vec::new(),
                     munk: None,
-                    funk: Arc::new(self.build_funk(record, tables)?),
+                    funk: Arc::new(self.build_funk(record, &range, tables)?),
                     covers: self.build_covers(record, &range, ledger)?,
                     row_tag,
                 };
@@ -138,7 +138,7 @@ impl Opening {
         Ok(catalog)
     }
 
-    fn build_funk(&self, record: &ChunkRecord, tables: &Tables) -> Result<Funk> {
+    fn build_funk(&self, record: &ChunkRecord, range: &KeyRange, tables: &Tables) -> Result<Funk> {
         let mut base = Vec::new();
         let mut runs = Vec::new();
         for part in &record.parts {
@@ -159,7 +159,7 @@ impl Opening {
         runs.sort_by_key(|run| run.ordinal);
         let run_end = runs.last().map_or(0, |run| run.ordinal.saturating_add(1));
         let funk = Funk::new(base, runs, run_end);
-        if let Some(fault) = funk.fault() {
+        if let Some(fault) = range.fault_of(&funk) {
             let path = self.dir.join(CURRENT);
             let detail = format!("chunk {}: {fault}", record.id.0);
             return Err(StorageError::corruption(&path, 0, detail).into());
@@ -269,6 +269,7 @@ impl Opening {
 mod tests {
     use super::*;
     use crate::manifest::edit::Part;
+    use crate::manifest::state::ManifestState;
     use crate::manifest::writer::Manifest;
     use crate::options::Options;
     use crate::{Db, ErrorKind};
@@ -283,6 +284,15 @@ mod tests {
 
     /// A closed database of one chunk with a base and a run, whose manifest is written anew by `forge`.
     fn forged(forge: impl FnOnce(&mut Vec<Part>)) -> Result<Db> {
+        forged_state(|state| {
+            let chunk = state.chunks.values_mut().next().unwrap();
+            assert_eq!(chunk.parts.len(), 2, "a base and a run");
+            forge(&mut chunk.parts);
+        })
+    }
+
+    /// The same of all that the manifest says.
+    fn forged_state(forge: impl FnOnce(&mut ManifestState)) -> Result<Db> {
         let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
         let db = open(&vfs).unwrap();
         db.put("base", "1").unwrap();
@@ -292,9 +302,7 @@ mod tests {
         db.close().unwrap();
         let found = writer::load(&*vfs, Path::new(DIR)).unwrap();
         let mut state = found.state;
-        let chunk = state.chunks.values_mut().next().unwrap();
-        assert_eq!(chunk.parts.len(), 2, "a base and a run");
-        forge(&mut chunk.parts);
+        forge(&mut state);
         Manifest::create(vfs.clone(), Path::new(DIR), found.id + 1, state).unwrap();
         open(&vfs)
     }
@@ -359,5 +367,26 @@ mod tests {
             let last = parts.last_mut().unwrap();
             last.role = Role::Run { ordinal: u32::MAX };
         });
+    }
+    /// Jobs assert it of every view, and so did not expect it of a database that had just been opened.
+    #[test]
+    fn a_manifest_whose_table_has_no_key_of_its_chunk_is_damage() {
+        let with_second = |low: &[u8]| {
+            forged_state(|state| {
+                let first = state.chunks.values_mut().next().unwrap();
+                let mut second = first.clone();
+                // The base has but one key.
+                first.parts.retain(|part| part.role != Role::Base);
+                second.id.0 += 1;
+                second.low = low.to_vec();
+                state.chunks.insert(second.id, second);
+            })
+        };
+        assert!(
+            with_second(b"b").is_ok(),
+            "each table has a key of each chunk"
+        );
+        let error = with_second(b"c").map(drop).expect_err("opens");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     }
 }

@@ -280,7 +280,7 @@ impl State {
     }
 
     /// The changes that lead from nothing to this state, for a new manifest.
-    pub(super) fn to_changes(&self) -> Vec<Change> {
+    pub(crate) fn to_changes(&self) -> Vec<Change> {
         let mut edit = Edit {
             next_file: Some(self.next_file),
             next_keyspace: Some(self.next_keyspace),

@@ -22,6 +22,9 @@ mod block;
 mod cursor;
 mod examine;
 mod footer;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 mod lens;
 mod packing;

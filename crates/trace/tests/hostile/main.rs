@@ -9,6 +9,8 @@
 
 #[path = "../making/mod.rs"]
 mod making;
+#[path = "../../../fuzz/src/memory.rs"]
+mod memory;
 
 mod bombs;
 mod lines;
@@ -18,58 +20,9 @@ mod rocksdb;
 
 use evendb_trace::formats::{self, Format, Imported};
 use evendb_trace::{Error, Operation};
+use memory::peak_of;
 use random::Random;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + bytes);
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
-    });
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: passed on to the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: passed on to the caller.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // Both may be there while it moves.
-        count(bytes as isize);
-        count(-(layout.size() as isize));
-        // SAFETY: passed on to the caller.
-        unsafe { System.realloc(memory, layout, bytes) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// The most bytes that this thread had at once, above those it had before.
-fn peak_of<T>(run: impl FnOnce() -> T) -> (T, usize) {
-    let before = LIVE.get();
-    PEAK.set(before);
-    let result = run();
-    (result, (PEAK.get() - before).max(0) as usize)
-}
 
 fn variable(name: &str, default: u64) -> u64 {
     let given = std::env::var(name).ok();

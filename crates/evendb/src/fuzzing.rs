@@ -1,0 +1,300 @@
+//! The decoders of the engine's files, opened to the fuzzer (`crates/fuzz`): thin wrappers in plain types, which find what
+//! opening, inspecting and reading find.
+//!
+//! * `CURRENT`, edits of the manifest: bytes in, what they say and the same encoded again out.
+//! * The ring of the commit log: read as recovery does, and as an inspection does; [`seal_ring`] makes checksums right, so that
+//!   what they would keep out gets in.
+//! * Bodies of records, value extents, values apart.
+//! * [`Runs`]: the log of a chunk, runs in a container, with their search structure.
+//!
+//! Not part of the public face: anything here may change at any time.
+
+use crate::commit_log::{self, Lsn, Segment, Survey, Surveyed};
+use crate::error::Result;
+use crate::funk::container::Container;
+use crate::funk::extents::Extents;
+use crate::funk::tables::Tables;
+use crate::funk::{Funk, Run, SearchSettings};
+use crate::manifest::edit::{self, Part, Place, Role};
+use crate::manifest::state::ManifestState;
+use crate::manifest::writer::{Current, decode_current, encode_current};
+use crate::memory::Ledger;
+use crate::op::OpKind;
+use crate::options::LogSearch;
+use crate::payload::{self, ExtentName};
+use crate::sync::Arc;
+use crate::value_extents;
+use crate::value_files::{self, ValueFiles};
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::Table;
+use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::{Apart, TableId, Version};
+use std::path::Path;
+
+/// What `CURRENT` says - the manifest, up to where it must verify, whether the database was closed - and whether it is of the
+/// format version that is written.
+pub fn current(path: &Path, bytes: &[u8]) -> evendb_storage::Result<(u64, u64, bool, bool)> {
+    let (current, is_newest) = decode_current(path, bytes)?;
+    let Current {
+        id,
+        verified,
+        closed,
+    } = current;
+    Ok((id, verified, closed, is_newest))
+}
+
+/// The bytes of the `CURRENT` that says this.
+pub fn current_bytes(id: u64, verified: u64, closed: bool) -> Vec<u8> {
+    encode_current(Current {
+        id,
+        verified,
+        closed,
+    })
+}
+
+/// An edit, decoded and encoded again.
+pub fn edit_again(payload: &[u8]) -> Option<Vec<u8>> {
+    edit::decode(payload).map(|changes| edit::encode(&changes))
+}
+
+/// The state that these edits add up to, as one edit that leads there from nothing. Or what contradicts it.
+pub fn state_of(edits: &[&[u8]]) -> std::result::Result<Vec<u8>, &'static str> {
+    let mut state = ManifestState::default();
+    for payload in edits {
+        for change in &edit::decode(payload).ok_or("an edit cannot be decoded")? {
+            state.apply(change)?;
+        }
+    }
+    state.check()?;
+    Ok(edit::encode(&state.to_changes()))
+}
+
+/// The part of a commit log that one life of the database wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// Which life.
+    pub epoch: u64,
+    /// Its seed.
+    pub seed: u64,
+    /// Where it began.
+    pub start: u64,
+    /// Where a later life closed it.
+    pub closed_at: Option<u64>,
+}
+
+/// A record of the commit log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Where it starts.
+    pub lsn: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Version of its writes.
+    pub version: u64,
+    /// What it holds.
+    pub payload: Vec<u8>,
+}
+
+fn segments(lives: &[Life]) -> Vec<Segment> {
+    let segment = |life: &Life| Segment {
+        epoch: life.epoch,
+        seed: life.seed,
+        start: Lsn(life.start),
+        closed_at: life.closed_at.map(Lsn),
+    };
+    lives.iter().map(segment).collect()
+}
+
+fn record(record: &commit_log::LogRecord<'_>) -> Record {
+    Record {
+        lsn: record.lsn.0,
+        end: record.end.0,
+        version: record.version.0,
+        payload: record.payload.to_vec(),
+    }
+}
+
+/// The records that recovery finds, and where they end.
+pub fn recover(
+    ring: &dyn File,
+    capacity: u64,
+    from: u64,
+    lives: &[Life],
+) -> evendb_storage::Result<(Vec<Record>, u64)> {
+    let mut found = Vec::new();
+    let end = commit_log::recover(ring, capacity, Lsn(from), &segments(lives), &mut |each| {
+        found.push(record(&each));
+        Ok(())
+    })?;
+    Ok((found, end.0))
+}
+
+/// The records that an inspection finds before the first place that does not verify, those behind it, and whether any stretch
+/// that it tells of goes backwards.
+pub fn survey(
+    ring: &dyn File,
+    capacity: u64,
+    from: u64,
+    lives: &[Life],
+) -> evendb_storage::Result<(Vec<Record>, Vec<Record>, bool)> {
+    let how = Survey {
+        capacity,
+        from: Lsn(from),
+        start: Lsn(from),
+        checkpointed: Version::ZERO,
+        segments: &segments(lives),
+        same_boot: false,
+    };
+    let (mut before, mut behind) = (Vec::new(), Vec::new());
+    let (mut last, mut is_backward) = (from, false);
+    let mut pass = |lsn: Lsn, end: Lsn| {
+        is_backward |= lsn.0 < last || end < lsn;
+        last = end.0;
+    };
+    commit_log::survey(ring, &how, &mut |found| {
+        match found {
+            Surveyed::Record {
+                record: each,
+                beyond,
+                ..
+            } => {
+                pass(each.lsn, each.end);
+                match beyond {
+                    true => behind.push(record(&each)),
+                    false => before.push(record(&each)),
+                }
+            }
+            Surveyed::Filler { lsn, end } | Surveyed::Hole { lsn, end, .. } => pass(lsn, end),
+            Surveyed::End { lsn, torn, .. } => pass(lsn, torn.unwrap_or(lsn)),
+        }
+        Ok(())
+    })?;
+    Ok((before, behind, is_backward))
+}
+
+/// Makes a ring of records of any bytes: each that begins where the one before ends is given the place, the epoch and the
+/// checksums of the life that it lies in. Its length, its kind and the rest stay.
+pub fn seal_ring(ring: &mut [u8], from: u64, lives: &[Life]) {
+    commit_log::seal_ring(ring, Lsn(from), &segments(lives));
+}
+
+/// A write in a record's payload: the byte of its kind, its keyspace, key and value.
+pub type Write<'a> = (u8, u32, &'a [u8], &'a [u8]);
+
+/// The writes of a payload, or of a value extent's contents.
+pub fn writes(payload: &[u8]) -> Option<Vec<Write<'_>>> {
+    let ops = payload::decode_ops(payload)?;
+    Some(ops.into_iter().map(write).collect())
+}
+
+fn write(op: payload::DecodedOp<'_>) -> Write<'_> {
+    let kind = match op.kind {
+        OpKind::One(kind) => kind as u8,
+        OpKind::RangeDelete => 2,
+    };
+    (kind, op.keyspace.0, op.key, op.value)
+}
+
+/// The value extent that a payload names: number, length, checksum, whether it was synced.
+pub fn extent_named(payload: &[u8]) -> Option<(u64, u64, u32, bool)> {
+    let name = payload::extent_of(payload)?;
+    Some((name.id, name.len, name.checksum, name.is_synced))
+}
+
+/// The contents of the value extent of this number, length and checksum.
+pub fn value_extent(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    (id, len, checksum): (u64, u64, u32),
+) -> evendb_storage::Result<Option<Vec<u8>>> {
+    let name = ExtentName {
+        id,
+        len,
+        checksum,
+        is_synced: true,
+    };
+    value_extents::read(vfs, dir, &name)
+}
+
+/// The file of a value extent, and that of values.
+pub fn value_file_names(id: u64) -> (String, String) {
+    (value_extents::file_name(id), value_files::file_name(id))
+}
+
+/// The value that lies apart.
+pub fn value_apart(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    apart: &Apart,
+) -> evendb_storage::Result<Option<Vec<u8>>> {
+    let value = value_files::read(vfs, dir, apart)?;
+    Ok(value.map(|value| value.to_vec()))
+}
+
+/// The log of a chunk.
+pub struct Runs {
+    funk: Funk,
+    settings: SearchSettings,
+}
+
+impl Runs {
+    /// Runs that lie in `container`, oldest first: offset, length and id of each. Each is taken to be the one that the manifest
+    /// names, whatever it is. `bloom`: found by a filter of so many sections in the place of an index.
+    pub fn open(
+        container: Arc<dyn File>,
+        vfs: Arc<dyn Vfs>,
+        runs: &[(u64, u64, u64)],
+        bloom: Option<usize>,
+    ) -> Result<Runs> {
+        let dir = Path::new("/");
+        let len = container.len().unwrap_or(0);
+        let ledger = Ledger::SHARED;
+        let values = Arc::new(ValueFiles::new(vfs.clone(), dir, 1 << 20, 0));
+        let shared = Arc::new(Container::new(container.clone(), Extents::new(len), len));
+        let tables = Tables::new(vfs, dir, shared, values, ledger, 64);
+        let mut log = Vec::new();
+        for (ordinal, &(offset, len, id)) in (1..).zip(runs) {
+            let table = Table::open(container.clone(), offset, len, TableId(id))?;
+            let part = Part {
+                table: TableId(id),
+                place: Place::Extent { offset },
+                role: Role::Run { ordinal },
+                epoch: 1,
+                checkpoint: 0,
+                meta: Arc::new(table.meta().clone()),
+            };
+            let table = tables.acquire(&part);
+            log.push(Run { ordinal, table });
+        }
+        let run_end = log.len() as u32 + 1;
+        let search = match bloom {
+            None => LogSearch::Index,
+            Some(split_factor) => LogSearch::Bloom { split_factor },
+        };
+        Ok(Runs {
+            funk: Funk::new(Vec::new(), log, run_end),
+            settings: SearchSettings {
+                search,
+                reads_sections: false,
+                log_bytes_max: len.max(1),
+                ledger,
+            },
+        })
+    }
+
+    /// What contradicts the order of the runs.
+    pub fn fault(&self) -> Option<String> {
+        self.funk.fault()
+    }
+
+    /// The newest record of the key at a version: its version, the byte of its kind, its value as it is stored.
+    pub fn get(&self, key: &[u8], at: Version) -> Result<Option<(Version, u8, Vec<u8>)>> {
+        let found = self
+            .funk
+            .get(key, hash_key(key), at, &self.settings, None)?;
+        Ok(found.map(|(_, found)| {
+            let value = found.block.bytes()[found.value].to_vec();
+            (found.version, found.kind as u8, value)
+        }))
+    }
+}

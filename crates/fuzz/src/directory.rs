@@ -1,0 +1,316 @@
+//! A directory whose files the input damages: those of a small database of either engine, closed, or as a killed process left it.
+//!
+//! What is read is what was put once, or an error says why not. Where the target makes checksums right that the damage made wrong,
+//! anything may be read, but nothing panics, and memory has its limit. Verifying, dumping and repairing end likewise.
+
+use crate::bytes::{Input, reseal_frames};
+use crate::programs::{DIR, evendb_options, flsm_options};
+use crate::tables;
+use evendb_storage::codec::checksum;
+use evendb_storage::vfs::SimVfs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+/// Keys, and all values that each of them ever had.
+type Put = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
+
+/// Databases that inputs damage.
+struct Images {
+    /// One that was closed, and one whose process was killed.
+    disks: [SimVfs; 2],
+    put: Put,
+}
+
+/// Damages to one input.
+const DAMAGES: u8 = 3;
+const KEYS: u32 = 48;
+
+fn images<D: Writes>() -> Images {
+    let disk = SimVfs::new(3);
+    let db = D::open(&disk);
+    let mut put = Put::new();
+    for round in 0..3_u32 {
+        for number in (0..KEYS).filter(|number| number % 3 != round % 2) {
+            let key = format!("k{number:03}").into_bytes();
+            let text = format!("{round}/{number}/").repeat(1 + number as usize % 9);
+            db.put(&key, text.as_bytes());
+            put.entry(key).or_default().insert(text.into_bytes());
+        }
+        db.delete(format!("k{:03}", 7 + round).as_bytes());
+        if round < 2 {
+            db.settle();
+        }
+    }
+    let killed = disk.fork_state();
+    db.close();
+    Images {
+        disks: [disk, killed],
+        put,
+    }
+}
+
+/// As much of an engine as makes a database.
+trait Writes {
+    fn open(disk: &SimVfs) -> Self;
+    fn put(&self, key: &[u8], value: &[u8]);
+    fn delete(&self, key: &[u8]);
+    fn settle(&self);
+    fn close(self);
+}
+
+macro_rules! writes {
+    ($engine:ident, $options:expr) => {
+        impl Writes for $engine::Db {
+            fn open(disk: &SimVfs) -> Self {
+                let options = $options.vfs(Arc::new(disk.clone()));
+                options.open(DIR).expect("opens")
+            }
+
+            fn put(&self, key: &[u8], value: &[u8]) {
+                $engine::Db::put(self, key, value).expect("puts");
+            }
+
+            fn delete(&self, key: &[u8]) {
+                $engine::Db::delete(self, key).expect("deletes");
+            }
+
+            fn settle(&self) {
+                self.settle_debt().expect("settles");
+            }
+
+            fn close(self) {
+                $engine::Db::close(self).expect("closes");
+            }
+        }
+    };
+}
+
+/// Values apart, and the level of processes.
+const EVENDB: u8 = 1 | 8;
+const FLSM: u8 = 1 | 4;
+writes!(evendb, evendb_options(EVENDB));
+writes!(evendb_flsm, flsm_options(FLSM));
+
+/// Damages files of a copy as the input says, and makes checksums right if that is wanted.
+fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
+    let dir = Path::new(DIR);
+    for _ in 0..=input.byte() % DAMAGES {
+        let names: Vec<String> = disk.file_names(dir);
+        if names.is_empty() {
+            return;
+        }
+        let name = &names[input.below(names.len())];
+        let path = dir.join(name);
+        let mut bytes = disk.read_file(&path);
+        let what = input.byte() % 8;
+        // Much of some files is room for what is to come.
+        let used = bytes.iter().rposition(|byte| *byte != 0);
+        let at = usize::from(input.two()) % used.map_or(1, |last| last + 1);
+        match what {
+            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << (input.byte() & 7),
+            2 => bytes.truncate(at),
+            3 => {
+                disk.remove_file(&path);
+                continue;
+            }
+            4 => {
+                let end = bytes.len().min(at + 512);
+                bytes[at..end].fill(0);
+            }
+            5 => {
+                let more = input.slice();
+                let end = bytes.len().min(at + more.len());
+                bytes.splice(at..end, more.iter().copied());
+            }
+            6 => {
+                let other = &names[input.below(names.len())];
+                bytes = disk.read_file(&dir.join(other));
+            }
+            _ => {
+                let more = input.number().to_le_bytes();
+                let end = bytes.len().min(at + 8);
+                bytes.splice(at..end, more[..end - at].iter().copied());
+            }
+        }
+        if is_resealed {
+            reseal(name, &mut bytes);
+        }
+        disk.write_file(&path, bytes);
+    }
+}
+
+/// Makes the checksums of a file right, where they follow from it and its name.
+fn reseal(name: &str, bytes: &mut Vec<u8>) {
+    let number = |digits: &str| digits.parse::<u64>().ok();
+    let framed = name.strip_prefix("MANIFEST-").or(name.strip_prefix("LOG-"));
+    let hex = |stem| u64::from_str_radix(stem, 16).ok();
+    let table = name.strip_suffix(".sst").and_then(hex);
+    let table = table.or(name.strip_prefix("TABLE-").and_then(number));
+    if let Some(id) = framed.and_then(number) {
+        *bytes = reseal_frames(bytes, id);
+    } else if let Some(id) = table {
+        tables::reseal_as(bytes, id);
+    } else if name == "CURRENT"
+        && let Some((covered, crc)) = bytes.split_last_chunk_mut::<4>()
+    {
+        *crc = checksum(0, &[covered]).to_le_bytes();
+    }
+}
+
+macro_rules! judge {
+    ($name:ident, $engine:ident, $options:expr, [$($part:ident),+]) => {
+        /// What may go wrong with damaged files.
+        mod $name {
+            use super::*;
+
+            pub(super) static IMAGES: LazyLock<Images> = LazyLock::new(images::<$engine::Db>);
+
+            pub(super) fn check_error(error: &$engine::Error) {
+                use $engine::ErrorKind::*;
+                let kinds = [Corruption, Unsupported, Io, NotFound, Latched, NoSpace];
+                assert!(kinds.contains(&error.kind()), "{error:?}");
+            }
+
+            /// Opens, reads, writes, works, closes.
+            pub(super) fn live(disk: &SimVfs, put: Option<&Put>) {
+                let options = $options.vfs(Arc::new(disk.clone()));
+                let db = match options.create_if_missing(false).open(DIR) {
+                    Ok(db) => db,
+                    Err(error) => return check_error(&error),
+                };
+                read(&db, put);
+                let steps = [db.put("new", "n"), db.settle_debt(), db.delete("k001")];
+                steps.iter().filter_map(|step| step.as_ref().err()).for_each(check_error);
+                read(&db, put);
+                if let Err(error) = db.close() {
+                    check_error(&error);
+                }
+            }
+
+            fn read(db: &$engine::Db, put: Option<&Put>) {
+                let known = |key: &[u8], value: &[u8]| {
+                    let values = put.is_none_or(|put| {
+                        put.get(key).is_some_and(|values| values.contains(value))
+                    });
+                    assert!(values || key == b"new", "a value of {key:?} that nobody put");
+                };
+                for back in [false, true] {
+                    let items: &mut dyn Iterator<Item = _> = match back {
+                        true => &mut db.iter().rev(),
+                        false => &mut db.iter(),
+                    };
+                    let mut last: Option<Vec<u8>> = None;
+                    for item in items.take(1000) {
+                        match item {
+                            Ok((key, value)) => {
+                                known(&key, &value);
+                                if put.is_some() {
+                                    let goes_on = last.as_deref().is_none_or(|last| {
+                                        if back { *last > *key } else { *last < *key }
+                                    });
+                                    assert!(goes_on, "a scan in order");
+                                }
+                                last = Some(key.to_vec());
+                            }
+                            Err(error) => {
+                                check_error(&error);
+                                break;
+                            }
+                        }
+                    }
+                }
+                for number in 0..KEYS {
+                    let key = format!("k{number:03}");
+                    match db.get(&key) {
+                        Ok(Some(value)) => known(key.as_bytes(), &value),
+                        Ok(None) => {}
+                        Err(error) => check_error(&error),
+                    }
+                }
+            }
+
+            /// Verifies, and dumps everything.
+            pub(super) fn inspect(disk: &SimVfs) {
+                use $engine::inspect::{Dump, DumpOptions, InspectOptions, dump, verify};
+                let inspecting = || InspectOptions::new().vfs(Arc::new(disk.clone()));
+                let mut parts = vec![$(Dump::$part),+];
+                match verify(DIR, inspecting()) {
+                    Ok(report) => drop(report.findings.iter().map(ToString::to_string).last()),
+                    Err(error) => check_error(&error),
+                }
+                let tables = disk.file_names(Path::new(DIR)).into_iter();
+                let tables = tables.filter(|name| name.ends_with(".sst") || name.starts_with("TABLE-"));
+                parts.extend(tables.take(2).map(Dump::Table));
+                let mut few = DumpOptions::default();
+                few.limit = Some(500);
+                for part in parts {
+                    let each = &mut |_| ControlFlow::Continue(());
+                    if let Err(error) = dump(DIR, &part, &few, inspecting(), each) {
+                        check_error(&error);
+                    }
+                }
+            }
+        }
+    };
+}
+
+judge!(
+    first,
+    evendb,
+    evendb_options(EVENDB),
+    [Current, Manifest, CommitLog, KeptChanges]
+);
+judge!(
+    second,
+    evendb_flsm,
+    flsm_options(FLSM),
+    [Current, Manifest, Trees, Logs]
+);
+
+fn repair(disk: &SimVfs) {
+    use evendb::inspect::{InspectOptions, RepairOptions};
+    let inspecting = InspectOptions::new().vfs(Arc::new(disk.clone()));
+    let repaired = evendb::inspect::repair(DIR, "/saved", RepairOptions::default(), inspecting);
+    match repaired {
+        Ok(_) => {
+            let saved = evendb_options(EVENDB)
+                .vfs(Arc::new(disk.clone()))
+                .open("/saved");
+            let db = saved.expect("what was saved opens");
+            for item in db.iter() {
+                item.expect("what was saved is read");
+            }
+            db.close().expect("closes");
+        }
+        Err(error) => first::check_error(&error),
+    }
+}
+
+/// The first byte: whether checksums are made right, which database it is, and what is done with it.
+pub fn evendb(data: &[u8]) {
+    let mut input = Input(data);
+    let form = input.byte();
+    let images = &*first::IMAGES;
+    let disk = images.disks[usize::from(form >> 1 & 1)].fork_state();
+    damage(&disk, &mut input, form & 1 == 1);
+    match form >> 2 & 3 {
+        2 => first::inspect(&disk),
+        3 => repair(&disk),
+        _ => first::live(&disk, Some(&images.put).filter(|_| form & 1 == 0)),
+    }
+}
+
+/// The same of the second engine.
+pub fn flsm(data: &[u8]) {
+    let mut input = Input(data);
+    let form = input.byte();
+    let images = &*second::IMAGES;
+    let disk = images.disks[usize::from(form >> 1 & 1)].fork_state();
+    damage(&disk, &mut input, form & 1 == 1);
+    match form >> 2 & 1 {
+        1 => second::inspect(&disk),
+        _ => second::live(&disk, Some(&images.put).filter(|_| form & 1 == 0)),
+    }
+}

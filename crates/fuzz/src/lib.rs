@@ -1,0 +1,114 @@
+//! Fuzzing: a target for each format that is read, one for damaged directories, one for programs of operations, one for
+//! the bytes of keys, one for the command's inputs.
+//!
+//! ```text
+//!   seeds (made of valid files) --+                       +-- fuzzer (libfuzzer/, by scripts/fuzz): coverage
+//!   corpus/ (kept finds)        --+--> target(bytes) <----+
+//!                                                         +-- tests/replay.rs: all of these, and random damage to them
+//! ```
+//! A target takes any bytes, and panics if something is wrong: a wrong answer, an error of a kind that bytes cannot cause, more
+//! memory than the input and 16 MiB ([`Target::run`]), a loop without end (the fuzzer's limit of time). As a rule the first
+//! byte chooses a form. In one of them the rest are bytes as a disk gives them; in another one the target makes
+//! checksums right before it reads, because otherwise all that a fuzzer finds is that checksums do not match.
+//!
+//! The oracles are other implementations: an examination of a table and a reader; recovery and survey of a log; a decoder and
+//! an encoder; an ordered map.
+//!
+//! Each target belongs to one thread at a time and keeps nothing from one input to the next but databases that all inputs begin
+//! with. No file is touched.
+
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+mod bytes;
+mod directory;
+mod inputs;
+mod keys;
+mod logs;
+mod manifests;
+mod memory;
+mod programs;
+pub mod seeds;
+mod tables;
+mod traces;
+
+/// Memory that what reads may take beyond its input.
+const MEMORY_BYTES_MAX: usize = 16 << 20;
+/// What a target takes for itself: it keeps answers to compare them.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+/// What a target may take that runs a whole engine, which has memory of its own.
+const ENGINE_BYTES_MAX: usize = 48 << 20;
+
+/// Something that takes bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name: that of its folder in the corpus.
+    pub name: &'static str,
+    /// Longest input that the fuzzer makes.
+    pub bytes_max: usize,
+    /// How many inputs of random damage a replay makes, in parts of what it makes of a fast one.
+    pub slowness: u32,
+    target: fn(&[u8]),
+    /// What it may take of memory beyond its input.
+    memory_bytes_max: usize,
+}
+
+const fn format(name: &'static str, bytes_max: usize, target: fn(&[u8])) -> Target {
+    Target {
+        name,
+        bytes_max,
+        slowness: 1,
+        target,
+        memory_bytes_max: MEMORY_BYTES_MAX + KEPT_BYTES_MAX,
+    }
+}
+
+const fn engine(name: &'static str, bytes_max: usize, target: fn(&[u8])) -> Target {
+    Target {
+        slowness: 40,
+        memory_bytes_max: ENGINE_BYTES_MAX,
+        ..format(name, bytes_max, target)
+    }
+}
+
+/// All of them.
+pub const TARGETS: [Target; 17] = [
+    format("table", 4096, tables::table),
+    format("block", 1024, tables::block),
+    format("filter", 512, tables::filter),
+    format("run", 6144, tables::run),
+    format("manifest", 2048, manifests::manifest),
+    format("current", 64, manifests::current),
+    format("commit-log", 2048, logs::commit_log),
+    format("value-extent", 1024, logs::value_extent),
+    format("trace", 2048, traces::trace),
+    format("flsm-manifest", 2048, manifests::flsm_manifest),
+    format("flsm-log", 2048, logs::flsm_log),
+    format("keys", 256, keys::keys),
+    format("inputs", 512, inputs::inputs),
+    engine("directory", 512, directory::evendb),
+    engine("flsm-directory", 512, directory::flsm),
+    engine("programs", 1024, programs::evendb),
+    engine("flsm-programs", 1024, programs::flsm),
+];
+
+impl Target {
+    /// The target of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Target> {
+        TARGETS.into_iter().find(|target| target.name == name)
+    }
+
+    /// Gives it an input.
+    ///
+    /// # Panics
+    /// If something is wrong.
+    pub fn run(&self, data: &[u8]) {
+        let ((), peak) = memory::peak_of(|| (self.target)(data));
+        assert!(
+            peak <= data.len() + self.memory_bytes_max,
+            "{} bytes of memory for an input of {}",
+            peak,
+            data.len()
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! Logs, and what lies in files of its own beside them: the first engine's commit log, value extents and values apart; the
+//! second engine's logs.
+
+use crate::bytes::{Input, MemoryFile, check_error, frames_of, reseal_frames};
+use evendb::fuzzing::{Life, Record, recover, seal_ring, survey, writes};
+use evendb_storage::vfs::{SimVfs, Vfs};
+use evendb_storage::{Apart, ErrorKind, codec};
+use std::path::Path;
+
+/// The seed of the lives whose logs are fuzzed.
+pub(crate) const SEED: u64 = 0x5eed;
+/// A ring has one or two pages.
+const PAGE: usize = 4096;
+
+/// The ring of a commit log. In front of it: whether checksums are made right, and how long it is; where it is read from; where
+/// one life ended and another one began.
+pub fn commit_log(data: &[u8]) {
+    let mut input = Input(data);
+    let form = input.byte();
+    let capacity = PAGE * (1 + usize::from(form >> 1 & 1));
+    let from = u64::from(input.two()) * 8;
+    let closed = u64::from(input.two()) * 8;
+    let mut lives = vec![Life {
+        epoch: 3,
+        seed: SEED,
+        start: from.saturating_sub(u64::from(form >> 4) * 8),
+        closed_at: None,
+    }];
+    if form & 4 == 4 {
+        lives[0].closed_at = Some(closed);
+        lives.push(Life {
+            epoch: 4,
+            seed: SEED + 1,
+            start: closed,
+            closed_at: None,
+        });
+    }
+    let mut ring = input.take(capacity).to_vec();
+    ring.resize(capacity, 0);
+    if form & 1 == 1 {
+        seal_ring(&mut ring, from, &lives);
+    }
+    check_ring(ring, from, &lives);
+}
+
+fn check_ring(ring: Vec<u8>, from: u64, lives: &[Life]) {
+    let (capacity, file) = (ring.len() as u64, MemoryFile(ring));
+    let (recovered, end) = recover(&file, capacity, from, lives).expect("memory is read");
+    let surveyed = survey(&file, capacity, from, lives).expect("memory is read");
+    let (before, behind, is_backward) = surveyed;
+    assert!(!is_backward, "a survey goes forward");
+    assert_eq!(recovered, before, "a survey finds what recovery finds");
+    let mut at = from;
+    for record in recovered.iter().chain(&behind) {
+        assert!(record.lsn >= at && record.end > record.lsn);
+        at = record.end;
+    }
+    assert!(end >= from && end <= from + capacity);
+    let ends = recovered.last().map_or(from, |last| last.end);
+    assert!(end >= ends, "the end is behind the last record");
+    for Record { payload, .. } in recovered.iter().chain(&behind) {
+        check_payload(payload);
+    }
+}
+
+/// A payload has one form: what is decoded, encoded by the format's description, is what it was.
+fn check_payload(payload: &[u8]) {
+    let mut again = Vec::new();
+    if let Some((id, len, crc, is_synced)) = evendb::fuzzing::extent_named(payload) {
+        again.push(if is_synced { 0xff } else { 0xfe });
+        again.extend_from_slice(&id.to_le_bytes());
+        again.extend_from_slice(&len.to_le_bytes());
+        again.extend_from_slice(&crc.to_le_bytes());
+        assert_eq!(again, payload, "the name of an extent");
+        return;
+    }
+    let Some(all) = writes(payload) else {
+        return;
+    };
+    for (kind, keyspace, key, value) in all {
+        again.push(kind);
+        again.extend_from_slice(&keyspace.to_le_bytes());
+        again.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        again.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        again.extend_from_slice(key);
+        again.extend_from_slice(value);
+    }
+    assert_eq!(again, payload, "writes");
+}
+
+/// A value extent, or a file of values that lie apart, and what a record says of it: its length and checksum are right, or are not.
+pub fn value_extent(data: &[u8]) {
+    let mut input = Input(data);
+    let form = input.byte();
+    let (told_len, told_sum, offset) = (input.number(), input.number() as u32, input.two());
+    let bytes = input.0;
+    let (id, dir, vfs) = (9, Path::new("/"), SimVfs::new(1));
+    let (extent, values) = evendb::fuzzing::value_file_names(id);
+    let named = [extent, values][usize::from(form >> 1 & 1)].clone();
+    vfs.write_file(&dir.join(named), bytes.to_vec());
+    let is_right = form & 1 == 1;
+    match form >> 1 & 1 {
+        0 => {
+            let right = (bytes.len() as u64, codec::checksum(id, &[bytes]));
+            let told = if is_right {
+                right
+            } else {
+                (told_len, told_sum)
+            };
+            let read = evendb::fuzzing::value_extent(&vfs, dir, (id, told.0, told.1));
+            let read = read.expect("memory is read");
+            let expected = (told == right).then(|| bytes.to_vec());
+            assert_eq!(read, expected, "what the record says decides");
+            check_payload(bytes);
+        }
+        _ => value_apart(&vfs, dir, bytes, (is_right, told_len, told_sum, offset)),
+    }
+}
+
+fn value_apart(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    bytes: &[u8],
+    (is_right, told_len, told_sum, offset): (bool, u64, u32, u16),
+) {
+    let offset = if is_right {
+        u64::from(offset).min(bytes.len() as u64)
+    } else {
+        told_len >> 32
+    };
+    let rest = bytes.get(offset as usize..).unwrap_or_default();
+    let value = match is_right {
+        true => rest,
+        false => rest.get(..told_len as u32 as usize).unwrap_or_default(),
+    };
+    let right = Apart {
+        file: 9,
+        offset,
+        len: value.len() as u32,
+        checksum: Apart::checksum_of(9, offset, value),
+    };
+    let told = match is_right {
+        true => right,
+        false => Apart {
+            len: told_len as u32,
+            checksum: told_sum,
+            ..right
+        },
+    };
+    match evendb::fuzzing::value_apart(vfs, dir, &told) {
+        Ok(read) => {
+            assert_eq!(told, right, "only what verifies is given");
+            assert_eq!(read.as_deref(), Some(value));
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert_ne!(told, right, "what verifies is given");
+        }
+    }
+}
+
+/// The number of the first log of the second engine that is fuzzed.
+pub(crate) const LOG: u64 = 11;
+
+/// Logs of the second engine, up to three, each behind its length; the first byte says whether the checksums of their frames are
+/// made right.
+pub fn flsm_log(data: &[u8]) {
+    let mut input = Input(data);
+    let form = input.byte();
+    let (vfs, dir) = (SimVfs::new(1), Path::new("/"));
+    let mut numbers = Vec::new();
+    for number in LOG..LOG + 3 {
+        let bytes = input.slice();
+        if bytes.is_empty() {
+            continue;
+        }
+        let bytes = match form & 1 {
+            0 => bytes.to_vec(),
+            _ => reseal_frames(bytes, number),
+        };
+        let frames = frames_of(&bytes, number);
+        if let Some((first, groups)) = frames.split_first() {
+            check_one_form(first, evendb_flsm::fuzzing::begin_again(first));
+            for payload in groups {
+                check_one_form(payload, evendb_flsm::fuzzing::group_again(payload));
+            }
+        }
+        vfs.write_file(&dir.join(format!("LOG-{number:06}")), bytes);
+        numbers.push(number);
+    }
+    match evendb_flsm::fuzzing::replay(&vfs, dir, &numbers) {
+        Ok((groups, last, given_up)) => {
+            let mut next = 1;
+            for (first, writes) in &groups {
+                assert!(*first >= next && !writes.is_empty(), "versions ascend");
+                next = first + (writes.len() as u64 - 1);
+                assert!(*first <= next && next <= last);
+                next = next.saturating_add(1);
+            }
+            assert!(given_up.iter().all(|number| numbers.contains(number)));
+        }
+        Err(error) => check_error(&error),
+    }
+}
+
+/// Of what makes sense, encoded again, all numbers have one form but varints.
+fn check_one_form(payload: &[u8], again: Option<Vec<u8>>) {
+    if let Some(again) = again {
+        assert!(again.len() <= payload.len(), "no form is shorter");
+        if again.len() == payload.len() {
+            let is_begin = payload.len() == 28 && again[4..12] == [0; 8];
+            assert!(is_begin || again == payload, "one content has one form");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Manifests, and `CURRENT`, of both engines.
+
+use crate::bytes::{Input, check_error, frames_of, reseal_frames};
+use evendb_storage::codec::checksum;
+use evendb_storage::vfs::SimVfs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The number of every manifest that is fuzzed.
+pub(crate) const ID: u64 = 7;
+
+/// The payloads of a manifest's edits, up to the first frame that does not verify. The first byte of `data` says whether the
+/// frames' checksums are made right.
+fn edits(data: &[u8]) -> Vec<Vec<u8>> {
+    let mut input = Input(data);
+    match input.byte() & 1 {
+        0 => frames_of(input.0, ID),
+        _ => frames_of(&reseal_frames(input.0, ID), ID),
+    }
+}
+
+/// What is decoded and encoded again says the same: it is decoded, and encoded to the same bytes.
+fn check_again(payload: &[u8], again: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    if let Some(once) = again(payload) {
+        let twice = again(&once);
+        assert_eq!(twice, Some(once), "an edit that was encoded again");
+    }
+}
+
+/// The first engine's manifest. A state that edits add up to can be written as one edit, and is the same from then on. (The first
+/// time lives of the database may be left out of which there are too many.)
+pub fn manifest(data: &[u8]) {
+    let edits = edits(data);
+    for payload in &edits {
+        check_again(payload, evendb::fuzzing::edit_again);
+    }
+    let payloads: Vec<&[u8]> = edits.iter().map(Vec::as_slice).collect();
+    if let Ok(whole) = evendb::fuzzing::state_of(&payloads) {
+        let again = evendb::fuzzing::state_of(&[&whole]).expect("a state of its own");
+        let twice = evendb::fuzzing::state_of(&[&again]);
+        assert_eq!(twice, Ok(again), "a state that was written anew");
+    }
+}
+
+/// The second engine's manifest; the same.
+pub fn flsm_manifest(data: &[u8]) {
+    let edits = edits(data);
+    for payload in &edits {
+        check_again(payload, evendb_flsm::fuzzing::edit_again);
+    }
+    let payloads: Vec<&[u8]> = edits.iter().map(Vec::as_slice).collect();
+    let state_of = |payloads: &[&[u8]]| {
+        let vfs = Arc::new(SimVfs::new(1));
+        evendb_flsm::fuzzing::state_of(vfs, Path::new("/db"), payloads)
+    };
+    match state_of(&payloads) {
+        Ok(whole) => {
+            let again = state_of(&[&whole]).ok();
+            assert_eq!(again, Some(whole), "a state that was written anew");
+        }
+        Err(error) => check_error(&error),
+    }
+}
+
+/// `CURRENT` of either engine, as the first byte says, with a checksum that is made right or is not. Neither is ever taken for the
+/// other's.
+pub fn current(data: &[u8]) {
+    let mut input = Input(data);
+    let form = input.byte();
+    let mut bytes = input.0.to_vec();
+    if form & 1 == 1
+        && let Some((covered, crc)) = bytes.split_last_chunk_mut::<4>()
+    {
+        *crc = checksum(0, &[covered]).to_le_bytes();
+    }
+    let path = Path::new("CURRENT");
+    let first = evendb::fuzzing::current(path, &bytes);
+    let second = evendb_flsm::fuzzing::current(path, &bytes);
+    assert!(first.is_err() || second.is_err(), "it is of one engine");
+    match first {
+        Ok((id, verified, closed, is_newest)) => {
+            let again = evendb::fuzzing::current_bytes(id, verified, closed);
+            let read = evendb::fuzzing::current(path, &again);
+            assert_eq!(read.ok(), Some((id, verified, closed, true)));
+            // Flags that are not known are passed over.
+            let is_plain = bytes[25..28] == [0; 3] && bytes[24] <= 1;
+            assert!(!is_newest || !is_plain || again == bytes, "it has one form");
+        }
+        Err(error) => check_error(&error),
+    }
+    match second {
+        Ok((manifest, verified)) => {
+            let again = evendb_flsm::fuzzing::current_bytes(manifest, verified);
+            assert_eq!(again, bytes, "it has one form");
+        }
+        Err(error) => check_error(&error),
+    }
+}

@@ -1,0 +1,418 @@
+//! Programs of operations, on either engine, whose answers are those of an ordered map. The first byte chooses options; each
+//! operation is a byte and what it needs. Limits are so small that flushes, splits and compactions happen within a program.
+//!
+//! The first engine works without threads, so what a program does is always the same.
+
+use crate::bytes::Input;
+use evendb_storage::vfs::SimVfs;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+type Limits = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Where databases lie.
+pub(crate) const DIR: &str = "/db";
+const OPERATIONS_MAX: usize = 160;
+const SNAPSHOTS: usize = 2;
+
+/// A database as programs use it. Everything succeeds.
+pub(crate) trait Database: Sized {
+    /// What a moment is read by.
+    type Moment;
+    /// Opens the database with options that the number chooses.
+    fn open(vfs: &SimVfs, variant: u8) -> Self;
+    fn put(&self, key: &[u8], value: &[u8]);
+    fn delete(&self, key: &[u8]);
+    /// Writes all at once.
+    fn batch(&self, writes: &[(Vec<u8>, Option<Vec<u8>>)]);
+    fn get(&self, moment: Option<&Self::Moment>, key: &[u8]) -> Option<Vec<u8>>;
+    fn scan(
+        &self,
+        moment: Option<&Self::Moment>,
+        limits: &Limits,
+        back: bool,
+        most: usize,
+    ) -> Pairs;
+    fn moment(&self) -> Self::Moment;
+    fn flush(&self);
+    fn settle(&self);
+    fn compact(&self);
+    /// Deletes a range of keys; false if it has no such thing.
+    fn delete_range(&self, limits: &Limits) -> bool;
+    fn close(self);
+}
+
+macro_rules! database {
+    ($engine:ident, $options:expr, $delete_range:expr) => {
+        impl Database for $engine::Db {
+            type Moment = $engine::Snapshot;
+
+            fn open(vfs: &SimVfs, variant: u8) -> Self {
+                let options: $engine::Options = $options(variant);
+                let options = options.vfs(Arc::new(vfs.clone()));
+                options.open(DIR).expect("opens")
+            }
+
+            fn put(&self, key: &[u8], value: &[u8]) {
+                $engine::Db::put(self, key, value).expect("puts");
+            }
+
+            fn delete(&self, key: &[u8]) {
+                $engine::Db::delete(self, key).expect("deletes");
+            }
+
+            fn batch(&self, writes: &[(Vec<u8>, Option<Vec<u8>>)]) {
+                let mut batch = $engine::Db::batch(self);
+                let keyspace = self.default_keyspace();
+                for (key, value) in writes {
+                    match value {
+                        Some(value) => batch.put(keyspace, key, value),
+                        None => batch.delete(keyspace, key),
+                    };
+                }
+                batch.commit().expect("commits");
+            }
+
+            fn get(&self, moment: Option<&Self::Moment>, key: &[u8]) -> Option<Vec<u8>> {
+                let value = match moment {
+                    Some(moment) => moment.get(self.default_keyspace(), key),
+                    None => $engine::Db::get(self, key),
+                };
+                value.expect("gets").map(|value| value.to_vec())
+            }
+
+            fn scan(
+                &self,
+                moment: Option<&Self::Moment>,
+                limits: &Limits,
+                back: bool,
+                most: usize,
+            ) -> Pairs {
+                let iter = match moment {
+                    Some(moment) => moment.range(self.default_keyspace(), limits.clone()),
+                    None => self.range(limits.clone()),
+                };
+                let pair = |item: $engine::Result<($engine::Value, $engine::Value)>| {
+                    let (key, value) = item.expect("scans");
+                    (key.to_vec(), value.to_vec())
+                };
+                match back {
+                    true => iter.rev().take(most).map(pair).collect(),
+                    false => iter.take(most).map(pair).collect(),
+                }
+            }
+
+            fn moment(&self) -> Self::Moment {
+                self.snapshot().expect("takes a snapshot")
+            }
+
+            fn flush(&self) {
+                $engine::Db::flush(self).expect("flushes");
+            }
+
+            fn settle(&self) {
+                self.settle_debt().expect("settles");
+            }
+
+            fn compact(&self) {
+                $engine::Db::compact(self).expect("compacts");
+            }
+
+            fn delete_range(&self, limits: &Limits) -> bool {
+                $delete_range(self, limits)
+            }
+
+            fn close(self) {
+                $engine::Db::close(self).expect("closes");
+            }
+        }
+    };
+}
+
+database!(
+    evendb,
+    evendb_options,
+    |db: &evendb::Db, limits: &Limits| {
+        db.delete_range(limits.clone()).expect("deletes a range");
+        true
+    }
+);
+database!(
+    evendb_flsm,
+    flsm_options,
+    |_: &evendb_flsm::Db, _: &Limits| false
+);
+
+/// Options of the first engine for tiny databases.
+pub(crate) fn evendb_options(variant: u8) -> evendb::Options {
+    use evendb::{Compression, Durability, LogSearch, Options};
+    let level = [Durability::Relaxed, Durability::Process, Durability::Sync][variant as usize % 3];
+    let options = Options::new()
+        .memory_budget(1 << 20)
+        .workers(0)
+        .durability(level);
+    let options = options.advanced(|advanced| {
+        let apart = (variant & 8 == 8).then_some(60);
+        let search = match variant & 16 {
+            0 => LogSearch::Index,
+            _ => LogSearch::Bloom { split_factor: 4 },
+        };
+        advanced
+            .commit_log_bytes(64 << 10)
+            .chunk_bytes(1024)
+            .block_bytes(256)
+            .munks(variant & 4 == 0)
+            .values_apart_from(apart)
+            .value_file_bytes(4096)
+            .log_search(search)
+            .row_cache(variant & 32 == 0)
+    });
+    match variant & 64 {
+        0 => options,
+        _ => options.compression(Compression::Lz4),
+    }
+}
+
+/// Options of the second engine for tiny databases.
+pub(crate) fn flsm_options(variant: u8) -> evendb_flsm::Options {
+    use evendb_flsm::{Compression, Durability, Options};
+    let level = [Durability::Relaxed, Durability::Process, Durability::Sync][variant as usize % 3];
+    let options = Options::new().memory_budget(1 << 20).durability(level);
+    options.advanced(|advanced| {
+        let compression = match variant & 64 {
+            0 => Compression::None,
+            _ => Compression::Lz4,
+        };
+        advanced
+            .write_buffer_bytes(4096)
+            .last_guard_bytes(600)
+            .table_bytes_max(4 << 10)
+            .max_files_per_guard(1 + usize::from(variant >> 2 & 3))
+            .level0_tables(2, 4, 6)
+            .block_bytes(256)
+            .filter_bits_per_key(if variant & 16 == 0 { 10 } else { 0 })
+            .parallel_seeks(false)
+            .compaction_threads(1)
+            .cache_bytes(if variant & 32 == 0 { 8 << 10 } else { 0 })
+            .compression(compression)
+    })
+}
+
+/// A few keys, of which some are the beginnings of others.
+fn key(byte: u8) -> Vec<u8> {
+    let mut key = vec![[0, b'a', b'b', 0xff][usize::from(byte >> 5 & 3)]; usize::from(byte & 3)];
+    key.push(b'0' + (byte >> 2 & 7));
+    key
+}
+
+fn bound(choice: u8, byte: u8) -> Bound<Vec<u8>> {
+    match choice & 3 {
+        0 => Bound::Unbounded,
+        1 => Bound::Excluded(key(byte)),
+        _ => Bound::Included(key(byte)),
+    }
+}
+
+fn limits(input: &mut Input<'_>) -> Limits {
+    let choice = input.byte();
+    let (low, high) = (input.byte(), input.byte());
+    (bound(choice, low), bound(choice >> 2, high))
+}
+
+/// What of a map is within limits: none where these are the wrong way round.
+fn within(map: &Map, limits: &Limits) -> Pairs {
+    let above = |key: &Vec<u8>| match &limits.0 {
+        Bound::Unbounded => true,
+        Bound::Included(low) => key >= low,
+        Bound::Excluded(low) => key > low,
+    };
+    let below = |key: &Vec<u8>| match &limits.1 {
+        Bound::Unbounded => true,
+        Bound::Included(high) => key <= high,
+        Bound::Excluded(high) => key < high,
+    };
+    let inside = map.iter().filter(|(key, _)| above(key) && below(key));
+    inside
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// A program under way.
+struct Run<D: Database> {
+    vfs: SimVfs,
+    /// None only while it is opened again.
+    db: Option<D>,
+    map: Map,
+    moments: [Option<(D::Moment, Map)>; SNAPSHOTS],
+    /// So that no two values are alike.
+    written: u64,
+}
+
+impl<D: Database> Run<D> {
+    fn db(&self) -> &D {
+        self.db.as_ref().expect("it is open")
+    }
+
+    fn value(&mut self, byte: u8) -> Vec<u8> {
+        self.written += 1;
+        let len = match usize::from(byte) {
+            short @ 0..200 => short / 4,
+            long => (long - 190) * 16,
+        };
+        let number = self.written.to_le_bytes();
+        number.into_iter().cycle().take(len).collect()
+    }
+
+    fn set(&mut self, key: &[u8], value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => self.map.insert(key.to_vec(), value),
+            None => self.map.remove(key),
+        };
+    }
+
+    fn write_batch(&mut self, input: &mut Input<'_>) {
+        let mut kept = Vec::new();
+        for _ in 0..=input.byte() & 15 {
+            let (key, byte) = (key(input.byte()), input.byte());
+            let value = (byte != 0).then(|| self.value(byte));
+            kept.push((key, value));
+        }
+        self.db().batch(&kept);
+        for (key, value) in kept {
+            self.set(&key, value);
+        }
+    }
+
+    /// A moment that the byte chooses, and what is seen of it; else now.
+    fn seen(&self, choice: u8) -> (Option<&D::Moment>, &Map) {
+        match &self.moments[usize::from(choice) % SNAPSHOTS] {
+            Some((moment, map)) if choice & 128 == 128 => (Some(moment), map),
+            _ => (None, &self.map),
+        }
+    }
+
+    fn check_get(&self, input: &mut Input<'_>) {
+        let (moment, map) = self.seen(input.byte());
+        let key = key(input.byte());
+        assert_eq!(
+            self.db().get(moment, &key).as_ref(),
+            map.get(&key),
+            "a get of {key:?}"
+        );
+    }
+
+    fn check_scan(&self, input: &mut Input<'_>) {
+        let choice = input.byte();
+        let (moment, map) = self.seen(choice);
+        let (limits, back) = (limits(input), choice & 64 == 64);
+        let most = if choice & 32 == 32 {
+            usize::from(input.byte())
+        } else {
+            usize::MAX
+        };
+        let mut expected = within(map, &limits);
+        if back {
+            expected.reverse();
+        }
+        expected.truncate(most);
+        let found = self.db().scan(moment, &limits, back, most);
+        assert_eq!(found, expected, "a scan of {limits:?}, back: {back}");
+    }
+
+    fn reopen(&mut self, variant: u8) {
+        self.moments = [const { None }; SNAPSHOTS];
+        if let Some(db) = self.db.take() {
+            db.close();
+        }
+        self.db = Some(D::open(&self.vfs, variant));
+    }
+
+    fn delete_range(&mut self, input: &mut Input<'_>) {
+        let limits = limits(input);
+        if self.db().delete_range(&limits) {
+            for (key, _) in within(&self.map, &limits) {
+                self.map.remove(&key);
+            }
+        }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        match input.byte() % 16 {
+            0..=3 => {
+                let (key, byte) = (key(input.byte()), input.byte());
+                let value = self.value(byte);
+                self.db().put(&key, &value);
+                self.set(&key, Some(value));
+            }
+            4 => {
+                let key = key(input.byte());
+                self.db().delete(&key);
+                self.set(&key, None);
+            }
+            5 | 6 => self.write_batch(input),
+            7 | 8 => self.check_get(input),
+            9 | 10 => self.check_scan(input),
+            11 => {
+                let slot = usize::from(input.byte()) % SNAPSHOTS;
+                self.moments[slot] = Some((self.db().moment(), self.map.clone()));
+            }
+            12 => self.db().flush(),
+            13 => self.db().settle(),
+            14 => match input.byte() {
+                byte if byte & 3 == 0 => self.db().compact(),
+                byte => self.reopen(byte),
+            },
+            _ => self.delete_range(input),
+        }
+    }
+
+    fn check_all(&self) {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let moments = self.moments.iter().flatten();
+        let moments = moments.map(|(moment, map)| (Some(moment), map));
+        for (moment, map) in moments.chain([(None, &self.map)]) {
+            let mut expected = within(map, &all);
+            assert_eq!(self.db().scan(moment, &all, false, usize::MAX), expected);
+            expected.reverse();
+            assert_eq!(self.db().scan(moment, &all, true, usize::MAX), expected);
+            for (key, value) in map {
+                assert_eq!(self.db().get(moment, key).as_ref(), Some(value));
+            }
+        }
+    }
+}
+
+fn program<D: Database>(data: &[u8]) {
+    let mut input = Input(data);
+    let variant = input.byte();
+    let vfs = SimVfs::new(1);
+    let mut run = Run::<D> {
+        db: Some(D::open(&vfs, variant)),
+        vfs,
+        map: Map::new(),
+        moments: [const { None }; SNAPSHOTS],
+        written: 0,
+    };
+    for _ in 0..OPERATIONS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        run.step(&mut input);
+    }
+    run.check_all();
+    run.reopen(variant);
+    run.check_all();
+}
+
+/// The first engine.
+pub fn evendb(data: &[u8]) {
+    program::<evendb::Db>(data);
+}
+
+/// The second engine.
+pub fn flsm(data: &[u8]) {
+    program::<evendb_flsm::Db>(data);
+}
