@@ -13,8 +13,12 @@ use std::sync::Arc;
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(seed: u64, plant: Plant) -> (Db, Keyspace) {
+    open_with(1 << 20, seed, plant)
+}
+
+fn open_with(memory_budget: u64, seed: u64, plant: Plant) -> (Db, Keyspace) {
     let mut options = Options::new()
-        .memory_budget(1 << 20)
+        .memory_budget(memory_budget)
         .advanced(|advanced| advanced.chunk_bytes(64 << 10).block_bytes(256))
         .vfs(Arc::new(SimVfs::new(seed)))
         .durability(Durability::Process)
@@ -123,7 +127,8 @@ fn split(db: &Db, keyspace: &Keyspace, key: &[u8]) {
 /// A scan asks for a span of a munk that has fewer spans once the durable deltas of its chunk are absorbed.
 #[test]
 fn a_span_is_loaded_of_the_munk_that_it_was_chosen_by() {
-    let (db, keyspace) = open(1, Plant::Nothing);
+    // So much memory that nothing has to leave the munk, however long others in this process keep what is freed.
+    let (db, keyspace) = open_with(16 << 20, 1, Plant::Nothing);
     let key = |index: u32| format!("key{index:03}");
     for index in 0..200 {
         keyspace.put(key(index), [b'v'; 600]).expect("puts");
