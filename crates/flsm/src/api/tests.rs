@@ -240,3 +240,29 @@ fn sizes_are_about_those_of_the_range() {
     let more = keyspace.approximate_size("m"..).unwrap();
     assert_eq!((more.records, more.bytes, more.disk_bytes), (1, 100, 0));
 }
+
+/// All records of a batch count together, and of one that is too large nothing is there.
+#[test]
+fn a_batch_that_is_too_large_is_refused_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny().open(dir.path()).unwrap();
+    let mut batch = db.batch();
+    for number in 0..300 {
+        batch.put(db.default_keyspace(), key(number), [7; 1000]);
+    }
+    let refused = batch.commit().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::BatchTooLarge);
+    assert_eq!(db.iter().count(), 0);
+}
+
+/// Who begins a scan of a keyspace that is gone is told so, by a handle of before.
+#[test]
+fn a_scan_of_a_dropped_keyspace_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny().open(dir.path()).unwrap();
+    let doomed = db.keyspace("doomed").unwrap();
+    doomed.put("key", "value").unwrap();
+    db.drop_keyspace("doomed").unwrap();
+    let first = doomed.iter().next().unwrap();
+    assert_eq!(first.unwrap_err().kind(), ErrorKind::KeyspaceDropped);
+}
