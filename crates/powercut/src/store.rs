@@ -12,6 +12,7 @@ pub use fragmented::Fragmented;
 use crate::Result;
 use crate::draw::Draw;
 use clap::ValueEnum;
+use evendb::{Durability, Error};
 use std::path::Path;
 
 /// A key and its value.
@@ -42,10 +43,24 @@ impl Level {
         }
     }
 
+    /// What the engines are told.
+    fn durability(self) -> Durability {
+        match self {
+            Level::Relaxed => Durability::Relaxed,
+            Level::Process | Level::Lie => Durability::Process,
+            Level::Sync => Durability::Sync,
+        }
+    }
+
     /// Whether every write that returned is to be there.
     pub fn promises_all(self) -> bool {
         matches!(self, Level::Sync | Level::Lie)
     }
+}
+
+/// An engine's error in words; both have the same errors.
+fn said(error: Error) -> String {
+    format!("{:?}: {error}", error.kind())
 }
 
 /// The keyspaces of the load.

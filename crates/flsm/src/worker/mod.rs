@@ -136,9 +136,9 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
         let seen = engine.work.changes();
         match compact::take(engine) {
             // The others are done all the same.
-            Some(job) => match run_here(engine, &job)? {
-                Ended::Done | Ended::SetAside(_) => {}
-            },
+            Some(job) => {
+                run_here(engine, &job)?;
+            }
             None => {
                 let waited = engine.work.wait_for_jobs(&engine.health)?;
                 // A job that ended meanwhile may have made another one due.

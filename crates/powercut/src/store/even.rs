@@ -1,6 +1,6 @@
 //! The first engine: with value extents, values apart, transactions and backups.
 
-use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer};
+use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer, said};
 use crate::Result;
 use crate::draw::Draw;
 use evendb::inspect::InspectOptions;
@@ -23,23 +23,11 @@ struct Moment<'a> {
     snapshot: Snapshot,
 }
 
-fn said(error: Error) -> String {
-    format!("{:?}: {error}", error.kind())
-}
-
-fn level_of(level: Level) -> Durability {
-    match level {
-        Level::Relaxed => Durability::Relaxed,
-        Level::Process | Level::Lie => Durability::Process,
-        Level::Sync => Durability::Sync,
-    }
-}
-
 fn options(level: Level, draw: &mut Draw) -> Options {
     let mapped = !draw.one_in(3);
     let options = Options::new()
         .memory_budget(1 << 20)
-        .durability(level_of(level))
+        .durability(level.durability())
         .workers(1)
         .advanced(|advanced| {
             advanced

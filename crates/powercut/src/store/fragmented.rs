@@ -1,10 +1,10 @@
 //! The second engine. It has neither transactions nor backups.
 
-use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer};
+use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer, said};
 use crate::Result;
 use crate::draw::Draw;
 use evendb_flsm::inspect::InspectOptions;
-use evendb_flsm::{Compression, Db, Durability, Error, Keyspace, Options, Snapshot, Value};
+use evendb_flsm::{Compression, Db, Durability, Keyspace, Options, Snapshot, Value};
 use std::path::Path;
 
 /// See the module.
@@ -18,16 +18,7 @@ struct Moment<'a> {
     snapshot: Snapshot,
 }
 
-fn said(error: Error) -> String {
-    format!("{:?}: {error}", error.kind())
-}
-
 fn options(level: Level, draw: &mut Draw) -> Options {
-    let level = match level {
-        Level::Relaxed => Durability::Relaxed,
-        Level::Process | Level::Lie => Durability::Process,
-        Level::Sync => Durability::Sync,
-    };
     let buffer = 4096 << draw.below(2);
     let guard = 500 + draw.below(3000);
     let runs = 1 + draw.below(4) as usize;
@@ -37,7 +28,9 @@ fn options(level: Level, draw: &mut Draw) -> Options {
     let threads = draw.of(&[1, 2]);
     let cache = draw.of(&[0, 8 << 10, 1 << 20]);
     let compression = draw.of(&[Compression::None, Compression::Lz4]);
-    let options = Options::new().memory_budget(1 << 20).durability(level);
+    let options = Options::new()
+        .memory_budget(1 << 20)
+        .durability(level.durability());
     options.advanced(|advanced| {
         advanced
             .write_buffer_bytes(buffer)
