@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::blast::{self, Database, Item, Range};
+use common::blast;
 use common::oracle::Map;
 use common::{DIR, on_sim};
+use evendb::Durability;
 use evendb::vfs::SimVfs;
-use evendb::{Db, Durability, Error, ErrorKind};
 use std::path::Path;
 
 /// Records, whose chunks are far more than 64.
@@ -15,41 +15,8 @@ const RECORDS: u32 = 2400;
 /// The keys of one chunk are never more.
 const CHUNK_KEYS_MAX: usize = 80;
 
-impl Database for Db {
-    type Error = Error;
-    /// It merges, so it reads the next block of each table, of which a chunk has some; all of them are the damaged chunk's.
-    const READS_BEYOND: usize = 16;
-
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(Db::get(self, key)?.map(|value| value.to_vec()))
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        Db::put(self, key, value)
-    }
-
-    fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Error>> {
-        let own = |item: evendb::Result<(evendb::Value, evendb::Value)>| {
-            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
-        };
-        match is_reverse {
-            false => self.range::<&[u8]>(range).map(own).collect(),
-            true => self.range::<&[u8]>(range).rev().map(own).collect(),
-        }
-    }
-
-    fn settle(&self) -> Result<(), Error> {
-        self.settle_debt()
-    }
-
-    fn close(self) -> Result<(), Error> {
-        Db::close(self)
-    }
-
-    fn is_damage(error: &Error) -> bool {
-        error.kind() == ErrorKind::Corruption
-    }
-}
+// It merges, so it reads the next block of each table, of which a chunk has some; all of them are the damaged chunk's.
+blast::database!(evendb, reads_beyond: 16);
 
 fn database() -> (SimVfs, Map) {
     let vfs = SimVfs::new(11);

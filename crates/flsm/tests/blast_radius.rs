@@ -8,10 +8,10 @@
 
 mod common;
 
-use common::blast::{self, Database, Item, Range};
+use common::blast;
 use common::{DIR, Map};
 use evendb_flsm::vfs::SimVfs;
-use evendb_flsm::{Db, Durability, Error, ErrorKind, Options};
+use evendb_flsm::{Durability, ErrorKind, Options};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,40 +20,7 @@ const RECORDS: u32 = 2400;
 /// The keys of one guard are never more.
 const GUARD_KEYS_MAX: usize = 250;
 
-impl Database for Db {
-    type Error = Error;
-    const READS_BEYOND: usize = 0;
-
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(Db::get(self, key)?.map(|value| value.to_vec()))
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        Db::put(self, key, value)
-    }
-
-    fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Error>> {
-        let own = |item: evendb_flsm::Result<(evendb_flsm::Value, evendb_flsm::Value)>| {
-            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
-        };
-        match is_reverse {
-            false => self.range::<&[u8]>(range).map(own).collect(),
-            true => self.range::<&[u8]>(range).rev().map(own).collect(),
-        }
-    }
-
-    fn settle(&self) -> Result<(), Error> {
-        self.settle_debt()
-    }
-
-    fn close(self) -> Result<(), Error> {
-        Db::close(self)
-    }
-
-    fn is_damage(error: &Error) -> bool {
-        error.kind() == ErrorKind::Corruption
-    }
-}
+blast::database!(evendb_flsm, reads_beyond: 0);
 
 fn options(vfs: &SimVfs) -> Options {
     Options::new()

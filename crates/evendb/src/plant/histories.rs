@@ -11,6 +11,8 @@ mod history_file;
 mod linearizable;
 #[path = "../../tests/common/order.rs"]
 mod order;
+#[path = "../../tests/common/planted_histories.rs"]
+mod planted_histories;
 
 use super::Plant;
 use crate::{Db, Options, Snapshot};
@@ -41,28 +43,9 @@ fn record(plan: Plan, plant: Plant) -> Vec<Op> {
     run.into_ops()
 }
 
-/// One run may miss the moment, several do not.
 fn is_refused(name: &str, plant: Plant) {
-    let plan = |seed| Plan {
-        seed,
-        keys: 400,
-        block: 10,
-        is_shared: false,
-        has_range_deletions: true,
-        operations: 8000,
-        round: 1000,
-    };
-    let sound = record(plan(1), Plant::Nothing);
-    assert_eq!(linearizable::check(&sound), Ok(()));
-    let noticed = (1..=20).any(|seed| {
-        let ops = record(plan(seed), plant);
-        let is_refused = linearizable::check(&ops).is_err();
-        if is_refused {
-            history_file::keep(&format!("planted-evendb-{name}"), plan(seed).keys, &ops);
-        }
-        is_refused
-    });
-    assert!(noticed, "{plant:?} is not noticed");
+    let record = |plan, has_fault| record(plan, if has_fault { plant } else { Plant::Nothing });
+    planted_histories::is_refused(&format!("evendb-{name}"), true, record);
 }
 
 #[test]

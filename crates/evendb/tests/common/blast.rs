@@ -39,6 +39,53 @@ pub trait Database: Sized {
     fn is_damage(error: &Self::Error) -> bool;
 }
 
+/// Makes the `Db` of an engine's crate a [`Database`]: both engines have the same calls.
+#[allow(unused_macros, reason = "one test binary of an engine uses it")]
+macro_rules! database {
+    ($engine:ident, reads_beyond: $reads_beyond:expr) => {
+        impl $crate::common::blast::Database for $engine::Db {
+            type Error = $engine::Error;
+            const READS_BEYOND: usize = $reads_beyond;
+
+            fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error> {
+                Ok($engine::Db::get(self, key)?.map(|value| value.to_vec()))
+            }
+
+            fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Self::Error> {
+                $engine::Db::put(self, key, value)
+            }
+
+            fn scan(
+                &self,
+                range: $crate::common::blast::Range<'_>,
+                is_reverse: bool,
+            ) -> Vec<$crate::common::blast::Item<Self::Error>> {
+                let own = |item: $engine::Result<($engine::Value, $engine::Value)>| {
+                    item.map(|(key, value)| (key.to_vec(), value.to_vec()))
+                };
+                match is_reverse {
+                    false => self.range::<&[u8]>(range).map(own).collect(),
+                    true => self.range::<&[u8]>(range).rev().map(own).collect(),
+                }
+            }
+
+            fn settle(&self) -> Result<(), Self::Error> {
+                self.settle_debt()
+            }
+
+            fn close(self) -> Result<(), Self::Error> {
+                $engine::Db::close(self)
+            }
+
+            fn is_damage(error: &Self::Error) -> bool {
+                error.kind() == $engine::ErrorKind::Corruption
+            }
+        }
+    };
+}
+#[allow(unused_imports, reason = "one test binary of an engine uses it")]
+pub(crate) use database;
+
 /// The keys that the damage hits, as places among all keys.
 fn span<D: Database>(db: &D, expected: &Map, what: &str) -> Option<(usize, usize)> {
     let mut span = None;
