@@ -4,12 +4,15 @@
 //! * [`Error`], [`ErrorKind`] - failures of the public faces. [`Durability`] - what an acknowledged write survives.
 //! * [`EngineKind`] - which engine made a database. [`RangeSize`] - about how much a range holds.
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
-//! * [`directory_lock`] - one writer of a directory at a time. [`mod@destroy`] - a database is removed.
+//! * [`directory_lock`] - one writer of a directory at a time. [`claim`] - it, for as long as a database is open. [`mod@fork`] -
+//!   whether this process is a forked child, which may not touch it. [`mod@destroy`] - a database is removed.
 //! * [`key_range`] - a range of keys as its least one and its upper limit.
 //! * [`inspect`] - what a look inside of a closed database finds.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
 
+#[doc(hidden)]
+pub mod claim;
 #[doc(hidden)]
 pub mod destroy;
 #[doc(hidden)]
@@ -18,6 +21,8 @@ mod durability;
 mod engine_kind;
 #[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
+pub mod fork;
 pub mod inspect;
 #[doc(hidden)]
 pub mod key_range;

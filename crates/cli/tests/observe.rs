@@ -51,22 +51,27 @@ fn watching_a_database_at_work() {
                 db.get(number.to_string()).unwrap();
             }
         });
-        let json = evendb(
-            &["stats", "--watch", "0.05", "--count", "3", "--json"],
-            dir.path(),
-        );
+        // A thread that gets no processor puts nothing in so short a time.
+        let watched = (0..200).find_map(|_| {
+            let json = evendb(
+                &["stats", "--watch", "0.05", "--count", "3", "--json"],
+                dir.path(),
+            );
+            let lines: Vec<Value> = out(&json)
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            let puts = |line: &Value| line["per_second"]["puts"].as_f64().unwrap() > 0.0;
+            lines.iter().all(puts).then_some(lines)
+        });
         let text = evendb(&["stats", "--watch", "0.05", "--count", "2"], dir.path());
         let once = evendb(&["stats", "--json"], dir.path());
         stop.store(true, Ordering::Relaxed);
-        let lines: Vec<Value> = out(&json)
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let lines = watched.expect("puts are seen");
         assert_eq!(lines.len(), 3);
         for line in &lines {
             assert_eq!(line["process_id"], std::process::id());
             assert!(line["seconds"].as_f64().unwrap() > 0.0);
-            assert!(line["per_second"]["puts"].as_f64().unwrap() > 0.0, "{line}");
             assert_eq!(line["figures"]["memory.budget"], 4 << 20);
         }
         let puts = |line: &Value| line["figures"]["puts"].as_u64().unwrap();

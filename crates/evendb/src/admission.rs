@@ -27,6 +27,7 @@ use crate::metrics::pauses::Waits;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
 use crossbeam_utils::CachePadded;
+use std::time::Duration;
 
 /// Why waiting ended without room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +59,8 @@ pub(crate) struct Admission {
     schedule: pace::Schedule,
     queue: Mutex<TicketQueue>,
     changed: Condvar,
+    /// Who waits must look again by itself: there are no threads that would make room later.
+    is_alone: bool,
     /// Waits for room, from entering the queue on.
     pub(crate) room: Waits,
     /// Delays because there is little room.
@@ -67,6 +70,9 @@ pub(crate) struct Admission {
     #[cfg(test)]
     plant: AdmissionPlant,
 }
+
+/// How long the first that waits for room lets others go on before it makes some once more, where no thread does.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The most that debt slows puts down: a tenth of a microsecond per byte and thread.
 const DEBT_PRESSURE_MAX: u64 = 120;
@@ -176,9 +182,16 @@ impl Admission {
             debt: Waits::default(),
             queue: Mutex::new(TicketQueue::default()),
             changed: Condvar::new(),
+            is_alone: false,
             #[cfg(test)]
             plant: AdmissionPlant::Nothing,
         }
+    }
+
+    /// The same of a database without threads: those who wait for room make it.
+    pub(crate) fn alone(mut self, is_alone: bool) -> Admission {
+        self.is_alone = is_alone;
+        self
     }
 
     /// Counts what recovery found (the live part of the ring, replayed deltas), whatever the
@@ -188,6 +201,15 @@ impl Admission {
             self.ring.used.fetch_add(ring_bytes, Ordering::AcqRel);
         }
         self.delta.used.fetch_add(delta_bytes, Ordering::AcqRel);
+    }
+
+    /// Counts what a delta has come to take, from `before` on, where nothing was reserved for it. It takes less where a record
+    /// has left others behind.
+    pub(crate) fn adopt_change(&self, before: u64, after: u64) {
+        match after > before {
+            true => self.adopt(0, after - before),
+            false => self.give_back(0, before - after),
+        }
     }
 
     /// Reserves both, waiting for room if need be. The caller holds no lock. `relief` asks for a
@@ -305,7 +327,12 @@ impl Admission {
             if dismissed {
                 break Err(Refused::Dismissed);
             }
-            if asked || queue.served != ticket {
+            if asked && self.is_alone {
+                // What this one let go comes back when no other thread is pinned, and a checkpoint of another one may
+                // have been under way: nobody would tell, and the others may all come to wait here, too.
+                self.changed.wait_for(&mut queue, LOOK_AGAIN);
+                asked = false;
+            } else if asked || queue.served != ticket {
                 self.changed.wait(&mut queue);
                 asked = false;
             } else {

@@ -36,7 +36,7 @@ use crate::engine::flow::Flow;
 use crate::engine::log::Log;
 use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::CONTAINER;
+use crate::files::{CONTAINER, LOCK};
 use crate::full_disk::Need;
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::kept_changes::RingToKeep;
@@ -165,7 +165,8 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
         ..
     } = engine;
     core.health.check_healthy()?;
-    engine.claim.check(&core.health, &disk.dir)?;
+    let claimed = engine.claim.check(&disk.dir.join(LOCK));
+    claimed.map_err(|error| core.health.latch(error))?;
     let started = Instant::now();
     let job = trace::job!("checkpoint");
     let replay_from = log.replay_position();
@@ -174,13 +175,17 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     let value_bytes = core.value_files.begin_checkpoint();
     let boundary = core.clock.advance_checkpoint();
     let number = checkpoint_of(boundary) - 1;
+    let mut horizon = core.clock.horizon();
+    if planted!(core.options, ExpiryWithoutSnapshots) {
+        horizon.times.clear();
+    }
     let of = Runs {
         core,
         disk,
         search: &engine.caches.search_settings,
         number,
         next: number + 1,
-        horizon: core.clock.horizon(),
+        horizon,
     };
     let mut runs = Vec::new();
     let written = write_runs(&of, flow, &mut runs);

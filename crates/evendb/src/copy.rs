@@ -16,8 +16,8 @@
 //!    are taken. The handles keep files and extents from being deleted (I13); the mutex is given
 //!    back, and from here on nothing of the source waits for the copy.
 //! 3. SSTables are linked, or copied where the file system has no links; extents are copied. All
-//!    is synced, and the names.
-//! 4. Manifest and `CURRENT`, synced; the mark goes.
+//!    is synced.
+//! 4. The manifest, synced; all names, synced with its own; then `CURRENT`; the mark goes.
 //!
 //! The copy has no commit log: no record lies above the checkpoint. Opening it above the relaxed
 //! level makes one. Both databases go on from the same epoch; ids of new tables cannot meet,
@@ -119,8 +119,8 @@ pub(crate) type SharesWith<'s> = dyn Fn(&Engine, Wanted<'_>) -> Option<PathBuf> 
 struct CopyMoment {
     state: ManifestState,
     tables: Vec<Arc<TableHandle>>,
-    /// The value files that they name, with their lengths. The tables' handles keep them.
-    value_files: BTreeMap<u64, u64>,
+    /// The value files that they name. The tables' handles keep them.
+    value_files: BTreeSet<u64>,
 }
 
 /// A directory that is becoming a database.
@@ -178,7 +178,7 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
                 })?);
             }
         }
-        let value_files = BTreeMap::new();
+        let value_files = BTreeSet::new();
         Ok::<_, Error>(CopyMoment {
             state: state.clone(),
             tables: tables.into_values().collect(),
@@ -192,9 +192,7 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
         .tables
         .iter()
         .flat_map(|table| &table.part.meta.value_files);
-    let named: BTreeSet<u64> = named.map(|(id, _)| *id).collect();
-    let len = |id| Some((id, values.find(id)?.bytes().0));
-    moment.value_files = named.into_iter().filter_map(len).collect();
+    moment.value_files = named.map(|(id, _)| *id).collect();
     Ok(moment)
 }
 
@@ -241,9 +239,13 @@ fn fill(
         let len = len.map_err(failed(&from, "look at the keys"))?;
         target.copy_file(&from, &to, len, &mut |_| {})?;
     }
-    for (id, len) in value_files {
+    for id in value_files {
         core.health.check_readable()?;
+        let from = value_files::file_path(&disk.dir, id);
         let to = value_files::file_path(&target.dir, id);
+        // As it lies there: room that a value had taken which then was not written is not in the file.
+        let len = disk.vfs.open(&from, false).and_then(|file| file.len());
+        let len = len.map_err(failed(&from, "look at a value file"))?;
         let shared = shares_with(engine, Wanted::Values { id, len }).filter(|_| may_link);
         let is_linked = match shared {
             Some(from) => target.link(&from, &to, &mut may_link)?,
@@ -252,18 +254,12 @@ fn fill(
         match is_linked {
             true => summary.bytes_linked += len,
             false => {
-                target.copy_file(
-                    &value_files::file_path(&disk.dir, id),
-                    &to,
-                    len,
-                    &mut |_| {},
-                )?;
+                target.copy_file(&from, &to, len, &mut |_| {})?;
                 summary.bytes_copied += len;
             }
         }
     }
     let places = copy_runs(core, disk, target, &tables, &mut summary)?;
-    target.sync_names()?;
     for chunk in state.chunks.values_mut() {
         for part in &mut chunk.parts {
             if let Some(&offset) = places.get(&part.table) {
@@ -272,6 +268,7 @@ fn fill(
         }
     }
     state.ring_bytes = 0;
+    // It syncs the directory before `CURRENT` comes.
     drop(Manifest::create(disk.vfs.clone(), &target.dir, 1, state)?);
     target.finish()?;
     Ok(summary)
@@ -505,3 +502,7 @@ impl Target<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -130,12 +130,12 @@ impl ExpiryClock {
         Time(self.latest.fetch_max(now, Ordering::AcqRel).max(now))
     }
 
-    /// When a record expires that is to live so long from now on.
     /// How many milliseconds are left of what expires then.
     pub(crate) fn millis_until(&self, expires: Time) -> u64 {
         expires.0.saturating_sub(self.now().0)
     }
 
+    /// When a record expires that is to live so long from now on.
     pub(crate) fn expiry_after(&self, ttl: Duration) -> Time {
         Time(self.now().0.saturating_add(millis_of(ttl, true).0))
     }

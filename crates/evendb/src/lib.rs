@@ -21,7 +21,6 @@ mod expiry;
 mod figures;
 mod files;
 mod folding;
-mod fork;
 mod full_disk;
 mod funk;
 #[cfg(feature = "fuzzing")]
@@ -69,7 +68,7 @@ mod worker;
 mod write;
 
 // Rooms that both engines share.
-use evendb_base::{error, sync};
+use evendb_base::{error, fork, sync};
 
 pub use api::batch::{Batch, BatchWrite};
 pub use api::db::Db;

@@ -8,7 +8,8 @@
 //!
 //! A single delete and the put that comes next below it go together, wherever no reader falls between the two: the caller of
 //! `single_delete` says that nothing older of the key is anywhere. One that meets no put stays, under a newer record too,
-//! because its put may lie in another component.
+//! because its put may lie in another component. A munk that is loaded has what durable deltas have, which it absorbs later: there the put
+//! may lie in both, and pairs stay as they are ([`Merge::into_munk`]).
 //!
 //! Operands of a key meet here, and what they lie on ([`folding`]). From the first record on that lists operands the rest of
 //! the key is gathered at once; no other key pays for it.
@@ -212,6 +213,8 @@ pub(crate) struct Merge<'s> {
     folded: VecDeque<OwnedRecord>,
     /// The current record is a single delete of this version, which its source has left behind.
     single: Option<Version>,
+    /// A single delete goes with its put.
+    pairs: bool,
     yielder: Yielder,
     /// For the caller to check: see [`count`].
     held: Held,
@@ -258,35 +261,59 @@ impl<'s> Merge<'s> {
         operator: Option<Operator>,
         filter: Option<Filtering<'s>>,
     ) -> Result<Merge<'s>> {
+        let mut merge = Merge::not_begun(sources, dropping);
+        (merge.covers, merge.operator, merge.filter) = (covers, operator, filter);
+        merge.begin()
+    }
+
+    /// As [`Merge::folding`], for a munk that may have some of these records already. A single delete hides its put in both,
+    /// and goes with it where the munk takes it in: nothing older is below a munk.
+    pub(crate) fn into_munk(
+        sources: Vec<Box<dyn Source + 's>>,
+        dropping: Dropping<'_>,
+        covers: Option<Covering<'s>>,
+        operator: Option<Operator>,
+    ) -> Result<Merge<'s>> {
+        let mut merge = Merge::not_begun(sources, dropping);
+        (merge.covers, merge.operator, merge.pairs) = (covers, operator, false);
+        merge.begin()
+    }
+
+    fn not_begun(sources: Vec<Box<dyn Source + 's>>, dropping: Dropping<'_>) -> Merge<'s> {
         let heap = (0..sources.len())
             .filter(|&source| sources[source].current().is_some())
             .collect();
         let held = sources.iter().map(|source| source.held());
         let held = held.fold(Held::default(), Held::and);
-        let mut merge = Merge {
+        Merge {
             sources,
             heap,
             horizon: dropping.horizon.clone(),
             bottom: dropping.bottom,
             zero_below: dropping.zero_below,
-            covers,
-            filter,
+            covers: None,
+            filter: None,
             instead: None,
             key: Vec::new(),
             versions: KeyVersions::default(),
-            operator,
+            operator: None,
             folded: VecDeque::new(),
             single: None,
+            pairs: true,
             yielder: Yielder::new(false),
             held,
             fates: Fates::default(),
             settled: Fates::default(),
-        };
-        for parent in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(parent);
         }
-        merge.find()?;
-        Ok(merge)
+    }
+
+    /// Moves to the first record.
+    fn begin(mut self) -> Result<Merge<'s>> {
+        for parent in (0..self.heap.len() / 2).rev() {
+            self.sift_down(parent);
+        }
+        self.find()?;
+        Ok(self)
     }
 
     /// Goes on in these turns; without them it does not give way.
@@ -470,7 +497,7 @@ impl<'s> Merge<'s> {
             }
             if fate == Fate::Kept && kind == Kind::SingleDelete {
                 self.advance_least()?;
-                if self.meets_put_of(version) {
+                if self.pairs && self.meets_put_of(version) {
                     // Nothing of the two is left to hide what is older.
                     self.versions = before;
                     self.fates.paired += 2;

@@ -97,6 +97,24 @@ pub(crate) enum Plant {
     EmptiedStays,
     /// P61: the parts of a batch are recorded without their group.
     PartsWithoutGroup,
+    /// P88: an ingest leaves the images of a munk that have keys of its tables.
+    IngestKeepsImages,
+    /// P89: the manifest names what is ingested without its version.
+    IngestNamedWithoutVersion,
+    /// P90: a backup shares a table that has the same name and length, whatever is in it.
+    BackupSharesByName,
+    /// P91: a feed's look ahead takes what it looks at.
+    LookTakes,
+    /// P92: a write does not note its checkpoint at the files of its values.
+    RecordsNotNoted,
+    /// P93: a checkpoint judges what has expired without regard to snapshots.
+    ExpiryWithoutSnapshots,
+    /// P94: a transaction does not look whether what it read lies in a range that was deleted.
+    RangesNotCompared,
+    /// P95: a merge of runs takes them for all that there is of its keys.
+    RunsMergedAsBottom,
+    /// P98: a part of a chunk that is split keeps the durable deltas of it, although it has none of its spans.
+    PartsKeepDeltas,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }

@@ -64,8 +64,8 @@ const _: () = assert!(size_of::<Record>() == 32 || cfg!(not(target_pointer_width
 impl Record {
     /// The allocation's pointer, valid for all of its bytes. A reference covers the header only;
     /// the provenance of the whole was exposed when the record was made.
-    fn base(&self) -> *mut Record {
-        ptr::with_exposed_provenance_mut(ptr::from_ref(self).addr())
+    fn base(&self) -> NonNull<Record> {
+        NonNull::with_exposed_provenance(NonNull::from(self).addr())
     }
 
     fn bytes(&self, start: usize, len: usize) -> &[u8] {
@@ -73,7 +73,7 @@ impl Record {
         // writes them again, and `self` keeps the allocation.
         unsafe {
             let first = self.base().cast::<u8>().add(size_of::<Record>());
-            std::slice::from_raw_parts(first.add(start), len)
+            std::slice::from_raw_parts(first.add(start).as_ptr(), len)
         }
     }
 
@@ -179,8 +179,7 @@ impl Record {
         // this pin. Relaxed, as in `Arc`: a new reference comes from an existing one.
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         assert!(count < u32::MAX / 2, "too many references to one record");
-        // SAFETY: `base` is not null.
-        RecordRef(unsafe { NonNull::new_unchecked(self.base()) })
+        RecordRef(self.base())
     }
 
     fn bytes_of(data_bytes: usize) -> usize {
@@ -336,8 +335,7 @@ impl RecordRef {
     /// # Safety
     /// `record` came from [`RecordRef::into_raw`], and its count is taken back once.
     pub(super) unsafe fn from_raw(record: *mut Record) -> RecordRef {
-        // SAFETY: pointers from `into_raw` are not null.
-        RecordRef(unsafe { NonNull::new_unchecked(record) })
+        RecordRef(NonNull::new(record).expect("pointers from `into_raw` are not null"))
     }
 
     /// Gives the count of an unlinked record back once no pin of this moment is left.

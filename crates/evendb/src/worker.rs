@@ -305,18 +305,18 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
         // Before the lock is given up: after that this process writes to the file no more.
         log.close();
     }
-    if engine.core.health.failure().is_none()
-        && result.is_ok()
-        && engine.disk.shrinks_at_end.load(Ordering::Relaxed)
-    {
-        give_all_back(&engine.disk, &engine.log, &engine.catalog);
-    }
     for _ in 0..4 {
         engine.disk.collect(&engine.core.health);
     }
     // Files that no edit names any more are removed now, though other databases of the process may still
     // hold pins.
     making_room::collect_for_room(&engine.core, &engine.disk);
+    if engine.core.health.failure().is_none()
+        && result.is_ok()
+        && engine.disk.shrinks_at_end.load(Ordering::Relaxed)
+    {
+        give_all_back(&engine.disk, &engine.log, &engine.catalog);
+    }
     engine.wake_all();
     engine.claim.give_up();
     let result = match engine.core.health.failure() {

@@ -8,7 +8,7 @@ use common::skipped::skipped;
 use common::workload::{Runner, Step, steps};
 use common::{DIR, LEVELS, count_from_env, on_sim, perhaps_apart, scramble, tiny};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimEventKind, SimVfs};
-use evendb::{Db, Durability, Error, ErrorKind};
+use evendb::{Backups, Db, Durability, Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -380,6 +380,46 @@ fn a_full_disk_at_every_size_of_a_copy() {
         }
         assert!(refused > 0);
         println!("links {links}: {refused} sizes too small");
+    }
+}
+
+/// A value file is as long as what was written into it, whatever room values had taken that then could not be written.
+#[test]
+fn copies_and_backups_after_a_value_that_was_not_written() {
+    for links in [true, false] {
+        for kind in [FaultKind::NoSpace, FaultKind::ShortWrite] {
+            for goes_on in [false, true] {
+                let place = format!("links {links}, {kind:?}, goes on {goes_on}");
+                let vfs = SimVfs::new(9);
+                vfs.allow_links(links);
+                let options = on_sim(&vfs, Durability::Process, 0)
+                    .advanced(|advanced| advanced.values_apart_from(Some(100)));
+                let db = options.open(DIR).expect("opens");
+                db.put("a", [1; 300]).expect("puts");
+                vfs.inject(Fault {
+                    at: 0,
+                    on: FaultOn::Change,
+                    kind,
+                    sticky: true,
+                    path_contains: Some(".values".into()),
+                });
+                assert!(db.put("b", [2; 5000]).is_err(), "{place}");
+                vfs.clear_faults();
+                if goes_on {
+                    db.put("c", [3; 300]).expect("puts");
+                }
+                let then = everything(&db).expect("reads");
+                db.copy_to(COPY).expect("copies");
+                assert!(check_target(&vfs, &then, &place));
+                for _ in 0..2 {
+                    db.backup("/backups").expect("backs up");
+                }
+                let backups = Backups::at("/backups").vfs(Arc::new(vfs.clone()));
+                backups.restore(None, "/restored").expect("restores");
+                let restored = open(&vfs, "/restored", false).expect("opens");
+                assert_eq!(everything(&restored).expect("reads"), then, "{place}");
+            }
+        }
     }
 }
 

@@ -1,15 +1,18 @@
-#![expect(unsafe_code, reason = "fork, alarm and _exit")]
+#![expect(
+    unsafe_code,
+    reason = "a lock of the application's, which a thread that is not there holds"
+)]
 //! Forked children: what they ask of their parent's database is refused, at once and by every call; what
 //! they drop harms nobody; the parent goes on. The children are real ones. One that hangs, in a lock
 //! that nobody gives back, is ended by an alarm and fails the test.
 
-use evendb::{
-    Batch, Db, Durability, ErrorKind, Iter, Keyspace, Options, Result, Snapshot, TraceOptions,
-};
+#[path = "common/forking.rs"]
+mod forking;
+
+use evendb::{Batch, Db, Durability, ErrorKind, Keyspace, Options, Result, Snapshot, TraceOptions};
 use evendb_trace::Reader;
+use forking::{Calls, Stop, Who, files, first, fork, leave, not_refused};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,78 +21,11 @@ use std::time::Duration;
 /// One test at a time: each must know how many databases its process has open.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A child that hangs is ended after so many seconds; one that does not needs a fraction of one.
-const HANGING_SECONDS: u32 = 120;
-
-/// The parent's end of a child.
-struct Child {
-    process: libc::pid_t,
-    complaints: std::io::PipeReader,
-}
-
-/// Who returns from [`fork`].
-enum Who {
-    Parent(Child),
-    Child(std::io::PipeWriter),
-}
-
-fn fork() -> Who {
-    let (complaints, sink) = std::io::pipe().expect("a pipe");
-    // SAFETY: the child calls the store, the allocator (which the C library makes safe to use) and
-    // `_exit`; nothing of the test's harness.
-    match unsafe { libc::fork() } {
-        -1 => panic!("cannot fork: {}", std::io::Error::last_os_error()),
-        0 => {
-            drop(complaints);
-            // SAFETY: takes a number.
-            unsafe { libc::alarm(HANGING_SECONDS) };
-            Who::Child(sink)
-        }
-        process => Who::Parent(Child {
-            process,
-            complaints,
-        }),
-    }
-}
-
-/// What a child says last.
-const END: &str = "end";
-
-/// The end of a child: tells the parent what was wrong.
-fn leave(mut sink: std::io::PipeWriter, complaints: &[String]) -> ! {
-    let _ = sink.write_all(complaints.join("\n").as_bytes());
-    // One that panics does not come here.
-    let _ = sink.write_all(END.as_bytes());
-    drop(sink);
-    // SAFETY: ends the process without its destructors, which are the parent's.
-    unsafe { libc::_exit(0) }
-}
-
-impl Child {
-    /// Waits for its end; whatever it complained of is the parent's failure.
-    fn expect_content(mut self) {
-        let mut text = String::new();
-        self.complaints.read_to_string(&mut text).expect("reads");
-        let mut status = 0;
-        // SAFETY: writes to `status` only.
-        let waited = unsafe { libc::waitpid(self.process, &raw mut status, 0) };
-        assert_eq!(waited, self.process);
-        assert_eq!(text, END, "what the child complained of");
-        assert_eq!(status, 0, "how the child ended: hung, or crashed");
-    }
-}
-
 fn options() -> Options {
     Options::new()
         .memory_budget(4 << 20)
         .advanced(|advanced| advanced.chunk_bytes(4096).block_bytes(256))
         .stats_interval(Duration::ZERO)
-}
-
-type Calls = Vec<(&'static str, Result<()>)>;
-
-fn first(mut iter: Iter) -> Result<()> {
-    iter.next().map_or(Ok(()), |item| item.map(drop))
 }
 
 /// Every public call of a database that can fail.
@@ -188,27 +124,6 @@ fn calls_of_snapshot(snapshot: &Snapshot, keyspace: &Keyspace) -> Calls {
     ]
 }
 
-/// What was not refused as it should be.
-fn not_refused(calls: Calls) -> Vec<String> {
-    let wrong = calls.into_iter().filter_map(|(call, answer)| match answer {
-        Err(error) if error.kind() == ErrorKind::Forked => None,
-        Err(error) => Some(format!("{call}: {error:?}")),
-        Ok(()) => Some(format!("{call}: took effect")),
-    });
-    wrong.collect()
-}
-
-/// Every file of a directory.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(dir).expect("lists");
-    let read = entries.map(|entry| {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy();
-        (name.into_owned(), std::fs::read(&path).expect("reads"))
-    });
-    read.collect()
-}
-
 /// Records in tables and in memory, in two keyspaces.
 fn fill(db: &Db) -> Keyspace {
     let edges = db.keyspace("edges").expect("a keyspace");
@@ -294,15 +209,6 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
             assert_eq!(edges.get("k").expect("gets").expect("is there"), "parent");
             db.close().expect("closes");
         }
-    }
-}
-
-/// Stops threads when it is dropped.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

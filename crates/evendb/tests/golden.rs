@@ -11,74 +11,20 @@
 //! writes over one that is there: that one shows that databases of the past can be read.
 
 mod common;
+#[path = "golden/contents.rs"]
+mod contents;
 
 use common::dumped::{dump, load};
-use common::oracle::{Map, contents};
+use common::oracle::Map;
+use common::oracle::contents as contents_of;
 use common::{DIR, flag_from_env, on_sim};
+use contents::{STAYS_SECONDS, apart, entries, expected};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability, ErrorKind, KeyspaceOptions};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-
-/// One fixed write; `None` deletes.
-type Entry = (&'static str, String, Option<Vec<u8>>);
-
-fn entries(part: u32) -> Vec<Entry> {
-    let put = |name, number: u32, len: usize| {
-        let mut value = format!("{part}-{number}:").into_bytes();
-        value.resize(value.len() + len, b'a' + (number % 26) as u8);
-        (name, format!("key{number:04}"), Some(value))
-    };
-    match part {
-        // Rewritten into tables of their own by a rebalance.
-        0 => (0..80).map(|n| put("default", n * 7 % 80, 16)).collect(),
-        // A run in the chunks' logs, with deletions over older records.
-        1 => (0..10)
-            .map(|n| put("default", n * 9, 5))
-            .chain((20..25).map(|n| ("default", format!("key{n:04}"), None)))
-            .chain((0..5).map(|n| put("other", n, 3)))
-            .collect(),
-        // Only in the commit log; the last one in a value extent.
-        _ => (40..45)
-            .map(|n| put("default", n, 9))
-            .chain([("default", "key0050".to_owned(), None)])
-            .chain([("other", String::new(), Some(b"empty key".to_vec()))])
-            .chain([put("other", 77, 8_300)])
-            .collect(),
-    }
-}
-
-fn expected(version: char) -> BTreeMap<&'static str, Map> {
-    let mut maps = BTreeMap::from([("default", Map::new()), ("other", Map::new())]);
-    if version >= '4' {
-        let staying = ["in a table", "in the log"].map(|place| format!("until/{place}"));
-        let staying = staying.map(|key| (key.into_bytes(), b"stays".to_vec()));
-        maps.insert("default", Map::from(staying));
-    }
-    if version >= '5' {
-        for (key, value) in apart() {
-            maps.get_mut("default")
-                .expect("is there")
-                .insert(key.into_bytes(), value);
-        }
-    }
-    for (name, key, value) in (0..3).flat_map(entries) {
-        let map = maps.get_mut(name).expect("one of the two");
-        match value {
-            Some(value) => drop(map.insert(key.into_bytes(), value)),
-            None => drop(map.remove(key.as_bytes())),
-        }
-    }
-    maps
-}
-
-/// Two values that lie apart, one named by a table and one by the commit log.
-fn apart() -> [(String, Vec<u8>); 2] {
-    ["in a table", "in the log"].map(|place| (format!("apart/{place}"), vec![b'v'; 700]))
-}
 
 fn write_part(db: &Db, part: u32) {
     for (name, key, value) in entries(part) {
@@ -100,7 +46,7 @@ fn write_gone(db: &Db) {
 /// A value that stays for some thousand years, one that is gone, and a single delete of a key that was put before.
 fn write_expiring(db: &Db, place: &str) {
     let keyspace = db.default_keyspace();
-    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(100_000_000_000);
+    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(STAYS_SECONDS);
     let put = |key: String, value, at| keyspace.put_expiring_at(key, value, at).expect("puts");
     put(format!("until/{place}"), "stays", far);
     put(format!("past/{place}"), "gone", SystemTime::UNIX_EPOCH);
@@ -177,7 +123,7 @@ fn check(vfs: &SimVfs, version: char, read_only: bool) {
     let db = options.read_only(read_only).open(DIR).expect("opens");
     assert_eq!(db.keyspace_names(), ["default", "other"]);
     for (name, map) in expected(version) {
-        assert!(contents(&db, name).expect("reads") == map, "{name}");
+        assert!(contents_of(&db, name).expect("reads") == map, "{name}");
         let keyspace = db.keyspace(name).expect("is there");
         for (key, value) in &map {
             assert_eq!(
@@ -269,9 +215,9 @@ fn reads_one_batch(vfs: &SimVfs, long: &[u8]) {
         let pair = |&(key, value): &(&str, &[u8])| (key.into(), value.to_vec());
         pairs.iter().map(pair).collect()
     };
-    assert!(contents(&db, "default").expect("reads") == wanted(&[("a", b"v1")]));
+    assert!(contents_of(&db, "default").expect("reads") == wanted(&[("a", b"v1")]));
     let other = wanted(&[("k", long), ("z", b"!")]);
-    assert!(contents(&db, "other").expect("reads") == other);
+    assert!(contents_of(&db, "other").expect("reads") == other);
 }
 
 #[test]

@@ -2,13 +2,14 @@
 //! recorded (`common/clients.rs`), and each history is checked to be linearizable, all kinds together (`common/linearizable.rs`);
 //! where all threads write the same few keys, what must hold of each key (`common/sharing.rs`).
 //!
-//! With `EVENDB_HISTORY_OUT` the histories are written to files, for `scripts/check-linearizability`.
+//! `EVENDB_HISTORY_OPERATIONS` sets how many operations there are, `EVENDB_HISTORY_SEED` the first seed. With `EVENDB_HISTORY_OUT` the
+//! histories are written to files, for `scripts/check-linearizability`.
 
 mod common;
 
 use common::clients::{self, Plan, Run};
 use common::linearizable::{ABSENT, Op, check};
-use common::{count_from_env, history_file, sharing};
+use common::{count_from_env, history_file, number_from_env, sharing};
 use evendb::vfs::SimVfs;
 use evendb::{Advanced, Db, Durability, LogSearch, Options, Snapshot};
 use std::sync::Arc;
@@ -76,31 +77,39 @@ fn apart(advanced: Advanced) -> Advanced {
 /// The runs of the test, each of four threads.
 const RUNS: u64 = 6;
 
+/// The first seed of the runs, and that of those of shared keys.
+fn first_seed() -> u64 {
+    number_from_env("EVENDB_HISTORY_SEED", 1)
+}
+
 #[test]
 fn histories_are_linearizable() {
     let operations = count_from_env("EVENDB_HISTORY_OPERATIONS", 1_000_000);
     let part = operations.div_ceil(RUNS);
     let mut all = Vec::new();
-    all.push(run(1, part, |options| options));
-    all.push(run(2, part, |options| {
+    let seed = first_seed();
+    all.push(run(seed, part, |options| options));
+    all.push(run(seed + 1, part, |options| {
         options
             .workers(2)
             .advanced(|advanced| apart(advanced.commit_log_mapped(false)))
     }));
-    all.push(run(3, part, |options| {
+    all.push(run(seed + 2, part, |options| {
         options.durability(Durability::Relaxed)
     }));
-    all.push(run(4, part, |options| {
+    all.push(run(seed + 3, part, |options| {
         options.advanced(|advanced| {
             advanced
                 .munks(false)
                 .log_search(LogSearch::Bloom { split_factor: 4 })
         })
     }));
-    all.push(run(5, part, |options| {
+    all.push(run(seed + 4, part, |options| {
         options.workers(2).memory_budget(3 << 20).advanced(apart)
     }));
-    all.push(run(6, part, |options| options.durability(Durability::Sync)));
+    all.push(run(seed + 5, part, |options| {
+        options.durability(Durability::Sync)
+    }));
     let sum = |count: fn(&evendb::Stats) -> u64| all.iter().map(count).sum::<u64>();
     // With how many operations it must have been seen: what comes of data beyond memory only in longer
     // histories.
@@ -127,7 +136,7 @@ fn histories_are_linearizable() {
 fn shared_keys_hold_what_was_written() {
     let operations = count_from_env("EVENDB_HISTORY_OPERATIONS", 1_000_000) / 10;
     let levels = [Durability::Relaxed, Durability::Process, Durability::Sync];
-    for (seed, level) in (11..).zip(levels) {
+    for (seed, level) in (first_seed() + 10..).zip(levels) {
         let plan = Plan {
             keys: 12,
             block: 12,

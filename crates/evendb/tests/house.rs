@@ -332,7 +332,7 @@ fn a_user_sees_few_options() {
     );
     // One more, in whatever file, is counted.
     let planted = "\nimpl Options {\n    pub fn planted(self) -> Self {\n        self\n    }\n}\n";
-    sources.get_mut("fork.rs").unwrap().push_str(planted);
+    sources.get_mut("files.rs").unwrap().push_str(planted);
     assert_eq!(options_setters(&sources).len(), setters.len() + 1);
 }
 

@@ -2,12 +2,16 @@
 //! chunks, tables and log records than it holds, and everything still reads right.
 
 use evendb::{Db, LogSearch, Options};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 const BUDGET: u64 = 4 << 20;
 /// What may be charged above the budget for a moment: a munk that is being replaced, a table that was
 /// just opened, a record that was admitted alone.
 const ALLOWANCE: u64 = 768 << 10;
+
+/// One test at a time: a thread of another one that is pinned, and gets no processor, would keep what this one has let go.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn options() -> Options {
     Options::new()
@@ -43,6 +47,7 @@ fn scattered(end: u64, step: u64) -> u64 {
 
 #[test]
 fn more_chunks_than_the_budget_holds() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let db = options().open(dir.path()).unwrap();
     let mut model = BTreeMap::new();
@@ -86,6 +91,7 @@ fn more_chunks_than_the_budget_holds() {
 
 #[test]
 fn snapshots_do_not_break_the_budget() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let db = options().open(dir.path()).unwrap();
     let mut snapshots = Vec::new();
@@ -107,6 +113,7 @@ fn snapshots_do_not_break_the_budget() {
 
 #[test]
 fn few_files_are_open_at_once() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     // No munks, so that gets read tables.
     let db = options()
@@ -135,6 +142,7 @@ fn few_files_are_open_at_once() {
 
 #[test]
 fn values_kept_by_a_user_are_not_the_stores() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let db = options().open(dir.path()).unwrap();
     let records = 20_000;
@@ -157,6 +165,7 @@ fn values_kept_by_a_user_are_not_the_stores() {
 
 #[test]
 fn a_filter_stands_in_for_an_index() {
+    let _alone = ALONE.lock();
     // Long logs: they make the index of all chunks larger than its share.
     for search in [LogSearch::Index, LogSearch::bloom()] {
         let dir = tempfile::tempdir().unwrap();
@@ -193,6 +202,7 @@ fn a_filter_stands_in_for_an_index() {
 
 #[test]
 fn runs_of_a_log_are_merged() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         // Logs that are never at their limit: only their runs are too many.

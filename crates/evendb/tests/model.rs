@@ -1,5 +1,6 @@
 //! Random operations against an ordered map, with reopens, snapshots, batches, both directions and
-//! tiny limits, so that splits, rebalances and merges happen all the time.
+//! tiny limits, so that splits, rebalances and merges happen all the time. `EVENDB_MODEL_SEEDS` sets how many
+//! seeds are run (default 16).
 
 #[path = "../../storage/tests/knobs/mod.rs"]
 mod knobs;
@@ -7,11 +8,12 @@ mod merging;
 
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, Durability, Keyspace, LogSearch, Options, Snapshot};
-use knobs::flag_from_env;
+use knobs::{count_from_env, flag_from_env};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -433,16 +435,25 @@ fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
     );
 }
 
+/// How many seeds there are at process level without threads; of others there are three for eight of these.
+fn seeds() -> u64 {
+    count_from_env("EVENDB_MODEL_SEEDS", 16)
+}
+
+fn other_seeds(first: u64) -> Range<u64> {
+    first..first + (seeds() * 3).div_ceil(8)
+}
+
 #[test]
 fn manual_process() {
-    for seed in 0..16 {
+    for seed in 0..seeds() {
         run(seed, Durability::Process, 0, 3000);
     }
 }
 
 #[test]
 fn manual_relaxed_and_sync() {
-    for seed in 20..26 {
+    for seed in other_seeds(20) {
         run(seed, Durability::Relaxed, 0, 3000);
         run(seed, Durability::Sync, 0, 3000);
     }
@@ -450,7 +461,7 @@ fn manual_relaxed_and_sync() {
 
 #[test]
 fn with_threads() {
-    for seed in 30..36 {
+    for seed in other_seeds(30) {
         run(seed, Durability::Process, 1, 3000);
         run(seed, Durability::Sync, 2, 1500);
     }

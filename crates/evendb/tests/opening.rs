@@ -302,6 +302,36 @@ fn no_database_is_created_among_foreign_files() {
     assert!(small().open(&place).is_ok());
 }
 
+/// What a crash leaves in the commit log overwrites itself where a key was put again. Only what stays is charged: else puts would
+/// wait for room that never comes.
+#[test]
+fn what_is_replayed_is_charged_as_what_stays() {
+    let options = |vfs: &SimVfs| {
+        let options = on_sim(vfs, Durability::Process, 0).memory_budget(8 << 20);
+        options.advanced(|advanced| advanced.commit_log_bytes(4 << 20))
+    };
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open(DIR).expect("opens");
+    for number in 0..30_u8 {
+        db.put("long, then short", vec![number; 30_000])
+            .expect("puts");
+        db.put("long, then short", [number]).expect("puts");
+        db.put("long, then gone", vec![number; 30_000])
+            .expect("puts");
+        db.delete("long, then gone").expect("deletes");
+    }
+    assert_eq!(db.stats().checkpoints, 0, "all is in the log");
+    let vfs = vfs.crash(CrashMode::Process);
+    let db = options(&vfs).open(DIR).expect("opens");
+    let charged = db.stats().memory.deltas;
+    assert!(charged > 0 && charged < 10_000, "{charged} bytes");
+    assert_eq!(
+        db.get("long, then short").expect("gets").as_deref(),
+        Some(&[29][..])
+    );
+    assert_eq!(db.iter().count(), 1);
+}
+
 /// A database whose `CURRENT` is gone is damaged, whoever asks and wherever its data lies.
 #[test]
 fn a_database_without_current_is_damaged() {

@@ -10,11 +10,16 @@ const HOT: u32 = 2_000;
 /// So long may something take that happens at once: then the test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// About 40 MiB of data in 16 MiB.
+/// About 40 MiB of data in 16 MiB. How many hot records rows take before spans are loaded, and then keep, is chance: hence
+/// without rows.
 fn options() -> Options {
+    with_rows(false)
+}
+
+fn with_rows(yes: bool) -> Options {
     Options::new()
         .memory_budget(16 << 20)
-        .advanced(|advanced| advanced.chunk_bytes(256 << 10))
+        .advanced(|advanced| advanced.chunk_bytes(256 << 10).row_cache(yes))
 }
 
 fn cold() -> Options {
@@ -46,25 +51,35 @@ fn wait(what: &str, mut is_true: impl FnMut() -> bool) {
 
 /// A database whose first records were hot when it was closed.
 fn closed_hot(place: &Path) {
-    let db = options().open(place).expect("opens");
+    closed_hot_with(false, place);
+}
+
+/// The same, and how many of the hot records spans held.
+fn closed_hot_with(rows: bool, place: &Path) -> u64 {
+    let db = with_rows(rows).open(place).expect("opens");
     for number in 0..RECORDS {
         db.put(key(number), value(number)).expect("puts");
     }
     db.settle_debt().expect("settles");
-    heat(&db);
+    let in_spans = heat(&db);
     db.close().expect("closes");
+    let nearly_all = u64::from(HOT) * 9 / 10;
+    assert!(rows || in_spans >= nearly_all, "{in_spans} of {HOT}");
+    in_spans
 }
 
-/// Reads the hot records until nearly all are read from RAM. Some are kept there as rows.
-fn heat(db: &Db) {
+/// Reads the hot records until nearly all are read from RAM. How many of them spans hold then.
+fn heat(db: &Db) -> u64 {
+    let mut in_spans = 0;
     wait("hot records are read from RAM", || {
         let before = db.stats().gets;
         (0..HOT).for_each(|number| get(db, number));
         let after = db.stats().gets;
-        let in_munks = after.munk - before.munk;
+        in_spans = after.munk - before.munk;
         let in_rows = after.row_cache - before.row_cache;
-        in_munks >= u64::from(HOT) * 7 / 10 && in_munks + in_rows >= u64::from(HOT) * 9 / 10
+        in_spans + in_rows >= u64::from(HOT) * 9 / 10
     });
+    in_spans
 }
 
 fn is_warm(db: &Db) -> bool {
@@ -81,25 +96,30 @@ fn hot_hits(db: &Db) -> u64 {
 
 #[test]
 fn what_was_hot_is_in_ram_before_it_is_read() {
-    let dir = tempfile::tempdir().expect("a directory");
-    closed_hot(dir.path());
-    // Twice: a life that only loaded it passes it on.
-    for _ in 0..2 {
-        let db = options().open(dir.path()).expect("opens");
-        wait("it is loaded", || is_warm(&db));
-        let hits = hot_hits(&db);
-        assert!(hits >= u64::from(HOT) * 6 / 10, "{hits} of {HOT}");
-        let memory = db.stats().memory;
-        assert!(memory.used() <= memory.budget + (1 << 20), "{memory:?}");
+    for rows in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let in_spans = closed_hot_with(rows, dir.path());
+        // Twice: a life that only loaded it passes it on.
+        for _ in 0..2 {
+            let db = with_rows(rows).open(dir.path()).expect("opens");
+            wait("it is loaded", || is_warm(&db));
+            let hits = hot_hits(&db);
+            assert!(
+                hits >= in_spans * 6 / 7,
+                "{hits} of {in_spans}, rows: {rows}"
+            );
+            let memory = db.stats().memory;
+            assert!(memory.used() <= memory.budget + (1 << 20), "{memory:?}");
+            db.close().expect("closes");
+        }
+        // The same database without: nothing is loaded, and what was written stays for the next life.
+        let db = cold().open(dir.path()).expect("opens");
+        hot_hits(&db);
+        let stats = db.stats();
+        assert_eq!((stats.warmed_spans, stats.spans_to_warm), (0, 0));
         db.close().expect("closes");
+        assert!(dir.path().join("HEAT").exists());
     }
-    // The same database without: nothing is loaded, and what was written stays for the next life.
-    let db = cold().open(dir.path()).expect("opens");
-    hot_hits(&db);
-    let stats = db.stats();
-    assert_eq!((stats.warmed_spans, stats.spans_to_warm), (0, 0));
-    db.close().expect("closes");
-    assert!(dir.path().join("HEAT").exists());
 }
 
 /// The hot spans of a chunk, in its middle, come back before the others, which are in RAM too.

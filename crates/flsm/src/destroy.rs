@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::files::FileName;
-use evendb_base::EngineKind;
+use evendb_base::{EngineKind, fork};
 use evendb_storage::vfs::OsVfs;
 use std::path::Path;
 
@@ -25,8 +25,9 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's or is a database of another
-/// engine, `Io`.
+/// engine, `Io`, and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+    let _resident = fork::enter()?;
     let is_own = |name: &str| FileName::parse(name).is_some();
     evendb_base::destroy::destroy(&OsVfs, path.as_ref(), EngineKind::Flsm, &is_own)
 }

@@ -36,6 +36,7 @@ use crate::tables::{TableDir, TableForm};
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
 use crate::write::writer::insert;
+use evendb_base::claim::Claim;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_base::{Durability, EngineKind, directory_lock};
 use evendb_storage::vfs::{Vfs, WriteBehind};
@@ -296,7 +297,7 @@ fn assemble(
         work,
         cache: BlockCache::new(options.cache_bytes()),
         making,
-        lock: Mutex::new(lock),
+        claim: Claim::new(lock),
         dir,
         options,
     };

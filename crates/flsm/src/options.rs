@@ -149,7 +149,10 @@ impl Options {
         }
     }
 
-    /// Bytes of memory that the database plans with. Default: 512 MiB.
+    /// Bytes of memory that the database plans with. Default: 512 MiB. A process takes up to 64 MiB beside it.
+    ///
+    /// The first record or block of 1 MiB tells glibc's allocator to map each piece of that size by itself (`M_MMAP_THRESHOLD`), for
+    /// the whole process: otherwise values of megabytes leave holes of megabytes.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self

@@ -56,6 +56,8 @@ pub(crate) enum Plant {
     GoesOnToOlder,
     /// P87: scans leave out level 0.
     ScansWithoutLevel0,
+    /// P96: the end of a job gives all tables of its tree free, those included that were set aside.
+    SetAsideGivenFree,
 }
 
 /// Whether a fault is planted in what has these options.

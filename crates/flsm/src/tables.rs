@@ -16,6 +16,7 @@ mod open;
 use crate::files::FileName;
 use crate::options::TableLimits;
 use crate::types::Age;
+use evendb_base::fork;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::{AtomicBool, Ordering};
 use evendb_base::sync::lazy::LazyArc;
@@ -218,6 +219,10 @@ impl TableFile {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if fork::is_child() {
+            // The parent may still read the file, and its threads may hold the lock of what is open.
+            return;
+        }
         if let Some(table) = self.opened.take() {
             self.place.open.closed(&table);
         }

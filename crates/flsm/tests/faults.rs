@@ -182,13 +182,14 @@ fn background_work_that_fails_loses_nothing() {
 }
 
 /// What fails, how, and whether for good.
-const FAULTS: [(FaultOn, FaultKind, bool); 9] = [
+const FAULTS: [(FaultOn, FaultKind, bool); 10] = [
     (FaultOn::Change, FaultKind::Eio, false),
     (FaultOn::Change, FaultKind::Eio, true),
     (FaultOn::Change, FaultKind::NoSpace, false),
     (FaultOn::Change, FaultKind::NoSpace, true),
     (FaultOn::Change, FaultKind::ShortWrite, false),
     (FaultOn::Sync, FaultKind::SyncFailsThenClean, false),
+    (FaultOn::Sync, FaultKind::SyncFullThenClean, false),
     (FaultOn::Read, FaultKind::Eio, false),
     (FaultOn::Read, FaultKind::Eio, true),
     (FaultOn::Lookup, FaultKind::Eio, false),

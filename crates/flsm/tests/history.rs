@@ -1,8 +1,8 @@
 //! Real threads, real schedules: gets, puts, deletes, batches, scans in both directions, multi-gets and snapshots of four threads are
 //! recorded and judged by the clients and the checkers of the first engine's tests, all kinds together.
 //!
-//! `EVENDB_FLSM_HISTORY_OPERATIONS` sets how many operations there are (default 30,000). With `EVENDB_HISTORY_OUT` the histories are
-//! written to files, for `scripts/check-linearizability`.
+//! `EVENDB_FLSM_HISTORY_OPERATIONS` sets how many operations there are (default 30,000), `EVENDB_HISTORY_SEED` the first
+//! seed. With `EVENDB_HISTORY_OUT` the histories are written to files, for `scripts/check-linearizability`.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod common;
 
 use common::clients::{self, Plan, Run};
 use common::linearizable::{Op, check};
-use common::{DIR, LEVELS, count_from_env, history_file, sharing, tiny_on};
+use common::{DIR, LEVELS, count_from_env, history_file, number_from_env, sharing, tiny_on};
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Db, Durability, Options, Snapshot, Stats};
 
@@ -44,13 +44,19 @@ fn record(plan: Plan, options: Options) -> (Vec<Op>, Stats) {
     (run.into_ops(), stats)
 }
 
+/// The first seed of the runs, and that of those of shared keys.
+fn first_seed() -> u64 {
+    number_from_env("EVENDB_HISTORY_SEED", 1)
+}
+
 #[test]
 fn histories_are_linearizable() {
     const RUNS: u64 = 6;
     let operations = count_from_env("EVENDB_FLSM_HISTORY_OPERATIONS", 30_000);
     let (mut flushes, mut compactions, mut deep) = (0, 0, 0);
-    for seed in 1..=RUNS {
-        let level = match seed {
+    for number in 1..=RUNS {
+        let seed = first_seed() + number - 1;
+        let level = match number {
             2 => Durability::Relaxed,
             3 => Durability::Sync,
             _ => Durability::Process,
@@ -76,7 +82,7 @@ fn histories_are_linearizable() {
 #[test]
 fn shared_keys_hold_what_was_written() {
     let operations = count_from_env("EVENDB_FLSM_HISTORY_OPERATIONS", 30_000) / 10;
-    for (seed, level) in (11..).zip(LEVELS) {
+    for (seed, level) in (first_seed() + 10..).zip(LEVELS) {
         let plan = Plan {
             keys: 12,
             block: 12,

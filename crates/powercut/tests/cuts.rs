@@ -6,6 +6,8 @@
 
 #[path = "../../storage/tests/knobs/mod.rs"]
 mod knobs;
+#[path = "../../evendb/tests/common/patience.rs"]
+mod patience;
 #[path = "../../evendb/tests/common/skipped.rs"]
 mod skipped;
 
@@ -13,9 +15,10 @@ use evendb_powercut::device::Way;
 use evendb_powercut::filesystem::FileSystem;
 use evendb_powercut::missing;
 use knobs::count_from_env;
+use patience::{text, told};
 use skipped::skipped;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use std::time::Duration;
 
 /// Longer than any run takes: one that hangs in the kernel ends as a failure.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -26,35 +29,9 @@ fn power_cut(arguments: &[&str]) -> Option<Output> {
         skipped("power cuts", why);
         return None;
     }
-    let mut child = Command::new(env!("CARGO_BIN_EXE_power-cut"))
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let started = Instant::now();
-    while child.try_wait().expect("it was started").is_none() {
-        if started.elapsed() > PATIENCE {
-            child.kill().expect("it runs");
-            panic!("it hangs: {:?}", child.wait_with_output());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let output = child.wait_with_output().expect("it was started");
-    for line in text(&output.stdout).lines() {
-        if let Some(what) = line.strip_prefix("SKIPPED ") {
-            skipped("power cuts", what);
-        }
-    }
-    Some(output)
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn told(output: &Output) -> String {
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_power-cut"));
+    let command = command.args(arguments);
+    Some(patience::run(command, PATIENCE, "power cuts"))
 }
 
 #[test]

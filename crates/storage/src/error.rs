@@ -47,6 +47,15 @@ impl Error {
         }
     }
 
+    /// A sync that failed, of a file or directory that is kept. For want of room, too, it is a failure for good, and never `NoSpace`: the
+    /// system may have dropped what it could not write, and call it clean, so that the next sync succeeds and means nothing.
+    pub fn sync(path: &Path, what: &str, source: io::Error) -> Error {
+        Error {
+            kind: ErrorKind::Io,
+            ..Error::io(path, what, source)
+        }
+    }
+
     /// A file of the database that could not be opened. That it is missing is damage.
     pub fn open(path: &Path, what: &str, source: io::Error) -> Error {
         let missing = source.kind() == io::ErrorKind::NotFound;

@@ -3,7 +3,7 @@
 //! ```text
 //! file   = | header | frame | frame | ...
 //! header = | magic u64 | format version u32 | log id u64 | crc32c u32 |       (24 bytes)
-//! frame  = | payload length u32 | crc32c u32 | payload |
+//! frame  = | payload length u32 | crc32c u32 | payload, at least a byte |
 //! ```
 //!
 //! A frame's checksum covers log id, the frame's offset, its length and payload, so that neither a
@@ -64,10 +64,11 @@ fn encode_header_of(id: u64, version: u32) -> [u8; HEADER_BYTES as usize] {
     header
 }
 
-/// Appends the frame of `payload` for `offset` of log `id`; `false` if it is 4 GiB or longer.
+/// Appends the frame of `payload` for `offset` of log `id`; `false` if it is empty, or 4 GiB or longer.
 pub fn encode_frame(out: &mut Vec<u8>, id: u64, offset: u64, payload: &[u8]) -> bool {
-    let Ok(len) = u32::try_from(payload.len()) else {
-        return false;
+    let len = match u32::try_from(payload.len()) {
+        Ok(len) if len > 0 => len,
+        _ => return false,
     };
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&frame_checksum(id, offset, len, payload).to_le_bytes());
@@ -81,8 +82,9 @@ pub fn decode_frame(bytes: &[u8], id: u64, offset: u64) -> Option<&[u8]> {
     let mut input = bytes;
     let len = codec::get_u32(&mut input)?;
     let crc = codec::get_u32(&mut input)?;
+    // No frame is empty: one in four billion places has zeros for the checksum of nothing, and reserved room reads as zeros.
     let payload = input.get(..usize::try_from(len).ok()?)?;
-    (crc == frame_checksum(id, offset, len, payload)).then_some(payload)
+    (len > 0 && crc == frame_checksum(id, offset, len, payload)).then_some(payload)
 }
 
 fn frame_checksum(id: u64, offset: u64, len: u32, payload: &[u8]) -> u32 {
@@ -139,7 +141,7 @@ impl FrameCodec {
         }
     }
 
-    /// Appends the frame of `payload` for `offset`; `false` if it is 4 GiB or longer.
+    /// Appends the frame of `payload` for `offset`; `false` if it is empty, or 4 GiB or longer.
     pub fn encode(&self, out: &mut Vec<u8>, offset: u64, payload: &[u8]) -> bool {
         let Some((secrets, cipher)) = &self.seal else {
             return encode_frame(out, self.id, offset, payload);
@@ -227,7 +229,10 @@ impl FramedLogWriter {
     pub fn append(&mut self, payload: &[u8]) -> Result<u64> {
         self.frame.clear();
         if !self.codec.encode(&mut self.frame, self.end, payload) {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "frame of 4 GiB or more");
+            let error = io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "frame of no byte, or of 4 GiB or more",
+            );
             return Err(Error::io(self.file.path(), "append to log", error));
         }
         self.file
@@ -351,8 +356,7 @@ pub fn find_frame(file: &dyn File, id: u64, end: u64) -> Result<Option<u64>> {
 
 /// The payload of the frame at `at` of `bytes`, which are at `offset` of log `id`.
 fn frame_at(bytes: &[u8], at: usize, id: u64, offset: u64) -> Option<&[u8]> {
-    // No frame is empty, so zeros need no checksum to be told apart.
-    decode_frame(bytes.get(at..)?, id, offset + at as u64).filter(|payload| !payload.is_empty())
+    decode_frame(bytes.get(at..)?, id, offset + at as u64)
 }
 
 /// The first place behind `from`, where no frame verifies, where one does.

@@ -11,6 +11,9 @@ pub mod codec;
 mod error;
 pub mod filter;
 pub mod framed_log;
+#[doc(hidden)]
+pub mod heap;
+mod plant;
 pub mod sealing;
 pub mod table;
 mod types;

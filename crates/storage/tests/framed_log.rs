@@ -35,13 +35,13 @@ fn read(bytes: Vec<u8>, id: u64, verified: u64) -> Result<(Vec<Vec<u8>>, u64)> {
 }
 
 fn payloads() -> Vec<Vec<u8>> {
-    vec![b"first".to_vec(), Vec::new(), vec![7; 40], b"x".to_vec()]
+    vec![b"first".to_vec(), vec![0], vec![7; 40], b"x".to_vec()]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn frames_come_back(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..20), split in 0usize..20) {
+    fn frames_come_back(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20), split in 0usize..20) {
         let split = split.min(payloads.len());
         let (file, ends) = written(&payloads[..split]);
         let end = ends.last().copied().unwrap_or(HEADER_BYTES);
@@ -56,7 +56,7 @@ proptest! {
 
 #[test]
 fn frames_larger_than_the_reader_takes_at_once() {
-    let payloads: Vec<Vec<u8>> = [100_000, 700_000, 3, 262_144 - 8, 262_144, 0]
+    let payloads: Vec<Vec<u8>> = [100_000, 700_000, 3, 262_144 - 8, 262_144, 1]
         .iter()
         .map(|&len| vec![3; len])
         .collect();
@@ -64,6 +64,24 @@ fn frames_larger_than_the_reader_takes_at_once() {
     let (seen, end) = read(file.bytes(), ID, ends[5]).unwrap();
     assert!(seen == payloads);
     assert_eq!(end, ends[5]);
+}
+
+/// Reserved room reads as zeros, and at some places the checksum of nothing is zero: there a reader found a frame, and what surveys a log found
+/// none. A fuzzer made such a place.
+#[test]
+fn nothing_is_no_frame_even_where_its_checksum_is_right() {
+    let (file, ends) = written(&payloads());
+    let end = ends[3];
+    let mut bytes = file.bytes();
+    let none = 0_u32.to_le_bytes();
+    let checksum = evendb_storage::codec::checksum(ID, &[&end.to_le_bytes(), &none]);
+    bytes.extend_from_slice(&none);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes.extend_from_slice(&[0; 100]);
+    let (seen, found) = read(bytes, ID, end).unwrap();
+    assert_eq!((seen, found), (payloads(), end));
+    let mut writer = FramedLogWriter::resume(file, ID, end).unwrap();
+    assert_eq!(writer.append(&[]).unwrap_err().kind(), ErrorKind::Io);
 }
 
 #[test]

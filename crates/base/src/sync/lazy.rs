@@ -15,11 +15,13 @@ use crate::sync::atomic::Ordering;
 use reclaim::Guard;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 /// Empty, or one `Arc<T>`; see the head of this file.
 pub struct LazyArc<T: Send + Sync + 'static> {
     pointer: AtomicPtr<T>,
+    /// So that it may be sent and shared where an `Arc<T>` may.
     owns: PhantomData<Arc<T>>,
 }
 
@@ -54,10 +56,9 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
             return None;
         }
         // SAFETY: a non-null pointer came from `Arc::into_raw`; its count is given back only after
-        // every pin that could have loaded it is gone, and `_guard` is such a pin.
-        unsafe { Arc::increment_strong_count(pointer) };
-        // SAFETY: the count just added belongs to this Arc.
-        Some(unsafe { Arc::from_raw(pointer) })
+        // every pin that could have loaded it is gone, and `_guard` is such a pin. The count stays the cell's.
+        let owned = ManuallyDrop::new(unsafe { Arc::from_raw(pointer) });
+        Some(Arc::clone(&owned))
     }
 
     /// The value, if there is one now, for as long as the pin lasts. Writes to nothing that others read.
@@ -147,18 +148,9 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
 
 impl<T: Send + Sync + 'static> Drop for LazyArc<T> {
     fn drop(&mut self) {
-        let pointer = self.pointer.load(Ordering::Acquire);
-        if !pointer.is_null() {
-            // SAFETY: the cell owns this count, and `&mut self` excludes readers.
-            drop(unsafe { Arc::from_raw(pointer) });
-        }
+        drop(self.take());
     }
 }
-
-// SAFETY: the cell hands out `Arc<T>` and drops a T, like an `Arc<T>` itself.
-unsafe impl<T: Send + Sync + 'static> Send for LazyArc<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send + Sync + 'static> Sync for LazyArc<T> {}
 
 #[cfg(all(test, evendb_loom))]
 mod loom_tests {

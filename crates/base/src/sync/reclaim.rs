@@ -14,6 +14,7 @@ use super::Arc;
 use super::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub use crossbeam_epoch::{Guard, pin};
@@ -44,7 +45,12 @@ pub fn collect() {}
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub fn collect() {
     // Flushing moves this thread's bag to the global queue, advances the era of pins if it can, and
-    // destroys some of what is two eras old. So after so many turns in vain what is left is pinned.
+    // destroys some of what is two eras old, the oldest first. So when this mark is destroyed, all that was retired
+    // before it is.
+    let mark = std::sync::Arc::new(());
+    let own = mark.clone();
+    // SAFETY: giving a counted reference back is safe on any thread, at any time.
+    unsafe { pin().defer_unchecked(move || drop(own)) };
     let mut in_vain = 0;
     for _ in 0..TURNS_MAX {
         let before = destroyed();
@@ -54,7 +60,7 @@ pub fn collect() {
         } else {
             0
         };
-        if in_vain == TURNS_IN_VAIN {
+        if in_vain == TURNS_IN_VAIN || std::sync::Arc::strong_count(&mark) == 1 {
             break;
         }
     }
@@ -63,9 +69,10 @@ pub fn collect() {
     }
 }
 
-/// One turn takes its thing to the queue, and two more make it old enough.
+/// After so many turns that destroyed nothing of ours, what is left is pinned. It takes more than the three that it takes to become
+/// old: each thread that has ended left a bag in the queue, mostly an empty one, and a turn takes eight.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-const TURNS_IN_VAIN: u32 = 3;
+const TURNS_IN_VAIN: u32 = 64;
 /// Two million things: nobody has to go on for ever because others retire as fast as it destroys.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const TURNS_MAX: u32 = 4096;
@@ -121,15 +128,12 @@ pub unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
 /// Keeps `value` until every pin of this moment is gone; a worker drops it.
 pub fn retire(guard: &Guard, value: Grave) {
     #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-    // SAFETY: the value is Send + Sync and 'static; pushing it to a queue is safe on any thread.
-    unsafe {
-        guard.defer_unchecked(move || {
-            note_destroyed();
-            GRAVEYARD.push(value);
-        });
-    }
+    guard.defer(move || {
+        note_destroyed();
+        GRAVEYARD.push(value);
+    });
     #[cfg(all(evendb_shuttle, not(evendb_loom)))]
-    // SAFETY: as above.
+    // SAFETY: the value is Send + Sync and 'static; burying it is safe on any thread.
     unsafe {
         super::model_reclaim::defer(guard, move || super::model_reclaim::bury(value));
     }
@@ -222,10 +226,9 @@ impl<'g, T> Pinned<'g, T> {
     /// A counted reference, which outlives the pin.
     pub fn counted(self) -> Arc<T> {
         // SAFETY: the pointer came from `Arc::into_raw` by way of a cell, and while its pin
-        // lasts the count cannot reach zero, so it may be raised.
-        unsafe { Arc::increment_strong_count(self.pointer) };
-        // SAFETY: the count just added is the one this Arc owns.
-        unsafe { Arc::from_raw(self.pointer) }
+        // lasts the count cannot reach zero, so it may be raised. The count found stays the cell's.
+        let owned = ManuallyDrop::new(unsafe { Arc::from_raw(self.pointer) });
+        Arc::clone(&owned)
     }
 }
 

@@ -278,11 +278,18 @@ fn keys_are_hidden_by_hashes_or_in_order() {
     );
 }
 
+/// Copies what is to be run, in another process: what this one has open to be written, a child of another test has, too, until it
+/// runs its program, and meanwhile the system refuses to run the copy.
+fn copied(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.unwrap().success());
+}
+
 #[test]
 fn the_analysis_is_another_program_that_is_found_or_told_of() {
     let place = Place::new();
     let alone = place.path("evendb");
-    fs::copy(env!("CARGO_BIN_EXE_evendb"), &alone).unwrap();
+    copied(Path::new(env!("CARGO_BIN_EXE_evendb")), &alone);
     let run = || {
         let mut command = std::process::Command::new(&alone);
         command.args(["analyze", "app.trace", "--memory-mib", "512", "--help"]);
@@ -292,9 +299,10 @@ fn the_analysis_is_another_program_that_is_found_or_told_of() {
         1,
         "cargo build --release --locked --manifest-path crates/analyze/Cargo.toml",
     );
-    let program = place.file("evendb-analyze", "#!/bin/sh\necho \"$@\"\nexit 7\n");
+    let program = place.file("program", "#!/bin/sh\necho \"$@\"\nexit 7\n");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(program, mode).unwrap();
+    fs::set_permissions(&program, mode).unwrap();
+    copied(&program, &place.path("evendb-analyze"));
     run().expect(7, "app.trace --memory-mib 512 --help\n");
 }
 

@@ -67,6 +67,36 @@ fn more_than_the_limit_is_admitted_alone() {
     assert_eq!(admission.delta_used(), 1);
 }
 
+/// Without threads nobody makes room later, and nobody tells: what a checkpoint let go comes back when the pin of another writer is
+/// gone, at the next look. All writers of a database waited for ever.
+#[test]
+fn without_threads_the_one_that_waits_makes_room_until_there_is_some() {
+    let admission = Admission::new(0, 100).alone(true);
+    admission.reserve(0, 100, &|| ()).unwrap();
+    let asked = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (asked, admission) = (&asked, &admission);
+        // What comes free is not told: it is there when this is asked for the third time.
+        let relief = move || {
+            if asked.fetch_add(1, Ordering::AcqRel) == 2 {
+                admission.delta.give_back(50);
+            }
+        };
+        let waiters = [(); 2].map(|()| scope.spawn(move || admission.reserve(0, 25, &relief)));
+        let far = std::time::Instant::now() + Duration::from_secs(60);
+        while waiters.iter().any(|waiter| !waiter.is_finished()) {
+            if std::time::Instant::now() > far {
+                admission.cancel();
+            }
+            std::thread::yield_now();
+        }
+        for waiter in waiters {
+            waiter.join().unwrap().unwrap();
+        }
+    });
+    assert!(asked.load(Ordering::Acquire) >= 3);
+}
+
 #[test]
 fn large_requests_go_to_twice_the_limit_and_small_ones_to_the_limit() {
     let admission = Admission::new(0, 100);

@@ -14,7 +14,7 @@ use crate::funk::tables::TableHandle;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::Change;
 use crate::metrics::Stats;
-use crate::observe::gather;
+use crate::observe::{audit, gather};
 use crate::options::{KeyspaceOptions, Options};
 use crate::plant::planted;
 use crate::read::cursor::{Cursor, Iter, Keys};
@@ -63,6 +63,7 @@ impl Db {
         let job = trace::job!("open", directory = &*path.to_string_lossy());
         let resident = fork::enter()?;
         let engine = opening::open(path, options)?.share();
+        audit::assert_charged(&engine);
         engine.claim.begin(resident);
         let handle = Arc::new(Handle::new(engine, worker::close));
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();

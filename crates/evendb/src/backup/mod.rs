@@ -146,7 +146,9 @@ fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
         None => Shared::default(),
     };
     let target = backups.path_of(number);
-    let copied = copy::copy_to(engine, &target, &|_, wanted| shared.path_of(wanted))?;
+    let by_name = planted!(engine.core.options, BackupSharesByName);
+    let shares_with = |_: &Engine, wanted: Wanted<'_>| shared.path_of(wanted, by_name);
+    let copied = copy::copy_to(engine, &target, &shares_with)?;
     let shared = match copied.bytes_linked {
         // The file system has no links.
         0 => Shared::default(),
@@ -196,8 +198,8 @@ impl Shared {
     }
 
     /// Where it has the table: the same id, length and checksum. A value file: the same number, half of which is random, and the
-    /// same length, because values are only appended.
-    fn path_of(&self, wanted: Wanted<'_>) -> Option<PathBuf> {
+    /// same length, because values are only appended. (`by_name` is a planted fault.)
+    fn path_of(&self, wanted: Wanted<'_>, by_name: bool) -> Option<PathBuf> {
         let path = match wanted {
             Wanted::Table(part) => table_path(&self.dir, part.table),
             Wanted::Values { id, .. } => value_files::file_path(&self.dir, id),
@@ -205,7 +207,7 @@ impl Shared {
         let own = self.files.get(path.file_name()?.to_str()?)?;
         let is_same = match wanted {
             Wanted::Table(part) => {
-                own.len == part.meta.len && own.table == Some(part.meta.checksum)
+                own.len == part.meta.len && (own.table == Some(part.meta.checksum) || by_name)
             }
             Wanted::Values { len, .. } => own.len == len,
         };

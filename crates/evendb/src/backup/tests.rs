@@ -19,11 +19,13 @@ fn backups(vfs: &SimVfs) -> Backups {
     Backups::at(BACKUPS).vfs(Arc::new(vfs.clone()))
 }
 
+fn try_contents(db: &Db) -> Result<Map> {
+    let owned = |(key, value): (crate::Value, crate::Value)| (key.to_vec(), value.to_vec());
+    db.iter().map(|item| item.map(owned)).collect()
+}
+
 fn contents(db: &Db) -> Map {
-    let items = db.iter().map(|item| item.expect("reads"));
-    items
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .collect()
+    try_contents(db).expect("reads")
 }
 
 fn put(db: &Db, range: std::ops::Range<usize>, value: u8) {
@@ -37,9 +39,9 @@ fn restored(vfs: &SimVfs, number: Option<u64>) -> Result<Map> {
     let machine = vfs.fork_state();
     backups(&machine).restore(number, "/restored")?;
     let db = open(&machine, "/restored");
-    let map = contents(&db);
+    let map = try_contents(&db);
     db.close().unwrap();
-    Ok(map)
+    map
 }
 
 fn numbers(vfs: &SimVfs) -> Vec<u64> {
@@ -97,24 +99,43 @@ fn generations_share_tables_and_each_is_a_state_that_was() {
     }
 }
 
-#[test]
-fn a_restored_database_that_goes_on_backs_up_beside_its_origin() {
+/// Whether each backup of two databases that were one is what it was made of.
+fn lives_part(plant: Plant) -> bool {
     let vfs = SimVfs::new(2);
+    let open = |vfs: &SimVfs, dir| options(vfs, plant).open(dir).expect("opens");
     let db = open(&vfs, DIR);
     put(&db, 0..300, 1);
     db.settle_debt().unwrap();
     db.backup(BACKUPS).unwrap();
+    db.close().unwrap();
     backups(&vfs).restore(None, "/other").unwrap();
-    let other = open(&vfs, "/other");
-    // Both give out the same ids from here on.
-    put(&db, 0..300, 2);
-    put(&other, 0..300, 3);
-    db.settle_debt().unwrap();
-    other.settle_debt().unwrap();
+    // Both give out the same ids from here on, also to tables of the same length.
+    let (db, other) = (open(&vfs, DIR), open(&vfs, "/other"));
+    for (db, value) in [(&db, 2), (&other, 3)] {
+        let all = (300..900).map(|number| (format!("k{number:04}"), [value; 60]));
+        db.ingest(all).unwrap();
+    }
     db.backup(BACKUPS).unwrap();
     other.backup(BACKUPS).unwrap();
-    assert!(restored(&vfs, Some(2)).unwrap() == contents(&db));
-    assert!(restored(&vfs, Some(3)).unwrap() == contents(&other));
+    let tables = |dir| {
+        let names = vfs.file_names(Path::new(dir)).into_iter();
+        let tables = names.filter(|name| name.ends_with(".sst"));
+        tables.collect::<Vec<_>>()
+    };
+    let both = tables("/other");
+    assert!(tables(DIR).iter().any(|name| both.contains(name)));
+    let is_of = |number, db: &Db| restored(&vfs, Some(number)).is_ok_and(|map| map == contents(db));
+    is_of(2, &db) && is_of(3, &other)
+}
+
+#[test]
+fn a_restored_database_that_goes_on_backs_up_beside_its_origin() {
+    assert!(lives_part(Plant::Nothing));
+}
+
+#[test]
+fn p90_a_table_that_is_shared_by_its_name_is_noticed() {
+    assert!(!lives_part(Plant::BackupSharesByName));
 }
 
 #[test]
@@ -315,6 +336,41 @@ fn prunings_that_are_cut_off_are_ended_later() {
             assert!(!machine.exists(Path::new("/backups/000001")).unwrap());
         }
         if done {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_restoring_that_is_cut_off_leaves_no_database_or_all_of_it() {
+    let vfs = SimVfs::new(9);
+    let (db, first, _) = with_one_backup(&vfs, Plant::Nothing);
+    drop(db);
+    for at in 0.. {
+        let machine = vfs.fork_state();
+        machine.set_crash_at(machine.op_count() + at);
+        let restored = backups(&machine).restore(Some(1), "/restored");
+        let done = restored.is_ok() && !machine.crashed();
+        let seeds = (0..24).map(|seed| CrashMode::PowerLossRandom(100 * at + seed));
+        let modes = [CrashMode::Process, CrashMode::PowerLossNothing];
+        for mode in modes.into_iter().chain(seeds) {
+            let left = machine.fork_state().crash(mode);
+            let options = options(&left, Plant::Nothing).create_if_missing(false);
+            match options.open("/restored") {
+                Ok(db) => assert!(contents(&db) == first, "operation {at}, {mode:?}"),
+                Err(error) => {
+                    let kind = error.kind();
+                    assert_eq!(
+                        kind,
+                        ErrorKind::NotFound,
+                        "operation {at}, {mode:?}: {error}"
+                    );
+                    assert!(!done, "operation {at}, {mode:?}: it is gone");
+                }
+            }
+        }
+        if done {
+            assert!(at > 10, "{at} operations");
             return;
         }
     }

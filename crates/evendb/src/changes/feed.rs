@@ -17,6 +17,7 @@ use crate::kept_changes::{Frame, KeptReader};
 use crate::op::OpKind;
 use crate::options::Durability;
 use crate::payload::{self, DecodedOp, ExtentName, WithValues};
+use crate::plant::planted;
 use crate::sync::Arc;
 use crate::value_extents;
 use evendb_storage::{Apart, Error as StorageError, Kind, Version};
@@ -200,7 +201,9 @@ impl Changes {
     fn look_ahead(&mut self) -> Result<()> {
         let found = self.take_record().map(|_| ());
         // A file is read in order: its reader would go on behind what was looked at.
-        self.kept = None;
+        if !planted!(self.handle.engine.core.options, LookTakes) {
+            self.kept = None;
+        }
         found
     }
 

@@ -41,6 +41,8 @@
 mod change;
 mod feed;
 mod oldest;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod planted;
 mod position;
 mod resume;
 

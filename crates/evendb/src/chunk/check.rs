@@ -33,12 +33,21 @@ impl Chunk {
         }
     }
 
-    /// Panics in debug builds if the latch's holder would write into another delta than the view's.
+    /// Panics in debug builds if the latch's holder would write into another delta than the view's, or if older deltas are
+    /// kept than what it writes will be, once that is durable.
     pub(crate) fn assert_writer(&self, writer: &ChunkWriter) {
-        debug_assert!(
-            writer.retired || Arc::ptr_eq(&writer.active, &self.view.load_full().active),
-            "chunk {}: puts go to a delta that no reader sees",
-            self.id.0
+        if !cfg!(debug_assertions) || writer.retired {
+            return;
+        }
+        let (id, view) = (self.id.0, self.view.load_full());
+        assert!(
+            Arc::ptr_eq(&writer.active, &view.active),
+            "chunk {id}: puts go to a delta that no reader sees"
+        );
+        let is_kept = view.frozen.iter().any(|frozen| frozen.durable);
+        assert!(
+            !is_kept || view.munk_holds_any() || writer.loading,
+            "chunk {id}: a durable delta is kept for no span"
         );
     }
 }

@@ -31,6 +31,7 @@ use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
 use crate::munk::Munk;
+use crate::record::RecordRef;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
@@ -71,6 +72,14 @@ impl ChargedDelta {
         if self.carried_bytes.swap(charged, Ordering::Relaxed) == 0 {
             self.admission.carry(charged);
         }
+    }
+
+    /// As [`Delta::insert`], for a record that nothing was reserved for. It takes less than before where the record leaves others
+    /// behind.
+    pub(crate) fn adopt(&self, record: RecordRef) {
+        let before = self.charged();
+        self.delta.insert(record);
+        self.admission.adopt_change(before, self.charged());
     }
 
     /// Bytes of it that are charged.
@@ -164,6 +173,14 @@ impl View {
     /// Whether a munk needs the deltas that become durable, because it has some spans.
     pub(crate) fn munk_holds_any(&self) -> bool {
         self.munk.as_ref().is_some_and(|munk| munk.holds_any())
+    }
+
+    /// Without any span nothing is kept for a munk: the deltas that are durable leave. Those that become durable later do not stay
+    /// either, and what is older would be read in their place.
+    pub(crate) fn keep_deltas_for_spans_alone(&mut self) {
+        if !self.munk_holds_any() {
+            self.frozen.retain(|frozen| !frozen.durable);
+        }
     }
 
     /// Whether range deletions hide nothing of what the munk has, nor of the deltas: those up to where it was mended are of completed

@@ -571,3 +571,30 @@ fn many_appenders_leave_exactly_their_records_in_order() {
         assert!(records.iter().all(|r| r.3 == r.2.0.to_le_bytes()));
     }
 }
+
+#[test]
+fn what_no_life_vouches_for_is_not_read() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, Writing::Written, Lsn(0));
+    let end = log.append(Version(1), &[b"of the first life"]).unwrap();
+    log.flush().unwrap();
+    let shared: Arc<dyn File> = Arc::new(file.clone());
+    let (epoch, seed) = (EPOCH + 1, SEED + 1);
+    let log = CommitLog::start(shared, CAPACITY, Writing::Written, epoch, seed, end, end).unwrap();
+    log.append(Version(2), &[b"of the second"]).unwrap();
+    log.flush().unwrap();
+    let first = |closed| segment(EPOCH, SEED, Lsn(0), Some(closed));
+    let second = |start| segment(epoch, seed, start, None);
+    let found = |lives: &[Segment]| {
+        let (stopped, records) = recovered(&file, Lsn(0), lives);
+        (stopped, records.len())
+    };
+    assert_eq!(found(&[first(end), second(end)]).1, 2);
+    let further = Lsn(end.0 + 64);
+    let gap = found(&[first(end), second(further)]);
+    assert_eq!(gap, (end, 1), "it begins further on");
+    let short = found(&[first(further), second(end)]);
+    assert_eq!(short, (end, 1), "the one before was longer");
+    let cut = found(&[first(Lsn(end.0 - 8)), second(end)]);
+    assert_eq!(cut, (Lsn(0), 0), "it was closed within a record");
+}

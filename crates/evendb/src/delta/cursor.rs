@@ -11,7 +11,6 @@ use super::directory::Directory;
 use super::page::{PageRef, Sorted};
 use super::{Delta, chain};
 use crate::record::Record;
-use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::Guard;
 use evendb_storage::{Kind, Version};
 
@@ -74,14 +73,11 @@ pub(crate) struct DeltaCursor<'g> {
 }
 
 impl<'g> DeltaCursor<'g> {
-    #[expect(unsafe_code, reason = "pages out of published pointers, under the pin")]
     pub(super) fn new(delta: &'g Delta, guard: &'g Guard) -> Self {
         // The order of the loads, and why: see `Delta::locate`.
-        // SAFETY: loaded under the pin, which lasts for 'g.
-        let pages = match unsafe { PageRef::at(delta.single.load(Ordering::Acquire)) } {
+        let pages = match delta.single(guard) {
             Some(page) => Pages::Single(page),
-            // SAFETY: as above.
-            None => match unsafe { delta.directory.load(Ordering::Acquire).as_ref() } {
+            None => match delta.directory(guard) {
                 Some(directory) => Pages::Many(directory),
                 None => Pages::None,
             },

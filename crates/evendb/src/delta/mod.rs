@@ -147,17 +147,29 @@ impl Delta {
 
     /// The page for a key and where it hangs; none while the delta is empty.
     #[inline]
-    fn locate<'g>(&self, key: &[u8], _guard: &'g Guard) -> Option<(PageRef<'g>, PagePlace<'g>)> {
-        // SAFETY: loaded under the pin; a page is freed a grace period after it left.
-        if let Some(page) = unsafe { PageRef::at(self.single.load(Ordering::Acquire)) } {
+    fn locate<'g>(&self, key: &[u8], guard: &'g Guard) -> Option<(PageRef<'g>, PagePlace<'g>)> {
+        if let Some(page) = self.single(guard) {
             return Some((page, PagePlace::Single));
         }
-        // Null either because of the first split, then the Acquire above shows the directory; or
+        // Null either because of the first split, then the Acquire of `single` shows the directory; or
         // because there was nothing, then any answer that the directory gives is a later one.
-        // SAFETY: as above; the writer frees a directory a grace period after replacing it.
-        let directory: &'g Directory = unsafe { self.directory.load(Ordering::Acquire).as_ref() }?;
+        let directory = self.directory(guard)?;
         let at = directory.locate(key);
         Some((directory.page(at), PagePlace::In(directory, at)))
+    }
+
+    /// The only page, if there is one and no more.
+    #[inline]
+    fn single<'g>(&self, _guard: &'g Guard) -> Option<PageRef<'g>> {
+        // SAFETY: loaded under the pin; a page is freed a grace period after it left.
+        unsafe { PageRef::at(self.single.load(Ordering::Acquire)) }
+    }
+
+    /// The directory, if there is one.
+    #[inline]
+    fn directory<'g>(&self, _guard: &'g Guard) -> Option<&'g Directory> {
+        // SAFETY: loaded under the pin; the writer frees a directory a grace period after replacing it.
+        unsafe { self.directory.load(Ordering::Acquire).as_ref() }
     }
 
     /// Links a record: readers see it from the Release store on. Only the holder of the chunk's

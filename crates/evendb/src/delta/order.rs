@@ -132,6 +132,10 @@ impl<'g> Order<'g> {
         unsafe { drop(Box::from_raw(ptr::slice_from_raw_parts_mut(order, len))) }
     }
 
+    pub(super) fn as_ptr(self) -> *mut u32 {
+        self.words.as_ptr()
+    }
+
     fn first(self) -> u32 {
         // SAFETY: an order has one word at least, and stays for 'g.
         unsafe { self.words.read() }
@@ -181,10 +185,15 @@ mod tests {
 
     #[test]
     fn an_order_counts_as_its_keys_do() {
-        for shared in [0, 1, 11, 12, 13, 47, 48, 49] {
-            let counts = [1, 2, 3, 8, 100, SLOTS_MAX];
-            for count in &counts[..if cfg!(miri) { 4 } else { 6 }] {
-                let count = *count;
+        let (lens, counts): (&[usize], &[usize]) = match cfg!(miri) {
+            true => (&[0, 13, 49], &[1, 3, 8]),
+            false => (
+                &[0, 1, 11, 12, 13, 47, 48, 49],
+                &[1, 2, 3, 8, 100, SLOTS_MAX],
+            ),
+        };
+        for &shared in lens {
+            for &count in counts {
                 let key = |number: usize| {
                     let mut key = vec![b'p'; shared];
                     key.extend_from_slice(format!("{number:05}").as_bytes());
@@ -199,7 +208,7 @@ mod tests {
                 let order = unsafe { Order::at(made) }.expect("some slots");
                 assert_eq!(order.slots().collect::<Vec<_>>(), slots);
                 assert!(words(order.len(), order.prefix().len()) * 4 <= bytes_max(count));
-                for number in 0..8 * count {
+                for number in (0..8 * count).step_by(if cfg!(miri) { 3 } else { 1 }) {
                     for key in [key(number), key(number)[..shared].to_vec(), vec![b'q']] {
                         let below = slots.iter().filter(|&&slot| *of(slot) < *key).count();
                         assert_eq!(

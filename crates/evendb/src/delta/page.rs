@@ -314,11 +314,11 @@ impl<'g> PageRef<'g> {
 
     /// Offers an order to the page. Cursors race here; one wins, nobody waits.
     fn publish_order(self, slots: &[u8], guard: &Guard) {
-        let old = self.header().order.load(Ordering::Acquire);
-        // SAFETY: as in `order`.
-        if unsafe { Order::at(old) }.is_some_and(|old| old.len() >= slots.len()) {
+        let old = self.order();
+        if old.is_some_and(|old| old.len() >= slots.len()) {
             return;
         }
+        let old = old.map_or(ptr::null_mut(), Order::as_ptr);
         let new = Order::create(slots, |slot| self.head(slot.into()).key());
         // Release: the words are visible to a thread that loads the pointer. A grown page starts with no
         // order instead of inheriting this one: a late cursor may still replace it here.
@@ -359,15 +359,12 @@ impl<'g> PageRef<'g> {
     /// # Safety
     /// No reader that pins from now on can reach the page, and it is freed once.
     pub(super) unsafe fn free_later(self, guard: &Guard) {
-        let page = self.page.as_ptr();
+        let page = PageRef {
+            page: self.page,
+            lifetime: PhantomData,
+        };
         // SAFETY: passed on to the caller; a page may be freed on any thread.
-        unsafe {
-            reclaim::defer(guard, move || {
-                if let Some(page) = PageRef::at(page) {
-                    page.free();
-                }
-            });
-        }
+        unsafe { reclaim::defer(guard, move || page.free()) };
     }
 }
 

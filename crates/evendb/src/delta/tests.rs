@@ -63,7 +63,7 @@ fn key_of(arrival: Arrival, step: u32, rng: &mut StdRng) -> Vec<u8> {
             0 => vec![0; rng.random_range(0..300)],
             1 => vec![0xff; rng.random_range(0..300)],
             2 => vec![rng.random_range(0..3); rng.random_range(0..12)],
-            _ => vec![b'x'; rng.random_range(0..65_536)],
+            _ => vec![b'x'; rng.random_range(0..if cfg!(miri) { 1_000 } else { 65_536 })],
         },
     }
 }
@@ -112,7 +112,7 @@ fn check_cursor(delta: &Delta, model: &Model, at: u64, rng: &mut StdRng) {
     }
     assert!(!cursor.valid());
     let keys: Vec<_> = model.keys().collect();
-    for _ in 0..200 {
+    for _ in 0..if cfg!(miri) { 10 } else { 200 } {
         let mut key = keys[rng.random_range(0..keys.len())].clone();
         match rng.random_range(0..4) {
             0 => key.push(0),
@@ -148,8 +148,17 @@ fn put_on_each(delta: &Delta, model: &mut Model, version: u64, all: &mut Vec<Rec
     }
 }
 
+/// Steps of a model: few under Miri, which is a hundred times slower and more.
+const fn fewer(steps: u32) -> u32 {
+    if cfg!(miri) {
+        steps.div_ceil(40)
+    } else {
+        steps
+    }
+}
+
 fn run_model(arrival: Arrival, steps: u32, seed: u64) {
-    let steps = if cfg!(miri) { steps / 20 } else { steps };
+    let steps = fewer(steps);
     let rng = &mut StdRng::seed_from_u64(seed);
     let delta = Delta::new(3);
     let mut model = Model::new();
@@ -208,7 +217,8 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
     }
     version += 1;
     put_on_each(&delta, &mut model, version, &mut all);
-    for at in [9, 10, version / 2, version, u64::MAX] {
+    let versions = [9, 10, version / 2, version, u64::MAX];
+    for at in versions.into_iter().step_by(if cfg!(miri) { 4 } else { 1 }) {
         check_gets(&delta, &model, at);
         check_cursor(&delta, &model, at, rng);
     }
@@ -236,7 +246,7 @@ fn answers_as_an_ordered_map_of_versions() {
     run_model(Arrival::Equal, 3000, 4);
     run_model(Arrival::Runs, 3000, 5);
     run_model(Arrival::Odd, 1000, 6);
-    for seed in 0..30 {
+    for seed in 0..if cfg!(miri) { 3 } else { 30 } {
         run_model(Arrival::Random, 5 + 12 * seed as u32, seed);
     }
 }
@@ -268,7 +278,7 @@ fn overwrites_of_a_hot_key_do_not_grow_the_delta() {
     delta.insert(record(b"hot", b"value", 5));
     let bytes = delta.bytes();
     let mut all = Vec::new();
-    for step in 0..if cfg!(miri) { 1000 } else { 10_000 } {
+    for step in 0..if cfg!(miri) { 300 } else { 10_000 } {
         let new = record(b"hot", b"value", 5);
         if step % 1000 == 0 {
             all.push(new.clone());
@@ -285,7 +295,7 @@ fn batches_on_a_hot_key_do_not_grow_the_delta() {
     let delta = Delta::new(0);
     delta.insert(record(b"hot", b"value", 5));
     let bytes = delta.bytes();
-    for _ in 0..1000 {
+    for _ in 0..if cfg!(miri) { 100 } else { 1000 } {
         let stamp = BatchStamp::claim();
         let mut new = record(b"hot", b"value", 5);
         new.set_stamp(&stamp, Version(5));
@@ -304,7 +314,7 @@ fn an_overwritten_record_stays_for_the_pin_that_found_it() {
     let guard = reclaim::pin();
     let found = delta.get(b"k", hash(b"k"), Version::MAX, &guard).unwrap();
     delta.insert(record(b"k", b"new", 5));
-    for _ in 0..100 {
+    for _ in 0..if cfg!(miri) { 10 } else { 100 } {
         thread::spawn(reclaim::collect).join().unwrap();
     }
     assert_eq!(old.count(), 2, "not given back under the pin");
@@ -320,13 +330,13 @@ fn keys_in_order_fill_their_pages() {
         for key in keys {
             delta.insert(record(format!("{key:05}").as_bytes(), b"", 1));
         }
-        let directory = delta.directory.load(Ordering::Acquire);
-        // SAFETY: the delta lives, and this thread is its writer.
-        unsafe { directory.as_ref() }.map_or(1, Directory::len)
+        delta.directory(&reclaim::pin()).map_or(1, Directory::len)
     };
-    assert_eq!(pages(&mut (0..128 * 10)), 10);
+    let full = if cfg!(miri) { 2 } else { 10 };
+    assert_eq!(pages(&mut (0..128 * full)), full as usize);
     // After a full page all keys of the gap behind it share the new pages.
-    assert!(pages(&mut (0..128).chain((1000..2000).rev())) < 25);
+    let behind = 100 * full;
+    assert!(pages(&mut (0..128).chain((1000..1000 + behind).rev())) < 5 + 2 * full as usize);
 }
 
 #[test]
@@ -357,7 +367,7 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
             })
         })
         .collect();
-    for batch in 1..20_000_u64 {
+    for batch in 1..if cfg!(miri) { 100 } else { 20_000_u64 } {
         let version = 1 + batch / 16;
         let stamp = BatchStamp::claim();
         let records = [0, 1].map(|_| {
@@ -379,8 +389,8 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
     }
 }
 
-const ROUNDS: u64 = if cfg!(miri) { 5 } else { 300 };
-const KEYS_A_ROUND: u64 = 40;
+const ROUNDS: u64 = if cfg!(miri) { 4 } else { 300 };
+const KEYS_A_ROUND: u64 = if cfg!(miri) { 12 } else { 40 };
 
 /// Key `k` is new in round `k / KEYS_A_ROUND`; spread by a multiplication so that they arrive in no order.
 fn spread_key(k: u64) -> Vec<u8> {
@@ -410,7 +420,7 @@ fn read_snapshots(delta: &Delta, finished: &AtomicU64, seed: u64) {
         }
         let guard = &reclaim::pin();
         let at = Version(last);
-        for _ in 0..200 {
+        for _ in 0..if cfg!(miri) { 10 } else { 200 } {
             let k = rng.random_range(0..rounds * KEYS_A_ROUND);
             let key = spread_key(k);
             let record = delta.get(&key, hash(&key), at, guard).unwrap();

@@ -21,7 +21,6 @@
 
 pub(crate) mod caches;
 pub(crate) mod choices;
-pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod disk;
 pub(crate) mod flow;
@@ -41,9 +40,9 @@ use crate::figures::observer::Observer;
 use crate::key_locks::KeyLocks;
 use crate::sync::Arc;
 use caches::Caches;
-use claim::Claim;
 use core::Core;
 use disk::Disk;
+use evendb_base::claim::Claim;
 use flow::Flow;
 use idle::Idle;
 use log::Log;

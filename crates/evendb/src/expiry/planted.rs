@@ -100,3 +100,21 @@ fn p44_an_operator_that_comes_between_makes_a_plain_delete() {
     };
     assert_noticed(scenario, Plant::SingleAsCalled);
 }
+
+/// P93: a checkpoint takes what has expired for a tombstone although a snapshot reads it.
+#[test]
+fn p93_a_snapshot_reads_on_what_has_expired_since() {
+    let scenario = |plant| {
+        let (db, hands) = open(plant);
+        let keyspace = db.default_keyspace();
+        keyspace
+            .put_with_ttl("k", "v", Duration::from_secs(5))
+            .unwrap();
+        let snapshot = db.snapshot().unwrap();
+        hands.0.store(105, Ordering::Relaxed);
+        db.flush().unwrap();
+        let seen = snapshot.get(keyspace, "k").unwrap();
+        db.get("k").unwrap().is_none() && seen.is_some_and(|seen| seen == "v")
+    };
+    assert_noticed(scenario, Plant::ExpiryWithoutSnapshots);
+}

@@ -376,7 +376,7 @@ impl Container {
     pub(crate) fn sync(&self) -> Result<()> {
         self.file
             .sync_data()
-            .map_err(|source| Error::io(self.file.path(), "sync the logs", source))
+            .map_err(|source| Error::sync(self.file.path(), "sync the logs", source))
     }
 }
 

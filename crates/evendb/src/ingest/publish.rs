@@ -212,7 +212,11 @@ fn publish_alone(
     let held = Held::new(flow, chunks);
     checkpoint::checkpoint_locked(engine)?;
     let number = *flow.completed.lock();
-    let parts = named_version(parts, last_version_of(number));
+    let last_of_checkpoint = match planted!(core.options, IngestNamedWithoutVersion) {
+        true => Version::ZERO,
+        false => last_version_of(number),
+    };
+    let parts = named_version(parts, last_of_checkpoint);
     let plan = prepare(engine, chunks, &parts);
     let changes = changes_of(keyspace, chunks, &plan);
     let early = planted!(core.options, IngestShownEarly);
@@ -328,7 +332,11 @@ fn prepare(engine: &Engine, chunks: &[Arc<Chunk>], parts: &[Part]) -> Plan {
             overlapping.insert(part.table);
         };
         let new = chunks_of(&chunk.range, &view.funk, &own, bytes_max, &mut note);
-        let munk = munk_beside(&view, &own);
+        let meeting = match planted!(core.options, IngestKeepsImages) {
+            true => &[],
+            false => &own[..],
+        };
+        let munk = munk_beside(&view, meeting);
         let new = new
             .into_iter()
             .map(|new| prepared(engine, &view, new, munk.as_ref()));

@@ -1,7 +1,9 @@
 //! What a call of `ingest` promises, one by one, and that faults are noticed.
 
 use crate::inspect::{self, InspectOptions, RepairOptions};
+use crate::munk::Munk;
 use crate::plant::Plant;
+use crate::rebalance::spans;
 use crate::{Db, Durability, ErrorKind, Options};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use std::path::Path;
@@ -73,10 +75,26 @@ fn into_an_empty_keyspace_each_table_is_a_chunk_that_is_never_written_again() {
     assert_eq!(open(&vfs, Plant::Nothing).iter().count(), 4002);
 }
 
-#[test]
-fn it_is_newer_than_all_that_was_put_and_deleted_before() {
+/// Whether all records have the values that they should have, by gets and by a scan.
+fn have_values(db: &Db, count: usize, of: impl Fn(usize) -> Option<u8>) -> Result<(), String> {
+    for number in 0..count {
+        let found = db.get(key(number)).map_err(|error| error.to_string())?;
+        let found = found.map(|value| value[0]);
+        if found != of(number) {
+            return Err(format!("{number}: {found:?}"));
+        }
+    }
+    let there = (0..count).filter(|number| of(*number).is_some()).count();
+    match db.iter().count() {
+        found if found == there => Ok(()),
+        found => Err(format!("{found} records of {there}")),
+    }
+}
+
+/// What is ingested, above what was put and deleted before, and below what comes later.
+fn newer_than_all_before(plant: Plant) -> Result<(), String> {
     let vfs = SimVfs::new(2);
-    let db = open(&vfs, Plant::Nothing);
+    let db = open(&vfs, plant);
     for (key, value) in records(0..300, 1) {
         db.put(key, value).unwrap();
     }
@@ -89,31 +107,35 @@ fn it_is_newer_than_all_that_was_put_and_deleted_before() {
     db.delete(key(8)).unwrap();
     let summary = db.ingest(records(0..250, 2)).unwrap();
     assert!(summary.tables_overlapping > 0);
-    let check = |db: &Db| {
-        for number in 0..300 {
-            let expected = if number < 250 { 2 } else { 1 };
-            assert_eq!(value(db, number), Some(expected), "{number}");
-        }
-        assert_eq!(db.iter().count(), 300);
-    };
-    check(&db);
+    let ingested = |number| Some(if number < 250 { 2 } else { 1 });
+    have_values(&db, 300, ingested)?;
     let left = vfs.fork_state().crash(CrashMode::PowerLossNothing);
-    check(&open(&left, Plant::Nothing));
+    have_values(&open(&left, Plant::Nothing), 300, ingested)?;
     db.settle_debt().unwrap();
-    check(&db);
+    have_values(&db, 300, ingested)?;
     // What comes later is newer.
     db.put(key(9), [4; 9]).unwrap();
     db.delete_range(key(20)..key(30)).unwrap();
-    let check = |db: &Db| {
-        assert_eq!(value(db, 9), Some(4));
-        assert_eq!(value(db, 25), None);
-        assert_eq!(db.iter().count(), 290);
+    let later = |number| match number {
+        9 => Some(4),
+        20..30 => None,
+        _ => ingested(number),
     };
-    check(&db);
+    have_values(&db, 300, later)?;
     db.settle_debt().unwrap();
-    check(&db);
+    have_values(&db, 300, later)?;
     db.close().unwrap();
-    check(&open(&vfs, Plant::Nothing));
+    have_values(&open(&vfs, Plant::Nothing), 300, later)
+}
+
+#[test]
+fn it_is_newer_than_all_that_was_put_and_deleted_before() {
+    newer_than_all_before(Plant::Nothing).unwrap();
+}
+
+#[test]
+fn p89_a_manifest_that_does_not_say_the_version_is_noticed() {
+    newer_than_all_before(Plant::IngestNamedWithoutVersion).unwrap_err();
 }
 
 #[test]
@@ -330,6 +352,41 @@ fn a_failed_write_leaves_nothing_and_does_not_latch() {
     assert!(gone_on > 30, "{gone_on}");
 }
 
+/// The drop comes when the ingest has made its first checkpoint and has all tokens, and waits for the mutex that the drop has.
+#[test]
+fn a_keyspace_that_is_dropped_while_an_ingest_waits_takes_none() {
+    let vfs = SimVfs::new(11);
+    let db = open(&vfs, Plant::Nothing);
+    let doomed = db.keyspace("doomed").unwrap();
+    doomed.put(key(3), [1]).unwrap();
+    let mut begun = doomed.begin_ingest().unwrap();
+    for (key, value) in records(0..40, 2) {
+        begun.put(key, value).unwrap();
+    }
+    let flow = &db.engine().flow;
+    let chunk = doomed.state.index.load_full().find(b"").clone();
+    let token = chunk.try_token().expect("there are no threads");
+    let completed = *flow.completed.lock();
+    std::thread::scope(|scope| {
+        let finishing = scope.spawn(move || begun.finish());
+        while *flow.completed.lock() == completed {
+            std::thread::yield_now();
+        }
+        let mutex = flow.checkpoint_mutex.lock();
+        drop(token);
+        while chunk.try_token().is_some() {
+            std::thread::yield_now();
+        }
+        doomed.state.set_dropped(true);
+        drop(mutex);
+        let error = finishing.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KeyspaceDropped, "{error}");
+    });
+    doomed.state.set_dropped(false);
+    assert_eq!(doomed.iter().count(), 1, "nothing of it is there");
+    assert_eq!(tables(&vfs), 0);
+}
+
 #[test]
 fn transactions_that_read_the_range_conflict() {
     let vfs = SimVfs::new(8);
@@ -356,10 +413,25 @@ fn transactions_that_read_the_range_conflict() {
     }
 }
 
-#[test]
-fn rows_and_munks_of_the_range_are_right() {
+/// Brings all spans of all chunks to RAM.
+fn load_all(db: &Db) {
+    let engine = db.engine();
+    let absent = |munk: &Munk| {
+        let all = 0..munk.span_count();
+        all.filter(|&span| !munk.has_span(span)).collect()
+    };
+    for (_, chunk) in engine.catalog.chunks() {
+        let _token = chunk.try_token().expect("there are no threads");
+        spans::load_spans(&engine.core, &chunk, &absent).unwrap();
+        let munk = chunk.view.load_full().munk.clone();
+        assert!(munk.is_some_and(|munk| munk.holds_any()));
+    }
+}
+
+/// Ingests over what is in RAM.
+fn over_rows_and_munks(plant: Plant) -> Result<(), String> {
     let vfs = SimVfs::new(9);
-    let db = open(&vfs, Plant::Nothing);
+    let db = open(&vfs, plant);
     for (key, value) in records(0..200, 1) {
         db.put(key, value).unwrap();
     }
@@ -372,12 +444,24 @@ fn rows_and_munks_of_the_range_are_right() {
             }
             db.settle_debt().unwrap();
         }
+        load_all(&db);
         db.ingest(records(round as usize * 10..150, round)).unwrap();
-        for number in 0..200 {
+        have_values(&db, 200, |number| {
             let own = (2..=round).filter(|own| (*own as usize * 10..150).contains(&number));
-            assert_eq!(value(&db, number), own.max().or(Some(1)), "{number}");
-        }
+            own.max().or(Some(1))
+        })?;
     }
+    Ok(())
+}
+
+#[test]
+fn rows_and_munks_of_the_range_are_right() {
+    over_rows_and_munks(Plant::Nothing).unwrap();
+}
+
+#[test]
+fn p88_images_of_before_that_stay_are_noticed() {
+    over_rows_and_munks(Plant::IngestKeepsImages).unwrap_err();
 }
 
 #[test]

@@ -347,3 +347,7 @@ fn read_frame(
     read_exact_at(file, &mut frame, offset).map_err(failed)?;
     Ok(codec.payload(&frame, offset).map(Cow::into_owned))
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -351,7 +351,26 @@ mod tests {
             name: "events".into(),
         };
         state.apply(&create).expect("it is new");
+        assert!(state.apply(&create).is_err());
         assert!(state.apply(&set(None)).is_err());
         assert!(state.properties.is_empty());
+        // What counts up: a checkpoint may come twice, and a life not.
+        state.apply(&checkpoint(7)).expect("a later one");
+        assert!(state.clone().apply(&checkpoint(7)).is_ok());
+        assert!(state.apply(&checkpoint(6)).is_err());
+        let life = |epoch| {
+            Change::Epoch(EpochRecord {
+                epoch,
+                seed: 1,
+                start: Lsn(0),
+                previous_closed_at: Lsn(0),
+                completed_before: 0,
+                boot: None,
+            })
+        };
+        state.apply(&life(2)).expect("the first");
+        assert!(state.apply(&life(2)).is_err());
+        assert!(state.apply(&life(1)).is_err());
+        assert_eq!((state.completed, state.epochs.len()), (7, 1));
     }
 }

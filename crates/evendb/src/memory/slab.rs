@@ -19,9 +19,10 @@
 //!
 //! Thread safety: a lock per class, held for the change of a few words, and one for empty slabs; the
 //! former may be held when the latter is taken. Leaves: nothing else is locked under them. One pool for
-//! the process: objects outlive databases. In models, under Miri, and with the feature
-//! `general-allocator`, which is for other sanitizers, the general allocator serves all.
+//! the process: objects outlive databases. In models, and with the feature `general-allocator`, which is for
+//! sanitizers and Miri, the general allocator serves all.
 
+use evendb_storage::heap;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -68,6 +69,7 @@ fn layout(bytes: usize) -> Layout {
 }
 
 fn general(bytes: usize) -> NonNull<u8> {
+    heap::expect(bytes);
     let layout = layout(bytes);
     // SAFETY: the size is not zero.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
@@ -85,7 +87,7 @@ fn slab_class(bytes: usize) -> Option<usize> {
 /// Memory for `bytes` bytes, aligned to 16, uninitialized.
 pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
     match slab_class(bytes) {
-        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
         Some(class) => slabs::allocate(class).unwrap_or_else(|| handle_alloc_error(layout(bytes))),
         _ => general(bytes),
     }
@@ -97,7 +99,7 @@ pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
 /// `object` came from [`allocate`] with the same number of bytes, and is no longer used.
 pub(crate) unsafe fn free(object: NonNull<u8>, bytes: usize) {
     match slab_class(bytes) {
-        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
         // SAFETY: passed on to the caller.
         Some(class) => unsafe { slabs::free(object, class) },
         // SAFETY: as above; `allocate` used the same layout.
@@ -107,27 +109,27 @@ pub(crate) unsafe fn free(object: NonNull<u8>, bytes: usize) {
 
 /// Bytes of slabs that are resident without being an object: holes, and slabs kept for the next.
 pub(crate) fn slack_bytes() -> u64 {
-    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
     return slabs::slack_bytes();
-    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle)))))]
     0
 }
 
 /// Gives back empty slabs, and pages inside of holes, until at most `slack_max` bytes are resident
 /// without an object, or there is nothing more to give.
 pub(crate) fn trim(slack_max: u64) {
-    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
     slabs::trim(slack_max);
-    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle)))))]
     let _ = slack_max;
 }
 
 /// Bytes of holes too small to have a page of their own, which [`trim`] cannot give back: they come back only with the whole
 /// slab.
 pub(crate) fn small_holes_bytes() -> u64 {
-    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
     return slabs::small_holes_bytes();
-    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle)))))]
     0
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn small_holes_bytes() -> u64 {
 /// `object` came from [`allocate`] with the same number of bytes, and was not freed.
 pub(crate) unsafe fn is_sparse(object: NonNull<u8>, bytes: usize) -> bool {
     match slab_class(bytes) {
-        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
         // SAFETY: passed on to the caller.
         Some(class) => unsafe { slabs::is_sparse(object, class) },
         _ => {
@@ -156,7 +158,7 @@ pub(crate) struct KeepWarm(usize);
 impl KeepWarm {
     pub(crate) fn new(bytes: u64) -> KeepWarm {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX / 4);
-        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
         slabs::keep_warm(bytes as isize);
         KeepWarm(bytes)
     }
@@ -164,22 +166,24 @@ impl KeepWarm {
 
 impl Drop for KeepWarm {
     fn drop(&mut self) {
-        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
         slabs::keep_warm(-(self.0 as isize));
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+#[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
 mod slabs {
     use super::{CLASSES, class_bytes};
     use crate::fork;
     use crate::sync::Mutex;
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use std::cell::Cell;
+    use std::iter;
     use std::ptr::{self, NonNull};
     use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering};
 
     const SLAB_BYTES: usize = 64 << 10;
-    const REGION_BYTES: usize = 4 << 20;
+    /// Smaller under Miri, whose accesses take the longer, the more a region has seen.
+    const REGION_BYTES: usize = if cfg!(miri) { 512 << 10 } else { 4 << 20 };
     const SLABS: usize = REGION_BYTES / SLAB_BYTES;
     const PAGE_BYTES: usize = 4096;
     /// Slabs that are trimmed while the lock of their class is held.
@@ -187,54 +191,54 @@ mod slabs {
     /// Bytes of empty slabs that are kept as they are, at least.
     const WARM_BYTES_MIN: isize = 4 << 20;
 
-    /// Header of a slab, in the first slab of its region.
+    /// Header of a slab, in the first slab of its region. It lives for ever.
+    #[derive(Default)]
     #[repr(C, align(64))]
     struct Slab {
         /// Objects that were freed.
-        free: *mut Hole,
+        free: Cell<Option<NonNull<Hole>>>,
         /// Neighbours among the class's slabs that have room.
-        previous: *mut Slab,
-        next: *mut Slab,
-        class: u32,
-        used: u32,
+        previous: Cell<Option<&'static Slab>>,
+        next: Cell<Option<&'static Slab>>,
+        class: Cell<u32>,
+        used: Cell<u32>,
         /// Objects below this have been used; behind them nothing is resident.
-        touched: u32,
-        listed: bool,
+        touched: Cell<u32>,
+        listed: Cell<bool>,
         /// Whether the whole pages of every hole have been given back.
-        trimmed: bool,
+        trimmed: Cell<bool>,
         /// Bytes that are resident although no object has touched them since the slab was empty.
-        warm_bytes: u32,
+        warm_bytes: Cell<u32>,
     }
+
+    // SAFETY: the cells of a slab with objects are read and written under the lock of its class alone. Those of an empty
+    // slab belong to whoever took it from a list under a lock, until it is in a list again.
+    unsafe impl Sync for Slab {}
 
     /// The first bytes of a free object.
     #[repr(C)]
     struct Hole {
-        next: *mut Hole,
+        next: Option<NonNull<Hole>>,
         /// Bytes inside of it that were given back.
-        discarded: usize,
+        discarded: Cell<usize>,
     }
 
     /// The slabs of one class that have room; how many slabs there are, and objects in them.
     struct Class {
-        first: *mut Slab,
+        first: Option<&'static Slab>,
         slabs: usize,
         objects: usize,
     }
-    // SAFETY: the pointers lead to headers, which live for ever and are changed only under the lock
-    // of their class.
-    unsafe impl Send for Class {}
 
     struct Empty {
         /// Resident ones; taken first.
-        warm: Vec<*mut Slab>,
-        cold: Vec<*mut Slab>,
+        warm: Vec<&'static Slab>,
+        cold: Vec<&'static Slab>,
     }
-    // SAFETY: an empty slab belongs to the thread that has this lock.
-    unsafe impl Send for Empty {}
 
     #[expect(clippy::declare_interior_mutable_const, reason = "to fill an array")]
     const NEW: Mutex<Class> = Mutex::new(Class {
-        first: ptr::null_mut(),
+        first: None,
         slabs: 0,
         objects: 0,
     });
@@ -297,62 +301,83 @@ mod slabs {
     /// As [`super::is_sparse`].
     pub(super) unsafe fn is_sparse(object: NonNull<u8>, class: usize) -> bool {
         let objects_max = SLAB_BYTES / class_bytes(class);
+        // SAFETY: passed on to the caller.
+        let slab = unsafe { slab_of(object) };
         let _list = BY_CLASS[class].lock();
-        // SAFETY: the object is in a live slab of this class, whose header the lock guards.
-        let used = unsafe { (*slab_of(object)).used } as usize;
-        used < objects_max / 4 * 3
+        (slab.used.get() as usize) < objects_max / 4 * 3
     }
 
     /// The header of the slab that holds `object`.
-    fn slab_of(object: NonNull<u8>) -> *mut Slab {
-        let offset = object.as_ptr() as usize % REGION_BYTES;
-        let region = object.as_ptr().wrapping_sub(offset);
-        region.cast::<Slab>().wrapping_add(offset / SLAB_BYTES)
+    ///
+    /// # Safety
+    /// The object was allocated here, and was not freed.
+    #[inline]
+    unsafe fn slab_of(object: NonNull<u8>) -> &'static Slab {
+        let address = object.addr().get();
+        let number = address % REGION_BYTES / SLAB_BYTES;
+        let headers = address - address % REGION_BYTES;
+        let slab = ptr::with_exposed_provenance::<Slab>(headers + number * size_of::<Slab>());
+        // SAFETY: objects lie in regions, whose headers `add_region` wrote, and which are never unmapped.
+        unsafe { &*slab }
     }
 
-    /// The first byte of a slab.
-    fn start_of(slab: *mut Slab) -> *mut u8 {
-        let offset = slab as usize % REGION_BYTES;
-        let region = slab.cast::<u8>().wrapping_sub(offset);
-        region.wrapping_add(offset / size_of::<Slab>() * SLAB_BYTES)
+    impl Slab {
+        /// Where its first byte is.
+        #[inline]
+        fn start(&self) -> usize {
+            let address = ptr::from_ref(self).addr();
+            let number = address % REGION_BYTES / size_of::<Slab>();
+            address - address % REGION_BYTES + number * SLAB_BYTES
+        }
+
+        /// Its holes, while it is guarded as its cells are.
+        fn holes(&self) -> impl Iterator<Item = &Hole> {
+            // SAFETY: holes were written by `free`, and are nobody's until `allocate` takes them from the list.
+            let hole = |hole: NonNull<Hole>| unsafe { hole.as_ref() };
+            iter::successors(self.free.get().map(hole), move |last| last.next.map(hole))
+        }
     }
 
     pub(super) fn allocate(class: usize) -> Option<NonNull<u8>> {
         let bytes = class_bytes(class);
         let mut list = BY_CLASS[class].lock();
-        if list.first.is_null() {
-            let slab = take_empty(class)?;
-            list.push(slab);
-            list.slabs += 1;
-        }
-        list.objects += 1;
-        // SAFETY: listed slabs have live headers, are of this class and have room, all guarded by
-        // the lock; an object lies within its slab, and a hole was written by `free`.
-        unsafe {
-            let slab = &mut *list.first;
-            let object = if slab.free.is_null() {
-                let object = start_of(slab).wrapping_add(slab.touched as usize * bytes);
-                slab.touched += 1;
-                // What the slab's last life left resident is counted already.
-                let known = (slab.warm_bytes as usize).min(bytes);
-                slab.warm_bytes -= known as u32;
-                count(&RESIDENT, (bytes - known) as i64);
-                object
-            } else {
-                let hole = slab.free;
-                slab.free = (*hole).next;
-                if (*hole).discarded > 0 {
-                    count(&RESIDENT, (*hole).discarded as i64);
-                }
-                hole.cast()
-            };
-            slab.used += 1;
-            if slab.free.is_null() && slab.touched as usize == SLAB_BYTES / bytes {
-                list.remove(slab);
+        let slab = match list.first {
+            Some(slab) => slab,
+            None => {
+                let slab = take_empty(class)?;
+                list.push(slab);
+                list.slabs += 1;
+                slab
             }
-            count(&USED, bytes as i64);
-            NonNull::new(object)
+        };
+        list.objects += 1;
+        slab.used.set(slab.used.get() + 1);
+        let object = match slab.free.get() {
+            None => {
+                let touched = slab.touched.get();
+                slab.touched.set(touched + 1);
+                // What the slab's last life left resident is counted already.
+                let known = (slab.warm_bytes.get() as usize).min(bytes);
+                slab.warm_bytes.set(slab.warm_bytes.get() - known as u32);
+                count(&RESIDENT, (bytes - known) as i64);
+                let object = slab.start() + touched as usize * bytes;
+                NonNull::new(ptr::with_exposed_provenance_mut(object))
+            }
+            Some(hole) => {
+                // SAFETY: as in `holes`.
+                let Hole { next, discarded } = unsafe { hole.read() };
+                slab.free.set(next);
+                if discarded.get() > 0 {
+                    count(&RESIDENT, discarded.get() as i64);
+                }
+                Some(hole.cast())
+            }
+        };
+        if slab.free.get().is_none() && slab.touched.get() as usize == SLAB_BYTES / bytes {
+            list.remove(slab);
         }
+        count(&USED, bytes as i64);
+        object
     }
 
     /// # Safety
@@ -363,70 +388,63 @@ mod slabs {
             // the lock.
             return;
         }
-        let slab = slab_of(object);
+        // SAFETY: passed on to the caller.
+        let slab = unsafe { slab_of(object) };
         let mut list = BY_CLASS[class].lock();
         count(&USED, -(class_bytes(class) as i64));
         list.objects -= 1;
-        // SAFETY: the object is in a live slab of this class, whose header the lock guards, and its
-        // bytes are nobody's any more.
-        let empty = unsafe {
-            let slab = &mut *slab;
-            debug_assert_eq!(slab.class as usize, class, "freed with its size");
-            let hole = object.as_ptr().cast::<Hole>();
+        debug_assert_eq!(slab.class.get() as usize, class, "freed with its size");
+        let hole = object.cast::<Hole>();
+        // SAFETY: the object's bytes are nobody's any more; no class is smaller, or aligned to less, than a hole.
+        unsafe {
             hole.write(Hole {
-                next: slab.free,
-                discarded: 0,
+                next: slab.free.get(),
+                discarded: Cell::new(0),
             });
-            slab.free = hole;
-            slab.trimmed = false;
-            slab.used -= 1;
-            if !slab.listed {
-                list.push(slab);
-            }
-            if slab.used == 0 {
-                list.remove(slab);
-                list.slabs -= 1;
-            }
-            slab.used == 0
-        };
+        }
+        slab.free.set(Some(hole));
+        slab.trimmed.set(false);
+        slab.used.set(slab.used.get() - 1);
+        if !slab.listed.get() {
+            list.push(slab);
+        }
+        let is_empty = slab.used.get() == 0;
+        if is_empty {
+            list.remove(slab);
+            list.slabs -= 1;
+        }
         drop(list);
-        if empty {
+        if is_empty {
             give_back(slab);
         }
     }
 
     impl Class {
-        fn push(&mut self, slab: *mut Slab) {
-            // SAFETY: header of a slab of this class, guarded by the caller's lock.
-            unsafe {
-                (*slab).previous = ptr::null_mut();
-                (*slab).next = self.first;
-                (*slab).listed = true;
-                if !self.first.is_null() {
-                    (*self.first).previous = slab;
-                }
+        fn push(&mut self, slab: &'static Slab) {
+            slab.previous.set(None);
+            slab.next.set(self.first);
+            slab.listed.set(true);
+            if let Some(first) = self.first {
+                first.previous.set(Some(slab));
             }
-            self.first = slab;
+            self.first = Some(slab);
         }
 
-        fn remove(&mut self, slab: *mut Slab) {
-            // SAFETY: as in `push`, and its neighbours are listed too.
-            unsafe {
-                let (previous, next) = ((*slab).previous, (*slab).next);
-                match previous.is_null() {
-                    true => self.first = next,
-                    false => (*previous).next = next,
-                }
-                if !next.is_null() {
-                    (*next).previous = previous;
-                }
-                (*slab).listed = false;
+        fn remove(&mut self, slab: &'static Slab) {
+            let (previous, next) = (slab.previous.get(), slab.next.get());
+            match previous {
+                None => self.first = next,
+                Some(previous) => previous.next.set(next),
             }
+            if let Some(next) = next {
+                next.previous.set(previous);
+            }
+            slab.listed.set(false);
         }
     }
 
     /// An empty slab for this class; `None` if the system gives no memory.
-    fn take_empty(class: usize) -> Option<*mut Slab> {
+    fn take_empty(class: usize) -> Option<&'static Slab> {
         let mut empty = EMPTY.lock();
         let slab = match empty.warm.pop().or_else(|| empty.cold.pop()) {
             Some(slab) => slab,
@@ -436,66 +454,38 @@ mod slabs {
             }
         };
         drop(empty);
-        // SAFETY: out of the list it is this thread's alone; its header was written by `add_region`.
-        unsafe {
-            (*slab).class = class as u32;
-            (*slab).used = 0;
-            (*slab).touched = 0;
-            (*slab).free = ptr::null_mut();
-        }
+        slab.class.set(class as u32);
+        slab.used.set(0);
+        slab.touched.set(0);
+        slab.free.set(None);
         Some(slab)
     }
 
     impl Empty {
         fn add_region(&mut self) -> Option<()> {
-            // Mapping twice the bytes makes sure of an aligned region inside. Only what is used becomes
-            // resident; the address space is not given back.
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping, nobody else's.
-            let mapped =
-                unsafe { mmap_anonymous(ptr::null_mut(), 2 * REGION_BYTES, access, flags) }.ok()?;
-            let mapped = mapped.cast::<u8>();
-            let region = mapped.wrapping_add(mapped.align_offset(REGION_BYTES));
+            let region = system::map_region()?;
+            // For `slab_of` and `Slab::start`.
+            let _ = region.expose_provenance();
             for number in (1..SLABS).rev() {
-                let slab = region.cast::<Slab>().wrapping_add(number);
-                // SAFETY: within the region's first slab, which holds the headers.
-                unsafe {
-                    slab.write(Slab {
-                        free: ptr::null_mut(),
-                        previous: ptr::null_mut(),
-                        next: ptr::null_mut(),
-                        class: 0,
-                        used: 0,
-                        touched: 0,
-                        listed: false,
-                        trimmed: false,
-                        warm_bytes: 0,
-                    });
-                }
+                // SAFETY: within the region's first slab, which holds the headers, and which nobody else has.
+                let slab = unsafe {
+                    let slab = region.cast::<Slab>().add(number);
+                    slab.write(Slab::default());
+                    slab.as_ref()
+                };
                 self.cold.push(slab);
             }
             Some(())
         }
     }
 
-    /// A slab that lost its last object.
-    fn give_back(slab: *mut Slab) {
-        // SAFETY: it is in no list, so it is this thread's alone; its holes are its own.
-        let touched = unsafe {
-            let mut discarded = 0;
-            let mut hole = (*slab).free;
-            while !hole.is_null() {
-                discarded += (*hole).discarded;
-                hole = (*hole).next;
-            }
-            let touched = (*slab).touched as usize * class_bytes((*slab).class as usize);
-            // Discarded bytes inside count as resident from here on: they will be, if it is used.
-            count(&RESIDENT, discarded as i64);
-            touched + (*slab).warm_bytes as usize
-        };
-        // SAFETY: as above.
-        unsafe { (*slab).warm_bytes = touched as u32 };
+    /// A slab that lost its last object. It is in no list.
+    fn give_back(slab: &'static Slab) {
+        // Discarded bytes inside count as resident from here on: they will be, if it is used.
+        let discarded: usize = slab.holes().map(|hole| hole.discarded.get()).sum();
+        count(&RESIDENT, discarded as i64);
+        let touched = slab.touched.get() * class_bytes(slab.class.get() as usize) as u32;
+        slab.warm_bytes.set(slab.warm_bytes.get() + touched);
         let mut empty = EMPTY.lock();
         if empty.warm.len() < slabs_of(WARM_BYTES_MAX.load(Ordering::Relaxed)) {
             empty.warm.push(slab);
@@ -507,13 +497,10 @@ mod slabs {
     }
 
     /// Gives the memory of an empty slab, which is this thread's alone, to the system.
-    fn discard_slab(slab: *mut Slab) {
+    fn discard_slab(slab: &'static Slab) {
         // SAFETY: the slab's bytes are nobody's.
-        unsafe {
-            let _ = madvise(start_of(slab).cast(), SLAB_BYTES, Advice::LinuxDontNeed);
-            count(&RESIDENT, -i64::from((*slab).warm_bytes));
-            (*slab).warm_bytes = 0;
-        }
+        unsafe { system::discard(slab.start(), SLAB_BYTES) };
+        count(&RESIDENT, -i64::from(slab.warm_bytes.replace(0)));
     }
 
     pub(super) fn trim(slack_max: u64) {
@@ -536,40 +523,86 @@ mod slabs {
     /// Gives back the whole pages inside of the holes of some of a class's slabs; whether there was a
     /// slab to look at. Only of some, because puts and reads may wait for the lock meanwhile.
     fn trim_class(class: usize) -> bool {
-        let bytes = class_bytes(class);
         let list = BY_CLASS[class].lock();
-        let mut slab = list.first;
-        let mut looked_at = 0;
-        while !slab.is_null() && looked_at < TRIMMED_AT_ONCE {
-            // SAFETY: listed slabs are guarded by the lock.
-            unsafe {
-                if std::mem::replace(&mut (*slab).trimmed, true) {
-                    slab = (*slab).next;
-                    continue;
-                }
-            }
-            looked_at += 1;
-            // SAFETY: listed slabs and their holes are guarded by the lock; the pages lie behind the
-            // hole's own words and within the object, which is nobody's.
-            unsafe {
-                let mut hole = (*slab).free;
-                while !hole.is_null() {
-                    let start = hole.cast::<u8>();
-                    let words = start as usize + size_of::<Hole>();
-                    let from = words.next_multiple_of(PAGE_BYTES);
-                    let to = (start as usize + bytes) / PAGE_BYTES * PAGE_BYTES;
-                    if (*hole).discarded == 0 && to > from {
-                        let pages = start.wrapping_add(from - start as usize);
-                        let _ = madvise(pages.cast(), to - from, Advice::LinuxDontNeed);
-                        (*hole).discarded = to - from;
-                        count(&RESIDENT, -((to - from) as i64));
-                    }
-                    hole = (*hole).next;
-                }
-                slab = (*slab).next;
+        let slabs = iter::successors(list.first, |slab| slab.next.get());
+        let untrimmed = slabs.filter(|slab| !slab.trimmed.replace(true));
+        let mut has_looked = false;
+        for slab in untrimmed.take(TRIMMED_AT_ONCE) {
+            slab.holes().for_each(|hole| trim_hole(hole, class));
+            has_looked = true;
+        }
+        has_looked
+    }
+
+    /// Gives back the whole pages inside of a hole that still has them.
+    fn trim_hole(hole: &Hole, class: usize) {
+        let start = ptr::from_ref(hole).addr();
+        let from = (start + size_of::<Hole>()).next_multiple_of(PAGE_BYTES);
+        let to = (start + class_bytes(class)) / PAGE_BYTES * PAGE_BYTES;
+        if hole.discarded.get() == 0 && to > from {
+            // SAFETY: the pages lie behind the hole's own words and within the object, which is nobody's.
+            unsafe { system::discard(from, to - from) };
+            hole.discarded.set(to - from);
+            count(&RESIDENT, -((to - from) as i64));
+        }
+    }
+
+    /// Memory of the system.
+    #[cfg(not(miri))]
+    mod system {
+        use super::REGION_BYTES;
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        use std::ptr::{self, NonNull};
+
+        /// An aligned region, all zeros, of which nothing is resident. `None` if there is none.
+        pub(super) fn map_region() -> Option<NonNull<u8>> {
+            // Mapping twice the bytes makes sure of an aligned region inside. Only what is used becomes
+            // resident; the address space is not given back.
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new mapping, nobody else's.
+            let mapped =
+                unsafe { mmap_anonymous(ptr::null_mut(), 2 * REGION_BYTES, access, flags) }.ok()?;
+            let mapped = mapped.cast::<u8>();
+            NonNull::new(mapped.wrapping_add(mapped.align_offset(REGION_BYTES)))
+        }
+
+        /// Gives whole pages back.
+        ///
+        /// # Safety
+        /// They are of a region, and what they hold is not needed any more.
+        pub(super) unsafe fn discard(address: usize, bytes: usize) {
+            let pages = ptr::with_exposed_provenance_mut(address);
+            // SAFETY: passed on to the caller.
+            let _ = unsafe { madvise(pages, bytes, Advice::LinuxDontNeed) };
+        }
+    }
+
+    /// Miri, which knows nothing of such calls, takes a region from the general allocator.
+    #[cfg(miri)]
+    mod system {
+        use super::{PAGE_BYTES, REGION_BYTES};
+        use std::alloc::{Layout, alloc};
+        use std::mem::MaybeUninit;
+        use std::ptr::{self, NonNull};
+
+        pub(super) fn map_region() -> Option<NonNull<u8>> {
+            let layout = Layout::from_size_align(REGION_BYTES, REGION_BYTES).ok()?;
+            // SAFETY: the size is not zero.
+            NonNull::new(unsafe { alloc(layout) })
+        }
+
+        /// Whoever reads the pages before they are written again reads what is not initialised.
+        ///
+        /// # Safety
+        /// As for the other one.
+        pub(super) unsafe fn discard(address: usize, bytes: usize) {
+            for page in (address..address + bytes).step_by(PAGE_BYTES) {
+                let page = ptr::with_exposed_provenance_mut::<MaybeUninit<[u8; PAGE_BYTES]>>(page);
+                // SAFETY: passed on to the caller.
+                unsafe { page.write(MaybeUninit::uninit()) };
             }
         }
-        looked_at > 0
     }
 }
 
@@ -581,7 +614,7 @@ mod tests {
 
     #[test]
     fn classes_cover_all_sizes_without_much_waste() {
-        for bytes in 1..=OBJECT_BYTES_MAX {
+        for bytes in (1..=OBJECT_BYTES_MAX).step_by(if cfg!(miri) { 37 } else { 1 }) {
             let class = class_of(bytes).expect("small enough");
             assert!(class < CLASSES);
             let size = class_bytes(class);
@@ -593,107 +626,109 @@ mod tests {
         assert_eq!(class_of(OBJECT_BYTES_MAX + 1), None);
     }
 
+    /// An object that is full of one byte, and freed with it.
+    struct Object {
+        start: NonNull<u8>,
+        bytes: usize,
+        fill: u8,
+    }
+
+    // SAFETY: it is this value's alone, and any thread may free what another allocated.
+    unsafe impl Send for Object {}
+
+    impl Object {
+        fn new(bytes: usize, fill: u8) -> Object {
+            let start = allocate(bytes);
+            assert!(start.addr().get().is_multiple_of(ALIGN));
+            // SAFETY: as many bytes as were asked for.
+            unsafe { start.write_bytes(fill, bytes) };
+            Object { start, bytes, fill }
+        }
+
+        fn is_sparse(&self) -> bool {
+            // SAFETY: it lives.
+            unsafe { is_sparse(self.start, self.bytes) }
+        }
+    }
+
+    impl Drop for Object {
+        fn drop(&mut self) {
+            // SAFETY: written when it was made, and freed here alone.
+            unsafe {
+                let all = std::slice::from_raw_parts(self.start.as_ptr(), self.bytes);
+                let is_whole = *all == *vec![self.fill; self.bytes];
+                free(self.start, self.bytes);
+                assert!(is_whole, "somebody else wrote to {} bytes", self.bytes);
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 64 }))]
         #[test]
         fn objects_keep_their_bytes(
-            steps in prop::collection::vec((any::<bool>(), 1usize..40_000, any::<u8>()), 1..400),
+            steps in prop::collection::vec(
+                (any::<bool>(), 1usize..40_000, any::<u8>()),
+                1..if cfg!(miri) { 60 } else { 400 },
+            ),
             trim_every in 1usize..40,
         ) {
-            let mut live: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
-            let check = |&(object, bytes, fill): &(NonNull<u8>, usize, u8)| {
-                // SAFETY: live, and written when it was made.
-                let all = unsafe { std::slice::from_raw_parts(object.as_ptr(), bytes) };
-                assert!(all.iter().all(|&byte| byte == fill));
-                // SAFETY: it leaves the list of live ones.
-                unsafe { free(object, bytes) };
-            };
+            let mut live: Vec<Object> = Vec::new();
             for (step, &(make, bytes, fill)) in steps.iter().enumerate() {
                 if make || live.is_empty() {
-                    let object = allocate(bytes);
-                    prop_assert!((object.as_ptr() as usize).is_multiple_of(ALIGN));
-                    // SAFETY: as many bytes as were asked for.
-                    unsafe { object.as_ptr().write_bytes(fill, bytes) };
-                    live.push((object, bytes, fill));
+                    live.push(Object::new(bytes, fill));
                 } else {
-                    let gone = live.swap_remove(bytes % live.len());
-                    check(&gone);
+                    live.swap_remove(bytes % live.len());
                 }
                 if step % trim_every == 0 {
                     trim(0);
                 }
             }
-            live.iter().for_each(check);
         }
     }
 
     /// No other test makes objects of this class.
     #[test]
     #[cfg_attr(
-        any(miri, feature = "general-allocator"),
+        feature = "general-allocator",
         ignore = "the general allocator has no slabs"
     )]
     fn copies_of_sparse_objects_leave_slabs_empty() {
         const BYTES: usize = 3500;
-        let holes = || {
-            #[cfg(not(miri))]
-            return slabs::holes_of(class_of(BYTES).expect("small"));
-            #[cfg(miri)]
-            0
-        };
-        let mut live: Vec<NonNull<u8>> = (0..1800).map(|_| allocate(BYTES)).collect();
-        // SAFETY: each is live.
-        let sparse = |&object: &NonNull<u8>| unsafe { is_sparse(object, BYTES) };
-        assert!(live.iter().filter(|object| sparse(object)).count() < 18);
+        const OBJECTS: usize = if cfg!(miri) { 360 } else { 1800 };
+        let holes = || slabs::holes_of(class_of(BYTES).expect("small"));
+        let mut live: Vec<Object> = (0..OBJECTS).map(|_| Object::new(BYTES, 5)).collect();
+        assert!(live.iter().filter(|object| object.is_sparse()).count() < 18);
         // A quarter stays, spread over all slabs.
         let mut number = 0;
-        live.retain(|&object| {
+        live.retain(|_| {
             number += 1;
-            // SAFETY: live, and gone from the list.
             number % 4 == 0
-                || unsafe {
-                    free(object, BYTES);
-                    false
-                }
         });
         let before = holes();
-        assert!(before > 1300 * BYTES);
-        let moved = live.iter_mut().filter(|object| sparse(object));
-        let moved = moved.map(|object| {
-            // The copy first: a hole that the object left would be filled by it.
-            let old = std::mem::replace(object, allocate(BYTES));
-            // SAFETY: it is nowhere else.
-            unsafe { free(old, BYTES) };
-        });
-        assert!(moved.count() > 300);
+        assert!(before > OBJECTS * 13 / 18 * BYTES);
+        let moved = live.iter_mut().filter(|object| object.is_sparse());
+        // The copy first: a hole that the object left would be filled by it.
+        let moved = moved.map(|object| *object = Object::new(BYTES, 6));
+        assert!(moved.count() > OBJECTS / 6);
         assert!(holes() < before / 4, "{} of {before}", holes());
-        assert!(live.iter().filter(|object| sparse(object)).count() < 36);
-        // SAFETY: each is live, and freed once.
-        live.iter()
-            .for_each(|&object| unsafe { free(object, BYTES) });
+        assert!(live.iter().filter(|object| object.is_sparse()).count() < 36);
+        drop(live);
         assert!(holes() <= 64 << 10);
     }
 
     #[test]
     fn threads_free_what_others_made() {
-        let (send, receive) = std::sync::mpsc::channel::<(usize, usize)>();
-        let freeing = std::thread::spawn(move || {
-            for (object, bytes) in receive {
-                let object = NonNull::new(std::ptr::with_exposed_provenance_mut(object));
-                // SAFETY: sent once by the thread that made it.
-                unsafe { free(object.expect("not null"), bytes) };
-            }
-        });
+        const OBJECTS: usize = if cfg!(miri) { 50 } else { 3000 };
+        let (send, receive) = std::sync::mpsc::channel::<Object>();
+        let freeing = std::thread::spawn(move || receive.into_iter().for_each(drop));
         let makers: Vec<_> = (0..3)
             .map(|maker| {
                 let send = send.clone();
                 std::thread::spawn(move || {
-                    for n in 0..3000 {
-                        let bytes = 100 + (n * 37 + maker * 11) % 9000;
-                        let object = allocate(bytes);
-                        // SAFETY: as many bytes as were asked for.
-                        unsafe { object.as_ptr().write_bytes(7, bytes) };
-                        let _ = send.send((object.as_ptr().expose_provenance(), bytes));
+                    for n in 0..OBJECTS {
+                        let object = Object::new(100 + (n * 37 + maker * 11) % 9000, 7);
+                        let _ = send.send(object);
                     }
                 })
             })

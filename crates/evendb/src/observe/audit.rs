@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`assert_agree`] runs in debug builds when a database closes, so that every test that closes one is a
-//! test of this. No job runs any more then; gets and scans may.
+//! test of this. No job runs any more then; gets and scans may. [`assert_charged`] runs when one has been opened.
 //!
 //! Not here: whether the records are the right ones.
 
@@ -63,6 +63,17 @@ pub(crate) fn assert_agree(engine: &Engine) {
             && charged.deltas >= held.deltas,
         "less memory is charged than held: {charged:?} for {held:?}"
     );
+}
+
+/// Panics in debug builds if deltas are charged as anything else than what they take. Nothing runs yet.
+pub(crate) fn assert_charged(engine: &Engine) {
+    if cfg!(debug_assertions) {
+        let (charged, held) = (charged(engine).deltas, parts(&views(engine)).deltas);
+        assert_eq!(
+            charged, held,
+            "what was replayed is charged as something else"
+        );
+    }
 }
 
 type Views = Vec<(Arc<KeyspaceState>, Arc<Chunk>, Arc<View>)>;

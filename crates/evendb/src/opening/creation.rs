@@ -223,3 +223,59 @@ impl Creation {
         Error::new(ErrorKind::NoSpace, message)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::files::UNFINISHED_COPY;
+    use evendb_storage::vfs::{CrashMode, SimVfs};
+
+    /// Between the first look at a directory and its lock a copy may have been begun there, or a database made and damaged.
+    #[test]
+    fn what_came_to_lie_there_before_the_lock_was_taken_is_left_alone() {
+        let manifest = writer::manifest_path(Path::new("/db"), 2);
+        for left in [Path::new("/db").join(UNFINISHED_COPY), manifest] {
+            let sim = SimVfs::new(1);
+            let vfs: Arc<dyn Vfs> = Arc::new(sim.clone());
+            let dir = Path::new("/db");
+            vfs.create_dir_all(dir).unwrap();
+            sim.write_file(&left, b"whatever".to_vec());
+            sim.write_file(&dir.join(CONTAINER), b"runs".to_vec());
+            let names = sim.file_names(dir);
+            let created = create(&vfs, dir, &Options::new());
+            assert!(created.is_err(), "beside {}", left.display());
+            assert_eq!(sim.file_names(dir), names);
+            assert_eq!(sim.read_file(&left), b"whatever");
+        }
+    }
+
+    /// A process may die between the rename of `CURRENT` and the sync of its name, and the next one goes on with what it finds.
+    #[test]
+    fn what_is_flushed_after_a_creation_that_was_cut_off_survives() {
+        for level in [Durability::Relaxed, Durability::Process, Durability::Sync] {
+            let open = |vfs: &SimVfs| {
+                let options = Options::new().memory_budget(1 << 20).workers(0);
+                let options = options.advanced(|advanced| advanced.commit_log_bytes(64 << 10));
+                let options = options.durability(level).vfs(Arc::new(vfs.clone()));
+                options.open("/db")
+            };
+            for at in 0.. {
+                let machine = SimVfs::new(1);
+                machine.set_crash_at(at);
+                let created = open(&machine).is_ok() && !machine.crashed();
+                let left = machine.crash(CrashMode::Process);
+                let db = open(&left).unwrap();
+                db.put("key", "value").unwrap();
+                db.flush().unwrap();
+                let db = open(&left.crash(CrashMode::PowerLossNothing)).unwrap();
+                let found = db.get("key").unwrap();
+                assert!(found.is_some(), "{level:?}, operation {at}");
+                if created {
+                    assert!(at > 10, "{at} operations");
+                    break;
+                }
+            }
+        }
+    }
+}

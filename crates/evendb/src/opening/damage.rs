@@ -161,3 +161,42 @@ fn copy_sparsely(from: &dyn File, to: &dyn File) -> std::io::Result<()> {
     }
     to.sync_data()
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::sync::Arc;
+    use evendb_storage::vfs::{CrashMode, SimVfs};
+    use std::path::Path;
+
+    /// What is given up can be looked at later, whatever happens to the machine.
+    #[test]
+    fn a_damaged_log_that_is_given_up_is_kept_through_power_loss() {
+        let options = |vfs: &SimVfs| {
+            let options = Options::new().memory_budget(1 << 20).workers(0);
+            let options = options.advanced(|advanced| advanced.commit_log_bytes(64 << 10));
+            options.vfs(Arc::new(vfs.clone()))
+        };
+        let vfs = SimVfs::new(1);
+        let db = options(&vfs).open("/db").unwrap();
+        for number in 0..20 {
+            db.put(format!("key{number}"), [7; 100]).unwrap();
+        }
+        let vfs = vfs.crash(CrashMode::Process);
+        let path = Path::new("/db").join(COMMIT_LOG);
+        let mut damaged = vfs.read_file(&path);
+        let value = damaged.iter().position(|&byte| byte == 7).unwrap();
+        damaged[value + 300] ^= 1;
+        vfs.write_file(&path, damaged.clone());
+        let error = options(&vfs).open("/db").map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        drop(options(&vfs).accept_log_loss(true).open("/db").unwrap());
+        let left = vfs.crash(CrashMode::PowerLossNothing);
+        let names = left.file_names(Path::new("/db"));
+        let kept = names.iter().find(|name| name.starts_with(DAMAGED_LOG));
+        let kept = left.read_file(&Path::new("/db").join(kept.unwrap()));
+        assert!(kept == damaged, "other bytes than the log had");
+    }
+}

@@ -21,7 +21,6 @@ use crate::commit_log::{self, CommitLog};
 use crate::encryption;
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
-use crate::engine::claim::Claim;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
@@ -53,6 +52,7 @@ use crate::value_files::{BothSyncedFirst, ValueFiles};
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use creation::{Creation, Locked, create};
 use directory::Wish;
+use evendb_base::claim::Claim;
 use evendb_base::{EngineKind, directory_lock};
 use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
@@ -220,7 +220,8 @@ impl Opening {
         let mut ballast = self.look_for_ballast();
         let log = self.begin_life(&epoch, &replay, &mut ballast, &value_files)?;
         let usable = log.commit_log.as_ref().map_or(0, CommitLog::usable);
-        let admission = Arc::new(Admission::new(usable, self.options.delta_bytes_max()));
+        let admission = Admission::new(usable, self.options.delta_bytes_max());
+        let admission = Arc::new(admission.alone(self.options.workers == 0));
         let search_settings = SearchSettings {
             search: self.options.advanced.log_search,
             reads_sections: self.options.advanced.reads_sections,
@@ -230,7 +231,7 @@ impl Opening {
         let checkpoint = checkpoint_of(version);
         let row_tags = Arc::new(RowTags::default());
         let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint, &row_tags)?;
-        let (dirty, version, timed) = self.apply(&replay, version, &catalog, &admission, ledger)?;
+        let (dirty, version, timed) = self.apply(&replay, version, &catalog, ledger)?;
         if !self.options.read_only {
             let live = match log.ring_bytes {
                 0 => 0,

@@ -2,7 +2,6 @@
 //! checkpoints that were not completed, as deltas (step 4).
 
 use super::{Opening, damage, io};
-use crate::admission::Admission;
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::{Covers, range_record};
 use crate::chunk::{Chunk, ChunkWriter, View};
@@ -289,12 +288,10 @@ impl Opening {
         replay: &Replay,
         version: Version,
         catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
-        admission: &Arc<Admission>,
         ledger: Ledger,
     ) -> Result<(Dirty, Version, bool)> {
         let mut onto = Onto {
             version,
-            admission,
             ledger,
             dirty: Vec::new(),
             expires: false,
@@ -432,18 +429,18 @@ impl<'a> ValueLooks<'a> {
 /// Operands of one key and version are gathered in one record up to this length.
 const OPERANDS_BYTES_MAX: usize = 4096;
 
-/// What replayed records are applied to.
-struct Onto<'a> {
+/// What replayed records are applied to. They are charged whatever the limit: the ring bounds them. Nearly all have one version, so each
+/// leaves the one before it of its key behind.
+struct Onto {
     /// That of the last record.
     version: Version,
-    admission: &'a Arc<Admission>,
     ledger: Ledger,
     dirty: Dirty,
     /// Something expires.
     expires: bool,
 }
 
-impl Onto<'_> {
+impl Onto {
     fn put(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) {
         let chunk = keyspace.index.load_full().find(op.key).clone();
         let kind = match op.kind {
@@ -472,7 +469,7 @@ impl Onto<'_> {
         let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
         new.set_version(self.version);
         self.touch(&chunk, &mut writer);
-        self.insert(&writer, new);
+        writer.active.adopt(new);
     }
 
     /// A merge, which becomes one record with the operands that its key has of this version. Over another record of this
@@ -502,7 +499,7 @@ impl Onto<'_> {
         let mut new = RecordRef::new(op.key, &value, Kind::Merge, hash);
         new.set_version(self.version);
         self.touch(&chunk, &mut writer);
-        self.insert(&writer, new);
+        writer.active.adopt(new);
         Some(())
     }
 
@@ -515,14 +512,6 @@ impl Onto<'_> {
             self.version = next;
         }
         is_there
-    }
-
-    fn insert(&self, writer: &ChunkWriter, record: RecordRef) {
-        let before = writer.active.bytes() as u64;
-        writer.active.insert(record);
-        let after = writer.active.bytes() as u64;
-        // Adopted whatever the limit: the ring bounds it.
-        self.admission.adopt(0, after.saturating_sub(before));
     }
 
     /// The chunk has something of this version.
@@ -583,7 +572,7 @@ impl Onto<'_> {
         for key in live {
             let mut record = RecordRef::new(&key, &[], Kind::Delete, hash_key(&key));
             record.set_version(self.version);
-            self.insert(writer, record);
+            writer.active.adopt(record);
         }
     }
 }

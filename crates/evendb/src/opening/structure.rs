@@ -268,12 +268,13 @@ impl Opening {
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
+    use crate::files::COMMIT_LOG;
     use crate::manifest::edit::Part;
     use crate::manifest::state::ManifestState;
     use crate::manifest::writer::Manifest;
     use crate::options::Options;
     use crate::{Db, ErrorKind};
-    use evendb_storage::vfs::{SimVfs, Vfs};
+    use evendb_storage::vfs::{CrashMode, SimVfs, Vfs};
     use std::path::Path;
 
     const DIR: &str = "/forged";
@@ -368,6 +369,126 @@ mod tests {
             last.role = Role::Run { ordinal: u32::MAX };
         });
     }
+
+    #[test]
+    fn a_manifest_whose_runs_lie_upon_each_other_or_nowhere_is_damage() {
+        let is_refused = |forge: fn(&mut Vec<Part>), what: &str| {
+            let error = forged(forge).map(drop).expect_err("opens");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+        };
+        is_refused(
+            |parts| {
+                let run = parts
+                    .iter_mut()
+                    .find(|part| part.role != Role::Base)
+                    .unwrap();
+                run.place = Place::Extent { offset: 1 << 40 };
+            },
+            "beyond the end",
+        );
+        is_refused(
+            |parts| {
+                let place = parts
+                    .iter()
+                    .find(|part| part.role != Role::Base)
+                    .unwrap()
+                    .place;
+                parts.iter_mut().for_each(|part| part.place = place);
+            },
+            "overlap",
+        );
+    }
+
+    #[test]
+    fn a_commit_log_that_is_shorter_than_the_manifest_says_is_damage() {
+        for is_closed in [true, false] {
+            let sim = SimVfs::new(1);
+            let db = open(&(Arc::new(sim.clone()) as Arc<dyn Vfs>)).unwrap();
+            db.put("key", "value").unwrap();
+            match is_closed {
+                true => db.close().unwrap(),
+                false => drop(db),
+            }
+            let path = Path::new(DIR).join(COMMIT_LOG);
+            let log = sim.open(&path, true).unwrap();
+            log.set_len(log.len().unwrap() / 2).unwrap();
+            let error = open(&(Arc::new(sim) as Arc<dyn Vfs>))
+                .map(drop)
+                .expect_err("opens");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert!(error.to_string().contains("instead of"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_keyspace_that_was_never_made_is_damage() {
+        let sim = SimVfs::new(1);
+        let db = open(&(Arc::new(sim.clone()) as Arc<dyn Vfs>)).unwrap();
+        let other = db.keyspace("other").unwrap();
+        other.put("key", "value").unwrap();
+        let vfs: Arc<dyn Vfs> = Arc::new(sim.crash(CrashMode::Process));
+        let found = writer::load(&*vfs, Path::new(DIR)).unwrap();
+        let (mut state, id) = (found.state, other.state.id);
+        state.keyspaces.remove(&id);
+        state.chunks.retain(|_, chunk| chunk.keyspace != id);
+        let opened = |state: ManifestState| {
+            let vfs: Arc<dyn Vfs> = Arc::new(sim.crash(CrashMode::Process));
+            Manifest::create(vfs.clone(), Path::new(DIR), found.id + 1, state).unwrap();
+            open(&vfs).map(drop)
+        };
+        // Dropped, as far as the manifest says; then it is none that there ever was.
+        opened(state.clone()).unwrap();
+        state.next_keyspace = id.0;
+        let error = opened(state).expect_err("opens");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    }
+
+    /// As after a backup that copied the files of an open database one after the other.
+    #[test]
+    fn a_manifest_that_is_older_than_the_commit_log_is_damage() {
+        let sim = SimVfs::new(1);
+        let db = open(&(Arc::new(sim.clone()) as Arc<dyn Vfs>)).unwrap();
+        db.put("first", "value").unwrap();
+        db.flush().unwrap();
+        let older = sim.fork_state();
+        for key in ["second", "third"] {
+            db.put(key, "value").unwrap();
+            db.flush().unwrap();
+        }
+        // It says that the log is not needed up to here.
+        db.put("fourth", "value").unwrap();
+        drop(db);
+        let dir = Path::new(DIR);
+        let names = older.file_names(dir).into_iter();
+        for name in names.filter(|name| name.starts_with("MANIFEST-") || name == CURRENT) {
+            let path = dir.join(name);
+            sim.write_file(&path, older.read_file(&path));
+        }
+        let opened = open(&(Arc::new(sim) as Arc<dyn Vfs>)).map(drop);
+        let error = opened.expect_err("opens");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(error.to_string().contains("recycled further"), "{error}");
+    }
+
+    #[test]
+    fn a_manifest_that_names_what_no_checkpoint_completed_is_damage() {
+        let is_refused = |forge: fn(&mut ChunkRecord)| {
+            let forged = forged_state(|state| forge(state.chunks.values_mut().next().unwrap()));
+            let error = forged.map(drop).expect_err("opens");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert!(error.to_string().contains("never completed"), "{error}");
+        };
+        is_refused(|chunk| chunk.parts.last_mut().unwrap().checkpoint = 1 << 30);
+        is_refused(|chunk| {
+            chunk.covers.push(CoverRecord {
+                low: b"a".to_vec(),
+                high: None,
+                version: Version(1 << 60),
+            });
+        });
+    }
+
     /// Jobs assert it of every view, and so did not expect it of a database that had just been opened.
     #[test]
     fn a_manifest_whose_table_has_no_key_of_its_chunk_is_damage() {

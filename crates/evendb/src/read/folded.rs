@@ -296,13 +296,7 @@ pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordR
     }
     let mut record = RecordRef::new(key, value, Kind::Put, hash);
     record.set_version(newest.version());
-    let before = delta.bytes() as u64;
-    delta.insert(record);
-    let after = delta.bytes() as u64;
-    match after > before {
-        true => core.admission.adopt(0, after - before),
-        false => core.admission.return_unused(0, before - after),
-    }
+    delta.adopt(record);
 }
 
 /// Notes that a read of the chunk failed. A merge operator that fails is no damage.

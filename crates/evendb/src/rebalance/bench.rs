@@ -135,24 +135,27 @@ impl Bench {
     /// Puts a record of 100 bytes for each of the numbers.
     pub(crate) fn put(&mut self, numbers: impl IntoIterator<Item = u32>, value: u8) {
         for number in numbers {
-            self.add(number, Some(&[value; 92]));
+            self.add(number, Kind::Put, &[value; 92]);
         }
     }
 
     pub(crate) fn delete(&mut self, numbers: impl IntoIterator<Item = u32>) {
         for number in numbers {
-            self.add(number, None);
+            self.add(number, Kind::Delete, &[]);
         }
     }
 
-    fn add(&mut self, number: u32, value: Option<&[u8]>) {
+    /// Of records that were put once, in an earlier checkpoint.
+    pub(crate) fn single_delete(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        for number in numbers {
+            self.add(number, Kind::SingleDelete, &[]);
+        }
+    }
+
+    fn add(&mut self, number: u32, kind: Kind, value: &[u8]) {
         let key = format!("{number:08}").into_bytes();
-        let kind = match value {
-            Some(_) => Kind::Put,
-            None => Kind::Delete,
-        };
         let version = self.core.clock.now();
-        let mut record = RecordRef::new(&key, value.unwrap_or(&[]), kind, hash_key(&key));
+        let mut record = RecordRef::new(&key, value, kind, hash_key(&key));
         record.set_version(version);
         let chunk = self.keyspace.index.load_full().find(&key).clone();
         let mut writer = chunk.latch.lock();
@@ -164,13 +167,10 @@ impl Bench {
             self.flow.dirty.lock().push(dirty);
             writer.queued = true;
         }
-        let before = writer.active.bytes() as u64;
-        writer.active.insert(record);
-        let after = writer.active.bytes() as u64;
-        self.core.admission.adopt(0, after.saturating_sub(before));
-        match value {
-            Some(value) => self.model.insert(key, value.to_vec()),
-            None => self.model.remove(&key),
+        writer.active.adopt(record);
+        match kind {
+            Kind::Put => self.model.insert(key, value.to_vec()),
+            _ => self.model.remove(&key),
         };
     }
 

@@ -162,9 +162,7 @@ pub(crate) fn leave_covers(
             false => Arc::new(munk.without(is_hidden)),
         });
     }
-    if !view.munk_holds_any() {
-        view.frozen.retain(|frozen| !frozen.durable);
-    }
+    view.keep_deltas_for_spans_alone();
 }
 
 /// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay. The range deletions up to version
@@ -374,6 +372,10 @@ pub(crate) fn replace_chunks(
         };
         if let Some(Rewritten { spent, .. }) = &rewritten {
             leave_covers(core, &mut view, *spent, &|_| true);
+        }
+        // The spans that were there may all be of other parts.
+        if !planted!(core.options, PartsKeepDeltas) {
+            view.keep_deltas_for_spans_alone();
         }
         changes.push(Change::SetChunk(chunk_record(id, keyspace, &range, &view)));
         let chunk = Chunk::new(id, keyspace.id, range, view, changed_at, core.ledger());

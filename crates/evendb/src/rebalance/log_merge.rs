@@ -32,6 +32,7 @@ use crate::memory_shares::{self, LogReaders};
 use crate::merge::count::Count;
 use crate::merge::{Merge, Source, TableSource};
 use crate::pace;
+use crate::plant::planted;
 use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
@@ -237,7 +238,7 @@ fn write_run_of(
     }
     let dropping = Dropping {
         horizon: &horizon,
-        bottom: false,
+        bottom: planted!(core.options, RunsMergedAsBottom),
         zero_below: Version::ZERO,
     };
     let covering = Covers::covering_now(covers);

@@ -64,7 +64,7 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
         let named = core.choices.merge_operator(chunk.keyspace);
         let covers = view.covers.as_ref().filter(|_| named.is_some());
         let operator = named.and_then(|named| named.operator);
-        let merge = Merge::folding(
+        let merge = Merge::into_munk(
             sources,
             dropping,
             Covers::covering_now(covers),
@@ -140,6 +140,8 @@ pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
     let writer = chunk.latch.lock();
     let mut new_view: View = (*chunk.view.load_full()).clone();
     new_view.munk = Some(Arc::new(mended));
+    // All of its spans may be gone, and a delta may have become durable since the absorb.
+    new_view.keep_deltas_for_spans_alone();
     chunk.publish(new_view);
     drop(writer);
 }
@@ -205,7 +207,7 @@ pub(crate) fn evict_munk(core: &Core, chunk: &Chunk) {
     let Some(munk) = view.munk.take().filter(|_| !writer.retired) else {
         return;
     };
-    view.frozen.retain(|frozen| !frozen.durable);
+    view.keep_deltas_for_spans_alone();
     chunk.publish(view);
     drop(writer);
     core.metrics.munk_evictions.add(1);

@@ -459,7 +459,7 @@ fn forget_unfiltered(core: &Core, chunk: &Arc<Chunk>) {
     let _writer = chunk.latch.lock();
     let mut view: View = (*chunk.view.load_full()).clone();
     view.munk = empty;
-    view.frozen.retain(|frozen| !frozen.durable);
+    view.keep_deltas_for_spans_alone();
     view.row_tag = core.row_tags.fresh();
     chunk.publish(view);
 }

@@ -88,9 +88,7 @@ pub(crate) fn load_spans(
         }
         Err(error) => Some(error),
     };
-    if !new_view.munk_holds_any() {
-        new_view.frozen.retain(|frozen| !frozen.durable);
-    }
+    new_view.keep_deltas_for_spans_alone();
     chunk.publish(new_view);
     drop(writer);
     trace::event!(
@@ -339,7 +337,8 @@ pub(crate) fn evict_spans(core: &Core, chunk: &Chunk, which: impl Fn(usize) -> b
     }
     let mut view: View = (*chunk.view.load_full()).clone();
     view.munk = Some(Arc::new(smaller));
-    if !view.munk_holds_any() || planted!(core.options, DeltasLeaveWithSpans) {
+    view.keep_deltas_for_spans_alone();
+    if planted!(core.options, DeltasLeaveWithSpans) {
         view.frozen.retain(|frozen| !frozen.durable);
     }
     chunk.publish(view);

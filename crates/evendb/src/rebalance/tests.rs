@@ -1,7 +1,8 @@
 //! The jobs, one at a time on a bench: what each makes of a chunk, and that all records are there after it.
 
 use super::bench::Bench;
-use super::{idle, jobs, log_merge, munks, rewrite, space, spans};
+use super::{idle, jobs, layout, log_merge, munks, rewrite, space, spans};
+use crate::Db;
 use crate::chunk::{Chunk, Heat, View};
 use crate::commit_log::Lsn;
 use crate::engine::idle::Idle;
@@ -495,6 +496,31 @@ fn spans_are_loaded_absorbed_and_evicted_each_by_itself() {
     bench.check();
 }
 
+/// What is durable may be in a munk twice: a span that is loaded has it from a run, and the delta is still to be absorbed. A single delete
+/// that is absorbed with its put hides the one that is there, too.
+#[test]
+fn a_put_that_was_loaded_goes_with_the_single_delete_that_is_absorbed_with_it() {
+    let (mut bench, chunk) = many_spans();
+    spans::load_spans(&bench.core, &chunk, &|_| vec![0]).unwrap();
+    let once = || RECORDS..RECORDS + 50;
+    bench.put(once(), 5);
+    bench.checkpoint();
+    assert_eq!(view(&chunk).frozen.len(), 1, "kept for the first span");
+    spans::load_munk(&bench.core, &chunk).unwrap();
+    assert!(view(&chunk).whole_munk().is_some());
+    assert_eq!(view(&chunk).frozen.len(), 1, "still to be absorbed");
+    bench.check();
+    bench.single_delete(once());
+    bench.check();
+    bench.checkpoint();
+    assert_eq!(view(&chunk).frozen.len(), 2);
+    assert!(munks::absorb(&bench.core, &chunk));
+    // All is in the munk now, and read there.
+    bench.check();
+    spans::evict_spans(&bench.core, &chunk, |_| true);
+    bench.check();
+}
+
 /// A delta that becomes durable while only absent spans are asked for does not stay.
 #[test]
 fn a_munk_without_spans_keeps_no_deltas() {
@@ -609,14 +635,18 @@ fn memory_that_was_given_up_counts_little_by_little_and_small_holes_at_once() {
     assert_eq!(munks::others_after(0, max, max / 2, max), max / 2);
 }
 
-/// What tables take for each byte of records, before and after the keyspace's compression is chosen, and after it is given up.
-fn shares_of_compression(plant: Plant) -> [f64; 3] {
+fn opened(memory_budget: u64, plant: Plant) -> Db {
     let mut options = Options::new()
-        .memory_budget(1 << 20)
+        .memory_budget(memory_budget)
         .vfs(Arc::new(SimVfs::new(1)))
         .workers(0);
     options.plant = plant;
-    let db = options.open("/db").unwrap();
+    options.open("/db").unwrap()
+}
+
+/// What tables take for each byte of records, before and after the keyspace's compression is chosen, and after it is given up.
+fn shares_of_compression(plant: Plant) -> [f64; 3] {
+    let db = opened(1 << 20, plant);
     let none = KeyspaceOptions::new();
     let lz4 = KeyspaceOptions::new().compression(Compression::Lz4);
     [&none, &lz4, &none].map(|chosen| {
@@ -637,4 +667,58 @@ fn p43_options_of_a_keyspace_that_a_rewrite_forgets_are_noticed() {
     assert!(is_right(shares), "{shares:?}");
     let shares = shares_of_compression(Plant::KeyspaceOptionsForgotten);
     assert!(!is_right(shares), "{shares:?}");
+}
+
+/// Whether what was put last is read, in a chunk that is a part of one of which another part was in RAM.
+fn reads_the_newest_of_a_part(plant: Plant) -> bool {
+    let db = opened(16 << 20, plant);
+    let key = |number: u32| format!("key{number:04}");
+    let put = |numbers: std::ops::Range<u32>, value: u8| {
+        for number in numbers {
+            db.put(key(number), [value; 600]).unwrap();
+        }
+        db.flush().unwrap();
+    };
+    put(0..1000, 1);
+    db.compact().unwrap();
+    let (engine, state) = (db.engine(), &db.default_keyspace().state);
+    let chunk_of = |number| state.index.load_full().find(key(number).as_bytes()).clone();
+    let whole = chunk_of(0);
+    spans::load_spans(&engine.core, &whole, &|_| Vec::new()).unwrap();
+    assert!(munk(&whole).span_count() > 2);
+    spans::load_spans(&engine.core, &whole, &|_| vec![0]).unwrap();
+    put(900..910, 2);
+    assert_eq!(view(&whole).frozen.len(), 1, "kept for the first span");
+    // As where a checkpoint ends while what a split writes is being written.
+    let lows = [Vec::new(), key(800).into_bytes()];
+    let part = |low| layout::NewChunk {
+        low,
+        base: Vec::new(),
+    };
+    let (old, parts) = (std::slice::from_ref(&whole), lows.map(part).into());
+    let context = engine.jobs();
+    layout::replace_chunks(&context, state, old, parts, None, layout::Munks::Keep).unwrap();
+    assert!(view(&chunk_of(0)).munk_holds_any());
+    assert!(!view(&chunk_of(900)).munk_holds_any());
+    put(900..910, 3);
+    let is_newest = |number| {
+        db.get(key(number))
+            .unwrap()
+            .is_some_and(|value| *value == [3; 600])
+    };
+    let scanned = db.range(key(900)..key(910)).map(|item| item.unwrap().1);
+    (900..910).all(is_newest) && scanned.filter(|value| **value == [3; 600]).count() == 10
+}
+
+#[test]
+fn what_is_put_to_a_part_that_left_ram_is_read() {
+    assert!(reads_the_newest_of_a_part(Plant::Nothing));
+}
+
+/// Debug builds panic at the first write.
+#[test]
+fn p98_deltas_kept_for_spans_of_another_part_are_noticed() {
+    let read = || reads_the_newest_of_a_part(Plant::PartsKeepDeltas);
+    let read = std::panic::catch_unwind(read);
+    assert!(!read.unwrap_or(false));
 }

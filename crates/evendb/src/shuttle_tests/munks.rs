@@ -74,6 +74,34 @@ fn shuttle_s3_spans_and_checkpoints() {
     explore(3000, || spans_and_checkpoints(Plant::Nothing));
 }
 
+/// A chunk with one span in RAM is split while deltas become durable, so that one part has no span.
+pub(super) fn parts_and_checkpoints(plant: Plant) {
+    let world = World::filled(3, plant);
+    world.load_span(0);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2], 3));
+    let layout = world.spawn(|world| {
+        world.checkpoint();
+        world.split(1);
+        world.checkpoint();
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..3 {
+            world.get_all(&mut floors);
+            check_rounds(world.scan(turn, &mut floors).into_iter());
+        }
+    });
+    join([writer, layout, reader]);
+    let mut floors = world.floors();
+    world.get_all(&mut floors);
+    world.finish();
+}
+
+#[test]
+fn shuttle_s3_parts_and_checkpoints() {
+    explore(2000, || parts_and_checkpoints(Plant::Nothing));
+}
+
 /// Rows are filled by gets while checkpoints, splits and munks go on.
 pub(super) fn rows(plant: Plant) {
     let world = World::filled(2, plant);

@@ -93,6 +93,13 @@ fn shuttle_p23_deltas_leave_with_spans() {
 }
 
 #[test]
+fn shuttle_p98_parts_keep_deltas() {
+    assert!(notices(20_000, None, || munks::parts_and_checkpoints(
+        Plant::PartsKeepDeltas
+    )));
+}
+
+#[test]
 fn shuttle_p24_reads_not_latched() {
     assert!(notices(20_000, None, || transactions::write_skew(
         Plant::ReadsNotLatched

@@ -22,6 +22,8 @@
 //! Thread safety: one thread at a time has a session. Not here: the public handle ([`crate::Transaction`]).
 
 mod iter;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod planted;
 mod pop;
 mod retry;
 mod writes;

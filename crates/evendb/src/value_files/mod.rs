@@ -28,6 +28,7 @@ use crate::commit_log::SyncedFirst;
 use crate::metrics::Counter;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex};
+use evendb_storage::heap;
 use evendb_storage::sealing::{Nonce, Secrets, TAG_BYTES, Use};
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
 use evendb_storage::{Apart, Error, Result};
@@ -109,7 +110,7 @@ impl ValueFile {
         self.last_checkpoint.fetch_max(checkpoint, Ordering::AcqRel);
     }
 
-    /// Bytes that were written, and those of them that tables name.
+    /// Bytes that writes have taken, and those of them that tables name.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let live = self.live.load(Ordering::Relaxed).max(0) as u64;
         (self.len.load(Ordering::Relaxed), live)
@@ -554,16 +555,14 @@ impl ValueFiles {
             let unsynced = |file: &&Needed| file.unsynced.load(Ordering::Acquire);
             known.files.values().filter(unsynced).cloned().collect()
         };
-        if unsynced.is_empty() {
-            return Ok(());
-        }
+        // What was written may be synced, and its file's name not: a sync of the directory failed then.
         for needed in &unsynced {
             // Before the sync: what is written meanwhile sets it again.
             needed.unsynced.store(false, Ordering::Release);
             let path = file_path(&self.dir, needed.id);
             let synced = self.opened(needed).and_then(|file| {
                 let synced = file.sync_data();
-                synced.map_err(|source| Error::io(&path, "sync a value file", source))
+                synced.map_err(|source| Error::sync(&path, "sync a value file", source))
             });
             synced.inspect_err(|_| needed.unsynced.store(true, Ordering::Release))?;
         }
@@ -573,7 +572,7 @@ impl ValueFiles {
         let synced = self.vfs.sync_dir(&self.dir);
         synced.map_err(|source| {
             self.new_names.store(true, Ordering::Release);
-            Error::io(&self.dir, "sync the directory", source)
+            Error::sync(&self.dir, "sync the directory", source)
         })
     }
 
@@ -685,6 +684,7 @@ pub(crate) fn read_stored(file: &dyn File, path: &Path, apart: &Apart) -> Result
             return Err(damaged("a value lies beyond the end of its file"));
         }
     }
+    heap::expect(apart.len as usize);
     let mut value: Bytes = std::iter::repeat_n(0, apart.len as usize).collect();
     let bytes = Bytes::get_mut(&mut value).expect("nobody else has it yet");
     read_exact_at(file, bytes, apart.offset).map_err(|source| match source.kind() {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::plant::Plant;
 use crate::{Db, Durability, ErrorKind, KeyspaceOptions, Merges, Options, inspect};
-use evendb_storage::vfs::{CrashMode, SimVfs};
+use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use std::time::Duration;
 
 const DIR: &str = "/db";
@@ -332,6 +332,31 @@ fn a_file_that_goes_although_tables_name_it_is_noticed() {
     assert!(!run(Plant::ValueFileNotNeeded), "P47");
 }
 
+#[test]
+fn a_file_that_goes_although_deltas_name_it_is_noticed() {
+    let run = |plant: Plant| {
+        let vfs = SimVfs::new(1);
+        let db = open(&vfs, Durability::Process, plant).unwrap();
+        // In one write, so that no checkpoint comes between, and in several files.
+        let mut batch = db.batch();
+        for number in 0..40 {
+            batch.put(db.default_keyspace(), key(number), value(number, 0, 300));
+        }
+        batch.commit().unwrap();
+        assert!(names(&vfs).len() > 2);
+        // As a helper does that has nothing else to do.
+        let engine = db.engine();
+        engine.disk.collect(&engine.core.health);
+        let is_there = |number| {
+            let found = db.get(key(number));
+            matches!(found, Ok(Some(found)) if *found == value(number, 0, 300)[..])
+        };
+        (0..40).all(is_there)
+    };
+    assert!(run(Plant::Nothing));
+    assert!(!run(Plant::RecordsNotNoted), "P92");
+}
+
 /// Whether everything is there after power was lost behind so many rounds of overwriting and moving.
 fn moved_through_power_loss(rounds: usize, plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
@@ -542,6 +567,42 @@ fn a_full_disk_refuses_the_put_and_loses_nothing() {
     assert_eq!(db.get("more").unwrap().unwrap().to_vec(), vec![2; 3000]);
 }
 
+/// A checkpoint that finds no room at one of its operations is made again, and is durable then, with all that the first had done: the
+/// names of files, too, whose values it had synced.
+#[test]
+fn a_checkpoint_after_one_that_found_no_room_is_durable() {
+    for kind in [FaultKind::NoSpace, FaultKind::SyncFullThenClean] {
+        let mut refused = 0;
+        for at in 0.. {
+            let vfs = SimVfs::new(1);
+            let db = sound(&vfs, Durability::Relaxed);
+            db.put(key(0), value(0, 0, 300)).unwrap();
+            let operations = vfs.op_count();
+            vfs.inject(Fault {
+                at,
+                on: FaultOn::Change,
+                kind,
+                sticky: false,
+                path_contains: None,
+            });
+            let first = db.flush();
+            let all = vfs.op_count() - operations;
+            vfs.clear_faults();
+            refused += u64::from(first.is_err());
+            // A sync that failed is not tried again, whatever its error: then the database stops.
+            if db.flush().is_ok() {
+                let machine = vfs.crash(CrashMode::PowerLossNothing);
+                let again = sound(&machine, Durability::Relaxed);
+                check(&again, 1, 0, 300).unwrap_or_else(|error| panic!("{kind:?} {at}: {error}"));
+            }
+            if first.is_ok() && at > all {
+                break;
+            }
+        }
+        assert!(refused > 2, "{kind:?}: {refused} refused");
+    }
+}
+
 #[test]
 fn changes_copies_and_backups_have_the_values() {
     let vfs = SimVfs::new(1);
@@ -585,4 +646,29 @@ fn changes_copies_and_backups_have_the_values() {
         assert!(check_churned(&copy).unwrap());
     }
     assert!(check_churned(&db).unwrap());
+}
+
+/// A length that nobody has verified takes no memory, which is there before the first read.
+#[test]
+fn a_long_value_beyond_its_file_is_refused_before_it_is_read() {
+    let vfs = SimVfs::new(1);
+    let path = Path::new("/values");
+    vfs.write_file(path, vec![7; 1000]);
+    let file = vfs.open(path, false).unwrap();
+    for len in [LONG_BYTES, LONG_BYTES + 4096] {
+        let apart = Apart {
+            file: 1,
+            offset: 0,
+            len,
+            checksum: 0,
+        };
+        let before = vfs.read_count();
+        let refused = read_stored(&*file, path, &apart).unwrap_err();
+        assert_eq!(refused.kind(), evendb_storage::ErrorKind::Corruption);
+        assert_eq!(
+            vfs.read_count(),
+            before,
+            "it was read, so there was a buffer"
+        );
+    }
 }

@@ -88,7 +88,11 @@ fn left_alone_it_has_one_thread_which_nothing_wakes() {
 #[test]
 fn reads_begin_the_rounds_again() {
     let dir = tempfile::tempdir().unwrap();
-    let options = || small().memory_budget(64 << 20);
+    // Rows could answer all gets before the chunk is loaded, which it then never would be.
+    let options = || {
+        let options = small().memory_budget(64 << 20);
+        options.advanced(|advanced| advanced.row_cache(false))
+    };
     let db = options().open(dir.path()).unwrap();
     for number in 0..2_000 {
         db.put(format!("{number:05}"), [1; 100]).unwrap();
@@ -255,4 +259,40 @@ fn of_a_few_chunks_that_wait_the_tables_are_asked_for_once() {
         work.take(&mut work.queue.lock()).unwrap();
     }
     assert_eq!(next(true), Some(chunks[0].id));
+}
+
+/// What a checkpoint let go comes back when nobody is pinned any more, and of a database without threads its writers alone see to
+/// that. One that had found no room after its checkpoint waited for another to tell it; that one, not pinned any more, queued behind it;
+/// so both waited for ever.
+#[test]
+fn without_threads_a_writer_goes_on_after_the_pin_that_kept_its_room() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = || Options::new().memory_budget(1 << 20).workers(0);
+    let db = options().open(dir.path()).expect("opens");
+    let admission = &db.engine().core.admission;
+    std::thread::scope(|scope| {
+        let pin = crate::sync::reclaim::pin();
+        let writer = scope.spawn(|| {
+            for number in 0..2_000_u64 {
+                db.put(number.to_le_bytes(), [1; 1000])?;
+            }
+            Ok::<_, Error>(())
+        });
+        wait_until("a writer waits", || admission.is_waited_for());
+        // It has made a checkpoint, and found no room.
+        sleep(10 * STEP);
+        drop(pin);
+        let other = scope.spawn(|| db.put("other", "value"));
+        let ended = || writer.is_finished() && other.is_finished();
+        if !(0..3_000).any(|_| {
+            sleep(STEP);
+            ended()
+        }) {
+            // They are let go, and fail.
+            admission.cancel();
+        }
+        writer.join().expect("no panic").expect("puts");
+        other.join().expect("no panic").expect("puts");
+    });
+    db.close().expect("closes");
 }

@@ -508,7 +508,9 @@ fn write_latched(
         && (planted!(engine.core.options, SingleAsCalled) || singles::settle(ops));
     let announcement = announce(engine, (ops, singles), reads, targets, guards)?;
     let version = announcement.version();
-    reserved.apart.note_written(version);
+    if !planted!(engine.core.options, RecordsNotNoted) {
+        reserved.apart.note_written(version);
+    }
     let end = match &engine.log.commit_log {
         Some(log) => log
             .append(version, &encoded.parts(ops))

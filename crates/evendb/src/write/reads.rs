@@ -210,9 +210,9 @@ impl ReadSpan {
         };
         let since_emptied = (since, Some((&writer.emptied, reader)));
         let changed = self.is_changed_in(active, &|_| true, since_emptied, &pin)
-            || covers
-                .as_ref()
-                .is_some_and(|covers| self.is_deleted_in(covers, since))
+            || covers.as_ref().is_some_and(|covers| {
+                self.is_deleted_in(covers, since) && !planted!(core.options, RangesNotCompared)
+            })
             || frozen.iter().any(|frozen| {
                 let limits = frozen.limits.as_ref();
                 let counts = |key: &[u8]| limits.is_none_or(|limits| limits.contains(key));

@@ -3,9 +3,11 @@
 //! A line `file name length` begins a file; behind it are rows of 16 bytes in hex, each with its offset. `*` repeats the row before, and
 //! rows left out are zeros. Lines that begin with `#` say what it is.
 
+#![allow(dead_code, reason = "long lives only read such a text")]
+
 use evendb_storage::vfs::{SimVfs, Vfs};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const ROW_BYTES: usize = 16;
 
@@ -33,21 +35,16 @@ pub fn dump(vfs: &SimVfs, dir: &str, head: &str) -> String {
     text
 }
 
-/// Files that have these bytes, in `dir`.
-pub fn load(text: &str, dir: &str) -> SimVfs {
-    let vfs = SimVfs::new(1);
-    vfs.create_dir_all(Path::new(dir)).expect("creates");
-    let mut file: Option<(PathBuf, Vec<u8>)> = None;
+/// The files, by their names.
+pub fn files(text: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut at = 0;
     let mut row: Vec<u8> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(' ').collect();
         if words[0] == "file" {
-            if let Some((path, bytes)) = file.take() {
-                vfs.write_file(&path, bytes);
-            }
             let len: usize = words[2].parse().expect("a length");
-            file = Some((Path::new(dir).join(words[1]), vec![0; len]));
+            files.push((words[1].to_owned(), vec![0; len]));
             continue;
         }
         if words[0] == "*" {
@@ -57,11 +54,18 @@ pub fn load(text: &str, dir: &str) -> SimVfs {
             let byte = |hex: &&str| u8::from_str_radix(hex, 16).expect("a byte");
             row = words[1..].iter().map(byte).collect();
         }
-        let (_, bytes) = file.as_mut().expect("a file line first");
+        let (_, bytes) = files.last_mut().expect("a file line first");
         bytes[at..at + row.len()].copy_from_slice(&row);
     }
-    if let Some((path, bytes)) = file {
-        vfs.write_file(&path, bytes);
+    files
+}
+
+/// Files that have these bytes, in `dir`.
+pub fn load(text: &str, dir: &str) -> SimVfs {
+    let vfs = SimVfs::new(1);
+    vfs.create_dir_all(Path::new(dir)).expect("creates");
+    for (name, bytes) in files(text) {
+        vfs.write_file(&Path::new(dir).join(name), bytes);
     }
     vfs
 }

@@ -358,8 +358,14 @@ impl Runner {
 
     /// A copy holds what is acknowledged, and opens for reading and for writing.
     fn copy(&mut self) -> Result<(), Error> {
-        self.copies += 1;
-        let dir = format!("/copies/{}-{}", self.vfs.op_count(), self.copies);
+        // A crash of an earlier life may have left one, and operations are counted anew after it.
+        let dir = loop {
+            self.copies += 1;
+            let dir = format!("/copies/{}-{}", self.vfs.op_count(), self.copies);
+            if self.vfs.file_names(Path::new(&dir)).is_empty() {
+                break dir;
+            }
+        };
         self.db().copy_to(&dir)?;
         if self.vfs.crashed() {
             return Ok(());

@@ -26,6 +26,7 @@ fn campaign(level: Durability, seed: u64) {
         FaultKind::NoSpace,
         FaultKind::ShortWrite,
         FaultKind::SyncFailsThenClean,
+        FaultKind::SyncFullThenClean,
     ] {
         for sticky in [false, true] {
             let on = FaultOn::Change;

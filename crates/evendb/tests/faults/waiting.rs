@@ -23,7 +23,7 @@ pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 
 pub fn no_room_in_the_logs(at: u64, sticky: bool) -> Fault {
     Fault {
         at,
-        on: FaultOn::Change,
+        on: FaultOn::Room,
         kind: FaultKind::NoSpace,
         sticky,
         path_contains: Some("CHUNK-LOGS".into()),
@@ -123,5 +123,30 @@ fn a_moment_without_room_refuses_nobody() {
                 }
             });
         }
+    }
+}
+
+/// What a sync did not write for want of room may be called clean by the system, and lies in a file that others write to: such a sync is
+/// a failed one, and is not tried again.
+#[test]
+fn a_sync_of_the_logs_that_finds_no_room_stops_all_writes() {
+    for kind in [FaultKind::NoSpace, FaultKind::SyncFullThenClean] {
+        let vfs = SimVfs::new(1);
+        let options = || common::on_sim(&vfs, Durability::Process, 0);
+        let db = options().open(common::DIR).expect("opens");
+        db.put("before", "value").expect("puts");
+        let fault = no_room_in_the_logs(0, false);
+        let on = FaultOn::Sync;
+        vfs.inject(Fault { on, kind, ..fault });
+        assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Io, "{kind:?}");
+        for refused in [db.flush(), db.put("after", "value")] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Latched, "{kind:?}");
+        }
+        assert!(db.get("before").expect("gets").is_some());
+        vfs.clear_faults();
+        drop(db);
+        let db = options().open(common::DIR).expect("opens again");
+        assert!(db.get("before").expect("gets").is_some());
+        db.flush().expect("there is room again");
     }
 }

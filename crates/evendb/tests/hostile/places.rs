@@ -1,6 +1,7 @@
 //! Strange paths, directories that cannot be written, foreign files, newer formats.
 
-use crate::common::{self, DIR, on_sim};
+use crate::common::privileges::without_privileges;
+use crate::common::{DIR, on_sim};
 use crate::{in_another_process, kind_of, small};
 use evendb::vfs::SimVfs;
 use evendb::{Durability, ErrorKind};
@@ -52,7 +53,7 @@ fn a_read_only_directory() {
         .expect("puts");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o555)).expect("changes");
     let own = path.clone();
-    common::without_privileges(move || cannot_be_written(&own));
+    without_privileges(move || cannot_be_written(&own));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("changes");
 }
 

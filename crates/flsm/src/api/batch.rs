@@ -7,8 +7,8 @@ use crate::keyspace::KeyspaceState;
 use crate::log::record::{GroupBody, put_record};
 use crate::write::limits::{check_batch, check_record, counted};
 use crate::write::{Request, write};
-use evendb_base::Durability;
 use evendb_base::sync::Arc;
+use evendb_base::{Durability, fork};
 use evendb_storage::Kind;
 
 /// Writes to any keyspaces of one database that happen together: a reader sees all of them or none, and so does whoever
@@ -118,6 +118,7 @@ impl Batch {
     /// # Errors
     /// As [`Keyspace::put`]; `BatchTooLarge`; `InvalidArgument` for a keyspace of another database. Nothing took effect then.
     pub fn commit(self) -> Result<()> {
+        fork::check()?;
         if let Some(error) = self.error {
             return Err(error);
         }

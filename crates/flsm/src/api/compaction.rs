@@ -64,6 +64,8 @@ impl Db {
     /// # Errors
     /// As there.
     pub fn compact(&self) -> Result<CompactionSummary> {
+        // There may be no keyspace to be asked: in a forked child.
+        self.check_writable()?;
         let mut all = CompactionSummary::default();
         for name in self.keyspace_names() {
             let done = self.keyspace(&name)?.compact_range::<&[u8]>(..)?;

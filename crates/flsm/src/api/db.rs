@@ -15,8 +15,8 @@ use crate::read::iter::{Iter, Keys};
 use crate::value::Value;
 use crate::write::flush::flush_all;
 use crate::{opening, worker, write};
-use evendb_base::Durability;
 use evendb_base::sync::{Arc, reclaim};
+use evendb_base::{Durability, fork};
 use std::ops::RangeBounds;
 use std::path::Path;
 
@@ -24,6 +24,10 @@ use std::path::Path;
 ///
 /// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot and iterator of it are gone. The
 /// operations without a keyspace are those of the default one.
+///
+/// A process that is forked while a database is open has copies of its handles that cannot be used: every call that can fail is
+/// refused there with [`ErrorKind::Forked`] and touches nothing, and dropping them does nothing. A child
+/// can open databases if its parent had none open when it forked; the same is true after `exec`.
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,
@@ -40,7 +44,9 @@ impl Db {
     }
 
     pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
+        let resident = fork::enter()?;
         let engine = Arc::new(opening::open(path, options)?);
+        engine.claim.begin(resident);
         let handle = Handle::new(engine, worker::close);
         worker::start(&handle.engine)?;
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
@@ -74,6 +80,7 @@ impl Db {
         }
         engine.health.check_writable()?;
         let mut manifest = engine.manifest.lock();
+        engine.check_claim()?;
         let id = manifest.state().next_keyspace;
         let created = manifest.commit(Edit {
             created: vec![(id, name.to_owned())],
@@ -98,12 +105,15 @@ impl Db {
     /// # }
     /// ```
     pub fn keyspace_exists(&self, name: &str) -> bool {
-        self.handle.engine.catalog.lock().contains_key(name)
+        !fork::is_child() && self.handle.engine.catalog.lock().contains_key(name)
     }
 
-    /// Names of all keyspaces, sorted.
+    /// Names of all keyspaces, sorted. None in a forked child (see [`Db`]).
     pub fn keyspace_names(&self) -> Vec<String> {
-        self.handle.engine.catalog.lock().keys().cloned().collect()
+        match fork::is_child() {
+            true => Vec::new(),
+            false => self.handle.engine.catalog.lock().keys().cloned().collect(),
+        }
     }
 
     /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable before the removal is:
@@ -139,6 +149,7 @@ impl Db {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         };
         let mut manifest = engine.manifest.lock();
+        engine.check_claim()?;
         let dropped = manifest.commit(Edit {
             dropped: vec![state.id],
             ..Edit::default()
@@ -244,8 +255,12 @@ impl Db {
     /// # Errors
     /// As [`persist`](Self::persist).
     pub fn flush(&self) -> Result<()> {
-        self.handle.engine.health.check_writable()?;
+        self.check_writable()?;
         flush_all(&self.handle.engine)
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
+        self.handle.engine.health.check_writable()
     }
 
     /// Flushes, and does all compactions that are due, and waits for them: what has been written so far is then paid for,
@@ -255,18 +270,24 @@ impl Db {
     /// As [`persist`](Self::persist); and `Corruption` where a table is damaged and its guard therefore stays as it is. All that can be
     /// done is done then.
     pub fn settle_debt(&self) -> Result<()> {
-        self.handle.engine.health.check_writable()?;
+        self.check_writable()?;
         worker::settle(&self.handle.engine)
     }
 
-    /// All tables that there are, for people and tools.
+    /// All tables that there are, for people and tools. None in a forked child (see [`Db`]).
     pub fn tables(&self) -> Vec<TableInfo> {
-        stats::tables(&self.handle.engine)
+        match fork::is_child() {
+            true => Vec::new(),
+            false => stats::tables(&self.handle.engine),
+        }
     }
 
-    /// What the database did since it was opened, and what it holds.
+    /// What the database did since it was opened, and what it holds. All zero in a forked child (see [`Db`]).
     pub fn stats(&self) -> Stats {
-        stats::gather(&self.handle.engine)
+        match fork::is_child() {
+            true => Stats::default(),
+            false => stats::gather(&self.handle.engine),
+        }
     }
 
     /// Closes the database: waits for writes under way, makes all durable, gives the directory free. Other handles get
@@ -275,6 +296,7 @@ impl Db {
     /// # Errors
     /// The first failure, or the one that latched the database before.
     pub fn close(self) -> Result<()> {
+        fork::check()?;
         self.handle.close()
     }
 }
@@ -285,7 +307,8 @@ impl Options {
     /// # Errors
     /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `NotFound` and `AlreadyExists` as
     /// [`create_if_missing`](Self::create_if_missing) and [`error_if_exists`](Self::error_if_exists) say; `Unsupported` for a database of
-    /// another engine or format; `Corruption`, `Io`, `NoSpace`, `InvalidArgument`.
+    /// another engine or format; `Forked` in a child whose parent had a database open when it forked; `Corruption`, `Io`,
+    /// `NoSpace`, `InvalidArgument`.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }

@@ -68,6 +68,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
+        self.moment.engine().health.check_readable()?;
         keys.iter().map(|key| self.get(keyspace, key)).collect()
     }
 

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::error::Result;
+use evendb_base::fork;
 use evendb_base::sync::Arc;
 
 pub(crate) struct Handle {
@@ -22,6 +23,12 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if fork::is_child() {
+            // The parent has it open. The child's copy is leaked, because threads that are not in the
+            // child may hold its locks.
+            std::mem::forget(self.engine.clone());
+            return;
+        }
         // Nobody is left to be told.
         let _ = self.close();
     }

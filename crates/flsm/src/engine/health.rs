@@ -4,6 +4,7 @@
 //! ends both.
 
 use crate::error::{Error, ErrorKind, Result};
+use evendb_base::fork;
 use evendb_base::sync::Mutex;
 use evendb_base::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +31,9 @@ impl Health {
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
+    /// The first thing that every public call does, before it takes a lock.
     pub(crate) fn check_readable(&self) -> Result<()> {
+        fork::check()?;
         match self.closed.load(Ordering::Acquire) {
             true => Err(Error::closed()),
             false => Ok(()),

@@ -18,9 +18,10 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::kept::Kept;
 use crate::options::Options;
 
+use crate::files::FileName;
 use evendb_base::ErrorKind;
+use evendb_base::claim::Claim;
 use evendb_base::sync::{Arc, Mutex};
-use evendb_storage::vfs::LockGuard;
 use health::Health;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,8 +31,8 @@ use write_path::WritePath;
 pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) dir: PathBuf,
-    /// Of the directory; given back by closing.
-    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    /// Of the directory; given up by closing.
+    pub(crate) claim: Claim,
     pub(crate) health: Health,
     pub(crate) figures: Figures,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
@@ -54,6 +55,12 @@ impl Engine {
     pub(crate) fn latch(&self, cause: &evendb_base::Error) {
         self.health.latch(cause);
         self.work.wake_all();
+    }
+
+    /// Whether the directory is still this database's. If it is not, all writes end.
+    pub(crate) fn check_claim(&self) -> evendb_base::Result<()> {
+        let claimed = self.claim.check(&FileName::Lock.path(&self.dir));
+        claimed.inspect_err(|error| self.latch(error))
     }
 
     /// Takes a failure of a write, and gives it back to be returned. It latches the database, but for want of room: then nothing has

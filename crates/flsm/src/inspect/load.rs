@@ -13,7 +13,7 @@ use crate::options::TableLimits;
 use crate::tables::TableDir;
 use crate::types::FileNumber;
 use evendb_base::directory_lock::open_elsewhere;
-use evendb_base::sync::Arc;
+use evendb_base::sync::{Arc, reclaim};
 use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id, survey_frames};
 use evendb_storage::vfs::{LockGuard, Vfs, read_exact_at};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind};
@@ -33,6 +33,13 @@ pub(super) struct LockedDirectory {
     /// The database's files, by their names, in order.
     pub(super) files: Vec<FileName>,
     lock: Option<Box<dyn LockGuard>>,
+}
+
+impl Drop for LockedDirectory {
+    /// It goes last of all that an inspection has, and nobody else may collect: what tables of it were closed keep no file open.
+    fn drop(&mut self) {
+        reclaim::collect();
+    }
 }
 
 fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {

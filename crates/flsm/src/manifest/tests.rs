@@ -94,6 +94,20 @@ fn remove(level: u8, table: &Arc<TableFile>) -> TreeEdit {
     }
 }
 
+/// A table of a level that is `new` in the next one.
+fn down(from: u8, old: &Arc<TableFile>, new: &TableFile) -> TreeEdit {
+    let moved = Moved {
+        from: Level(from),
+        to: Level(from + 1),
+        old: old.clone(),
+        new: new.with_age(Age(7)),
+    };
+    TreeEdit {
+        moved: vec![moved],
+        ..TreeEdit::default()
+    }
+}
+
 /// All that a state says, but for its next file number, which moves with each opening.
 fn said(state: &State) -> String {
     let mut text = String::new();
@@ -178,16 +192,7 @@ fn a_moved_table_keeps_its_file() {
     let mut database = Database::create(&vfs);
     let table = database.table(b"a");
     database.commit(add(5, &table)).unwrap();
-    let moved = Moved {
-        from: Level(5),
-        to: Level(6),
-        new: table.with_age(Age(7)),
-        old: table,
-    };
-    let edit = TreeEdit {
-        moved: vec![moved],
-        ..TreeEdit::default()
-    };
+    let edit = down(5, &table, &table);
     database.commit(edit.clone()).unwrap();
     let expected = "KeyspaceId(0) default: 2@6(7); KeyspaceId(1) v0.0 FileNumber(0)";
     assert_eq!(said(database.manifest.state()), expected);
@@ -236,7 +241,26 @@ fn an_edit_that_contradicts_the_state_is_refused_and_nothing_is_written() {
         trees: vec![(keyspace, change)],
         ..Edit::default()
     };
+    let both = |first: TreeEdit, then: TreeEdit| TreeEdit {
+        removed: [first.removed, then.removed].concat(),
+        moved: [first.moved, then.moved].concat(),
+        ..TreeEdit::default()
+    };
+    let goes = || remove(5, &there);
     let refused = [
+        of(KEYSPACE, both(goes(), goes())),
+        of(KEYSPACE, both(goes(), down(5, &there, &there))),
+        of(
+            KEYSPACE,
+            both(down(5, &there, &there), down(5, &there, &there)),
+        ),
+        of(KEYSPACE, down(5, &other, &other)),
+        of(KEYSPACE, down(4, &there, &there)),
+        of(KEYSPACE, down(5, &there, &other)),
+        Edit {
+            created: vec![(KeyspaceId(1), String::new())],
+            ..of(KeyspaceId(1), goes())
+        },
         of(KEYSPACE, remove(5, &other)),
         of(KEYSPACE, remove(6, &there)),
         of(KEYSPACE, add(6, &there)),
@@ -453,8 +477,6 @@ fn damage_and_foreign_manifests_are_told() {
         (&[b"\x04\x09"], ErrorKind::Corruption),
         (&[format, format], ErrorKind::Corruption),
         (&[format, b"\x09\x00\x05"], ErrorKind::Corruption),
-        (&[format, b""], ErrorKind::Corruption),
-        (&[b"", format], ErrorKind::Corruption),
         (&[format, b"\x07"], ErrorKind::Corruption),
         (&[format, b"\x07\x09", b"\x07\x08"], ErrorKind::Corruption),
         (&[], ErrorKind::Corruption),
@@ -464,4 +486,38 @@ fn damage_and_foreign_manifests_are_told() {
     }
     write(&[format]);
     assert!(load(&vfs, Path::new(DIR), &place_of(&vfs)).is_ok());
+}
+
+/// Up to where `CURRENT` says, damage is no end: what lies there was synced before it was vouched for.
+#[test]
+fn damage_below_the_verified_length_is_no_shorter_history() {
+    let vfs = SimVfs::new(1);
+    vfs.create_dir_all(Path::new(DIR)).unwrap();
+    let path = FileName::Manifest(FileNumber(1)).path(Path::new(DIR));
+    let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), 1).unwrap();
+    let first = log.append(b"\x01\x04flsm\x01").unwrap();
+    log.append(b"\x07\x08").unwrap();
+    let put_in_force = |verified| {
+        let current = current::Current {
+            manifest: FileNumber(1),
+            verified,
+        };
+        current::write_unfinished(&vfs, Path::new(DIR), current).unwrap();
+        current::put_in_force(&vfs, Path::new(DIR)).unwrap();
+    };
+    let look = || load(&vfs, Path::new(DIR), &place_of(&vfs));
+    put_in_force(log.end());
+    let whole = said(&look().unwrap());
+    let bytes = vfs.read_file(&path);
+    for at in first as usize..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0x10;
+        vfs.write_file(&path, bad);
+        assert_eq!(look().unwrap_err().kind(), ErrorKind::Corruption, "{at}");
+        vfs.write_file(&path, bytes[..at].to_vec());
+        assert_eq!(look().unwrap_err().kind(), ErrorKind::Corruption, "{at}");
+    }
+    // Behind that length the same is an edit that was cut short.
+    put_in_force(first);
+    assert_ne!(said(&look().unwrap()), whole);
 }

@@ -11,6 +11,7 @@
 //! Pieces are aligned to 8 bytes and never move. They live as long as the arena. Nothing in them is dropped.
 //! Thread safety: one thread at a time allocates; what is done with the pieces is the caller's.
 
+use evendb_storage::heap;
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
@@ -66,6 +67,7 @@ impl Arena {
     }
 
     fn add_chunk(&mut self, bytes: usize) -> NonNull<u8> {
+        heap::expect(bytes);
         let layout = Layout::from_size_align(bytes, ALIGNMENT);
         let layout = layout.expect("a record is shorter than the address space");
         // SAFETY: no record is empty, its header is not, so `bytes` is not 0.

@@ -356,8 +356,8 @@ fn p81_a_keyspace_is_not_replayed() {
     notices(Plant::KeyspaceNotReplayed, all_keyspaces_come_back);
 }
 
-/// A table is damaged: its guard stays as it is, and everything else is written and compacted.
-fn damage_stays_where_it_is(plant: Plant) -> bool {
+/// A database whose first table is damaged, opened, and what was put.
+fn damaged(plant: Plant) -> (Db, Map) {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, Plant::Nothing);
     let mut map = Map::new();
@@ -368,7 +368,12 @@ fn damage_stays_where_it_is(plant: Plant) -> bool {
     let mut bytes = vfs.read_file(&first);
     bytes[20] ^= 1;
     vfs.write_file(&first, bytes);
-    let db = open(&vfs, plant);
+    (open(&vfs, plant), map)
+}
+
+/// A table is damaged: its guard stays as it is, and everything else is written and compacted.
+fn damage_stays_where_it_is(plant: Plant) -> bool {
+    let (db, map) = damaged(plant);
     if !map.keys().all(|key| db.put(key, "over it").is_ok()) {
         return false;
     }
@@ -379,6 +384,32 @@ fn damage_stays_where_it_is(plant: Plant) -> bool {
 #[test]
 fn p82_damage_in_a_guard_latches() {
     notices(Plant::DamageLatches, damage_stays_where_it_is);
+}
+
+/// A table is damaged: what it is set aside with stays so, however much is compacted beside it.
+fn what_is_set_aside_stays(plant: Plant) -> bool {
+    let (db, map) = damaged(plant);
+    let mut set_aside = Vec::new();
+    for round in 1..5 {
+        let value = [round; 30];
+        if !map.keys().all(|key| db.put(key, value).is_ok()) {
+            return false;
+        }
+        // The first time somebody asks for all of it, so that the damage is met.
+        let told = match round {
+            1 => db.compact().map(|_| ()),
+            _ => db.settle_debt(),
+        };
+        let is_told = told.is_err_and(|error| error.kind() == crate::ErrorKind::Corruption);
+        set_aside.push((is_told, db.stats().set_aside));
+    }
+    let first = set_aside[0];
+    first.1 > 0 && set_aside.iter().all(|now| *now == (true, first.1))
+}
+
+#[test]
+fn p96_what_was_set_aside_is_given_free() {
+    notices(Plant::SetAsideGivenFree, what_is_set_aside_stays);
 }
 
 #[test]

@@ -13,6 +13,10 @@ use std::iter::FusedIterator;
 ///
 /// An error is the last item: after it both ends return `None`, whichever met it.
 ///
+/// Until it is dropped an iterator or a cursor keeps what it reads: the files of its tables, and the memory tables that there
+/// were when it was made, beside the memory budget once they are flushed. A [`Snapshot`](crate::Snapshot) keeps neither; it keeps
+/// old versions.
+///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// let db = evendb_flsm::Db::open(dir.path()).unwrap();

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::Result;
+use evendb_base::fork;
 use evendb_base::sync::Arc;
 use evendb_storage::Version;
 
@@ -37,6 +38,9 @@ impl Moment {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        self.handle.engine.clock.release(self.at);
+        // In a forked child nobody waits for it, and the thread that had the clock's lock may not be there.
+        if !fork::is_child() {
+            self.handle.engine.clock.release(self.at);
+        }
     }
 }

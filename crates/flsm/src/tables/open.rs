@@ -24,6 +24,8 @@ use std::collections::VecDeque;
 const STEPS_MAX: usize = 64;
 /// Entries of tables that are gone which the queue may have beside as many as there are open tables.
 const GONE_MAX: usize = 64;
+/// Tables that the limits closed, and whose files stay open until what was retired is collected.
+const UNCOLLECTED_MAX: u64 = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(super) struct OpenTables {
     bytes: AtomicU64,
     /// Bytes of all tables in memory, those included that were closed and are still in use.
     resident: Arc<AtomicU64>,
+    /// Tables that the limits closed since somebody collected for them.
+    uncollected: AtomicU64,
     queue: Mutex<VecDeque<Weak<Shared>>>,
 }
 
@@ -56,6 +60,7 @@ impl OpenTables {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             resident: Arc::default(),
+            uncollected: AtomicU64::new(0),
             queue: Mutex::default(),
         }
     }
@@ -89,7 +94,10 @@ impl OpenTables {
         }
         // Gets that open and close table after table are faster than workers, who free what nobody has any more.
         let slack = (self.limits.bytes / 4).max(256 << 10);
-        if self.resident() > self.limits.bytes.saturating_add(slack) {
+        if self.resident() > self.limits.bytes.saturating_add(slack)
+            || self.uncollected.load(Relaxed) >= UNCOLLECTED_MAX
+        {
+            self.uncollected.store(0, Relaxed);
             reclaim::collect();
         }
     }
@@ -113,7 +121,10 @@ impl OpenTables {
         if let Some(oldest) = entry.upgrade() {
             match oldest.was_used() {
                 true => self.queue.lock().push_back(entry),
-                false => oldest.close(),
+                false => {
+                    oldest.close();
+                    self.uncollected.fetch_add(1, Relaxed);
+                }
             }
         }
         true

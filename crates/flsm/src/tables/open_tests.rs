@@ -36,6 +36,24 @@ fn open_ones(tables: &[Arc<TableFile>]) -> Vec<u64> {
     open.map(|table| table.number.0).collect()
 }
 
+/// `verify` of a database with many tables kept the files of all open, until something else of the process collected.
+#[test]
+fn what_the_limits_close_is_given_back_while_others_are_opened() {
+    let place = place_of(Arc::new(SimVfs::new(1)), 3, u64::MAX);
+    let tables = tables(&place, 600);
+    read(&tables[0]);
+    let bytes_of_one = place.open.resident();
+    // Calls are in vain while threads of other tests are pinned.
+    for _ in 0..200 {
+        tables.iter().for_each(|table| read(table));
+        assert_eq!(place.open_tables(), 3);
+        if place.open.resident() / bytes_of_one < 300 {
+            return;
+        }
+    }
+    panic!("{} bytes of tables stay in memory", place.open.resident());
+}
+
 #[test]
 fn the_oldest_that_nobody_used_again_is_closed() {
     let place = place_of(Arc::new(SimVfs::new(1)), 3, u64::MAX);

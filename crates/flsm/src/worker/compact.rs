@@ -120,7 +120,12 @@ struct Underway<'j> {
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
         let work = &self.engine.work;
-        work.end_job(&self.job.tables(), self.damage.take());
+        let damage = self.damage.take();
+        let tables = match planted!(self.engine.options, SetAsideGivenFree) && damage.is_none() {
+            true => self.job.tree.tables().map(|(_, own)| own.number).collect(),
+            false => self.job.tables(),
+        };
+        work.end_job(&tables, damage);
     }
 }
 

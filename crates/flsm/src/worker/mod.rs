@@ -183,7 +183,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     engine.work.wait_until_idle();
     drop(engine.catalog.lock());
     reclaim::collect();
-    drop(engine.lock.lock().take());
+    engine.claim.give_up();
     outcome
 }
 

@@ -28,6 +28,9 @@ pub(super) fn commit(
         let Some(edit) = make(manifest.state()) else {
             return Ok(());
         };
+        if engine.check_claim().is_err() {
+            return Err(Stopped::Cancelled);
+        }
         match manifest.commit(edit) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error.into()),

@@ -9,6 +9,8 @@ pub mod blast;
 pub mod clients;
 #[path = "../../../evendb/tests/common/dumped.rs"]
 pub mod dumped;
+#[path = "../../../evendb/tests/common/forking.rs"]
+pub mod forking;
 #[path = "../../../evendb/tests/common/history_file.rs"]
 pub mod history_file;
 #[path = "../../../evendb/tests/common/killing.rs"]
@@ -21,6 +23,10 @@ pub mod linearizable;
 pub mod oracle;
 #[path = "../../../evendb/tests/common/order.rs"]
 pub mod order;
+#[path = "../../../evendb/tests/common/privileges.rs"]
+pub mod privileges;
+#[path = "../../../evendb/tests/common/resident.rs"]
+pub mod resident;
 #[path = "../../../evendb/tests/common/sharing.rs"]
 pub mod sharing;
 

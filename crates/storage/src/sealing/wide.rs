@@ -124,12 +124,13 @@ fn block_of(bytes: &[u8; BLOCK]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
+/// One store, as the compiler makes it.
 #[inline]
+#[target_feature(enable = "sse2")]
 fn bytes_of(block: __m128i) -> [u8; BLOCK] {
-    let mut bytes = [0; BLOCK];
-    // SAFETY: as in `load`.
-    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), block) };
-    bytes
+    let low = _mm_cvtsi128_si64(block) as u64;
+    let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(block, block)) as u64;
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
 /// The four registers of a step.
@@ -141,7 +142,7 @@ fn lanes(step: &[u8; STEP]) -> &[[u8; LANES]; STEP / LANES] {
 
 #[target_feature(enable = "aes,pclmulqdq,avx512f,avx512bw,vaes,vpclmulqdq")]
 fn expanded(key: &[u8; KEY_BYTES]) -> Box<Wide> {
-    let rounds = rounds_of(key).map(bytes_of);
+    let rounds = rounds_of(key).map(|round| bytes_of(round));
     let mut wide = Box::new(Wide {
         rounds,
         powers: [0; STEP],

@@ -143,8 +143,8 @@ pub fn identify_footer(bytes: &[u8]) -> Option<(TableId, u64)> {
     Footer::identify(bytes.try_into().ok()?)
 }
 
-/// What this build lacks to read the table `id` at `[offset, offset + len)` of `file`, if it can be told. Without it
-/// [`examine`] takes all of the table's records for lost.
+/// What this build lacks to read the table `id` at `[offset, offset + len)` of `file`, if it can be told. Such a table
+/// does not open. [`examine`] takes the records of its compressed blocks for lost, and calls it sound if it has none.
 pub fn lacks_for(file: &dyn File, offset: u64, len: u64, id: TableId) -> Option<&'static str> {
     let mut bytes = [0; FOOTER_BYTES];
     let at = offset.checked_add(len)?.checked_sub(FOOTER_BYTES as u64)?;

@@ -28,6 +28,7 @@ use super::block::{KEY_BYTES_MAX, common_prefix};
 use super::lens::Lens;
 use super::stored::{Decoded, Malformed, TRAILER_BYTES};
 use crate::codec;
+use crate::plant::planted;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -397,7 +398,8 @@ pub(super) fn separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(last);
     } else if next.len() > common + 1 {
         // A proper prefix of `next`, and already greater than `last`.
-        out.extend_from_slice(&next[..=common]);
+        let len = common + usize::from(!planted!(SeparatorTooShort));
+        out.extend_from_slice(&next[..len]);
     } else {
         // `next` ends here. Raise the first byte of `last` that can be raised below `next`.
         out.extend_from_slice(last);

@@ -1,5 +1,10 @@
 use super::*;
+use crate::plant::{self, Plant};
+use crate::table::{Codec, Table, TableOptions, TableWriter};
+use crate::vfs::{SimVfs, Vfs};
+use crate::{EntryRef, Kind, TableId, Version};
 use proptest::prelude::*;
+use std::path::Path;
 
 /// Separator and whether the block goes on.
 type Row<'a> = (&'a [u8], bool);
@@ -165,4 +170,45 @@ fn nonsense_is_refused() {
     let mut many = Vec::new();
     codec::put_varint(&mut many, u64::MAX);
     assert!(BlockIndex::decode(&many, 0).is_err());
+}
+
+/// Whether each record of a table of many small blocks is found by its key.
+fn each_key_is_found(plant: Plant) -> bool {
+    let id = TableId(7);
+    let options = TableOptions {
+        block_bytes: 64,
+        restart_interval: 4,
+        codec: Codec::None,
+        zstd_level: 3,
+        filter_bits_per_key: 0,
+    };
+    let keys: Vec<String> = (0..500)
+        .map(|number| format!("{number:04}/{}", number * 7 % 10))
+        .collect();
+    let (bytes, meta) = plant::with(plant, || {
+        let mut writer = TableWriter::new(Vec::new(), id, options);
+        for key in &keys {
+            let entry = EntryRef {
+                key: key.as_bytes(),
+                version: Version(1),
+                kind: Kind::Put,
+                value: b"value",
+            };
+            writer.add(entry).unwrap();
+        }
+        writer.finish().unwrap()
+    });
+    let (vfs, path) = (SimVfs::new(1), Path::new("/table"));
+    vfs.write_file(path, bytes);
+    let opened = Table::open(vfs.open(path, false).unwrap(), 0, meta.len, id);
+    opened.is_ok_and(|table| {
+        let found = |key: &String| table.get(key.as_bytes(), Version(1));
+        keys.iter().all(|key| matches!(found(key), Ok(Some(_))))
+    })
+}
+
+#[test]
+fn p97_a_separator_that_is_too_short_is_noticed() {
+    assert!(each_key_is_found(Plant::Nothing));
+    assert!(!each_key_is_found(Plant::SeparatorTooShort));
 }

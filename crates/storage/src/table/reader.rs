@@ -17,6 +17,7 @@ use super::stored::{self, Decoded, Malformed, NEEDS_KEY, UNKNOWN_KIND};
 use super::zstd::{self, Dictionary};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
+use crate::heap;
 use crate::sealing::Cipher;
 use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, TableId, Version};
@@ -416,6 +417,7 @@ impl Table {
 
     /// Fills `buffer` from `relative` within the table on.
     pub(super) fn read_stored(&self, buffer: &mut [u8], relative: u64) -> Result<()> {
+        heap::expect(buffer.len());
         read_at(&*self.file, buffer, self.offset + relative)
     }
 

@@ -466,6 +466,12 @@ impl PageArc {
         page
     }
 
+    #[inline]
+    fn count(&self) -> &AtomicUsize {
+        // SAFETY: this reference is counted, and that keeps the allocation.
+        unsafe { self.count.as_ref() }
+    }
+
     /// Fetches the count and the page's front ahead.
     #[inline]
     pub(crate) fn fetch_front(&self) {
@@ -495,10 +501,8 @@ impl Deref for PageArc {
 impl Clone for PageArc {
     #[inline]
     fn clone(&self) -> PageArc {
-        // SAFETY: this reference's count keeps the allocation.
-        let count = unsafe { self.count.as_ref() };
         // Relaxed, as in `Arc`: a new reference comes from an existing one.
-        let before = count.fetch_add(1, Ordering::Relaxed);
+        let before = self.count().fetch_add(1, Ordering::Relaxed);
         assert!(before < usize::MAX / 2, "too many references to one page");
         PageArc { ..*self }
     }
@@ -507,11 +511,9 @@ impl Clone for PageArc {
 impl Drop for PageArc {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this reference's count keeps the allocation.
-        let count = unsafe { self.count.as_ref() };
         // Release: what this holder read comes before the free; Acquire below, for the one who frees, as of a record.
-        if count.fetch_sub(1, Ordering::Release) == 1 {
-            count.load(Ordering::Acquire);
+        if self.count().fetch_sub(1, Ordering::Release) == 1 {
+            self.count().load(Ordering::Acquire);
             self.free();
         }
     }

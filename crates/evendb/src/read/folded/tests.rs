@@ -4,11 +4,13 @@ use crate::munk::Munk;
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::plant::Plant;
 use crate::rebalance::layout::{self, Munks, NewChunk};
+use crate::rebalance::log_merge;
 use crate::{Db, Keyspace, Merges, Snapshot, rebalance};
 use evendb_storage::vfs::SimVfs;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -197,4 +199,60 @@ fn p36_operands_folded_under_a_snapshot_are_caught() {
 #[test]
 fn p45_merges_that_share_their_version_with_a_frozen_delta_are_caught() {
     assert!(seeds_that_notice(Plant::LayoutSharesVersion) > 0);
+}
+
+/// Operands and deletes in many runs above a base, all read from tables: whether they read the same when runs were merged.
+fn merged_runs_are_right(plant: Plant) -> bool {
+    let mut options = Options::new()
+        .memory_budget(1 << 20)
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10).munks(false))
+        .vfs(Arc::new(SimVfs::new(1)))
+        .durability(Durability::Process)
+        .workers(0);
+    options.plant = plant;
+    let db = options.open("/db").expect("opens");
+    let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
+    let keyspace = db.keyspace_with("merged", &merging).expect("makes it");
+    let mut map = Map::new();
+    for index in 0..40 {
+        let (key, value) = (format!("key{index:02}"), vec![b'v'; 500]);
+        keyspace.put(&key, &value).expect("puts");
+        map.insert(key.into_bytes(), value);
+    }
+    db.compact().expect("compacts");
+    let reads_right = |map: &Map| {
+        let all = keyspace.iter().map(|item| item.expect("reads"));
+        let all: Map = all.map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+        all == *map
+    };
+    for round in 0..20 {
+        let (key, operand) = (format!("key{:02}", round % 7), format!("+{round}"));
+        keyspace.merge(&key, &operand).expect("merges");
+        let value = map.get_mut(key.as_bytes()).expect("it was put");
+        value.extend_from_slice(operand.as_bytes());
+        let gone = format!("key{:02}", 39 - round);
+        keyspace.delete(&gone).expect("deletes");
+        map.remove(gone.as_bytes());
+        db.flush().expect("a checkpoint");
+        if !reads_right(&map) {
+            return false;
+        }
+    }
+    // As after a scan that met many.
+    let engine = db.engine();
+    for (_, chunk) in engine.catalog.chunks() {
+        chunk.log_merge_wanted.store(true, Ordering::Relaxed);
+        let view = chunk.view.load_full();
+        log_merge::note_log_merge(&engine.core, &engine.disk, &engine.flow, &chunk, &view);
+    }
+    log_merge::merge_logs(&engine.core, &engine.disk, &engine.flow, &engine.catalog)
+        .expect("merges");
+    assert!(db.stats().log_merges > 0, "no runs were merged");
+    reads_right(&map)
+}
+
+#[test]
+fn p95_runs_that_are_merged_as_if_nothing_lay_below_are_caught() {
+    assert!(merged_runs_are_right(Plant::Nothing));
+    assert!(!merged_runs_are_right(Plant::RunsMergedAsBottom));
 }

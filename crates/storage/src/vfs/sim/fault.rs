@@ -27,6 +27,8 @@ pub enum FaultOn {
     Change,
     /// Syncs of file contents only.
     Sync,
+    /// Changes that are no syncs: what a full disk refuses at once.
+    Room,
     /// Reads of file contents.
     Read,
     /// Open, list, exists and length.
@@ -46,6 +48,9 @@ pub enum FaultKind {
     /// succeed without making it durable, as on Linux. Any other operation: as
     /// [`FaultKind::Eio`].
     SyncFailsThenClean,
+    /// The same with `StorageFull`: room that a file system had not set aside, or a quota, was found missing when it wrote out. Any other
+    /// operation: as [`FaultKind::NoSpace`].
+    SyncFullThenClean,
 }
 
 /// A fault to inject: the operation with number `at` fails, and if sticky all later ones too.
@@ -140,7 +145,7 @@ impl Faults {
 impl FaultKind {
     pub(super) fn error(self) -> io::Error {
         match self {
-            FaultKind::NoSpace => io::ErrorKind::StorageFull.into(),
+            FaultKind::NoSpace | FaultKind::SyncFullThenClean => io::ErrorKind::StorageFull.into(),
             FaultKind::Eio | FaultKind::ShortWrite | FaultKind::SyncFailsThenClean => {
                 rustix::io::Errno::IO.into()
             }

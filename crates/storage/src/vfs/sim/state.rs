@@ -146,7 +146,8 @@ impl State {
         let classes: &[FaultOn] = match event.kind {
             SimEventKind::MappedWrite => &[],
             SimEventKind::SyncData => &[FaultOn::Change, FaultOn::Sync],
-            _ => &[FaultOn::Change],
+            SimEventKind::SyncDir => &[FaultOn::Change],
+            _ => &[FaultOn::Change, FaultOn::Room],
         };
         if let Some(kind) = self.faults.hit(classes, &event.path) {
             return Ok(Verdict::Fail(kind));
@@ -314,7 +315,10 @@ impl State {
                 Ok(())
             }
             Verdict::Fail(kind) => {
-                if kind == FaultKind::SyncFailsThenClean {
+                if matches!(
+                    kind,
+                    FaultKind::SyncFailsThenClean | FaultKind::SyncFullThenClean
+                ) {
                     self.edit(id, |inode, _, _| inode.fail_sync());
                 }
                 Err(kind.error())

@@ -42,14 +42,14 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether this process was forked from one that had a database open.
 #[inline]
-pub(crate) fn is_child() -> bool {
+pub fn is_child() -> bool {
     let word = word().load(Ordering::Relaxed);
     word != OWNER && !cfg!(any(evendb_loom, evendb_shuttle)) && is_child_by(word)
 }
 
 /// Refuses what a child asks of its parent's database.
 #[inline]
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     match is_child() {
         true => Err(Error::forked()),
         false => Ok(()),
@@ -70,13 +70,13 @@ fn is_child_by(word: u32) -> bool {
 
 /// Counts a database as open until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Resident(());
+pub struct Resident(());
 
 /// Before a database is opened.
 ///
 /// # Errors
 /// `Forked` in a child whose parent had one open.
-pub(crate) fn enter() -> Result<Resident> {
+pub fn enter() -> Result<Resident> {
     publish_word();
     if is_child() {
         if OPEN.load(Ordering::Relaxed) != 0 {

@@ -1,0 +1,331 @@
+//! Hostile surroundings: second openers, a lock whose file is gone, strange paths, directories that cannot be written, newer
+//! formats, foreign files, threads that cannot be started, sizes and ranges at their limits. Each ends in a typed error or
+//! works.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test, whose helpers fail where they fail"
+)]
+
+mod common;
+
+use common::privileges::without_privileges;
+use common::{DIR, tiny, tiny_on};
+use evendb_flsm::vfs::SimVfs;
+use evendb_flsm::{Db, Durability, ErrorKind, Options, Result};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+const ROLE_VARIABLE: &str = "EVENDB_HOSTILE_ROLE";
+const DIR_VARIABLE: &str = "EVENDB_HOSTILE_DIR";
+/// So large that the address space, made small, has no room for one.
+const STACK_BYTES: u64 = 256 << 20;
+
+fn kind_of<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+/// Runs this binary again in a role; what it says must be what is expected.
+fn in_another_process(role: &str, dir: &Path) {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["other_process", "--exact", "--nocapture"])
+        .env(ROLE_VARIABLE, role)
+        .env(DIR_VARIABLE, dir)
+        .env("RUST_MIN_STACK", STACK_BYTES.to_string())
+        .status();
+    assert!(status.unwrap().success(), "{role}");
+}
+
+/// Not a test of its own: what [`in_another_process`] runs.
+#[test]
+fn other_process() {
+    let Some(dir) = std::env::var_os(DIR_VARIABLE) else {
+        return;
+    };
+    match std::env::var(ROLE_VARIABLE).unwrap().as_str() {
+        "refused" => {
+            for options in [tiny(1), tiny(1).read_only(true)] {
+                assert_eq!(kind_of(options.open(&dir)), Some(ErrorKind::Locked));
+            }
+        }
+        "relative" => {
+            std::env::set_current_dir(&dir).unwrap();
+            let db = tiny(1).open("relative/db").unwrap();
+            db.put("key", "value").unwrap();
+            std::env::set_current_dir("/").unwrap();
+            for number in 0..2000 {
+                db.put(format!("{number}"), [7; 100]).unwrap();
+            }
+            db.settle_debt().unwrap();
+            db.close().unwrap();
+            assert!(!Path::new("/relative").exists());
+        }
+        "threads that cannot be started" => threads_that_cannot_be_started(Path::new(&dir)),
+        role => panic!("no such role: {role}"),
+    }
+}
+
+#[test]
+fn one_opener_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny(1).open(dir.path()).unwrap();
+    assert_eq!(kind_of(tiny(1).open(dir.path())), Some(ErrorKind::Locked));
+    in_another_process("refused", dir.path());
+    // The last handle releases it, whichever it is.
+    let keyspace = db.default_keyspace().clone();
+    drop(db);
+    assert_eq!(kind_of(tiny(1).open(dir.path())), Some(ErrorKind::Locked));
+    drop(keyspace);
+    tiny(1).open(dir.path()).unwrap().close().unwrap();
+}
+
+/// Deleting the lock's file lets a second opener in; the first must notice, and stop writing before it names a table.
+#[test]
+fn a_deleted_lock_file_stops_the_writer() {
+    type Call = fn(&Db) -> Result<()>;
+    let by_flush: Call = |db| db.flush();
+    let by_creating: Call = |db| db.keyspace("new").map(drop);
+    let by_dropping: Call = |db| db.drop_keyspace("edges");
+    for call in [by_flush, by_creating, by_dropping] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = tiny(1).open(dir.path()).unwrap();
+        db.keyspace("edges").unwrap();
+        db.put("a", "1").unwrap();
+        std::fs::remove_file(dir.path().join("LOCK")).unwrap();
+        let current = std::fs::read(dir.path().join("CURRENT")).unwrap();
+        let refused = kind_of(call(&db));
+        assert!(
+            matches!(refused, Some(ErrorKind::Locked | ErrorKind::Latched)),
+            "{refused:?}"
+        );
+        assert_eq!(kind_of(db.put("b", "2")), Some(ErrorKind::Latched));
+        assert_eq!(db.get("a").unwrap().unwrap(), "1", "reads go on");
+        let cause = db.close().unwrap_err();
+        assert!(cause.to_string().contains("LOCK"), "{cause}");
+        assert_eq!(std::fs::read(dir.path().join("CURRENT")).unwrap(), current);
+        // Whoever has it now finds all of it.
+        let db = tiny(1).open(dir.path()).unwrap();
+        assert_eq!(db.get("a").unwrap().unwrap(), "1");
+        assert!(db.keyspace_exists("edges") && !db.keyspace_exists("new"));
+    }
+}
+
+#[test]
+fn strange_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    in_another_process("relative", dir.path());
+    let db = tiny(1).open(dir.path().join("relative/db")).unwrap();
+    assert_eq!(db.iter().map(Result::unwrap).count(), 2001);
+    drop(db);
+    let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let db = tiny(1).open(&link).unwrap();
+    db.put("key", "value").unwrap();
+    assert_eq!(kind_of(tiny(1).open(&real)), Some(ErrorKind::Locked));
+    db.close().unwrap();
+    // Moved while it was closed.
+    let moved = dir.path().join("moved");
+    std::fs::rename(&real, &moved).unwrap();
+    let db = tiny(1).open(&moved).unwrap();
+    assert_eq!(db.get("key").unwrap().unwrap(), "value");
+    drop(db);
+    let strange = OsString::from_vec(vec![b'x', 0xff, 0xfe, b' ', b'\n']);
+    let strange = dir.path().join(strange);
+    for _ in 0..2 {
+        let db = tiny(1).open(&strange).unwrap();
+        db.put("key", "value").unwrap();
+        db.settle_debt().unwrap();
+        db.close().unwrap();
+    }
+    let db = tiny(1).open(&strange).unwrap();
+    assert_eq!(db.get("key").unwrap().unwrap(), "value");
+}
+
+#[test]
+fn a_read_only_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    tiny(1).open(&path).unwrap().put("key", "value").unwrap();
+    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+    mode(0o555).unwrap();
+    let own = path.clone();
+    without_privileges(move || {
+        std::fs::write(own.join("probe"), "").expect_err("nobody may write here");
+        let reader = tiny(1).read_only(true).open(&own).unwrap();
+        assert_eq!(reader.get("key").unwrap().unwrap(), "value");
+        drop(reader);
+        assert_eq!(kind_of(tiny(1).open(&own)), Some(ErrorKind::Io));
+    });
+    mode(0o755).unwrap();
+    let db = tiny(1).open(&path).unwrap();
+    assert_eq!(db.get("key").unwrap().unwrap(), "value");
+}
+
+/// A database on a simulated disk, closed.
+fn closed_database() -> SimVfs {
+    let vfs = SimVfs::new(1);
+    let db = tiny_on(&vfs, Durability::Process, 0).open(DIR).unwrap();
+    for number in 0..200 {
+        db.put(format!("{number:03}"), [1; 40]).unwrap();
+    }
+    db.settle_debt().unwrap();
+    db.close().unwrap();
+    vfs
+}
+
+fn open_kind(vfs: &SimVfs) -> Option<ErrorKind> {
+    kind_of(tiny_on(vfs, Durability::Process, 0).open(DIR))
+}
+
+#[test]
+fn a_missing_or_empty_current_is_damage_and_costs_nothing() {
+    let vfs = closed_database();
+    let current = Path::new(DIR).join("CURRENT");
+    vfs.remove_file(&current);
+    let before = vfs.file_names(Path::new(DIR));
+    assert_eq!(open_kind(&vfs), Some(ErrorKind::Corruption));
+    assert_eq!(
+        vfs.file_names(Path::new(DIR)),
+        before,
+        "nothing was removed"
+    );
+    vfs.write_file(&current, Vec::new());
+    assert_eq!(open_kind(&vfs), Some(ErrorKind::Corruption));
+}
+
+#[test]
+fn a_newer_format_is_told_from_damage() {
+    let vfs = closed_database();
+    let path = Path::new(DIR).join("CURRENT");
+    let mut bytes = vfs.read_file(&path);
+    assert_eq!(bytes[8], 1, "the version");
+    bytes[8] += 1;
+    // The layout may be another one as well.
+    bytes.push(0);
+    vfs.write_file(&path, bytes);
+    assert_eq!(open_kind(&vfs), Some(ErrorKind::Unsupported));
+}
+
+#[test]
+fn files_of_other_programs_stay() {
+    let vfs = SimVfs::new(1);
+    let dir = Path::new(DIR);
+    let open = || tiny_on(&vfs, Durability::Process, 0).open(DIR).unwrap();
+    open().close().unwrap();
+    let names = [
+        "notes.txt",
+        "b.sst",
+        "MANIFEST",
+        "CURRENT.bak",
+        "000001.txt",
+    ];
+    for name in names {
+        vfs.write_file(&dir.join(name), b"foreign".to_vec());
+    }
+    let db = open();
+    for number in 0..500 {
+        db.put(format!("{number:03}"), [1; 40]).unwrap();
+    }
+    db.settle_debt().unwrap();
+    db.close().unwrap();
+    open().close().unwrap();
+    for name in names {
+        assert_eq!(vfs.read_file(&dir.join(name)), b"foreign");
+    }
+}
+
+fn threads_that_cannot_be_started(dir: &Path) {
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages = sizes.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let used = pages * rustix::param::page_size() as u64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As);
+    let little = rustix::process::Rlimit {
+        current: Some(used + STACK_BYTES * 4 / 5),
+        maximum: limit.maximum,
+    };
+    let set = |limit| rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
+    let many = || tiny(1).advanced(|advanced| advanced.compaction_threads(4));
+    set(little);
+    let refused = many().open(dir).err();
+    set(limit);
+    let refused = refused.expect("no room for a stack");
+    assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+    // Nothing runs on, and nothing is held.
+    assert_eq!(threads(), before);
+    let db = many().open(dir).unwrap();
+    assert_eq!(db.get("key").unwrap().unwrap(), "value");
+    db.close().unwrap();
+    assert_eq!(threads(), before);
+}
+
+#[test]
+fn threads_that_cannot_be_started_are_an_error_of_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny(1).open(dir.path()).unwrap();
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    in_another_process("threads that cannot be started", dir.path());
+}
+
+#[test]
+fn keys_and_values_at_the_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options::new().memory_budget(4 << 20);
+    let db = options().open(dir.path()).unwrap();
+    let (longest, larger) = (vec![b'k'; 65_535], vec![b'k'; 65_536]);
+    // A quarter of the budget, less what a record is counted for beside its bytes.
+    let most = vec![1; (1 << 20) - 64 - 1];
+    for key in [&b""[..], &longest] {
+        db.put(key, "value").unwrap();
+    }
+    db.put("v", &most).unwrap();
+    db.put("w", "").unwrap();
+    assert_eq!(kind_of(db.put(&larger, "")), Some(ErrorKind::KeyTooLarge));
+    assert_eq!(kind_of(db.delete(&larger)), Some(ErrorKind::KeyTooLarge));
+    let over = [&most[..], &[1]].concat();
+    assert_eq!(kind_of(db.put("v", &over)), Some(ErrorKind::ValueTooLarge));
+    let mut batch = db.batch();
+    batch.put(db.default_keyspace(), "x", "1");
+    batch.put(db.default_keyspace(), &larger, "");
+    assert_eq!(kind_of(batch.commit()), Some(ErrorKind::KeyTooLarge));
+    // What no record can have is looked up like any other key.
+    assert!(db.get(&larger).unwrap().is_none());
+    db.settle_debt().unwrap();
+    db.close().unwrap();
+    let db = options().open(dir.path()).unwrap();
+    assert_eq!(db.iter().map(Result::unwrap).count(), 4);
+    assert_eq!(db.get("").unwrap().unwrap(), "value");
+    assert_eq!(db.get(&longest).unwrap().unwrap(), "value");
+    assert_eq!(db.get("v").unwrap().unwrap(), most);
+    assert_eq!(db.get("w").unwrap().unwrap(), "");
+}
+
+#[test]
+fn odd_ranges_and_iterators_across_a_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny(1).open(dir.path()).unwrap();
+    for number in 0..300 {
+        db.put(format!("{number:03}"), [1; 40]).unwrap();
+    }
+    let count = |low: &str, high: &str| db.range(low..high).map(Result::unwrap).count();
+    assert_eq!(count("200", "100"), 0);
+    assert_eq!(count("100", "100"), 0);
+    assert_eq!(db.range("100"..="100").count(), 1);
+    assert_eq!(db.range::<&[u8]>(..).rev().count(), 300);
+    assert_eq!(db.prefix([0xff; 3]).count(), 0);
+    assert_eq!(db.prefix("").count(), 300);
+    let (mut iter, mut cursor) = (db.iter(), db.cursor::<&str>(..));
+    iter.next().unwrap().unwrap();
+    db.close().unwrap();
+    // The error is an iterator's last item, and a cursor's from then on.
+    assert_eq!(kind_of(iter.next().unwrap()), Some(ErrorKind::Closed));
+    assert!(iter.next().is_none() && iter.next_back().is_none());
+    assert_eq!(kind_of(cursor.next()), Some(ErrorKind::Closed));
+    assert_eq!(kind_of(cursor.next_back()), Some(ErrorKind::Closed));
+}

@@ -1,0 +1,296 @@
+//! [`Campaign`]: lives of one engine, one after the other in this process, with a look at the standard database between any two.
+//!
+//! Life `n` of a seed is the same whatever came before it, so a fault is replayed by the seed and the number of its life.
+
+use crate::covering::{Row, rows};
+use crate::judge::{judge, table};
+use crate::life::{Life, OPENINGS, Site, Size, clear};
+use crate::process::{open_paths, processor_millis};
+use crate::standard::{Rest, Sample, look};
+use crate::store::Store;
+use crate::tally::Tally;
+use crate::time::Clock;
+use crate::watchdog::Watchdog;
+use clap::ValueEnum;
+use evendb_powercut::draw::Draw;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Faults after which a campaign ends.
+const FAULTS_MAX: usize = 5;
+/// Lives between two times that an idle database is watched for some seconds.
+const WATCH_EVERY: u64 = 10;
+/// How often the table is printed.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// What is leaked for each life, where that is planted.
+const LEAK_BYTES: usize = 3 << 20;
+
+/// When a campaign ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Budget {
+    /// After so many lives.
+    Lives(u64),
+    /// After so much time.
+    Time(Duration),
+    /// When the process has taken so many milliseconds of processor time more.
+    Processor(u64),
+}
+
+/// What must be found: tests plant it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Plant {
+    /// Memory, with each life.
+    Memory,
+    /// A descriptor, with each life.
+    Descriptor,
+    /// A thread, with each life.
+    Thread,
+    /// A file in the directory of the standard database, with each life.
+    Disk,
+    /// Writes that are acknowledged, and not made.
+    Write,
+    /// A life that does not end.
+    Hang,
+}
+
+/// What a campaign does.
+pub struct Campaign {
+    /// Where.
+    pub site: Site,
+    /// Of all choices.
+    pub seed: u64,
+    /// The first life.
+    pub first: u64,
+    /// When it ends.
+    pub budget: Budget,
+    /// How much a life does.
+    pub size: Size,
+    /// So long may a life take, and a look between two of them.
+    pub patience: Duration,
+    /// What it is to find.
+    pub plant: Option<Plant>,
+    /// Where a database goes that showed a fault.
+    pub keep: Option<PathBuf>,
+    /// Set when it is to end.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+/// Rows of options: one covering array after the other, each another one.
+struct Rows {
+    sizes: Vec<usize>,
+    seed: u64,
+    arrays: u64,
+    rows: VecDeque<Row>,
+    /// The life of which the first rows are.
+    life: u64,
+}
+
+impl Rows {
+    /// The rows of a life, which is none before one that was asked for.
+    fn of_life(&mut self, life: u64) -> Vec<Row> {
+        loop {
+            while (self.rows.len() as u64) < OPENINGS {
+                let array = rows(&self.sizes, self.seed ^ (self.arrays << 32));
+                self.rows.extend(array);
+                self.arrays += 1;
+            }
+            let own = self.rows.drain(..OPENINGS as usize).collect();
+            self.life += 1;
+            if self.life > life {
+                return own;
+            }
+        }
+    }
+}
+
+fn seed_of(seed: u64, life: u64) -> u64 {
+    Draw::new(Draw::new(seed).number() ^ life).number()
+}
+
+impl Campaign {
+    fn is_over(&self, lives: u64, began: Instant, processor: u64) -> bool {
+        let spent = || {
+            processor_millis()
+                .unwrap_or(u64::MAX)
+                .saturating_sub(processor)
+        };
+        self.interrupted.load(Ordering::Relaxed)
+            || match self.budget {
+                Budget::Lives(number) => lives >= number,
+                Budget::Time(time) => began.elapsed() >= time,
+                Budget::Processor(millis) => spent() >= millis,
+            }
+    }
+
+    /// Runs it, and prints what came of it. Whether nothing went wrong.
+    ///
+    /// # Errors
+    /// If the rig itself fails.
+    pub fn run<S: Store>(&self) -> Result<bool, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let sizes = S::sizes();
+        let mut rows = Rows {
+            sizes: sizes.clone(),
+            seed: self.seed,
+            arrays: 0,
+            rows: VecDeque::new(),
+            life: 0,
+        };
+        let mut tally = Tally::new(&sizes);
+        let mut seen = Seen::default();
+        let clock = Arc::new(Clock::default());
+        let watchdog = Watchdog::new(self.patience);
+        let (began, processor) = (Instant::now(), processor_millis().map_err(failed)?);
+        let mut told = began;
+        let mut lives = 0;
+        let spent = || processor_millis().map_or(0, |now| now - processor);
+        while !self.is_over(lives, began, processor) && seen.faults.len() < FAULTS_MAX {
+            let life = self.first + lives;
+            let place = format!(
+                "{} --seed {} --first-life {life} --lives 1",
+                S::NAME,
+                self.seed
+            );
+            watchdog.begin(format!("{place}: the look before it"));
+            seen.look::<S>(self, &clock, life, lives % WATCH_EVERY == 0)?;
+            let (seed, loses) = (seed_of(self.seed, life), self.plant == Some(Plant::Write));
+            watchdog.begin(place.clone());
+            while self.plant == Some(Plant::Hang) {
+                std::thread::park();
+            }
+            let lived = Life::<S>::new(&self.site, self.size, seed, loses);
+            match lived.live(life, &rows.of_life(life), &mut tally) {
+                Ok(()) => tally.lives += 1,
+                Err(what) => {
+                    let what = format!("{place}: {what}");
+                    println!("FAULT {what}");
+                    seen.faults.push(what);
+                    self.clear(life)?;
+                }
+            }
+            self.plant(&mut seen)?;
+            lives += 1;
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                println!("{}", tally.row(S::NAME, spent(), seen.faults.len()));
+            }
+        }
+        watchdog.begin("the last look".to_owned());
+        seen.look::<S>(self, &clock, self.first + lives, true)?;
+        drop(watchdog);
+        let findings = judge(&seen.samples, &seen.rests);
+        println!("\n{}", Tally::HEADS);
+        println!("{}\n", tally.row(S::NAME, spent(), seen.faults.len()));
+        println!("calls: {}\n", tally.calls_in_words());
+        println!("{}", table(&seen.samples));
+        println!("rests: {:?}", seen.rests);
+        for finding in &findings {
+            println!("NOT FLAT {}: {finding}", S::NAME);
+        }
+        println!(
+            "{} seed {} from life {}: {:.0} s, {} faults, {} findings of growth",
+            S::NAME,
+            self.seed,
+            self.first,
+            began.elapsed().as_secs_f64(),
+            seen.faults.len(),
+            findings.len()
+        );
+        S::destroy(&self.standard()).map_err(|error| error.to_string())?;
+        Ok(seen.faults.is_empty() && findings.is_empty())
+    }
+
+    fn standard(&self) -> PathBuf {
+        self.site.dir.join("standard")
+    }
+
+    /// Makes room for the next life after a fault.
+    fn clear(&self, life: u64) -> Result<(), String> {
+        if let Some(room) = &self.site.room {
+            room.give_back()?;
+        }
+        for name in ["life", "next", "backups"] {
+            let dir = self.site.dir.join(name);
+            if let Some(keep) = self.keep.as_ref().filter(|_| dir.exists()) {
+                let to = keep.join(format!("{life}-{name}"));
+                crate::ends::copy_all(&dir, &to).map_err(|error| error.to_string())?;
+            }
+            clear(&dir).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Leaks, if it is to.
+    fn plant(&self, seen: &mut Seen) -> Result<(), String> {
+        match self.plant {
+            None | Some(Plant::Write | Plant::Hang) => {}
+            Some(Plant::Memory) => seen.leaked.push(vec![1; LEAK_BYTES]),
+            Some(Plant::Descriptor) => {
+                let file = File::open("/proc/self/stat");
+                seen.open.push(file.map_err(|error| error.to_string())?);
+            }
+            Some(Plant::Thread) => {
+                std::thread::spawn(|| {
+                    loop {
+                        std::thread::park();
+                    }
+                });
+            }
+            Some(Plant::Disk) => {
+                let path = self
+                    .standard()
+                    .join(format!(".planted-{}", seen.samples.len()));
+                let written = std::fs::write(path, vec![1; LEAK_BYTES]);
+                written.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was seen between lives.
+#[derive(Default)]
+struct Seen {
+    samples: Vec<Sample>,
+    rests: Vec<Rest>,
+    faults: Vec<String>,
+    leaked: Vec<Vec<u8>>,
+    open: Vec<File>,
+    /// What was open before the first life.
+    at_first: Option<Vec<String>>,
+    has_told: bool,
+}
+
+impl Seen {
+    /// With nothing open no descriptor is: says what the first ones are that stay.
+    fn tell_open(&mut self) {
+        let now = open_paths().unwrap_or_default();
+        match &self.at_first {
+            None => self.at_first = Some(now),
+            Some(first) if !self.has_told && now.len() > first.len() => {
+                self.has_told = true;
+                let new: Vec<&String> = now.iter().filter(|path| !first.contains(path)).collect();
+                println!("{} descriptors stay, with nothing open: {new:?}", new.len());
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn look<S: Store>(
+        &mut self,
+        campaign: &Campaign,
+        clock: &Arc<Clock>,
+        round: u64,
+        watch: bool,
+    ) -> Result<(), String> {
+        self.tell_open();
+        let (sample, rest) = look::<S>(&campaign.standard(), clock, round, watch)?;
+        self.samples.push(sample);
+        self.rests.extend(rest);
+        Ok(())
+    }
+}

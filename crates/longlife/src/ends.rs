@@ -1,0 +1,129 @@
+//! How an opening ends, and what the next one finds.
+//!
+//! What a kill would leave is a copy of the directory, made while the database is open and nothing changes any file of it: names,
+//! lengths and times are the same before and behind the copy, and none is younger than the system's clock can tell apart. What is
+//! written through a mapping changes no time, but only calls do that, and none is made. So the copy is of one moment.
+
+use crate::process::{Listing, listing};
+use crate::store::{Answer, Store};
+use evendb_powercut::draw::Draw;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longer than a tick of the clock that files have.
+const TICK: Duration = Duration::from_millis(12);
+/// So often it is tried to copy a directory that is quiet.
+const TRIES: u32 = 25;
+
+/// How an opening ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum End {
+    /// It is closed.
+    Closed,
+    /// Its last handle goes.
+    LetGo,
+    /// What a kill would leave.
+    Killed,
+    /// A copy goes on.
+    Copied,
+    /// What was restored from a backup goes on.
+    Restored,
+}
+
+impl End {
+    /// One of those that the engine has.
+    pub fn drawn<S: Store>(draw: &mut Draw) -> End {
+        let all = [
+            End::Closed,
+            End::LetGo,
+            End::Killed,
+            End::Closed,
+            End::Killed,
+            End::Copied,
+            End::Restored,
+        ];
+        let own = if S::RICH { &all[..] } else { &all[..5] };
+        draw.of(own)
+    }
+}
+
+fn words(error: evendb::Error) -> String {
+    format!("{:?}: {error}", error.kind())
+}
+
+fn copy(from: &Listing, dir: &Path, into: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(into)?;
+    for path in from.keys() {
+        let name = path.strip_prefix(dir).unwrap_or(path);
+        let to = into.join(name);
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(path, to)?;
+    }
+    Ok(())
+}
+
+/// Copies a directory.
+///
+/// # Errors
+/// Of the system.
+pub fn copy_all(dir: &Path, into: &Path) -> std::io::Result<()> {
+    copy(&listing(dir)?, dir, into)
+}
+
+/// Copies a directory in which nothing changes meanwhile. Whether it stood still.
+fn copy_quiet(dir: &Path, into: &Path) -> std::io::Result<bool> {
+    for _ in 0..TRIES {
+        let earlier = listing(dir)?;
+        std::thread::sleep(TICK);
+        let before = listing(dir)?;
+        let copied = match earlier == before {
+            true => copy(&before, dir, into),
+            false => continue,
+        };
+        std::thread::sleep(TICK);
+        if copied.is_ok() && listing(dir)? == before {
+            return Ok(true);
+        }
+        fs::remove_dir_all(into)?;
+    }
+    Ok(false)
+}
+
+/// Ends it; what it was at last. The next opening finds its database in the same directory.
+///
+/// # Errors
+/// In words.
+pub fn end<S: Store>(end: End, store: S, dir: &Path, beside: &Path) -> Result<End, String> {
+    let (next, backups) = (beside.join("next"), beside.join("backups"));
+    let failed = |error: std::io::Error| error.to_string();
+    let close_and_take = |store: S, made: Answer<()>| -> Result<(), String> {
+        made.map_err(words)?;
+        store.close().map_err(words)?;
+        S::destroy(dir).map_err(words)?;
+        fs::rename(&next, dir).map_err(failed)
+    };
+    match end {
+        End::Closed => store.close().map_err(words)?,
+        End::LetGo => drop(store),
+        End::Killed => {
+            if !copy_quiet(dir, &next).map_err(failed)? {
+                store.close().map_err(words)?;
+                return Ok(End::Closed);
+            }
+            close_and_take(store, Ok(()))?;
+        }
+        End::Copied => {
+            let made = store.copy_to(&next);
+            close_and_take(store, made)?;
+        }
+        End::Restored => {
+            let made = store.back_up_and_restore(&backups, &next);
+            close_and_take(store, made)?;
+            fs::remove_dir_all(&backups).map_err(failed)?;
+        }
+    }
+    Ok(end)
+}

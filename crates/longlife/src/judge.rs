@@ -1,0 +1,291 @@
+//! What "flat" means: [`judge`] compares the samples of a campaign.
+//!
+//! The second quarter of the samples is what the last quarter is compared with: in the first one caches of the process, of its allocator and of
+//! the standard database itself are filled. Threads and descriptors are numbers that a program knows, so they must be equal. Memory
+//! and disk depend on what happened to be where, so their medians are compared, with a bound. What is allocated with nothing open is the
+//! sharpest of them: holes of the allocator are resident, and nobody has them.
+//!
+//! Pure.
+
+use crate::process::{Disk, Usage};
+use crate::standard::{Rest, Sample};
+
+/// So many bytes more may be resident in the last quarter.
+pub const MEMORY_MORE: u64 = 4 << 20;
+/// So many bytes more may be allocated with nothing open: what the campaign itself counts and remembers.
+pub const ALLOCATED_MORE: u64 = 512 << 10;
+/// By so much larger may the directory be, in percent and bytes.
+pub const DISK_MORE: (u64, u64) = (5, 128 << 10);
+/// So many files more may be in it, and be open.
+pub const FILES_MORE: u64 = 3;
+/// So many threads more may be under way under load, and soon behind it: those of the first engine come as they are needed, and go
+/// when they have rested.
+pub const THREADS_MORE: u64 = 8;
+/// More than this no manifest takes: the first engine writes it anew from 4 MiB on, the second one from 1 MiB on, for little data.
+pub const MANIFEST_MOST: u64 = 5 << 20;
+/// So much of a processor may an idle database take, in thousandths.
+pub const IDLE_PROCESSOR: u64 = 20;
+/// Fewer samples than this say nothing.
+pub const SAMPLES_MIN: usize = 8;
+
+fn median(mut numbers: Vec<u64>) -> u64 {
+    numbers.sort_unstable();
+    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
+}
+
+/// The medians of the second and of the last quarter.
+fn quarters(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> (u64, u64) {
+    let quarter = samples.len() / 4;
+    let numbers = |part: &[Sample]| part.iter().map(&of).collect();
+    let second = &samples[quarter..2 * quarter];
+    let last = &samples[samples.len() - quarter..];
+    (median(numbers(second)), median(numbers(last)))
+}
+
+/// A part of a sample, with its name.
+type Part<T> = (&'static str, fn(&Sample) -> T);
+
+/// When the process was sampled, in words, and what it took.
+const MOMENTS: [Part<Usage>; 3] = [
+    ("with nothing open", |sample| sample.closed),
+    ("under load", |sample| sample.busy),
+    ("open and idle", |sample| sample.idle),
+];
+
+/// When the directory was looked at, and what it took.
+const DIRECTORIES: [Part<Disk>; 2] = [
+    ("the directory", |sample| sample.disk),
+    ("the directory with a tenth", |sample| sample.small),
+];
+
+/// What is not flat.
+pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
+    let mut findings = Vec::new();
+    if samples.len() < SAMPLES_MIN {
+        return vec![format!("{} samples are too few", samples.len())];
+    }
+    let mut exceeds = |what: String, (second, last): (u64, u64), most: u64| {
+        if last > most {
+            findings.push(format!(
+                "{what}: {second} in the second quarter, {last} in the last"
+            ));
+        }
+    };
+    for (moment, of) in MOMENTS {
+        let resident = quarters(samples, |sample| of(sample).resident);
+        let most = resident.0 + MEMORY_MORE;
+        exceeds(format!("resident bytes {moment}"), resident, most);
+        let threads = quarters(samples, |sample| of(sample).threads);
+        exceeds(
+            format!("threads {moment}"),
+            threads,
+            threads.0 + THREADS_MORE,
+        );
+        let descriptors = quarters(samples, |sample| of(sample).descriptors);
+        let most = descriptors.0 + FILES_MORE;
+        exceeds(format!("descriptors {moment}"), descriptors, most);
+    }
+    let allocated = quarters(samples, |sample| sample.closed.allocated);
+    let most = allocated.0 + ALLOCATED_MORE;
+    exceeds("allocated bytes with nothing open".into(), allocated, most);
+    for (what, of) in DIRECTORIES {
+        let files = quarters(samples, |sample| of(sample).files);
+        exceeds(format!("files of {what}"), files, files.0 + FILES_MORE);
+        let bytes = quarters(samples, |sample| of(sample).bytes);
+        let most = bytes.0 + bytes.0 * DISK_MORE.0 / 100 + DISK_MORE.1;
+        exceeds(format!("bytes of {what}"), bytes, most);
+        let manifest = quarters(samples, |sample| of(sample).manifest);
+        exceeds(format!("manifest of {what}"), manifest, MANIFEST_MOST);
+    }
+    // With nothing open no thread and no descriptor is left, not one, at any time.
+    let first = samples[0].closed;
+    let differs = samples
+        .iter()
+        .map(|sample| sample.closed)
+        .find(|closed| (closed.threads, closed.descriptors) != (first.threads, first.descriptors));
+    if let Some(differs) = differs {
+        findings.push(format!(
+            "with nothing open: {first:?} at first, and {differs:?} later"
+        ));
+    }
+    for rest in rests {
+        // Descriptors of tables differ with the order of jobs, and are compared above.
+        let first = &rests[0];
+        if rest.threads != first.threads {
+            findings.push(format!("at rest: {first:?} at first, and {rest:?} later"));
+        }
+        let most = rest.millis * IDLE_PROCESSOR / 1000;
+        let rests = rest.written == 0 && rest.files == 0 && rest.others == 0;
+        if !rests || rest.processor_millis > most {
+            findings.push(format!("an idle database does not rest: {rest:?}"));
+        }
+    }
+    findings
+}
+
+/// The medians of both quarters, for people.
+pub fn table(samples: &[Sample]) -> String {
+    if samples.len() < SAMPLES_MIN {
+        return format!("{} samples", samples.len());
+    }
+    let mut text =
+        "| of the standard database | first | second quarter | last quarter |\n|---|---|---|---|\n"
+            .to_owned();
+    let mut row = |what: String, of: &dyn Fn(&Sample) -> u64, unit: u64| {
+        let (second, last) = quarters(samples, of);
+        let first = of(&samples[0]) / unit;
+        text += &format!(
+            "| {what} | {first} | {} | {} |\n",
+            second / unit,
+            last / unit
+        );
+    };
+    for (moment, of) in MOMENTS {
+        row(
+            format!("resident KiB {moment}"),
+            &|sample| of(sample).resident,
+            1024,
+        );
+        row(
+            format!("allocated KiB {moment}"),
+            &|sample| of(sample).allocated,
+            1024,
+        );
+        row(format!("threads {moment}"), &|sample| of(sample).threads, 1);
+        row(
+            format!("descriptors {moment}"),
+            &|sample| of(sample).descriptors,
+            1,
+        );
+    }
+    for (what, of) in DIRECTORIES {
+        row(format!("files of {what}"), &|sample| of(sample).files, 1);
+        row(format!("KiB of {what}"), &|sample| of(sample).bytes, 1024);
+        row(
+            format!("KiB of the manifest of {what}"),
+            &|sample| of(sample).manifest,
+            1024,
+        );
+    }
+    let course = |of: fn(&Sample) -> u64| {
+        let some = samples.iter().step_by(samples.len().div_ceil(16));
+        let some: Vec<String> = some.map(|sample| (of(sample) >> 10).to_string()).collect();
+        some.join(", ")
+    };
+    text += &format!(
+        "\n{} samples; with nothing open, resident KiB: {}; allocated KiB: {}",
+        samples.len(),
+        course(|sample| sample.closed.resident),
+        course(|sample| sample.closed.allocated)
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn flat(number: u64) -> Sample {
+        // Noise that repeats.
+        let noise = number * 7919 % 5;
+        let usage = |threads| Usage {
+            resident: 20 * MIB + noise * MIB / 2,
+            allocated: MIB / 2 + noise * MIB / 100,
+            threads,
+            descriptors: 3,
+        };
+        Sample {
+            closed: usage(1),
+            busy: usage(6),
+            idle: usage(4),
+            disk: Disk {
+                files: 12,
+                bytes: 3 * MIB + noise * 1000,
+                manifest: MIB + noise * 100_000,
+            },
+            small: Disk {
+                files: 6,
+                bytes: MIB,
+                manifest: MIB,
+            },
+        }
+    }
+
+    fn samples(change: impl Fn(u64, &mut Sample)) -> Vec<Sample> {
+        let each = (0..40).map(|number| {
+            let mut sample = flat(number);
+            change(number, &mut sample);
+            sample
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn what_is_flat_is_let_pass() {
+        let rest = Rest {
+            millis: 3000,
+            processor_millis: 10,
+            ..Rest::default()
+        };
+        assert_eq!(judge(&samples(|_, _| {}), &[rest]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_kind_of_growth_is_found() {
+        type Change = fn(u64, &mut Sample);
+        let grown: [(&str, Change); 10] = [
+            ("allocated bytes with nothing open", |n, s| {
+                s.closed.allocated += n * 40_000
+            }),
+            ("resident bytes with nothing open", |n, s| {
+                s.closed.resident += n * 400_000
+            }),
+            ("resident bytes under load", |n, s| {
+                s.busy.resident += n * 400_000
+            }),
+            ("resident bytes open and idle", |n, s| {
+                s.idle.resident += n * 400_000
+            }),
+            ("with nothing open", |n, s| s.closed.threads += n / 39),
+            ("threads open and idle", |n, s| s.idle.threads += n / 2),
+            ("descriptors under load", |n, s| s.busy.descriptors += n / 4),
+            ("bytes of the directory:", |n, s| s.disk.bytes += n * 20_000),
+            ("manifest of the directory:", |n, s| {
+                s.disk.manifest += n * 200_000
+            }),
+            ("files of the directory with a tenth", |n, s| {
+                s.small.files += n / 4
+            }),
+        ];
+        for (wanted, change) in grown {
+            let found = judge(&samples(change), &[]);
+            assert!(
+                found.iter().any(|what| what.starts_with(wanted)),
+                "{wanted}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_idle_database_that_works_is_found() {
+        let rest = Rest {
+            millis: 3000,
+            ..Rest::default()
+        };
+        for working in [
+            Rest { written: 1, ..rest },
+            Rest { files: 1, ..rest },
+            Rest { others: -1, ..rest },
+            Rest { threads: 1, ..rest },
+            Rest {
+                processor_millis: 61,
+                ..rest
+            },
+        ] {
+            assert_eq!(judge(&samples(|_, _| {}), &[rest, working]).len(), 1);
+        }
+        assert_eq!(judge(&samples(|_, _| {})[..7], &[]).len(), 1);
+    }
+}
