@@ -230,12 +230,8 @@ fn remove_unneeded(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()>
     for file in list(vfs, dir)? {
         if !manifest.needs(file) {
             let path = file.path(dir);
-            match vfs.remove(&path) {
-                // Whoever still read it in this process, of the database before, was the last one.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                removed => removed
-                    .map_err(|source| io(&path, "remove a file that is not needed", source))?,
-            }
+            let removed = vfs.remove(&path);
+            removed.map_err(|source| io(&path, "remove a file that is not needed", source))?;
         }
     }
     Ok(())

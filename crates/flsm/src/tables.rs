@@ -4,7 +4,8 @@
 //! A table's life: [`TableOutput::create`], records, [`TableOutput::finish`] (the file is synced, its name is not), an edit
 //! that names it, another one that does not name it any more, [`TableFile::retire`] when that edit is durable, the drop of
 //! the last handle. A tree and whoever reads it hold handles, so a file goes when nothing needs it. A table that was not
-//! retired keeps its file when its handles go: the database was closed.
+//! retired keeps its file when its handles go: the database was closed. So does one whose last handle goes after the directory was
+//! [given up](TableDir::give_up).
 //!
 //! A table is opened when it is needed, and may be closed again when many are open (`open`).
 //!
@@ -17,10 +18,10 @@ use crate::files::FileName;
 use crate::options::TableLimits;
 use crate::types::Age;
 use evendb_base::fork;
-use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::{AtomicBool, Ordering};
 use evendb_base::sync::lazy::LazyArc;
 use evendb_base::sync::reclaim::Guard;
+use evendb_base::sync::{Arc, Mutex};
 use evendb_storage::table::{Table, TableMeta, TableOptions, TableSink, TableWriter};
 use evendb_storage::vfs::{Appender, File, Vfs};
 use evendb_storage::{EntryRef, Error, Result, TableId};
@@ -44,6 +45,8 @@ pub(crate) struct TableDir {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     open: OpenTables,
+    /// Whether the directory is still this database's, so that it may remove files there. Held while it removes one.
+    ours: Mutex<bool>,
 }
 
 impl TableDir {
@@ -53,7 +56,22 @@ impl TableDir {
             vfs,
             dir: dir.to_owned(),
             open: OpenTables::new(limits),
+            ours: Mutex::new(true),
         })
+    }
+
+    /// To be called before the claim on the directory is given up: what is dropped from then on leaves its file to the next
+    /// opening. By then the directory may be another database's, which has files of the same names.
+    pub(crate) fn give_up(&self) {
+        *self.ours.lock() = false;
+    }
+
+    /// Removes a table's file, while the directory is ours. One that stays is a leftover, which the next opening removes.
+    fn remove(&self, number: TableId) {
+        let ours = self.ours.lock();
+        if *ours {
+            let _ = self.vfs.remove(&self.path(number));
+        }
     }
 
     /// Tables that are kept open.
@@ -227,8 +245,7 @@ impl Drop for Shared {
             self.place.open.closed(&table);
         }
         if self.retired.load(Ordering::Relaxed) {
-            // A file that cannot be removed is a leftover, which the next opening removes.
-            let _ = self.place.vfs.remove(&self.place.path(self.number));
+            self.place.remove(self.number);
         }
     }
 }
@@ -260,7 +277,7 @@ struct NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = self.place.vfs.remove(&self.place.path(self.number));
+            self.place.remove(self.number);
         }
     }
 }

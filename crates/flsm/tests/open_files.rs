@@ -10,6 +10,8 @@ mod common;
 use common::{DIR, Random, tiny_on};
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Db, Durability, ErrorKind, Options};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -130,4 +132,37 @@ fn no_open_tables_are_refused() {
     let options = options(&vfs).advanced(|advanced| advanced.open_files_max(0));
     let error = options.open(DIR).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+fn table_names(db: &Db) -> BTreeSet<String> {
+    db.tables().into_iter().map(|table| table.file).collect()
+}
+
+/// Found by a test that lists the files of a closed database, and saw one of them go. An iterator that outlives its database removed
+/// the files of the next one in the same place, because they have the same names.
+#[test]
+fn what_still_reads_a_closed_database_removes_no_file_of_the_next() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open(DIR).unwrap();
+    fill(&db, 0);
+    db.settle_debt().unwrap();
+    let old_tables = table_names(&db);
+    let mut old = db.iter();
+    old.next().unwrap().unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+    for name in vfs.file_names(Path::new(DIR)) {
+        vfs.remove_file(&Path::new(DIR).join(name));
+    }
+    let db = options(&vfs).open(DIR).unwrap();
+    fill(&db, 1);
+    db.settle_debt().unwrap();
+    let tables = table_names(&db);
+    assert!(!tables.is_disjoint(&old_tables), "no name is used again");
+    drop(old);
+    let left = vfs.file_names(Path::new(DIR));
+    assert!(tables.iter().all(|name| left.contains(name)));
+    db.close().unwrap();
+    let db = options(&vfs).open(DIR).unwrap();
+    (0..KEYS).for_each(|number| check(&db, number));
 }

@@ -183,6 +183,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     engine.work.wait_until_idle();
     drop(engine.catalog.lock());
     reclaim::collect();
+    engine.making.place.give_up();
     engine.claim.give_up();
     outcome
 }
