@@ -7,7 +7,8 @@
 //! name: each of the two engines finds it in the other's directory, and tells by its first bytes that it is not its own.
 
 use crate::types::FileNumber;
-use evendb_storage::TableId;
+use evendb_storage::vfs::Vfs;
+use evendb_storage::{Error, Result, TableId};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -77,6 +78,18 @@ impl FileName {
             FileName::Table(number) => Some(FileNumber(number.0)),
         }
     }
+}
+
+/// The files of a database that lie in `dir`, sorted.
+pub(crate) fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileName>> {
+    let names = vfs.list(dir);
+    let names = names.map_err(|source| Error::io(dir, "list the directory", source))?;
+    let files = names
+        .iter()
+        .filter_map(|name| FileName::parse(name.to_str()?));
+    let mut files: Vec<FileName> = files.collect();
+    files.sort_unstable();
+    Ok(files)
 }
 
 /// Gives out the numbers of new files. Shared by all who make some.

@@ -20,7 +20,7 @@ use crate::engine::work::{Generation, Work};
 use crate::engine::write_path::{WritePath, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::Figures;
-use crate::files::{FileName, FileNumbers};
+use crate::files::{FileName, FileNumbers, list};
 use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::log::record::{Group, Previous, Refused};
 use crate::log::replay::{ReadLog, Replayed, replay};
@@ -87,7 +87,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         false => {
             read.make_durable(&*vfs, &dir)?;
             let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
-            remove_unneeded(&*vfs, &dir, &manifest)?;
+            manifest.remove_unneeded()?;
             Kept::Written(manifest)
         }
     };
@@ -104,18 +104,6 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         plant: options.plant,
     };
     assemble(options, dir, lock, manifest, making, read)
-}
-
-/// The files of a database in `dir`, by their names.
-fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileName>> {
-    let names = vfs.list(dir);
-    let names = names.map_err(|source| io(dir, "list the directory", source))?;
-    let mut files: Vec<FileName> = names
-        .iter()
-        .filter_map(|name| FileName::parse(name.to_str()?))
-        .collect();
-    files.sort_unstable();
-    Ok(files)
 }
 
 /// Whether there is a database in `dir`. Refuses what the options do not want, and a database of another engine. Writes nothing.
@@ -221,17 +209,6 @@ fn read_group(
                 .entry(id)
                 .or_insert_with(|| Arc::new(MemoryTable::new()));
             insert(table, version, &record);
-        }
-    }
-    Ok(())
-}
-
-fn remove_unneeded(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
-    for file in list(vfs, dir)? {
-        if !manifest.needs(file) {
-            let path = file.path(dir);
-            let removed = vfs.remove(&path);
-            removed.map_err(|source| io(&path, "remove a file that is not needed", source))?;
         }
     }
     Ok(())

@@ -36,8 +36,7 @@ fn options(vfs: &SimVfs) -> Options {
         })
 }
 
-/// A database that is closed, with the names of its tables, and what it holds. Files of tables that no edit names any more may still
-/// lie beside them.
+/// A database that is closed, with the names of its tables, and what it holds.
 fn database() -> (SimVfs, Vec<String>, Map) {
     let vfs = SimVfs::new(11);
     let db = options(&vfs).open(DIR).unwrap();

@@ -13,7 +13,7 @@ use super::change;
 use super::current::{self, Current};
 use super::room::Room;
 use super::state::{Edit, Prepared, State};
-use crate::files::{FileName, FileNumbers};
+use crate::files::{self, FileName, FileNumbers};
 use crate::tables::TableFile;
 use crate::types::FileNumber;
 use evendb_storage::framed_log::FramedLogWriter;
@@ -72,9 +72,27 @@ impl Manifest {
         &self.state
     }
 
-    /// Whether a file of this name may be needed. Of the others opening removes what it finds.
-    pub(crate) fn needs(&self, name: FileName) -> bool {
+    /// Whether a file of this name may be needed.
+    pub(super) fn needs(&self, name: FileName) -> bool {
         self.state.needs(name, self.number)
+    }
+
+    /// Removes the database's files that are not needed, up to the first that cannot be removed; none if an edit has failed. To be
+    /// called where nobody makes any.
+    pub(crate) fn remove_unneeded(&self) -> Result<()> {
+        if self.failed {
+            return Ok(());
+        }
+        for file in files::list(&*self.vfs, &self.dir)? {
+            if !self.needs(file) {
+                let path = file.path(&self.dir);
+                let removed = self.vfs.remove(&path);
+                removed.map_err(|source| {
+                    Error::io(&path, "remove a file that is not needed", source)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes an edit, durably. The new trees are in [`Manifest::state`] then, and the tables are retired that no tree has any
@@ -180,14 +198,10 @@ impl Manifest {
 
 /// No file gets a number that a file in `dir` has, needed or not.
 fn skip_used(vfs: &dyn Vfs, dir: &Path, numbers: &FileNumbers) -> Result<()> {
-    let names = vfs.list(dir);
-    let names = names.map_err(|source| Error::io(dir, "list the directory", source))?;
-    let files = names
-        .iter()
-        .filter_map(|name| FileName::parse(name.to_str()?));
-    files
-        .filter_map(FileName::number)
-        .for_each(|used| numbers.skip(used));
+    let used = files::list(vfs, dir)?
+        .into_iter()
+        .filter_map(FileName::number);
+    used.for_each(|used| numbers.skip(used));
     Ok(())
 }
 

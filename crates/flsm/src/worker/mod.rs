@@ -19,6 +19,7 @@ use compact::Ended;
 use crate::compaction::rewrite::{Making, Stopped};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::kept::Kept;
 use crate::tables::TableForm;
 use crate::write::flush::{end_generation, flush_all, wait_for};
 use evendb_base::Durability;
@@ -183,9 +184,19 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     engine.work.wait_until_idle();
     drop(engine.catalog.lock());
     reclaim::collect();
+    remove_unneeded(engine);
     engine.making.place.give_up();
     engine.claim.give_up();
     outcome
+}
+
+/// What is left of files that no edit names any more goes now, though iterators and other databases of the process may still
+/// hold on to it. What cannot be removed is left to the next opening, and so is all where it is not known what the disk holds.
+fn remove_unneeded(engine: &Engine) {
+    let trusted = engine.health.check_latched().is_ok() && engine.check_claim().is_ok();
+    if let (true, Kept::Written(manifest)) = (trusted, &*engine.manifest.lock()) {
+        let _ = manifest.remove_unneeded();
+    }
 }
 
 fn last_writes(engine: &Engine) -> Result<()> {
