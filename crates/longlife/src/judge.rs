@@ -2,7 +2,8 @@
 //!
 //! The second quarter of the samples is what the last quarter is compared with: in the first one caches of the process, of its allocator and of
 //! the standard database itself are filled. Threads and descriptors are numbers that a program knows, so they must be equal. Memory
-//! and disk depend on what happened to be where, so their medians are compared, with a bound. What is allocated with nothing open is the
+//! and disk depend on what happened to be where, so their medians are compared, with a bound. Where a quarter has too few samples for a
+//! median to mean anything, even the least of the last quarter is above the greatest of the second one if something grows. What is allocated with nothing open is the
 //! sharpest of them: holes of the allocator are resident, and nobody has them.
 //!
 //! Pure.
@@ -27,19 +28,28 @@ pub const MANIFEST_MOST: u64 = 5 << 20;
 pub const IDLE_PROCESSOR: u64 = 20;
 /// Fewer samples than this say nothing.
 pub const SAMPLES_MIN: usize = 8;
+/// A quarter of fewer samples has no median that means anything.
+const QUARTER_MIN: usize = 5;
 
 fn median(mut numbers: Vec<u64>) -> u64 {
     numbers.sort_unstable();
     numbers.get(numbers.len() / 2).copied().unwrap_or_default()
 }
 
-/// The medians of the second and of the last quarter.
+/// What stands for the second and what for the last quarter: their medians, if they have enough samples; else the greatest of the
+/// second and the least of the last one.
 fn quarters(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> (u64, u64) {
     let quarter = samples.len() / 4;
-    let numbers = |part: &[Sample]| part.iter().map(&of).collect();
-    let second = &samples[quarter..2 * quarter];
-    let last = &samples[samples.len() - quarter..];
-    (median(numbers(second)), median(numbers(last)))
+    let numbers = |part: &[Sample]| part.iter().map(&of).collect::<Vec<u64>>();
+    let second = numbers(&samples[quarter..2 * quarter]);
+    let last = numbers(&samples[samples.len() - quarter..]);
+    match quarter < QUARTER_MIN {
+        true => (
+            second.into_iter().max().unwrap_or_default(),
+            last.into_iter().min().unwrap_or_default(),
+        ),
+        false => (median(second), median(last)),
+    }
 }
 
 /// A part of a sample, with its name.
@@ -123,7 +133,7 @@ pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
     findings
 }
 
-/// The medians of both quarters, for people.
+/// What stands for both quarters, for people.
 pub fn table(samples: &[Sample]) -> String {
     if samples.len() < SAMPLES_MIN {
         return format!("{} samples", samples.len());
@@ -266,6 +276,23 @@ mod tests {
                 "{wanted}: {found:?}"
             );
         }
+    }
+
+    /// Ten lives once told of six descriptors more: of two samples a median is the greater one.
+    #[test]
+    fn of_few_samples_one_that_differs_is_let_pass_and_growth_is_found() {
+        let few = |change: fn(u64, &mut Sample)| judge(&samples(change)[..10], &[]);
+        for odd in [8, 9] {
+            let mut few = samples(|_, _| {});
+            few.truncate(10);
+            few[odd].idle.descriptors += 6;
+            few[odd].idle.resident += 8 * MIB;
+            assert_eq!(judge(&few, &[]), Vec::<String>::new(), "sample {odd}");
+        }
+        let found = few(|n, s| s.idle.descriptors += n);
+        assert!(found[0].starts_with("descriptors open and idle"));
+        let found = few(|n, s| s.closed.resident += n * 2 * MIB);
+        assert!(found[0].starts_with("resident bytes with nothing open"));
     }
 
     #[test]

@@ -382,11 +382,13 @@ pub(crate) fn replace_chunks(
         chunk.latch.lock().single_at = single_at.unwrap_or_default();
         chunks.push(Arc::new(chunk));
     }
-    queue_undurable(flow, &chunks);
-    context.work.stir();
     let tables = views.iter().flat_map(|view| view.funk.tables());
     let dropped = tables.cloned().collect();
     enqueue_edit(disk, changes, rewritten.is_some(), dropped);
+    // Behind the edit that makes them, so that a checkpoint's edit of them is behind it, too. A checkpoint that found an old chunk
+    // queued waits for its latch, and finds these then.
+    queue_undurable(flow, &chunks);
+    context.work.stir();
     publish_chunks(keyspace, old, &chunks);
     for (chunk, writer) in old.iter().zip(&mut guards) {
         writer.retired = true;
