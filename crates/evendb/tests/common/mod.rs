@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
+pub mod alone;
 pub mod blast;
 pub mod clients;
 pub mod damage;

@@ -1,5 +1,6 @@
 //! Simulated disks that are full, at every size, for ever or for a while.
 
+use crate::common::alone::is_alone;
 use crate::common::oracle::End;
 use crate::common::workload::{Runner, Step, steps};
 use crate::common::{self, LEVELS, count_from_env, scramble};
@@ -101,6 +102,9 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
 /// deletes behind them.
 #[test]
 fn what_is_let_in_has_room_for_its_edits() {
+    if !is_alone("room::what_is_let_in_has_room_for_its_edits") {
+        return;
+    }
     for level in LEVELS {
         let vfs = SimVfs::new(1);
         let db = on_full(&vfs, level).open(common::DIR).expect("opens");
@@ -179,6 +183,9 @@ fn files_of(vfs: &SimVfs) -> String {
 /// succeeds at once, and so does the put after it.
 #[test]
 fn deleting_gives_room_on_a_full_disk() {
+    if !is_alone("room::deleting_gives_room_on_a_full_disk") {
+        return;
+    }
     for level in LEVELS {
         let capacities: &[u64] = match level {
             Durability::Process => &[1_800, 2_200, 2_600, 4_000, 7_000],
@@ -237,6 +244,9 @@ fn deleting_gives_room_on_a_full_disk() {
 /// Single deletes do it too, with the puts that hit the wall in between.
 #[test]
 fn puts_do_not_take_the_room_kept_for_deletes() {
+    if !is_alone("room::puts_do_not_take_the_room_kept_for_deletes") {
+        return;
+    }
     let vfs = SimVfs::new(1);
     vfs.set_capacity(1_500 << 10);
     let db = on_full(&vfs, Durability::Process)
@@ -389,6 +399,9 @@ fn full_disks_and_room_again_and_crashes() {
 /// What is free within the container is found again after opening, where the disk has none.
 #[test]
 fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
+    if !is_alone("room::holes_of_the_logs_are_used_after_opening_on_a_full_disk") {
+        return;
+    }
     for level in LEVELS {
         let vfs = SimVfs::new(1);
         // Munks are off: then only the log is written, and its runs are merged away.
