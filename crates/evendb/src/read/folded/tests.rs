@@ -19,9 +19,14 @@ fn open(seed: u64, plant: Plant) -> (Db, Keyspace) {
 }
 
 fn open_with(memory_budget: u64, seed: u64, plant: Plant) -> (Db, Keyspace) {
-    let mut options = Options::new()
+    let options = Options::new()
         .memory_budget(memory_budget)
-        .advanced(|advanced| advanced.chunk_bytes(64 << 10).block_bytes(256))
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10).block_bytes(256));
+    open_by(options, seed, plant)
+}
+
+fn open_by(options: Options, seed: u64, plant: Plant) -> (Db, Keyspace) {
+    let mut options = options
         .vfs(Arc::new(SimVfs::new(seed)))
         .durability(Durability::Process)
         .workers(0);
@@ -203,16 +208,10 @@ fn p45_merges_that_share_their_version_with_a_frozen_delta_are_caught() {
 
 /// Operands and deletes in many runs above a base, all read from tables: whether they read the same when runs were merged.
 fn merged_runs_are_right(plant: Plant) -> bool {
-    let mut options = Options::new()
+    let options = Options::new()
         .memory_budget(1 << 20)
-        .advanced(|advanced| advanced.chunk_bytes(64 << 10).munks(false))
-        .vfs(Arc::new(SimVfs::new(1)))
-        .durability(Durability::Process)
-        .workers(0);
-    options.plant = plant;
-    let db = options.open("/db").expect("opens");
-    let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
-    let keyspace = db.keyspace_with("merged", &merging).expect("makes it");
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10).munks(false));
+    let (db, keyspace) = open_by(options, 1, plant);
     let mut map = Map::new();
     for index in 0..40 {
         let (key, value) = (format!("key{index:02}"), vec![b'v'; 500]);
