@@ -2,10 +2,10 @@
 //! backup each night, and messages that leave after thirty days.
 //!
 //! ```text
-//! messages    (to, time, number)   -> from, text       a user's inbox is one range, newest last
-//! by_sender   (from, time, number) -> to               kept in the same transactions
-//! unread      to                   -> how many
-//! sent        from                 -> how many there have ever been, counted by merges
+//! messages    (to, time, number)         -> "from: text"  a user's inbox is one range, newest last
+//! by_sender   (from, time, to, number)   -> nothing       kept in the same transactions
+//! unread      to                         -> the number of unread messages
+//! sent        from                       -> the number of messages ever sent, counted by merges
 //! ```
 //! Run it with `cargo run --release -p evendb --example messages`. It makes a database in a temporary directory, or in the
 //! one that is named as its argument, which it then adds to. Its
