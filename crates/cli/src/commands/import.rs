@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::commands::input_stream;
 use crate::failure::{Failure, Success};
-use crate::input::{InputArguments, PairReader, Step};
+use crate::input::{InputArguments, PairReader, Step, counted};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines{}",
+        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {}{}",
         if closed.is_ok() {
             "imported"
         } else {
@@ -128,8 +128,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         grouped(written),
         bytes(reader.bytes()),
         grouped((written as f64 / seconds.max(1e-9)) as u64),
-        grouped(bad.count),
-        blank_lines(&reader)
+        counted(bad.count, "bad line"),
+        left_out(&reader)
     ));
     outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
     outcome?;
@@ -184,12 +184,13 @@ fn read_all(
     commit(&mut pending, bad)
 }
 
-/// What to tell of the lines that were skipped.
-pub fn blank_lines(reader: &PairReader) -> String {
-    match reader.blank() {
+/// What to tell of the lines that were left out.
+pub fn left_out(reader: &PairReader) -> String {
+    let told = |count, of| match count {
         0 => String::new(),
-        count => format!(", {} empty lines skipped", grouped(count)),
-    }
+        count => format!(", {} skipped", counted(count, of)),
+    };
+    told(reader.blank(), "empty line") + &told(reader.comments(), "comment line")
 }
 
 /// A bar over the input's bytes, or a counter where their number is not known; hidden unless

@@ -11,10 +11,10 @@ use std::time::{Instant, SystemTime};
 
 use evendb_lab::readable::{bytes, grouped};
 
-use crate::commands::import::{blank_lines, progress_bar};
+use crate::commands::import::{left_out, progress_bar};
 use crate::commands::input_stream;
 use crate::failure::{Failure, Success};
-use crate::input::{InputArguments, PairReader, Step};
+use crate::input::{InputArguments, PairReader, Step, counted};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::keys::prefix_end;
@@ -121,10 +121,11 @@ impl Expected {
         expected.sort();
         let distinct = expected.records.len();
         say(&format!(
-            "input         {} pairs, {} keys, {bad} bad lines{}, {}, read and sorted in {:.2} s",
-            grouped(pairs as u64),
-            grouped(distinct as u64),
-            blank_lines(&reader),
+            "input         {}, {}, {}{}, {}, read and sorted in {:.2} s",
+            counted(pairs as u64, "pair"),
+            counted(distinct as u64, "key"),
+            counted(bad, "bad line"),
+            left_out(&reader),
             bytes(reader.bytes()),
             start.elapsed().as_secs_f64()
         ))?;

@@ -24,6 +24,11 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether columns stand between delimiters.
+    pub fn has_columns(self) -> bool {
+        matches!(self, Self::Tsv | Self::Csv)
+    }
+
     /// Whether a line is a record by itself, without columns to choose.
     pub fn is_scanned(self) -> bool {
         matches!(self, Self::ScanTsv | Self::ScanJson)
@@ -33,9 +38,17 @@ impl Format {
 /// How to read the input.
 #[derive(Args, Clone, Debug)]
 pub struct InputArguments {
-    /// The input's format
-    #[arg(long, value_enum, default_value = "tsv")]
-    pub format: Format,
+    /// The input's format; if not given, it is guessed by the file's name and its first lines, and told
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// What stands between the columns of tsv and csv: one character, or `tab`; a tab in tsv, a comma in csv
+    /// if not given
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter, allow_hyphen_values = true)]
+    pub delimiter: Option<u8>,
+    /// Leave out lines that begin with this. If not given, only lines at the beginning of an input with a fixed number of
+    /// columns that begin with `#` and have another number of columns; if empty, none
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub comment: Option<String>,
     /// Columns that make up the key: numbers from 1, or names; a type may follow as in `time:u64`.
     /// The first column if not given (jsonl has no first one)
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
@@ -85,9 +98,32 @@ impl FromStr for ColumnArgument {
     }
 }
 
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
+        [b'"' | b'\r' | b'\n' | 0x80..] => Err("this character cannot delimit columns".to_owned()),
+        [byte] => Ok(*byte),
+        _ => Err("a delimiter is one character of ASCII, or `tab`".to_owned()),
+    }
+}
+
 impl InputArguments {
+    /// The format, which was given or guessed.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or(Format::Tsv)
+    }
+
+    /// What stands between columns.
+    pub fn delimiter(&self) -> u8 {
+        let usual = match self.format() {
+            Format::Csv => b',',
+            _ => b'\t',
+        };
+        self.delimiter.unwrap_or(usual)
+    }
+
     pub fn key_columns(&self) -> Result<Vec<ColumnArgument>, Failure> {
-        match (self.key_columns.is_empty(), self.format) {
+        match (self.key_columns.is_empty(), self.format()) {
             (true, Format::ScanTsv | Format::ScanJson) => Ok(Vec::new()),
             (false, _) => Ok(self.key_columns.clone()),
             (true, Format::Jsonl) => Err(Failure::Usage(
@@ -103,7 +139,7 @@ impl InputArguments {
     /// What is said of the types of the key's columns, in both places where it may be said.
     pub fn types(&self, key_columns: &[ColumnArgument]) -> Result<Wanted, Failure> {
         let given = match &self.key_types {
-            Some(KeyTypes::Columns(types)) if self.format.is_scanned() => {
+            Some(KeyTypes::Columns(types)) if self.format().is_scanned() => {
                 return Ok(Wanted::Columns(types.iter().cloned().map(Some).collect()));
             }
             Some(KeyTypes::Columns(types)) => &types[..],
@@ -112,7 +148,7 @@ impl InputArguments {
                 return Err(Failure::Usage(message));
             }
             Some(KeyTypes::Raw) => return Ok(Wanted::Raw),
-            None if self.format.is_scanned() => return Ok(Wanted::Any),
+            None if self.format().is_scanned() => return Ok(Wanted::Any),
             None => &[],
         };
         if !given.is_empty() && given.len() != key_columns.len() {
@@ -139,7 +175,7 @@ impl InputArguments {
         let columns = !self.key_columns.is_empty()
             || self.value_column.is_some()
             || self.expires_column.is_some();
-        if self.format.is_scanned() && (columns || self.skip_header) {
+        if self.format().is_scanned() && (columns || self.skip_header) {
             return Err(Failure::Usage(
                 "what scan prints has no columns to choose and no header; only --key-types goes \
                  with it"
@@ -156,7 +192,7 @@ impl InputArguments {
             .map(|column| &column.name)
             .chain(&self.value_column)
             .chain(&self.expires_column);
-        self.format != Format::Jsonl && names.any(|name| name.parse::<usize>().is_err())
+        self.format().has_columns() && names.any(|name| name.parse::<usize>().is_err())
     }
 }
 
