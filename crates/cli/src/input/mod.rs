@@ -8,10 +8,15 @@
 //!   that is not there or there twice) makes a bad line. As a value a text is what it says, and
 //!   anything else its JSON as it is written.
 //! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
+//! * **ldb-hex**: see `ldb_text.rs`; a key may be empty.
+//!
+//! `records.rs` is the way to all input: it also unpacks what is packed (`packed.rs`), guesses the format where none
+//! is given (`guess.rs`), and reads the directory of a LevelDB database (`leveldb_files`).
 //!
 //! Columns are numbers from 1, or names where the input has a header (csv, tsv) or members (jsonl).
 //! The value is one named column; or, without that, what is left beside the key columns: the one
-//! other column, several joined as they were (tabs, CSV), or the whole JSON object.
+//! other column, several joined as they were (tabs, CSV), or as a JSON object of texts; or the whole
+//! JSON object. Another delimiter takes the place of tabs and commas.
 //!
 //! In all formats a byte-order mark at the beginning is left out, and a line ends with a line feed
 //! and the carriage return before it, if there is one: a field of plain TSV cannot end a line with a
@@ -22,7 +27,11 @@
 //! the next. Every line that is skipped is counted.
 
 mod arguments;
+mod duplicates;
+mod guess;
 mod lines;
+mod packed;
+mod records;
 #[cfg(test)]
 mod tests;
 
@@ -30,13 +39,17 @@ use std::io::{self, BufRead};
 use std::time::SystemTime;
 
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
+pub use self::duplicates::Duplicates;
 use self::lines::Lines;
+pub use self::records::Records;
 use evendb_lab::readable::grouped;
 
 use crate::csv::{self, Fields, Parsed};
+use crate::escapes::unhex;
 use crate::failure::Failure;
 use crate::json_text::{Json, Kind};
 use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
+use crate::ldb_text;
 use crate::scan_output;
 use crate::time_text::read_time;
 
@@ -74,6 +87,9 @@ pub struct PairReader {
     key_names: Vec<String>,
     value_column: Option<usize>,
     value_name: Option<String>,
+    /// Names of all columns, where the value is an object of them.
+    object_names: Option<Vec<String>>,
+    is_hex: bool,
     expires_column: Option<usize>,
     expires_name: Option<String>,
     fields: Fields,
@@ -81,6 +97,8 @@ pub struct PairReader {
     cells: Vec<std::ops::Range<usize>>,
     raw: Vec<u8>,
     first_line: u64,
+    /// Lines since the beginning, or since the last count that `ldb dump` wrote.
+    dumped: u64,
     blank: u64,
     comments: u64,
     notes: Vec<String>,
@@ -95,7 +113,7 @@ pub struct PairReader {
 impl PairReader {
     /// Prepares to read; reads the header where there is one.
     pub fn new(source: Box<dyn BufRead>, arguments: &InputArguments) -> Result<Self, Failure> {
-        arguments.check_scanned()?;
+        arguments.check()?;
         let key_columns = arguments.key_columns()?;
         let wanted = arguments.types(&key_columns)?;
         let names = |columns: &[ColumnArgument]| columns.iter().map(|c| c.name.clone()).collect();
@@ -110,6 +128,8 @@ impl PairReader {
             key_names: names(&key_columns),
             value_column: None,
             value_name: arguments.value_column.clone(),
+            object_names: None,
+            is_hex: arguments.hex,
             expires_column: None,
             expires_name: arguments.expires_column.clone(),
             fields: Fields::new(arguments.delimiter()),
@@ -117,6 +137,7 @@ impl PairReader {
             cells: Vec::new(),
             raw: Vec::new(),
             first_line: 0,
+            dumped: 0,
             blank: 0,
             comments: 0,
             notes: Vec::new(),
@@ -147,6 +168,15 @@ impl PairReader {
             reader.value_column = reader.value_name.as_ref().map(find).transpose()?;
             reader.expires_column = reader.expires_name.as_ref().map(find).transpose()?;
         }
+        if arguments.json_values {
+            let mut names: Vec<&String> = header.iter().collect();
+            names.sort_unstable();
+            if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+                let message = format!("--json-values: the header has two columns `{}`", twice[0]);
+                return Err(Failure::Usage(message));
+            }
+            reader.object_names = Some(header);
+        }
         Ok(reader)
     }
 
@@ -173,6 +203,11 @@ impl PairReader {
         self.first_line
     }
 
+    /// The number of lines that were read.
+    pub fn last_line(&self) -> u64 {
+        self.lines.count()
+    }
+
     /// The bytes of the last pair or bad line, without the last line end.
     pub fn raw(&self) -> &[u8] {
         &self.raw
@@ -195,10 +230,26 @@ impl PairReader {
 
     /// Reads the next pair.
     pub fn step(&mut self) -> io::Result<Step> {
-        if !self.next_line()? {
-            return Ok(Step::End);
+        loop {
+            if !self.next_line()? {
+                return Ok(Step::End);
+            }
+            self.first_line = self.lines.count();
+            if self.format != Format::LdbHex {
+                break;
+            }
+            let Some(count) = ldb_text::count(without_return(&self.raw)) else {
+                self.dumped += 1;
+                break;
+            };
+            let found = std::mem::take(&mut self.dumped);
+            if count != found {
+                let found = counted(found, "line");
+                let why =
+                    format!("`ldb` counted {count} keys, and there are {found} before this one");
+                return Ok(Step::Bad(why));
+            }
         }
-        self.first_line = self.lines.count();
         let outcome = match self.format {
             Format::Tsv => self.split_tsv(),
             Format::Csv => match self.split_csv()? {
@@ -214,11 +265,25 @@ impl PairReader {
                 let line = without_return(&self.raw);
                 read(line, &self.types, &mut self.key, &mut self.value)
             }
+            Format::LdbHex => {
+                ldb_text::read(without_return(&self.raw), &mut self.key, &mut self.value)
+            }
         };
+        let outcome = outcome.and_then(|()| self.read_hex());
         Ok(match outcome.and_then(|()| self.check_key()) {
             Ok(()) => Step::Pair,
             Err(why) => Step::Bad(why),
         })
+    }
+
+    /// Makes bytes of hexadecimal digits, where key and value are these.
+    fn read_hex(&mut self) -> Result<(), String> {
+        if self.is_hex {
+            for text in [&mut self.key, &mut self.value] {
+                *text = unhex(text.strip_prefix(b"0x").unwrap_or(text))?;
+            }
+        }
+        Ok(())
     }
 
     fn check_key(&self) -> Result<(), String> {
@@ -251,7 +316,7 @@ impl PairReader {
                 .split(|&byte| byte == self.delimiter)
                 .map(text)
                 .collect(),
-            Format::Jsonl | Format::ScanTsv | Format::ScanJson => Vec::new(),
+            Format::Jsonl | Format::ScanTsv | Format::ScanJson | Format::LdbHex => Vec::new(),
         })
     }
 
@@ -347,10 +412,13 @@ impl PairReader {
                 .extend_from_slice(field(column).ok_or_else(|| missing(column))?);
             return Ok(());
         }
+        if let Some(names) = &self.object_names {
+            let is_left = left_of(&self.key_columns, self.expires_column);
+            return push_object(&mut self.value, names, cells.len(), is_left, field);
+        }
         let mut first = true;
         for (index, range) in cells.iter().enumerate() {
-            let is_left = !self.key_columns.contains(&index) && self.expires_column != Some(index);
-            if is_left {
+            if left_of(&self.key_columns, self.expires_column)(index) {
                 if !std::mem::take(&mut first) {
                     self.value.push(self.delimiter);
                 }
@@ -435,9 +503,13 @@ impl PairReader {
                 .extend_from_slice(fields.get(column).ok_or_else(|| missing(column))?);
             return Ok(());
         }
+        let is_left = left_of(&self.key_columns, self.expires_column);
+        if let Some(names) = &self.object_names {
+            let field = |index| fields.get(index);
+            return push_object(&mut self.value, names, fields.len(), is_left, field);
+        }
         let left: Vec<&[u8]> = (0..fields.len())
-            .filter(|index| !self.key_columns.contains(index))
-            .filter(|&index| self.expires_column != Some(index))
+            .filter(|&index| is_left(index))
             .filter_map(|index| fields.get(index))
             .collect();
         if let [only] = left[..] {
@@ -503,6 +575,31 @@ impl PairReader {
     }
 }
 
+/// Whether a column is left beside the key and the time of expiry.
+fn left_of(key_columns: &[usize], expires_column: Option<usize>) -> impl Fn(usize) -> bool {
+    move |index| !key_columns.contains(&index) && expires_column != Some(index)
+}
+
+/// Appends a JSON object of the columns that are left, each a text.
+fn push_object<'a>(
+    value: &mut Vec<u8>,
+    names: &[String],
+    count: usize,
+    is_left: impl Fn(usize) -> bool,
+    field: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Result<(), String> {
+    let mut object = serde_json::Map::new();
+    for index in (0..count).filter(|&index| is_left(index)) {
+        let unnamed = || format!("column {} has no name in the header", index + 1);
+        let name = names.get(index).ok_or_else(unnamed)?;
+        let text = std::str::from_utf8(field(index).unwrap_or_default())
+            .map_err(|_| format!("column `{name}` is no UTF-8, and so no text of JSON"))?;
+        object.insert(name.clone(), text.into());
+    }
+    value.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
+    Ok(())
+}
+
 /// When a record expires whose line has these fields.
 fn expiry_in<'a>(
     column: Option<usize>,
@@ -521,7 +618,9 @@ fn expiry_of(text: &[u8]) -> Result<Option<SystemTime>, String> {
     }
     let why = || {
         let text = text.escape_ascii();
-        format!("`{text}` says no time of expiry: seconds since 1970, or nothing")
+        format!(
+            "`{text}` says no time of expiry: seconds since 1970, or as 2026-01-31T12:00:00Z, or nothing"
+        )
     };
     read_time(text).map(Some).ok_or_else(why)
 }
