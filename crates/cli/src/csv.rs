@@ -1,29 +1,49 @@
-//! Splitting one CSV record (RFC 4180) into its fields.
+//! Splitting CSV records (RFC 4180) into their fields, line by line.
 //!
 //! A field in double quotes may hold commas, line breaks and doubled quotes. Everything else about
 //! quotes is an error that names its place: the importer reports bad records instead of guessing.
+//!
+//! Each line is given once: what an open field has so far is kept, and is not looked at again.
 
 use std::ops::Range;
 
-/// What the bytes are that were parsed so far.
+/// What the lines are that were given so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The record is complete.
     Complete,
-    /// A quoted field is still open: append the next line and parse again.
+    /// A quoted field is still open: give the next line.
     Open,
     /// The bytes break a rule of CSV.
     Bad(String),
 }
 
 /// The fields of one record, unquoted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Fields {
+    delimiter: u8,
     text: Vec<u8>,
     ranges: Vec<Range<usize>>,
+    /// Where the text of an open field starts.
+    open: usize,
+    /// Bytes that were looked at, over all records.
+    #[cfg(test)]
+    pub looked_at: u64,
 }
 
 impl Fields {
+    /// No fields yet; they are to stand between `delimiter`s.
+    pub fn new(delimiter: u8) -> Fields {
+        Fields {
+            delimiter,
+            text: Vec::new(),
+            ranges: Vec::new(),
+            open: 0,
+            #[cfg(test)]
+            looked_at: 0,
+        }
+    }
+
     /// The number of fields.
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -36,46 +56,76 @@ impl Fields {
             .map(|range| &self.text[range.clone()])
     }
 
-    /// Splits a record, which has no line end behind it.
-    pub fn parse(&mut self, record: &[u8]) -> Parsed {
+    /// Splits the first line of a record, which has no line end behind it.
+    pub fn parse(&mut self, line: &[u8]) -> Parsed {
         self.text.clear();
         self.ranges.clear();
-        let mut rest = record;
+        self.look_at(line);
+        self.split(line, false)
+    }
+
+    /// Goes on with the next line of a record that is [`Parsed::Open`]; `between` is the line end before it.
+    pub fn parse_on(&mut self, between: &[u8], line: &[u8]) -> Parsed {
+        self.text.extend_from_slice(between);
+        self.look_at(line);
+        self.split(line, true)
+    }
+
+    #[cfg_attr(not(test), expect(unused_variables, reason = "only tests count"))]
+    fn look_at(&mut self, line: &[u8]) {
+        #[cfg(test)]
+        {
+            self.looked_at += line.len() as u64;
+        }
+    }
+
+    /// Splits what is left of a line, which begins in a quoted field or with a new one.
+    fn split(&mut self, mut rest: &[u8], mut is_open: bool) -> Parsed {
         loop {
-            let start = self.text.len();
-            let after = match rest.strip_prefix(b"\"") {
-                Some(quoted) => match self.unquote(quoted) {
+            if !is_open {
+                self.open = self.text.len();
+                let quoted = rest.strip_prefix(b"\"");
+                (rest, is_open) = (quoted.unwrap_or(rest), quoted.is_some());
+            }
+            let after = match is_open {
+                true => match self.unquote(rest) {
                     Some(after) => after,
                     None => return Parsed::Open,
                 },
-                None => {
-                    let end = rest
-                        .iter()
-                        .position(|&byte| byte == b',')
-                        .unwrap_or(rest.len());
-                    if rest[..end].contains(&b'"') {
-                        return self.bad("has a quote inside an unquoted field");
-                    }
+                false => {
+                    let ends = |&byte: &u8| byte == self.delimiter || byte == b'"';
+                    let end = rest.iter().position(ends).unwrap_or(rest.len());
                     self.text.extend_from_slice(&rest[..end]);
                     &rest[end..]
                 }
             };
-            self.ranges.push(start..self.text.len());
             match after.split_first() {
-                None => return Parsed::Complete,
-                Some((b',', next)) => rest = next,
-                Some(_) => {
-                    self.ranges.pop();
-                    return self.bad("goes on after its closing quote");
+                Some((&byte, _)) if byte != self.delimiter => {
+                    return self.bad(match is_open {
+                        true => "goes on after its closing quote",
+                        false => "has a quote inside an unquoted field",
+                    });
+                }
+                next => {
+                    self.ranges.push(self.open..self.text.len());
+                    match next {
+                        Some((_, next)) => rest = next,
+                        None => return Parsed::Complete,
+                    }
                 }
             }
+            is_open = false;
         }
     }
 
     /// Copies a quoted field up to its closing quote; returns what follows it.
     fn unquote<'a>(&mut self, mut rest: &'a [u8]) -> Option<&'a [u8]> {
         loop {
-            let quote = rest.iter().position(|&byte| byte == b'"')?;
+            let quote = rest.iter().position(|&byte| byte == b'"');
+            let Some(quote) = quote else {
+                self.text.extend_from_slice(rest);
+                return None;
+            };
             self.text.extend_from_slice(&rest[..quote]);
             rest = &rest[quote + 1..];
             match rest.strip_prefix(b"\"") {
@@ -88,17 +138,20 @@ impl Fields {
         }
     }
 
+    /// The number of the field at hand, from 1.
+    pub fn at_hand(&self) -> usize {
+        self.ranges.len() + 1
+    }
+
     fn bad(&self, what: &str) -> Parsed {
-        Parsed::Bad(format!("field {} {what}", self.ranges.len() + 1))
+        Parsed::Bad(format!("field {} {what}", self.at_hand()))
     }
 }
 
 /// Appends a field, quoted where it must be.
-pub fn push_field(field: &[u8], target: &mut Vec<u8>) {
-    if !field
-        .iter()
-        .any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
-    {
+pub fn push_field(field: &[u8], delimiter: u8, target: &mut Vec<u8>) {
+    let needs_quotes = |byte: &u8| *byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
+    if !field.iter().any(needs_quotes) {
         target.extend_from_slice(field);
         return;
     }
@@ -112,6 +165,23 @@ pub fn push_field(field: &[u8], target: &mut Vec<u8>) {
     target.push(b'"');
 }
 
+/// Splits a record that is there as a whole.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn parse(fields: &mut Fields, lines: &[u8]) -> Parsed {
+    let mut lines = lines.split(|&byte| byte == b'\n');
+    let mut parsed = fields.parse(lines.next().unwrap_or_default());
+    for line in lines {
+        parsed = match parsed {
+            Parsed::Open => fields.parse_on(b"\n", line),
+            Parsed::Complete => {
+                return Parsed::Bad("a record ends before the last line".to_owned());
+            }
+            Parsed::Bad(why) => return Parsed::Bad(why),
+        };
+    }
+    parsed
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -119,8 +189,8 @@ mod tests {
     use super::*;
 
     fn split(record: &str) -> Result<Vec<String>, Parsed> {
-        let mut fields = Fields::default();
-        match fields.parse(record.as_bytes()) {
+        let mut fields = Fields::new(b',');
+        match parse(&mut fields, record.as_bytes()) {
             Parsed::Complete => Ok((0..fields.len())
                 .map(|index| String::from_utf8(fields.get(index).unwrap().to_vec()).unwrap())
                 .collect()),
@@ -162,7 +232,7 @@ mod tests {
                 if index > 0 {
                     record.push(b',');
                 }
-                push_field(field.as_bytes(), &mut record);
+                push_field(field.as_bytes(), b',', &mut record);
             }
             prop_assert_eq!(split(std::str::from_utf8(&record).unwrap()).unwrap(), fields);
         }

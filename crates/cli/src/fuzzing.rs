@@ -92,8 +92,8 @@ pub fn texts_of(types: &[ColumnType], key: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 /// The fields of a record of CSV; `None` if it is bad or not complete.
 pub fn csv_fields(record: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut fields = Fields::default();
-    let is_complete = fields.parse(record) == Parsed::Complete;
+    let mut fields = Fields::new(b',');
+    let is_complete = csv::parse(&mut fields, record) == Parsed::Complete;
     let field = |index| fields.get(index).map(<[u8]>::to_vec);
     is_complete.then(|| (0..fields.len()).filter_map(field).collect())
 }
@@ -105,7 +105,7 @@ pub fn csv_record(fields: &[Vec<u8>]) -> Vec<u8> {
         if index > 0 {
             record.push(b',');
         }
-        csv::push_field(field, &mut record);
+        csv::push_field(field, b',', &mut record);
     }
     record
 }

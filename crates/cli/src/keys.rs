@@ -6,7 +6,8 @@
 //!   u8 to u128, i8 to i128        decimal digits
 //!   f32, f64    as `float_text.rs` says
 //!   bool        `true`, `false`
-//!   time, duration                seconds, since 1970 or of length, as `time_text.rs` says
+//!   time        seconds since 1970, or as 2026-01-31T12:00:00Z, as `time_text.rs` says
+//!   duration    seconds of length
 //!   desc:TYPE   as TYPE
 //! ```
 //! What their bytes are is the library's matter (`crates/keys`): a program that uses the library makes and
@@ -22,12 +23,18 @@ use crate::escapes::{hex, shown, unhex};
 use crate::{float_text, time_text};
 
 /// The types there are, as messages list them.
-pub const TYPES: &str = "str, u64, i64, f32, f64, bytes, bool, time, char, duration, fixed:N, \
+pub const TYPES: &str = "str, u64, i64, f32, f64, bytes (or hex), bool, time, char, duration, fixed:N, \
                          u8 to u128, i8 to i128, and desc: before one of them for descending order";
 
 /// The type of a name.
 pub fn column_type(name: &str) -> Result<ColumnType, String> {
-    let kind = name.parse().ok().filter(has_text);
+    // Another name of the same type.
+    let canonical = match name {
+        "hex" => "bytes",
+        "desc:hex" => "desc:bytes",
+        other => other,
+    };
+    let kind = canonical.parse().ok().filter(has_text);
     kind.ok_or_else(|| format!("no such type `{name}`; there are {TYPES}"))
 }
 

@@ -10,15 +10,19 @@ mod engine;
 mod escapes;
 mod failure;
 mod float_text;
+mod foreign;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
+mod input_stream;
 mod interrupt;
 mod json_text;
 mod key_file;
 mod key_types;
 mod keys;
+mod ldb_text;
+mod leveldb_files;
 mod open;
 mod output;
 mod scan_output;
@@ -28,13 +32,14 @@ mod time_text;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
     export, get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put, repair,
     replay, restore, rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
 };
+use crate::failure::{Failure, Success};
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
 #[derive(Parser)]
@@ -93,7 +98,22 @@ enum Command {
 
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = foreign::refuse(&matches).and_then(|()| dispatch(arguments.command));
+    match outcome {
+        Ok(success) => success.exit_code(),
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                output::complain(&format!("evendb: {message}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<Success, Failure> {
+    match command {
         Command::Import(arguments) => import::run(&arguments),
         Command::Ingest(arguments) => ingest::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
@@ -126,15 +146,6 @@ pub fn run() -> ExitCode {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),
-    };
-    match outcome {
-        Ok(success) => success.exit_code(),
-        Err(failure) => {
-            if let Some(message) = failure.message() {
-                output::complain(&format!("evendb: {message}"));
-            }
-            failure.exit_code()
-        }
     }
 }
 

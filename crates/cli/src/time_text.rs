@@ -3,6 +3,15 @@
 //! A time is its seconds since 1970-01-01 UTC, negative before that: `1700000000`, `-0.5`. What is shown is
 //! read back as the same time, to the nanosecond. More than nine digits behind the point are refused, since
 //! they would have to be rounded.
+//!
+//! A time is also read as ISO 8601 and RFC 3339 write it:
+//! ```text
+//! 2026-01-31                        midnight UTC
+//! 2026-01-31T12:30                  T may be t or a space; without a zone, UTC
+//! 2026-01-31T12:30:05.25Z           Z or z, for UTC
+//! 2026-01-31T12:30:05,25+01:00      or +0100 or +01: so far east of UTC
+//! ```
+//! Years have four digits, from 0001 on. Days that no month has and seconds from 60 on are refused.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +20,9 @@ const FRACTION_DIGITS: usize = 9;
 /// The time that a text means, if the platform can represent it.
 pub fn read_time(text: &[u8]) -> Option<SystemTime> {
     let text = text.trim_ascii();
+    if text.get(4) == Some(&b'-') {
+        return read_calendar(std::str::from_utf8(text).ok()?);
+    }
     match text.strip_prefix(b"-") {
         Some(before) => SystemTime::UNIX_EPOCH.checked_sub(read_digits(before)?),
         None => SystemTime::UNIX_EPOCH.checked_add(read_digits(text)?),
@@ -30,8 +42,101 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// The time of an argument.
 pub fn parse_time(text: &str) -> Result<SystemTime, String> {
-    let why = || "a time is its seconds since 1970, as 1700000000 or 1700000000.5".to_owned();
+    let why = || {
+        "a time is its seconds since 1970, as 1700000000 or 1700000000.5, or as 2026-01-31T12:00:00Z".to_owned()
+    };
     read_time(text.as_bytes()).ok_or_else(why)
+}
+
+/// A number of as many decimal digits as the text has, of which there are to be `digits`.
+fn number(text: &str, digits: usize) -> Option<i64> {
+    let fits = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+    fits.then(|| text.parse().ok()).flatten()
+}
+
+/// The time of a date, and of a time of the day behind it.
+fn read_calendar(text: &str) -> Option<SystemTime> {
+    let (date, clock) = match text.find(['T', 't', ' ']) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let mut parts = date.split('-');
+    let mut part = |digits| number(parts.next()?, digits);
+    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
+    if parts.next().is_some() || year == 0 || !(1..=12).contains(&month) {
+        return None;
+    }
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    let (seconds, nanos) = clock.map_or(Some((0, 0)), read_clock)?;
+    if !(1..=length).contains(&day) {
+        return None;
+    }
+    let seconds = days_since_1970(year, month, day) * 86_400 + seconds;
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let epoch = SystemTime::UNIX_EPOCH;
+    let at = match seconds < 0 {
+        true => epoch.checked_sub(whole)?,
+        false => epoch.checked_add(whole)?,
+    };
+    at.checked_add(Duration::from_nanos(nanos))
+}
+
+/// The days from 1970-01-01 to a day of the Gregorian calendar. A year is counted from March on, so that the day
+/// that some years have more is its last one.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month > 2 { year } else { year - 1 };
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let leap_days = year / 4 - year / 100 + year / 400;
+    year * 365 + leap_days + day_of_year - 719_468
+}
+
+/// Seconds since midnight UTC, and nanoseconds, of a time of the day with its zone.
+fn read_clock(text: &str) -> Option<(i64, u64)> {
+    let (clock, east) = match text.find(['Z', 'z', '+', '-']) {
+        Some(at) if matches!(text.as_bytes()[at], b'Z' | b'z') => {
+            (text[at + 1..].is_empty().then_some(&text[..at])?, 0)
+        }
+        Some(at) => {
+            let zone = &text[at + 1..];
+            let (hours, minutes) = match zone.len() {
+                2 => (zone, "00"),
+                4 => zone.split_at_checked(2)?,
+                _ => zone.split_once(':')?,
+            };
+            let (hours, minutes) = (number(hours, 2)?, number(minutes, 2)?);
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            let seconds = hours * 3600 + minutes * 60;
+            let is_west = text.as_bytes()[at] == b'-';
+            (&text[..at], if is_west { -seconds } else { seconds })
+        }
+        None => (text, 0),
+    };
+    let mut parts = clock.split(':');
+    let (hours, minutes) = (number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let last = parts.next().unwrap_or("00");
+    if parts.next().is_some() {
+        return None;
+    }
+    let (seconds, fraction) = last.split_once(['.', ',']).unwrap_or((last, "0"));
+    let seconds = number(seconds, 2)?;
+    if hours > 23 || minutes > 59 || seconds > 59 || fraction.len() > FRACTION_DIGITS {
+        return None;
+    }
+    let nanos = number(&format!("{fraction:0<FRACTION_DIGITS$}"), FRACTION_DIGITS)?;
+    let nanos = if fraction.is_empty() {
+        return None;
+    } else {
+        nanos
+    };
+    Some((hours * 3600 + minutes * 60 + seconds - east, nanos as u64))
 }
 
 fn read_digits(text: &[u8]) -> Option<Duration> {
@@ -96,7 +201,72 @@ mod tests {
         assert_eq!(read_duration(b"-1"), None);
     }
 
+    /// The seconds are what `date -u -d TEXT +%s` says.
+    #[test]
+    fn times_of_the_calendar_are_read() {
+        let seconds = |text: &str| read_time(text.as_bytes()).map(|at| show_time(&at));
+        for (text, expected) in [
+            ("1970-01-01", "0"),
+            ("1970-01-01T00:00:00Z", "0"),
+            ("2026-01-31", "1769817600"),
+            ("2026-01-31T12:30", "1769862600"),
+            ("2026-01-31 12:30:05", "1769862605"),
+            (" 2026-01-31t12:30:05.25z ", "1769862605.25"),
+            (
+                "2026-01-31T12:30:05,000000001+01:00",
+                "1769859005.000000001",
+            ),
+            ("2026-01-31T12:30:05-0530", "1769882405"),
+            ("2026-01-31T00:30:00+02", "1769812200"),
+            ("2024-02-29", "1709164800"),
+            ("2000-02-29", "951782400"),
+            ("2000-03-01", "951868800"),
+            ("1969-12-31T23:59:59.5Z", "-0.5"),
+            ("1900-03-01", "-2203891200"),
+            ("0001-01-01", "-62135596800"),
+            ("9999-12-31T23:59:59Z", "253402300799"),
+        ] {
+            assert_eq!(seconds(text).as_deref(), Some(expected), "{text}");
+        }
+        for wrong in [
+            "2026-02-29",
+            "1900-02-29",
+            "2026-13-01",
+            "2026-00-01",
+            "2026-01-00",
+            "2026-04-31",
+            "0000-01-01",
+            "2026-1-1",
+            "2026-01",
+            "2026-01-01T",
+            "2026-01-01T24:00",
+            "2026-01-01T12",
+            "2026-01-01T12:60",
+            "2026-01-01T12:00:60",
+            "2026-01-01T12:00:00.",
+            "2026-01-01T12:00:00.0000000001",
+            "2026-01-01T12:00:00+1",
+            "2026-01-01T12:00:00+24:00",
+            "2026-01-01T12:00:00+01:60",
+            "2026-01-01T12:00:00Zx",
+            "2026-01-01x",
+            "2026-01-01T12:00:00:00",
+            "2026-01-01-01",
+            "+026-01-01",
+            "2026-01-01T1\u{e9}:00+0\u{e9}1",
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_text_is_read_as_a_time_without_panic(text in "[0-9TZz:.+ \u{e9}-]{0,30}", tail in "[0-9TZz:.+ \u{e9}-]{0,12}") {
+            let _ = read_time(text.as_bytes());
+            let _ = read_time(format!("2026-01-31T{text}").as_bytes());
+            let _ = read_time(format!("2026-01-31T12:30:05{tail}").as_bytes());
+        }
+
         #[test]
         fn what_is_shown_is_read_back(seconds: u64, nanos in 0u32..1_000_000_000, before: bool) {
             let length = Duration::new(seconds, nanos);

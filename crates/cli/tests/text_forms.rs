@@ -120,7 +120,7 @@ fn marks_and_returns_of_other_systems_do_not_matter() {
         let marked = format!("\u{feff}{other}");
         place
             .run_with_input("import", &arguments, marked.as_bytes())
-            .complains(0, "0 bad lines, 1 empty lines skipped");
+            .complains(0, "0 bad lines, 1 empty line skipped");
         place
             .run_with_input("verify-import", &arguments, plain.as_bytes())
             .expect_code(0);

@@ -12,8 +12,8 @@ use evendb_lab::readable::{bytes, grouped};
 use serde_json::{Value, json};
 
 use super::bench::{self, Bench};
-use super::input_stream;
 use crate::failure::Failure;
+use crate::input_stream;
 use crate::output;
 
 /// Other workloads than the mixes.

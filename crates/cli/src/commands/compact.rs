@@ -32,7 +32,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// Only chunks that hold keys that start with this
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     prefix: Option<String>,
     #[command(flatten)]
     form: KeyForm,

@@ -21,9 +21,10 @@ pub struct Arguments {
     database: DatabaseArguments,
     /// The key
     #[arg(required_unless_present_any = ["prefix", "all"])]
+    #[arg(allow_hyphen_values = true)]
     key: Option<String>,
     /// Remove every key that starts with this
-    #[arg(long, conflicts_with = "key")]
+    #[arg(long, conflicts_with = "key", allow_hyphen_values = true)]
     prefix: Option<String>,
     /// Remove every key of the keyspace
     #[arg(long, conflicts_with = "key")]

@@ -22,6 +22,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key
+    #[arg(allow_hyphen_values = true)]
     key: String,
     #[command(flatten)]
     form: KeyForm,

@@ -5,6 +5,7 @@
 //! Where a batch is refused since one of its records is too large, its records are written one by
 //! one, so that only the bad ones are reported.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -15,9 +16,8 @@ use evendb::{Error, ErrorKind};
 use evendb_lab::readable::{bytes, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::commands::input_stream;
 use crate::failure::{Failure, Success};
-use crate::input::{InputArguments, PairReader, Step};
+use crate::input::{Duplicates, InputArguments, Records, Step, counted};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
@@ -32,12 +32,16 @@ const BAD_LINES_SHOWN: u64 = 10;
 /// Records between two looks at the progress bar.
 const PROGRESS_RECORDS: u64 = 1024;
 
-/// Import records from TSV, CSV or JSON Lines; creates the database if there is none
+/// Import records from TSV, CSV, JSON Lines or a LevelDB database; creates the database if there is none
+///
+/// The input is a file of text, packed by gzip or Zstandard or not, or the directory of a LevelDB database that no
+/// process has open. Without --format the text's format is guessed by the name and the first lines, and told; what
+/// looks wrong is refused. Of a LevelDB database, which stays as it is, all records are imported.
 ///
 /// One key column makes the key as it is. Several make a composite key that sorts by its columns;
 /// numbers sort as numbers if they are typed (`time:u64`, `delta:i64`, `weight:f64`). The keyspace
 /// remembers the types, and the other commands use them. A later line with the same key replaces the
-/// earlier one. Bad lines are counted and told (the first 10) with their numbers, empty lines are
+/// earlier one, and such lines are counted (about, beyond four million records). Bad lines are counted and told (the first 10) with their numbers, empty lines are
 /// skipped and counted. A byte-order mark and carriage returns at line ends are left out.
 ///
 /// A number fits its type or makes a bad line: it is never another number. In JSON a number without
@@ -46,9 +50,12 @@ const PROGRESS_RECORDS: u64 = 1024;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb import files.db paths.tsv
-  evendb import events.db events.csv --format csv --key-columns app,time:u64 --value-column payload
-  zcat log.jsonl.gz | evendb import events.db - --format jsonl --key-columns app,time:i64
-  evendb import sessions.db sessions.csv --format csv --key-columns user --expires-column until
+  evendb import events.db events.csv --key-columns app,time:u64 --value-column payload
+  evendb import events.db log.jsonl.gz --key-columns app,time:i64
+  evendb import people.db people.csv --delimiter ';' --key-columns id --json-values
+  evendb import copy.db leveldb-directory
+  ldb --db=rocksdb-directory dump --hex | evendb import copy.db - --format ldb-hex
+  evendb import sessions.db sessions.csv --key-columns user --expires-column until
   evendb import sessions.db sessions.tsv --ttl 86400
   evendb scan events.db --output tsv | evendb import copy.db - --format scan-tsv --key-types str,u64
 
@@ -57,14 +64,14 @@ Exit codes: 0 all lines imported, 3 some lines were bad, 5 the database is damag
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// The file; `-` is standard input
+    /// The file, or the directory of a LevelDB database; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,
     /// Keep each record so many seconds from when it is written on, as 86400 or 0.5
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with_all = ["until", "expires_column"])]
     ttl: Option<Duration>,
-    /// Keep each record until a time, in seconds since 1970
+    /// Keep each record until a time, in seconds since 1970 or as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "SECONDS", value_parser = parse_time, conflicts_with = "expires_column", allow_hyphen_values = true)]
     until: Option<SystemTime>,
     /// Keys and values in one batch
@@ -78,9 +85,8 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
-    let mut reader = PairReader::new(file, &arguments.input)?;
-    let mut bad = BadLines::new(arguments)?;
+    let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
+    let mut bad = BadLines::new(arguments, reader.unit())?;
     let (place, expiry) = (
         &arguments.database,
         Expiry::of(arguments.ttl, arguments.until),
@@ -94,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     reader.set_types(types);
     let bar = progress_bar(size);
     let start = Instant::now();
-    let pending = Pending {
+    let mut pending = Pending {
         keep_raw: arguments.bad_lines.is_some(),
         expiry,
         ..Pending::new()
@@ -107,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let limit = arguments.batch_bytes;
     let mut outcome = read_all(
         &mut reader,
-        pending,
+        &mut pending,
         &mut bad,
         limit,
         &interrupt,
@@ -119,22 +125,27 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines{}",
+        "{} {}, {} of input, in {seconds:.2} s ({} records/s); {}{}{}",
         if closed.is_ok() {
             "imported"
         } else {
             "wrote, but may lose again,"
         },
-        grouped(written),
+        counted(written, "record"),
         bytes(reader.bytes()),
         grouped((written as f64 / seconds.max(1e-9)) as u64),
-        grouped(bad.count),
-        blank_lines(&reader)
+        counted(bad.count, &format!("bad {}", reader.unit())),
+        replaced(pending.duplicates),
+        reader.left_out()
     ));
     outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
     outcome?;
     if interrupt.raised() {
-        output::complain(&format!("interrupted after line {}", reader.line()));
+        output::complain(&format!(
+            "interrupted after {} {}",
+            reader.unit(),
+            reader.number()
+        ));
         return Err(Failure::Interrupted);
     }
     Ok(if bad.count > 0 {
@@ -147,8 +158,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 /// Reads to the end of the input, and hands each full batch to `commit`; after an interruption or an
 /// error of the input also the one at hand.
 fn read_all(
-    reader: &mut PairReader,
-    mut pending: Pending,
+    reader: &mut Records,
+    pending: &mut Pending,
     bad: &mut BadLines,
     batch_bytes: u64,
     interrupt: &Interrupt,
@@ -162,34 +173,19 @@ fn read_all(
                 pending.push(reader);
                 Ok(())
             }
-            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.line(), &why, reader.raw())),
+            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.number(), &why, &reader.raw())),
             Ok(Step::End) => break,
-            Err(error) => {
-                let failure = Failure::new(format!("line {}", reader.line() + 1), error);
-                return commit(&mut pending, bad).and(Err(failure));
-            }
+            Err(failure) => return commit(pending, bad).and(Err(failure)),
         };
         let full = pending.user_bytes >= batch_bytes;
-        let flushed = if full {
-            commit(&mut pending, bad)
-        } else {
-            Ok(())
-        };
+        let flushed = if full { commit(pending, bad) } else { Ok(()) };
         told.and(flushed)?;
         steps += 1;
         if steps.is_multiple_of(PROGRESS_RECORDS) {
             bar.set_position(reader.bytes());
         }
     }
-    commit(&mut pending, bad)
-}
-
-/// What to tell of the lines that were skipped.
-pub fn blank_lines(reader: &PairReader) -> String {
-    match reader.blank() {
-        0 => String::new(),
-        count => format!(", {} empty lines skipped", grouped(count)),
-    }
+    commit(pending, bad)
 }
 
 /// A bar over the input's bytes, or a counter where their number is not known; hidden unless
@@ -210,14 +206,29 @@ pub fn progress_bar(size: Option<u64>) -> ProgressBar {
     bar
 }
 
+/// What to tell of records that replaced an earlier one of the same input.
+fn replaced(duplicates: Duplicates) -> String {
+    let replaced = duplicates.replaced();
+    let about = if replaced.is_exact { "" } else { "about " };
+    match replaced.records {
+        0 => String::new(),
+        count => format!(
+            ", {about}{} replaced an earlier one of the same key",
+            counted(count, "record")
+        ),
+    }
+}
+
 /// Counts, shows and keeps bad lines.
 struct BadLines {
     count: u64,
+    /// What is numbered: lines, or records.
+    unit: &'static str,
     file: Option<BufWriter<File>>,
 }
 
 impl BadLines {
-    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+    fn new(arguments: &Arguments, unit: &'static str) -> Result<Self, Failure> {
         let path = arguments.bad_lines.as_ref();
         let real = |path: &PathBuf| path.canonicalize().ok();
         if path
@@ -234,16 +245,17 @@ impl BadLines {
         };
         Ok(Self {
             count: 0,
+            unit,
             file: path.map(create).transpose()?.map(BufWriter::new),
         })
     }
 
-    fn tell(&mut self, line: u64, why: &str, raw: &[u8]) -> Result<(), Failure> {
+    fn tell(&mut self, number: u64, why: &str, raw: &[u8]) -> Result<(), Failure> {
         self.count += 1;
         if self.count <= BAD_LINES_SHOWN {
-            output::complain(&format!("line {line}: {why}"));
+            output::complain(&format!("{} {number}: {why}", self.unit));
         } else if self.count == BAD_LINES_SHOWN + 1 {
-            output::complain("more bad lines are only counted");
+            output::complain(&format!("more bad {}s are only counted", self.unit));
         }
         if let Some(file) = &mut self.file {
             file.write_all(raw)
@@ -271,12 +283,13 @@ struct Pending {
     records: Vec<PendingRecord>,
     user_bytes: u64,
     keep_raw: bool,
+    duplicates: Duplicates,
     /// How long each record stays that says nothing of it itself.
     expiry: Expiry,
 }
 
 struct PendingRecord {
-    line: u64,
+    number: u64,
     key: Range<usize>,
     value: Range<usize>,
     expiry: Expiry,
@@ -291,25 +304,32 @@ impl Pending {
             records: Vec::new(),
             user_bytes: 0,
             keep_raw: false,
+            duplicates: Duplicates::new(),
             expiry: Expiry::Keyspaces,
         }
     }
 
-    fn push(&mut self, reader: &PairReader) {
+    fn push(&mut self, reader: &Records) {
+        self.duplicates.push(reader.key());
+        let raw = if self.keep_raw {
+            reader.raw()
+        } else {
+            Cow::Borrowed(&b""[..])
+        };
         let mut append = |bytes: &[u8]| {
             let start = self.arena.len();
             self.arena.extend_from_slice(bytes);
             start..self.arena.len()
         };
         let record = PendingRecord {
-            line: reader.line(),
-            key: append(&reader.key),
-            value: append(&reader.value),
-            expiry: reader.expires.map_or(self.expiry, Expiry::At),
-            raw: append(if self.keep_raw { reader.raw() } else { b"" }),
+            number: reader.number(),
+            key: append(reader.key()),
+            value: append(reader.value()),
+            expiry: reader.expires().map_or(self.expiry, Expiry::At),
+            raw: append(&raw),
         };
         self.records.push(record);
-        self.user_bytes += (reader.key.len() + reader.value.len()) as u64;
+        self.user_bytes += (reader.key().len() + reader.value().len()) as u64;
     }
 
     /// Writes the records and empties the batch; returns how many were written.
@@ -348,7 +368,7 @@ impl Pending {
                 Ok(()) => written += 1,
                 Err(error) if is_about_a_record(&error) => {
                     bad.tell(
-                        record.line,
+                        record.number,
                         &error.to_string(),
                         &self.arena[record.raw.clone()],
                     )?;

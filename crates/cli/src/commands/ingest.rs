@@ -7,18 +7,19 @@ use evendb::{IngestSummary, Keyspace};
 use evendb_lab::readable::{bytes, grouped};
 
 use crate::commands::import::progress_bar;
-use crate::commands::input_stream;
 use crate::failure::{Failure, Success};
-use crate::input::{InputArguments, PairReader, Step};
+use crate::foreign;
+use crate::input::{InputArguments, Records, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
+use crate::leveldb_files::is_leveldb;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 
 /// Ingest sorted records, all at once; creates the database if there is none
 ///
-/// Reads what `evendb import` reads, and must find the keys in ascending order, each once; or a directory that `evendb
-/// export` wrote. The records are written once, as tables, and are seen and durable all together at the end. A bad line, a
+/// Reads what `evendb import` reads, and must find the keys in ascending order, each once, as they are in a LevelDB
+/// database; or a directory that `evendb export` wrote. The records are written once, as tables, and are seen and durable all together at the end. A bad line, a
 /// key out of order and an interruption end the ingest, and nothing of it is seen.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -28,7 +29,7 @@ use crate::output;
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// The file, or a directory of exported files; `-` is standard input
+    /// The file, a directory of exported files, or that of a LevelDB database; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,
@@ -44,14 +45,16 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             .database
             .open_evendb(what, Access::Create, DurabilityArgument::Process)
     };
-    let (store, done) = match arguments.file.is_dir() {
+    let (store, done) = match arguments.file.is_dir() && !is_leveldb(&arguments.file) {
         true => {
+            if let Some(foreign) = foreign::of(&arguments.file) {
+                return Err(Failure::Message(foreign::named(&arguments.file, foreign)));
+            }
             let (store, keyspace) = open()?;
             (store, keyspace.import(&arguments.file)?)
         }
         false => {
-            let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
-            let mut reader = PairReader::new(file, &arguments.input)?;
+            let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
             let (store, keyspace) = open()?;
             let types = key_types::of_import(&store, reader.wanted())?;
             reader.set_types(types);
@@ -72,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 fn read_all(
-    reader: &mut PairReader,
+    reader: &mut Records,
     keyspace: &Keyspace,
     interrupt: &Interrupt,
     size: Option<u64>,
@@ -87,18 +90,18 @@ fn read_all(
             return Err(Failure::Interrupted);
         }
         let next = reader.step();
-        let line = |reader: &PairReader| format!("line {}", reader.line());
-        match next.map_err(|error| Failure::new(line(reader), error))? {
+        let place = |reader: &Records| format!("{} {}", reader.unit(), reader.number());
+        match next? {
             Step::Pair => {
-                let (key, value) = (&reader.key, &reader.value);
-                let put = match reader.expires {
+                let (key, value) = (reader.key(), reader.value());
+                let put = match reader.expires() {
                     Some(at) => ingest.put_expiring_at(key, value, at),
                     None => ingest.put(key, value),
                 };
-                put.map_err(|error| Failure::new(line(reader), error))?;
+                put.map_err(|error| Failure::new(place(reader), error))?;
             }
             Step::Bad(why) => {
-                let message = format!("{}: {why}; nothing was ingested", line(reader));
+                let message = format!("{}: {why}; nothing was ingested", place(reader));
                 return Err(Failure::Message(message));
             }
             Step::End => break,

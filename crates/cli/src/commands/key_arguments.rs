@@ -16,10 +16,15 @@ pub struct KeyForm {
     pub hex: bool,
     /// Keys are columns of these types (str, u64, i64, f32, f64, bytes and more), as `evendb import`
     /// makes them; what the keyspace remembers if not given. `raw`: keys are text, whatever it remembers
-    #[arg(long, value_name = "TYPES")]
+    #[arg(long, value_name = "TYPES", allow_hyphen_values = true)]
     pub key_types: Option<KeyTypes>,
     /// What stands between the columns of a key; the last column may contain it
-    #[arg(long, value_name = "TEXT", default_value = ",")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = ",",
+        allow_hyphen_values = true
+    )]
     pub key_separator: String,
 }
 

@@ -11,13 +11,13 @@ use crate::store::Range;
 #[derive(clap::Args)]
 pub struct RangeArguments {
     /// Only keys that start with this
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     prefix: Option<String>,
     /// Only keys at or after this
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<String>,
     /// Only keys before this
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<String>,
 }
 

@@ -2,9 +2,9 @@
 
 use evendb::{Keyspace, Merges};
 
-use crate::commands::input_stream;
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
+use crate::input_stream;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 
 /// Merge an operand into the value of a key, by the keyspace's operator
@@ -20,6 +20,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key
+    #[arg(allow_hyphen_values = true)]
     key: String,
     /// The operand; `-` reads it from standard input
     #[arg(allow_hyphen_values = true)]

@@ -19,7 +19,6 @@ pub mod export;
 pub mod get;
 pub mod import;
 pub mod ingest;
-mod input_stream;
 mod key_arguments;
 mod key_range;
 pub mod keyspaces;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::commands::input_stream;
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
+use crate::input_stream;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::store::Expiry;
 use crate::time_text::{parse_duration, parse_time};
@@ -25,6 +25,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key
+    #[arg(allow_hyphen_values = true)]
     key: String,
     /// The value; `-` reads it from standard input
     #[arg(allow_hyphen_values = true)]

@@ -11,10 +11,9 @@ use std::time::{Instant, SystemTime};
 
 use evendb_lab::readable::{bytes, grouped};
 
-use crate::commands::import::{blank_lines, progress_bar};
-use crate::commands::input_stream;
+use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
-use crate::input::{InputArguments, PairReader, Step};
+use crate::input::{InputArguments, Records, Step, counted};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::keys::prefix_end;
@@ -35,23 +34,22 @@ const GET_EVERY: usize = 97;
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// The file; `-` is standard input
+    /// The file, or the directory of a LevelDB database; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,
     /// Also scan this prefix (of the key's bytes) alone
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
     check_prefix: Option<String>,
     /// The keys with this prefix were deleted after the import
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", allow_hyphen_values = true)]
     without_prefix: Option<String>,
 }
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
-    let mut reader = PairReader::new(file, &arguments.input)?;
+    let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
     let store = arguments.database.open_for_reading()?;
     reader.set_types(key_types::of_imported(&store, reader.wanted())?);
     let mut expected = Expected::read(reader, size, &interrupt)?;
@@ -85,7 +83,7 @@ struct Span {
 
 impl Expected {
     fn read(
-        mut reader: PairReader,
+        mut reader: Records,
         size: Option<u64>,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
@@ -100,13 +98,10 @@ impl Expected {
         let mut bad = 0;
         loop {
             stop_if(interrupt)?;
-            match reader
-                .step()
-                .map_err(|error| Failure::new("cannot read the input", error))?
-            {
+            match reader.step()? {
                 Step::Pair => {
-                    let has_expired = reader.expires.is_some_and(|at| at <= now);
-                    expected.push(&reader.key, &reader.value, has_expired);
+                    let has_expired = reader.expires().is_some_and(|at| at <= now);
+                    expected.push(reader.key(), reader.value(), has_expired);
                 }
                 Step::Bad(_) => bad += 1,
                 Step::End => break,
@@ -121,10 +116,11 @@ impl Expected {
         expected.sort();
         let distinct = expected.records.len();
         say(&format!(
-            "input         {} pairs, {} keys, {bad} bad lines{}, {}, read and sorted in {:.2} s",
-            grouped(pairs as u64),
-            grouped(distinct as u64),
-            blank_lines(&reader),
+            "input         {}, {}, {}{}, {}, read and sorted in {:.2} s",
+            counted(pairs as u64, "pair"),
+            counted(distinct as u64, "key"),
+            counted(bad, &format!("bad {}", reader.unit())),
+            reader.left_out(),
             bytes(reader.bytes()),
             start.elapsed().as_secs_f64()
         ))?;

@@ -21,38 +21,67 @@ pub enum Format {
     ScanTsv,
     /// What `scan --output json` prints
     ScanJson,
+    /// What RocksDB's tool prints by `ldb dump --hex` or `ldb scan --hex`: 0xKEY ==> 0xVALUE
+    LdbHex,
 }
 
 impl Format {
+    /// Whether columns stand between delimiters.
+    pub fn has_columns(self) -> bool {
+        matches!(self, Self::Tsv | Self::Csv)
+    }
+
     /// Whether a line is a record by itself, without columns to choose.
     pub fn is_scanned(self) -> bool {
-        matches!(self, Self::ScanTsv | Self::ScanJson)
+        matches!(self, Self::ScanTsv | Self::ScanJson | Self::LdbHex)
     }
 }
 
 /// How to read the input.
 #[derive(Args, Clone, Debug)]
 pub struct InputArguments {
-    /// The input's format
-    #[arg(long, value_enum, default_value = "tsv")]
-    pub format: Format,
+    /// The input's format; if not given, it is guessed by the file's name and its first lines, and told
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// What stands between the columns of tsv and csv: one character, or `tab`; a tab in tsv, a comma in csv
+    /// if not given
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter, allow_hyphen_values = true)]
+    pub delimiter: Option<u8>,
+    /// Leave out lines that begin with this. If not given, only lines at the beginning of an input with a fixed number of
+    /// columns that begin with `#` and have another number of columns; if empty, none
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub comment: Option<String>,
     /// Columns that make up the key: numbers from 1, or names; a type may follow as in `time:u64`.
     /// The first column if not given (jsonl has no first one)
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     pub key_columns: Vec<ColumnArgument>,
-    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes (hexadecimal), bool,
-    /// time (seconds since 1970), desc:u64 and the like for descending order; a wrong one lists all.
+    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes or hex (hexadecimal digits), bool,
+    /// time (seconds since 1970, or as
+    /// 2026-01-31T12:00:00Z), desc:u64 and the like for descending order; a wrong one lists all.
     /// Those that the keyspace remembers if not given, else str. `raw`: the one column's bytes as
     /// they are, whatever it remembers
     #[arg(long, value_name = "TYPES")]
     pub key_types: Option<KeyTypes>,
     /// The column that is the value; what is left beside the key if not given
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub value_column: Option<String>,
-    /// The column that says until when the record stays: seconds since 1970, as 1700000000 or 1700000000.5; empty (in
-    /// jsonl null): for ever. It is no part of the value, but of a whole JSON object
-    #[arg(long, value_name = "COLUMN")]
+    /// The value is a JSON object of the columns that are left beside the key, by the names that the first line gives
+    /// them; each is a text. Of tsv and csv
+    #[arg(long, conflicts_with = "value_column")]
+    pub json_values: bool,
+    /// The column that says until when the record stays: seconds since 1970, as 1700000000 or 1700000000.5, or a time
+    /// as 2026-01-31T12:00:00Z; empty (in jsonl null): for ever. It is no part of the value, but of a whole JSON object
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub expires_column: Option<String>,
+    /// Keys and values are written as the hexadecimal digits of their bytes, with or without 0x before them, as
+    /// `scan --output hex` prints them. Of tsv, csv and jsonl
+    #[arg(long, conflicts_with_all = ["key_types", "json_values"])]
+    pub hex: bool,
     /// Leave out the first line (names in the options above imply it)
     #[arg(long)]
     pub skip_header: bool,
@@ -85,10 +114,33 @@ impl FromStr for ColumnArgument {
     }
 }
 
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
+        [b'"' | b'\r' | b'\n' | 0x80..] => Err("this character cannot delimit columns".to_owned()),
+        [byte] => Ok(*byte),
+        _ => Err("a delimiter is one character of ASCII, or `tab`".to_owned()),
+    }
+}
+
 impl InputArguments {
+    /// The format, which was given or guessed.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or(Format::Tsv)
+    }
+
+    /// What stands between columns.
+    pub fn delimiter(&self) -> u8 {
+        let usual = match self.format() {
+            Format::Csv => b',',
+            _ => b'\t',
+        };
+        self.delimiter.unwrap_or(usual)
+    }
+
     pub fn key_columns(&self) -> Result<Vec<ColumnArgument>, Failure> {
-        match (self.key_columns.is_empty(), self.format) {
-            (true, Format::ScanTsv | Format::ScanJson) => Ok(Vec::new()),
+        match (self.key_columns.is_empty(), self.format()) {
+            (true, Format::ScanTsv | Format::ScanJson | Format::LdbHex) => Ok(Vec::new()),
             (false, _) => Ok(self.key_columns.clone()),
             (true, Format::Jsonl) => Err(Failure::Usage(
                 "jsonl needs --key-columns, its members' names".to_owned(),
@@ -102,8 +154,17 @@ impl InputArguments {
 
     /// What is said of the types of the key's columns, in both places where it may be said.
     pub fn types(&self, key_columns: &[ColumnArgument]) -> Result<Wanted, Failure> {
+        if self.hex {
+            let typed = key_columns.iter().any(|column| column.kind.is_some());
+            if typed || key_columns.len() != 1 || self.format().is_scanned() {
+                return Err(Failure::Usage(
+                    "--hex is for one key column without a type, in tsv, csv and jsonl".to_owned(),
+                ));
+            }
+            return Ok(Wanted::Raw);
+        }
         let given = match &self.key_types {
-            Some(KeyTypes::Columns(types)) if self.format.is_scanned() => {
+            Some(KeyTypes::Columns(types)) if self.format().is_scanned() => {
                 return Ok(Wanted::Columns(types.iter().cloned().map(Some).collect()));
             }
             Some(KeyTypes::Columns(types)) => &types[..],
@@ -112,7 +173,7 @@ impl InputArguments {
                 return Err(Failure::Usage(message));
             }
             Some(KeyTypes::Raw) => return Ok(Wanted::Raw),
-            None if self.format.is_scanned() => return Ok(Wanted::Any),
+            None if self.format().is_scanned() => return Ok(Wanted::Any),
             None => &[],
         };
         if !given.is_empty() && given.len() != key_columns.len() {
@@ -135,18 +196,45 @@ impl InputArguments {
         Ok(Wanted::Columns(types.collect::<Result<_, _>>()?))
     }
 
-    pub fn check_scanned(&self) -> Result<(), Failure> {
+    /// Refuses options that the format has no use for.
+    pub fn check(&self) -> Result<(), Failure> {
         let columns = !self.key_columns.is_empty()
             || self.value_column.is_some()
             || self.expires_column.is_some();
-        if self.format.is_scanned() && (columns || self.skip_header) {
+        if self.format().is_scanned() && (columns || self.skip_header) {
             return Err(Failure::Usage(
                 "what scan prints has no columns to choose and no header; only --key-types goes \
                  with it"
                     .to_owned(),
             ));
         }
+        if !self.format().has_columns() && (self.delimiter.is_some() || self.json_values) {
+            let message = "--delimiter and --json-values are for tsv and csv".to_owned();
+            return Err(Failure::Usage(message));
+        }
         Ok(())
+    }
+
+    /// Refuses options that say how text is read, for an input that is none.
+    pub fn check_no_text(&self) -> Result<(), Failure> {
+        let columns = !self.key_columns.is_empty()
+            || self.value_column.is_some()
+            || self.expires_column.is_some()
+            || self.json_values
+            || self.skip_header;
+        let form = self.format.is_some()
+            || self.delimiter.is_some()
+            || self.comment.is_some()
+            || self.key_types.is_some()
+            || self.hex;
+        match columns || form {
+            true => Err(Failure::Usage(
+                "the records of a LevelDB database are read as they are: leave out --format and the \
+                 options of columns, types and lines"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     pub fn needs_header(&self) -> bool {
@@ -156,7 +244,8 @@ impl InputArguments {
             .map(|column| &column.name)
             .chain(&self.value_column)
             .chain(&self.expires_column);
-        self.format != Format::Jsonl && names.any(|name| name.parse::<usize>().is_err())
+        self.format().has_columns()
+            && (self.json_values || names.any(|name| name.parse::<usize>().is_err()))
     }
 }
 

@@ -8,10 +8,15 @@
 //!   that is not there or there twice) makes a bad line. As a value a text is what it says, and
 //!   anything else its JSON as it is written.
 //! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
+//! * **ldb-hex**: see `ldb_text.rs`; a key may be empty.
+//!
+//! `records.rs` is the way to all input: it also unpacks what is packed (`packed.rs`), guesses the format where none
+//! is given (`guess.rs`), and reads the directory of a LevelDB database (`leveldb_files`).
 //!
 //! Columns are numbers from 1, or names where the input has a header (csv, tsv) or members (jsonl).
 //! The value is one named column; or, without that, what is left beside the key columns: the one
-//! other column, several joined as they were (tabs, CSV), or the whole JSON object.
+//! other column, several joined as they were (tabs, CSV), or as a JSON object of texts; or the whole
+//! JSON object. Another delimiter takes the place of tabs and commas.
 //!
 //! In all formats a byte-order mark at the beginning is left out, and a line ends with a line feed
 //! and the carriage return before it, if there is one: a field of plain TSV cannot end a line with a
@@ -22,6 +27,11 @@
 //! the next. Every line that is skipped is counted.
 
 mod arguments;
+mod duplicates;
+mod guess;
+mod lines;
+mod packed;
+mod records;
 #[cfg(test)]
 mod tests;
 
@@ -29,21 +39,30 @@ use std::io::{self, BufRead};
 use std::time::SystemTime;
 
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
+pub use self::duplicates::Duplicates;
+use self::lines::Lines;
+pub use self::records::Records;
+use evendb_lab::readable::grouped;
+
 use crate::csv::{self, Fields, Parsed};
+use crate::escapes::unhex;
 use crate::failure::Failure;
 use crate::json_text::{Json, Kind};
 use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
+use crate::ldb_text;
 use crate::scan_output;
 use crate::time_text::read_time;
 
 /// The longest key a database takes.
 const KEY_BYTES_MAX: usize = 65_535;
 
-/// The most lines that one quoted CSV record may span: an opening quote that is never closed must
-/// not swallow the rest of the input.
+/// The most lines, and the most bytes, over which one quoted CSV record may reach: an opening quote that
+/// is never closed must not swallow the rest of the input.
 const CSV_LINES_MAX: u64 = 10_000;
+const CSV_BYTES_MAX: usize = 64 << 20;
 
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+/// The most lines at the beginning that are looked at for comments.
+const COMMENTS_MAX: u64 = 1000;
 
 /// What the reader found.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,14 +77,19 @@ pub enum Step {
 
 /// Reads pairs.
 pub struct PairReader {
-    source: Box<dyn BufRead>,
+    lines: Lines,
     format: Format,
+    delimiter: u8,
+    comment: Vec<u8>,
     wanted: Wanted,
     types: Vec<ColumnType>,
     key_columns: Vec<usize>,
     key_names: Vec<String>,
     value_column: Option<usize>,
     value_name: Option<String>,
+    /// Names of all columns, where the value is an object of them.
+    object_names: Option<Vec<String>>,
+    is_hex: bool,
     expires_column: Option<usize>,
     expires_name: Option<String>,
     fields: Fields,
@@ -73,9 +97,11 @@ pub struct PairReader {
     cells: Vec<std::ops::Range<usize>>,
     raw: Vec<u8>,
     first_line: u64,
-    lines: u64,
-    bytes: u64,
+    /// Lines since the beginning, or since the last count that `ldb dump` wrote.
+    dumped: u64,
     blank: u64,
+    comments: u64,
+    notes: Vec<String>,
     /// The key of the last pair.
     pub key: Vec<u8>,
     /// The value of the last pair.
@@ -87,42 +113,52 @@ pub struct PairReader {
 impl PairReader {
     /// Prepares to read; reads the header where there is one.
     pub fn new(source: Box<dyn BufRead>, arguments: &InputArguments) -> Result<Self, Failure> {
-        arguments.check_scanned()?;
+        arguments.check()?;
         let key_columns = arguments.key_columns()?;
         let wanted = arguments.types(&key_columns)?;
         let names = |columns: &[ColumnArgument]| columns.iter().map(|c| c.name.clone()).collect();
         let mut reader = Self {
-            source,
-            format: arguments.format,
+            lines: Lines::new(source),
+            format: arguments.format(),
+            delimiter: arguments.delimiter(),
+            comment: arguments.comment.clone().unwrap_or_default().into_bytes(),
             types: Vec::new(),
             wanted,
             key_columns: Vec::new(),
             key_names: names(&key_columns),
             value_column: None,
             value_name: arguments.value_column.clone(),
+            object_names: None,
+            is_hex: arguments.hex,
             expires_column: None,
             expires_name: arguments.expires_column.clone(),
-            fields: Fields::default(),
+            fields: Fields::new(arguments.delimiter()),
             fields_expected: None,
             cells: Vec::new(),
             raw: Vec::new(),
             first_line: 0,
-            lines: 0,
-            bytes: 0,
+            dumped: 0,
             blank: 0,
+            comments: 0,
+            notes: Vec::new(),
             key: Vec::new(),
             value: Vec::new(),
             expires: None,
         };
         reader.set_types(reader.wanted.resolve(None));
-        let header = if arguments.needs_header() || arguments.skip_header {
+        let has_header = arguments.needs_header() || arguments.skip_header;
+        if arguments.comment.is_none() && (has_header || reader.format == Format::Csv) {
+            let looked = reader.leave_out_first_comments();
+            looked.map_err(|error| Failure::new("cannot read the first lines", error))?;
+        }
+        let header = if has_header {
             reader
                 .header()
                 .map_err(|error| Failure::new("cannot read the header", error))?
         } else {
             Vec::new()
         };
-        if matches!(arguments.format, Format::Tsv | Format::Csv) {
+        if reader.format.has_columns() {
             let find = |name: &String| column_index(name, &header);
             reader.key_columns = reader
                 .key_names
@@ -131,6 +167,15 @@ impl PairReader {
                 .collect::<Result<_, _>>()?;
             reader.value_column = reader.value_name.as_ref().map(find).transpose()?;
             reader.expires_column = reader.expires_name.as_ref().map(find).transpose()?;
+        }
+        if arguments.json_values {
+            let mut names: Vec<&String> = header.iter().collect();
+            names.sort_unstable();
+            if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+                let message = format!("--json-values: the header has two columns `{}`", twice[0]);
+                return Err(Failure::Usage(message));
+            }
+            reader.object_names = Some(header);
         }
         Ok(reader)
     }
@@ -158,6 +203,11 @@ impl PairReader {
         self.first_line
     }
 
+    /// The number of lines that were read.
+    pub fn last_line(&self) -> u64 {
+        self.lines.count()
+    }
+
     /// The bytes of the last pair or bad line, without the last line end.
     pub fn raw(&self) -> &[u8] {
         &self.raw
@@ -165,15 +215,41 @@ impl PairReader {
 
     /// Bytes read so far.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.lines.bytes()
+    }
+
+    /// Comment lines left out so far.
+    pub fn comments(&self) -> u64 {
+        self.comments
+    }
+
+    /// What the user is to know of how the input is read.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Reads the next pair.
     pub fn step(&mut self) -> io::Result<Step> {
-        if !self.next_line()? {
-            return Ok(Step::End);
+        loop {
+            if !self.next_line()? {
+                return Ok(Step::End);
+            }
+            self.first_line = self.lines.count();
+            if self.format != Format::LdbHex {
+                break;
+            }
+            let Some(count) = ldb_text::count(without_return(&self.raw)) else {
+                self.dumped += 1;
+                break;
+            };
+            let found = std::mem::take(&mut self.dumped);
+            if count != found {
+                let found = counted(found, "line");
+                let why =
+                    format!("`ldb` counted {count} keys, and there are {found} before this one");
+                return Ok(Step::Bad(why));
+            }
         }
-        self.first_line = self.lines;
         let outcome = match self.format {
             Format::Tsv => self.split_tsv(),
             Format::Csv => match self.split_csv()? {
@@ -189,11 +265,25 @@ impl PairReader {
                 let line = without_return(&self.raw);
                 read(line, &self.types, &mut self.key, &mut self.value)
             }
+            Format::LdbHex => {
+                ldb_text::read(without_return(&self.raw), &mut self.key, &mut self.value)
+            }
         };
+        let outcome = outcome.and_then(|()| self.read_hex());
         Ok(match outcome.and_then(|()| self.check_key()) {
             Ok(()) => Step::Pair,
             Err(why) => Step::Bad(why),
         })
+    }
+
+    /// Makes bytes of hexadecimal digits, where key and value are these.
+    fn read_hex(&mut self) -> Result<(), String> {
+        if self.is_hex {
+            for text in [&mut self.key, &mut self.value] {
+                *text = unhex(text.strip_prefix(b"0x").unwrap_or(text))?;
+            }
+        }
+        Ok(())
     }
 
     fn check_key(&self) -> Result<(), String> {
@@ -223,52 +313,92 @@ impl PairReader {
                     .collect()
             }
             Format::Tsv => without_return(&self.raw)
-                .split(|&byte| byte == b'\t')
+                .split(|&byte| byte == self.delimiter)
                 .map(text)
                 .collect(),
-            Format::Jsonl | Format::ScanTsv | Format::ScanJson => Vec::new(),
+            Format::Jsonl | Format::ScanTsv | Format::ScanJson | Format::LdbHex => Vec::new(),
         })
     }
 
-    /// Reads the next line that is not empty into `raw`; `false` at the end.
+    /// Reads the next line that is neither empty nor a comment into `raw`; `false` at the end.
     fn next_line(&mut self) -> io::Result<bool> {
         loop {
             self.raw.clear();
-            if !self.append_line()? {
+            if !self.lines.append(&mut self.raw)? {
                 return Ok(false);
             }
             let empty = match self.format {
                 Format::Jsonl | Format::ScanJson => self.raw.trim_ascii().is_empty(),
                 _ => without_return(&self.raw).is_empty(),
             };
-            if !empty {
+            if empty {
+                self.blank += 1;
+            } else if !self.comment.is_empty() && self.raw.starts_with(&self.comment) {
+                self.comments += 1;
+            } else {
                 return Ok(true);
             }
-            self.blank += 1;
         }
     }
 
-    /// Appends a line to `raw`, without its line feed; `false` at the end.
-    fn append_line(&mut self) -> io::Result<bool> {
-        let read = self.source.read_until(b'\n', &mut self.raw)?;
-        self.bytes += read as u64;
-        if read == 0 {
-            return Ok(false);
+    /// Leaves out the lines at the beginning that start with `#` and have another number of fields than the
+    /// first line that does not: they are comments, and would make all later lines bad.
+    fn leave_out_first_comments(&mut self) -> io::Result<()> {
+        let mut hashed: Vec<Vec<u8>> = Vec::new();
+        let mut other = None;
+        while (hashed.len() as u64) < COMMENTS_MAX {
+            let mut line = Vec::new();
+            if !self.lines.append(&mut line)? {
+                break;
+            }
+            if !line.starts_with(b"#") {
+                other = Some(line);
+                break;
+            }
+            hashed.push(line);
         }
-        self.lines += 1;
-        if self.raw.last() == Some(&b'\n') {
-            self.raw.pop();
+        let Some(other) = other else {
+            let count = hashed.len() as u64;
+            if count > 0 {
+                self.lines.give_back(&hashed.join(&b'\n'), count);
+            }
+            return Ok(());
+        };
+        let expected = self.field_count(&other);
+        let is_comment = |line: &&Vec<u8>| self.field_count(line) != expected;
+        let comments = hashed.iter().take_while(is_comment).count();
+        hashed.push(other);
+        let kept = &hashed[comments..];
+        self.lines.give_back(&kept.join(&b'\n'), kept.len() as u64);
+        self.comments = comments as u64;
+        if comments > 0 {
+            let counted = counted(self.comments, "line");
+            let is = if comments == 1 { "begins" } else { "begin" };
+            self.notes.push(format!(
+                "the first {counted} {is} with `#`, and {} not {expected} as the next line has: taken as comments, and left \
+                 out (--comment \"\" takes them as records, --comment \"#\" leaves out all such lines)",
+                if comments == 1 { "its fields are" } else { "their fields are" }
+            ));
         }
-        if self.lines == 1 && self.raw.starts_with(BYTE_ORDER_MARK) {
-            self.raw.drain(..BYTE_ORDER_MARK.len());
+        Ok(())
+    }
+
+    /// About how many fields a line has.
+    fn field_count(&self, line: &[u8]) -> usize {
+        let line = without_return(line);
+        if self.format == Format::Csv {
+            let mut fields = Fields::new(self.delimiter);
+            if fields.parse(line) == Parsed::Complete {
+                return fields.len();
+            }
         }
-        Ok(true)
+        1 + line.iter().filter(|&&byte| byte == self.delimiter).count()
     }
 
     fn split_tsv(&mut self) -> Result<(), String> {
         self.cells.clear();
         let mut start = 0;
-        for field in without_return(&self.raw).split(|&byte| byte == b'\t') {
+        for field in without_return(&self.raw).split(|&byte| byte == self.delimiter) {
             self.cells.push(start..start + field.len());
             start += field.len() + 1;
         }
@@ -282,12 +412,15 @@ impl PairReader {
                 .extend_from_slice(field(column).ok_or_else(|| missing(column))?);
             return Ok(());
         }
+        if let Some(names) = &self.object_names {
+            let is_left = left_of(&self.key_columns, self.expires_column);
+            return push_object(&mut self.value, names, cells.len(), is_left, field);
+        }
         let mut first = true;
         for (index, range) in cells.iter().enumerate() {
-            let is_left = !self.key_columns.contains(&index) && self.expires_column != Some(index);
-            if is_left {
+            if left_of(&self.key_columns, self.expires_column)(index) {
                 if !std::mem::take(&mut first) {
-                    self.value.push(b'\t');
+                    self.value.push(self.delimiter);
                 }
                 self.value.extend_from_slice(&raw[range.clone()]);
             }
@@ -295,37 +428,67 @@ impl PairReader {
         Ok(())
     }
 
-    /// Splits the record that begins with `raw`, reading on while a quote is open.
+    /// Splits the record that begins with `raw`, reading on while a quote is open. Where that quote turns out
+    /// to be a stray one, the first line alone is bad, and reading goes on with the line after it.
+    ///
+    /// Each line is looked at a few times at most, whatever the input: a line that leaves a quote open has an
+    /// odd number of quotes, and a record that is open ends at the next such line. So of the lines that are
+    /// given back only the last one can leave a quote open itself.
     fn split_csv(&mut self) -> io::Result<Result<(), String>> {
-        let first_line = self.lines;
-        let mut parsed = 0;
-        let outcome = loop {
-            // An open record stays open until another quote comes, so that long quoted texts are
-            // not parsed again at each of their lines.
-            if parsed == 0 || self.raw[parsed..].contains(&b'"') {
-                parsed = self.raw.len();
-                match self.fields.parse(without_return(&self.raw)) {
-                    Parsed::Complete => break Ok(()),
-                    Parsed::Bad(why) => break Err(why),
-                    Parsed::Open => {}
+        let first = self.lines.count();
+        let mut parsed = self.fields.parse(without_return(&self.raw));
+        if parsed == Parsed::Open {
+            let (field, first_bytes) = (self.fields.at_hand(), self.raw.len());
+            let outcome = self.read_on(&mut parsed)?;
+            if let Some(why) = outcome {
+                let read = self.lines.count() - first;
+                if read > 0 {
+                    self.lines.give_back(&self.raw[first_bytes + 1..], read);
+                }
+                self.raw.truncate(first_bytes);
+                return Ok(Err(format!("the quote that opens field {field} {why}")));
+            }
+        }
+        if let Parsed::Bad(why) = parsed {
+            return Ok(Err(why));
+        }
+        let found = self.fields.len();
+        Ok(match *self.fields_expected.get_or_insert(found) {
+            expected if expected == found => Ok(()),
+            expected => Err(format!(
+                "{} where the first record has {expected}",
+                counted(found as u64, "field")
+            )),
+        })
+    }
+
+    /// Reads on until a record is complete whose quote is open; why it never is.
+    fn read_on(&mut self, parsed: &mut Parsed) -> io::Result<Option<String>> {
+        let first = self.lines.count();
+        loop {
+            if self.lines.count() - first >= CSV_LINES_MAX || self.raw.len() >= CSV_BYTES_MAX {
+                let last = self.lines.count();
+                return Ok(Some(format!("is still open at line {last}")));
+            }
+            let has_return = self.raw.last() == Some(&b'\r');
+            let between = if has_return { &b"\r\n"[..] } else { b"\n" };
+            self.raw.push(b'\n');
+            let start = self.raw.len();
+            if !self.lines.append(&mut self.raw)? {
+                self.raw.pop();
+                return Ok(Some("is still open at the end of the input".to_owned()));
+            }
+            let line = without_return(&self.raw[start..]);
+            *parsed = self.fields.parse_on(between, line);
+            match parsed {
+                Parsed::Complete => return Ok(None),
+                Parsed::Open => {}
+                Parsed::Bad(why) => {
+                    let last = self.lines.count();
+                    return Ok(Some(format!("is closed in line {last}, where {why}")));
                 }
             }
-            let length = self.raw.len();
-            self.raw.push(b'\n');
-            if self.lines - first_line >= CSV_LINES_MAX || !self.append_line()? {
-                self.raw.truncate(length);
-                break Err(format!("a quote is still open at line {}", self.lines));
-            }
-        };
-        let found = self.fields.len();
-        Ok(
-            outcome.and_then(|()| match *self.fields_expected.get_or_insert(found) {
-                expected if expected == found => Ok(()),
-                expected => Err(format!(
-                    "{found} fields where the first record has {expected}"
-                )),
-            }),
-        )
+        }
     }
 
     fn pair_of_fields(&mut self) -> Result<(), String> {
@@ -340,9 +503,13 @@ impl PairReader {
                 .extend_from_slice(fields.get(column).ok_or_else(|| missing(column))?);
             return Ok(());
         }
+        let is_left = left_of(&self.key_columns, self.expires_column);
+        if let Some(names) = &self.object_names {
+            let field = |index| fields.get(index);
+            return push_object(&mut self.value, names, fields.len(), is_left, field);
+        }
         let left: Vec<&[u8]> = (0..fields.len())
-            .filter(|index| !self.key_columns.contains(index))
-            .filter(|&index| self.expires_column != Some(index))
+            .filter(|&index| is_left(index))
             .filter_map(|index| fields.get(index))
             .collect();
         if let [only] = left[..] {
@@ -351,9 +518,9 @@ impl PairReader {
         }
         for (index, field) in left.into_iter().enumerate() {
             if index > 0 {
-                self.value.push(b',');
+                self.value.push(self.delimiter);
             }
-            csv::push_field(field, &mut self.value);
+            csv::push_field(field, self.delimiter, &mut self.value);
         }
         Ok(())
     }
@@ -408,6 +575,31 @@ impl PairReader {
     }
 }
 
+/// Whether a column is left beside the key and the time of expiry.
+fn left_of(key_columns: &[usize], expires_column: Option<usize>) -> impl Fn(usize) -> bool {
+    move |index| !key_columns.contains(&index) && expires_column != Some(index)
+}
+
+/// Appends a JSON object of the columns that are left, each a text.
+fn push_object<'a>(
+    value: &mut Vec<u8>,
+    names: &[String],
+    count: usize,
+    is_left: impl Fn(usize) -> bool,
+    field: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Result<(), String> {
+    let mut object = serde_json::Map::new();
+    for index in (0..count).filter(|&index| is_left(index)) {
+        let unnamed = || format!("column {} has no name in the header", index + 1);
+        let name = names.get(index).ok_or_else(unnamed)?;
+        let text = std::str::from_utf8(field(index).unwrap_or_default())
+            .map_err(|_| format!("column `{name}` is no UTF-8, and so no text of JSON"))?;
+        object.insert(name.clone(), text.into());
+    }
+    value.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
+    Ok(())
+}
+
 /// When a record expires whose line has these fields.
 fn expiry_in<'a>(
     column: Option<usize>,
@@ -426,7 +618,9 @@ fn expiry_of(text: &[u8]) -> Result<Option<SystemTime>, String> {
     }
     let why = || {
         let text = text.escape_ascii();
-        format!("`{text}` says no time of expiry: seconds since 1970, or nothing")
+        format!(
+            "`{text}` says no time of expiry: seconds since 1970, or as 2026-01-31T12:00:00Z, or nothing"
+        )
     };
     read_time(text).map(Some).ok_or_else(why)
 }
@@ -449,6 +643,12 @@ fn member<'a>(object: Json<'a>, wanted: &str) -> Result<Json<'a>, String> {
 fn no_such_type(name: &str) -> Option<String> {
     let (_, kind) = name.rsplit_once(':')?;
     Some(format!("no such type `{kind}`; there are {TYPES}"))
+}
+
+/// A number of things, by their name in the singular.
+pub fn counted(number: u64, of: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {of}{plural}", grouped(number))
 }
 
 /// A line without the carriage return that is part of its end.

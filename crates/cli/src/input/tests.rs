@@ -120,6 +120,111 @@ fn bad_lines_are_told_with_their_numbers_and_reading_goes_on() {
     assert_eq!(numbers("", &format!("{long}k\tv\n")), [1]);
 }
 
+/// A stray opening quote costs its own line, wherever it stands and whatever the other lines quote; and each byte
+/// is looked at a few times at most.
+#[test]
+fn a_stray_opening_quote_costs_one_line_and_linear_work() {
+    for other in [
+        "k,\"\",x",
+        "k,\"a \"\"b\"\" c\",x",
+        "k,plain,x",
+        "k,\"\",\"y\"",
+    ] {
+        for stray in [1, 2, 5000, 10_000] {
+            let mut lines = vec![other.to_owned(); 10_000];
+            lines[stray - 1] = "k,\"stray,x".to_owned();
+            let text = lines.join("\n") + "\n";
+            let arguments = Wrapper::parse_from(["x", "--format", "csv"]).input;
+            let source = Box::new(io::Cursor::new(text.clone()));
+            let mut reader = PairReader::new(source, &arguments).unwrap();
+            let mut good = 0;
+            let mut bad = Vec::new();
+            loop {
+                match reader.step().unwrap() {
+                    Step::Pair => good += 1,
+                    Step::Bad(why) => {
+                        assert_eq!(reader.raw(), b"k,\"stray,x");
+                        bad.push((reader.line(), why));
+                    }
+                    Step::End => break,
+                }
+            }
+            assert_eq!((good, bad.len()), (9_999, 1), "{other} {bad:?}");
+            assert_eq!(bad[0].0, stray as u64, "{other}");
+            let why = &bad[0].1;
+            assert!(why.starts_with("the quote that opens field 2 is "), "{why}");
+            let looked = reader.fields.looked_at;
+            assert!(looked <= 3 * text.len() as u64, "{other} {stray}: {looked}");
+            assert_eq!(reader.bytes(), text.len() as u64);
+        }
+    }
+    // Many strays, one after the other, and a record that is open for as long as it may be.
+    let text = "a,\"b\nc,\"\"\nd,e\n".repeat(20_000);
+    let arguments = Wrapper::parse_from(["x", "--format", "csv"]).input;
+    let mut reader = PairReader::new(Box::new(io::Cursor::new(text.clone())), &arguments).unwrap();
+    while reader.step().unwrap() != Step::End {}
+    assert!(reader.fields.looked_at <= 4 * text.len() as u64);
+    let lines = |count| format!("k,v\na,\"b{}\"\nc,d\n", "\nx".repeat(count));
+    assert_eq!(good("--format csv", &lines(10_000)).len(), 3);
+    let long = read("--format csv", &lines(10_001));
+    let why = "the quote that opens field 2 is still open at line 10002";
+    assert_eq!(long[1], Err((2, why.to_owned())));
+    assert_eq!(long.iter().filter(|found| found.is_ok()).count(), 2);
+}
+
+/// Comments before the first record would give the number of fields, or be the header.
+#[test]
+fn comment_lines_at_the_beginning_are_left_out() {
+    let text = "# made by hand\n#\nk,v\na,1\n#b,2\n";
+    let all = pairs([("k", "v"), ("a", "1"), ("#b", "2")]);
+    assert_eq!(good("--format csv", text), all);
+    let named = "--key-columns k --value-column v";
+    let tabs = text.replace(',', "\t");
+    assert_eq!(good(&format!("--format csv {named}"), text), all[1..]);
+    assert_eq!(good(&format!("--format tsv {named}"), &tabs), all[1..]);
+    assert_eq!(good("--format csv --comment #", text), all[..2]);
+    assert_eq!(
+        read("--format csv --comment=", text)
+            .iter()
+            .filter(|found| found.is_ok())
+            .count(),
+        2
+    );
+    // What may be records stays: keys with `#`, and a header with it.
+    assert_eq!(good("--format csv", "#a,1\n#b,2\nc,3\n").len(), 3);
+    assert_eq!(
+        good("--format csv --key-columns #k", "#k,v\na,1\n"),
+        pairs([("a", "1")])
+    );
+    assert_eq!(good("--format csv", "#a\n#b\n").len(), 2);
+    assert_eq!(good("", "# a\nb\tc\n").len(), 2);
+    let arguments = Wrapper::parse_from(["x", "--format", "csv"]).input;
+    let mut reader = PairReader::new(Box::new(io::Cursor::new(text)), &arguments).unwrap();
+    assert_eq!((reader.comments(), reader.notes().len()), (2, 1));
+    assert_eq!(reader.step().unwrap(), Step::Pair);
+    assert_eq!(reader.line(), 3, "lines are numbered as in the file");
+}
+
+#[test]
+fn columns_stand_between_the_delimiter_that_is_given() {
+    let semicolons = "--format csv --delimiter ;";
+    assert_eq!(
+        good(semicolons, "a;\"x;y\";1,5\n"),
+        pairs([("a", "\"x;y\";1,5")])
+    );
+    assert_eq!(
+        good("--format csv --delimiter tab", "a\t\"x\ty\"\n"),
+        pairs([("a", "x\ty")])
+    );
+    assert_eq!(good("--delimiter |", "a|b|\"c\n"), pairs([("a", "b|\"c")]));
+    for wrong in ["\"", "", "ab", "\n", "\u{e9}"] {
+        assert!(
+            Wrapper::try_parse_from(["x", "--delimiter", wrong]).is_err(),
+            "{wrong}"
+        );
+    }
+}
+
 #[test]
 fn marks_returns_and_empty_lines_are_no_part_of_records() {
     let inputs = [

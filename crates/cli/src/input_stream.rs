@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::foreign;
 use crate::interrupt::Interrupt;
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -53,6 +54,9 @@ pub fn open(
 pub fn refuse_directory(path: &Path) -> Result<(), Failure> {
     if !path.is_dir() {
         return Ok(());
+    }
+    if let Some(foreign) = foreign::of(path) {
+        return Err(Failure::Message(foreign::named(path, foreign)));
     }
     let what = match path.join("CURRENT").exists() {
         true => "a database: `evendb scan` prints its records",

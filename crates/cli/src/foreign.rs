@@ -1,0 +1,66 @@
+//! Databases of other stores, which a command is given by mistake or in hope: it names them, and says how they are
+//! brought in. Without that they would be called damaged, for they have files of the same names.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+
+use crate::failure::Failure;
+
+/// Another store's database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    LevelDb,
+    RocksDb,
+}
+
+/// Whose database the directory holds, if it is one of another store. Reads the file CURRENT and the names of files.
+pub fn of(directory: &Path) -> Option<Foreign> {
+    let mut first = Vec::new();
+    let current = File::open(directory.join("CURRENT")).ok()?;
+    current.take(64).read_to_end(&mut first).ok()?;
+    // It is the name of the manifest; ours has other bytes.
+    let digits = first.strip_prefix(b"MANIFEST-")?.trim_ascii_end();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let is_of_rocksdb = |name: &str| name == "IDENTITY" || name.starts_with("OPTIONS-");
+    let mut names = fs::read_dir(directory).ok()?.flatten();
+    match names.any(|entry| entry.file_name().to_str().is_some_and(is_of_rocksdb)) {
+        true => Some(Foreign::RocksDb),
+        false => Some(Foreign::LevelDb),
+    }
+}
+
+/// What the directory is, and how its records are brought in.
+pub fn named(directory: &Path, foreign: Foreign) -> String {
+    let place = directory.display();
+    match foreign {
+        Foreign::LevelDb => format!(
+            "{place} is a LevelDB database; `evendb import DB {place}` brings its records into a database DB of EvenDB"
+        ),
+        Foreign::RocksDb => format!(
+            "{place} is a RocksDB database; RocksDB's own tool prints its records, and they are brought into a \
+             database DB of EvenDB by `ldb --db={place} dump --hex | evendb import DB - --format ldb-hex` (each other \
+             column family by --column_family=NAME of ldb and --keyspace NAME of evendb)"
+        ),
+    }
+}
+
+/// Refuses a database of another store, whichever command is given it as its database.
+pub fn refuse(matches: &ArgMatches) -> Result<(), Failure> {
+    let mut matches = matches;
+    loop {
+        if let Ok(Some(path)) = matches.try_get_one::<PathBuf>("db")
+            && let Some(foreign) = of(path)
+        {
+            return Err(Failure::Message(named(path, foreign)));
+        }
+        match matches.subcommand() {
+            Some((_, inner)) => matches = inner,
+            None => return Ok(()),
+        }
+    }
+}

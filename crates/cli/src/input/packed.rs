@@ -1,0 +1,110 @@
+//! Input that is packed by gzip or Zstandard, known by its first bytes.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Bytes of a packed Zstandard file that are unpacked at once, before somebody asks for more.
+const ZSTD_STEP_BYTES: usize = 128 << 10;
+
+const GZIP: &[u8] = b"\x1F\x8B\x08";
+const ZSTD: &[u8] = b"\x28\xB5\x2F\xFD";
+
+/// Reads up to `most` bytes ahead; the source that gives them again, and them.
+pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
+    let mut source = source;
+    let mut sample = Vec::new();
+    (&mut source).take(most as u64).read_to_end(&mut sample)?;
+    let again = Cursor::new(sample.clone()).chain(source);
+    Ok((Box::new(again), sample))
+}
+
+/// What the source holds unpacked, and how it is packed if it is.
+pub fn unpacked(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Option<&'static str>)> {
+    let (source, sample) = peek(source, ZSTD.len())?;
+    let (reader, name): (Box<dyn Read>, _) = if sample.starts_with(GZIP) {
+        (Box::new(MultiGzDecoder::new(source)), "gzip")
+    } else if sample.starts_with(ZSTD) {
+        (Box::new(ZstdReader::new(source)), "Zstandard")
+    } else {
+        return Ok((source, None));
+    };
+    let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+    Ok((Box::new(reader), Some(name)))
+}
+
+/// Unpacks the frames of a Zstandard file, one after the other.
+struct ZstdReader {
+    source: Box<dyn BufRead>,
+    decoder: FrameDecoder,
+    is_in_frame: bool,
+}
+
+impl ZstdReader {
+    fn new(source: Box<dyn BufRead>) -> Self {
+        Self {
+            source,
+            decoder: FrameDecoder::new(),
+            is_in_frame: false,
+        }
+    }
+
+    /// Begins the next frame; `false` at the end.
+    fn begin_frame(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let mut skipped = (&mut self.source).take(u64::from(length));
+                    io::copy(&mut skipped, &mut io::sink())?;
+                }
+                Err(error) => return Err(damaged(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Compares the frame's checksum, if it has one.
+    fn end_frame(&mut self) -> io::Result<()> {
+        self.is_in_frame = false;
+        let written = self.decoder.get_checksum_from_data();
+        match written.is_some() && written != self.decoder.get_calculated_checksum() {
+            true => Err(damaged("its checksum does not fit")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Read for ZstdReader {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.is_in_frame {
+                self.is_in_frame = self.begin_frame()?;
+                if !self.is_in_frame {
+                    return Ok(0);
+                }
+            }
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let step = BlockDecodingStrategy::UptoBytes(ZSTD_STEP_BYTES);
+                let decoded = self.decoder.decode_blocks(&mut self.source, step);
+                decoded.map_err(damaged)?;
+            }
+            match self.decoder.read(target)? {
+                0 if !target.is_empty() => self.end_frame()?,
+                bytes => return Ok(bytes),
+            }
+        }
+    }
+}
+
+fn damaged(why: impl std::fmt::Display) -> io::Error {
+    let why = format!("the Zstandard data is damaged or cut: {why}");
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
