@@ -6,6 +6,7 @@ use crate::operations::{self, Summary};
 use crate::places::Cut;
 use crate::session::{Budget, Session};
 use crate::stored::{STORED, Stored};
+use crate::summary;
 use crate::tables;
 use evendb_report::Document;
 use evendb_trace::Losses;
@@ -93,6 +94,7 @@ pub async fn analyze_by(
         let found = session.persist(async || find(&context).await).await?;
         document.figures.extend(found);
     }
+    document.summary = summary::of(&document);
     Ok(document)
 }
 

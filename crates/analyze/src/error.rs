@@ -43,7 +43,7 @@ impl From<datafusion::error::DataFusionError> for Error {
         let message = error.strip_backtrace();
         match error.find_root() {
             datafusion::error::DataFusionError::ResourcesExhausted(_) => Error::Query(format!(
-                "the memory that the analysis may use (--memory) is too little: {message}"
+                "the memory that the analysis may use (--memory-mib) is too little: {message}"
             )),
             _ => Error::Query(message),
         }

@@ -25,6 +25,7 @@ mod pool;
 mod reuse;
 mod session;
 pub mod stored;
+pub mod summary;
 pub mod tables;
 
 pub use analysis::{Options, Step, analyze, analyze_by};

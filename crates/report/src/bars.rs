@@ -2,7 +2,7 @@
 
 use crate::axis::{Axis, Ends};
 use crate::plot::{Frame, Notes, Series, Source, columns, letters, point};
-use crate::svg::{self, Anchor, LETTER, Svg, WIDTH};
+use crate::svg::{self, Anchor, LETTER, Svg};
 use crate::words;
 
 /// Names in one drawing.
@@ -39,7 +39,10 @@ pub(crate) fn lying(
     let values = groups
         .iter()
         .flat_map(|(_, bars)| bars.iter().map(|bar| bar.1));
-    let axis = Axis::new(values, source.y.unit, source.chart.y_log, Ends::Round);
+    let values: Vec<f64> = values.collect();
+    let most = cut(&values, source.chart.y_log, notes);
+    let shown = values.iter().map(|value| value.min(most));
+    let axis = Axis::new(shown, source.y.unit, source.chart.y_log, Ends::Round);
     let axis = axis.ok_or("No row has a number to draw.")?;
     let several = series.len() > 1;
     let (thick, gap) = if several { (15.0, 9.0) } else { (17.0, 6.0) };
@@ -49,9 +52,9 @@ pub(crate) fn lying(
         .max();
     let left = longest.unwrap_or(1) as f64 * LETTER + 12.0;
     let beside: f64 = if several { 150.0 } else { 80.0 };
-    let right = WIDTH - beside.min(WIDTH - left - 120.0);
+    let right = source.width - beside.min(source.width - left - 120.0);
     let axis = axis.between(left, right);
-    let mut svg = Svg::new();
+    let mut svg = Svg::new(source.width);
     let mut y = 4.0;
     for (name, bars) in &groups {
         let middle = y + thick * bars.len() as f64 / 2.0 + 4.0;
@@ -79,12 +82,12 @@ pub(crate) fn lying(
                 &svg::classes(part.look),
                 &title,
             );
-            svg.text(
-                end.max(axis.ground()) + 5.0,
-                y + thick / 2.0 + 4.0,
-                Anchor::Start,
-                &label,
-            );
+            let mut beside = end.max(axis.ground()) + 5.0;
+            if *value > most {
+                svg.cut((end, y + thick / 2.0), (1.0, 0.0), thick / 2.0);
+                beside += 8.0;
+            }
+            svg.text(beside, y + thick / 2.0 + 4.0, Anchor::Start, &label);
             y += thick;
         }
         y += gap;
@@ -120,7 +123,12 @@ pub(crate) fn standing(
     bins.sort_by(f64::total_cmp);
     bins.dedup();
     let xs = widened(&bins, chart.x_log).into_iter();
-    let mut frame = Frame::around(source, xs, bars.iter().map(|bar| bar.2))?;
+    let most = cut(
+        &bars.iter().map(|bar| bar.2).collect::<Vec<_>>(),
+        chart.y_log,
+        notes,
+    );
+    let mut frame = Frame::around(source, xs, bars.iter().map(|bar| bar.2.min(most)))?;
     let places: Vec<f64> = bins.iter().filter_map(|&bin| frame.x.at(bin)).collect();
     let near = places
         .windows(2)
@@ -135,6 +143,7 @@ pub(crate) fn standing(
         };
         let left = middle + (at as f64 - series.len() as f64 / 2.0) * width;
         let part = &series[at];
+        let value = y;
         let [x, y] = [(x, source.x.unit), (y, source.y.unit)]
             .map(|(value, unit)| words::written(value, unit, 4));
         let title = format!("{} {}: {y}", words::shown(&part.name, 40), x);
@@ -145,11 +154,42 @@ pub(crate) fn standing(
             &svg::classes(part.look),
             title.trim_start(),
         );
+        if value > most {
+            let middle = (left + width / 2.0, top);
+            frame.svg.cut(middle, (0.0, -1.0), (width / 2.0).max(3.0));
+        }
     }
     if lost {
         notes.add(NO_PLACE.into());
     }
     Ok(frame.finish(name))
+}
+
+/// Bars that are so many times as long as the longest of the others are cut, if they are few of
+/// several.
+const CUT_TIMES: f64 = 8.0;
+const CUT_PART: usize = 10;
+const CUT_OF: usize = 4;
+
+/// Where bars end that would make all others too short to be seen; nowhere if there are none, or
+/// the axis is logarithmic.
+fn cut(values: &[f64], log: bool, notes: &mut Notes) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    if log || sorted.len() < CUT_OF || sorted.iter().any(|value| *value < 0.0) {
+        return f64::INFINITY;
+    }
+    let few = sorted.len().div_ceil(CUT_PART);
+    let is_cut = |pair: &&[f64]| pair[1] > 0.0 && pair[0] > CUT_TIMES * pair[1];
+    let found = sorted.windows(2).take(few).filter(is_cut).last();
+    let Some(pair) = found else {
+        return f64::INFINITY;
+    };
+    notes.add(
+        "Bars with a tip at their end are cut, because they are many times as long as all others."
+            .into(),
+    );
+    pair[1] * 1.5
 }
 
 /// The bins with half a bin at both ends, so that the outer bars are in the drawing.

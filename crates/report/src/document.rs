@@ -12,10 +12,37 @@ pub struct Document {
     pub format: u32,
     /// The head of the page.
     pub title: String,
+    /// What is read first.
+    #[serde(default, skip_serializing_if = "Summary::is_empty")]
+    pub summary: Summary,
     /// Facts of the source and of the run, in order: what they are called, and what they are.
     pub facts: Vec<(String, String)>,
     /// What was found.
     pub figures: Vec<Figure>,
+}
+
+/// What a reader who reads nothing else should know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// What was found, in one sentence.
+    pub verdict: String,
+    /// The code that follows of it; empty if none does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// A few figures that say most: what they are called, and what they are.
+    #[serde(default)]
+    pub figures: Vec<(String, String)>,
+    /// What stands out, in a sentence each.
+    #[serde(default)]
+    pub stands_out: Vec<String>,
+}
+
+impl Summary {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Summary::default()
+    }
 }
 
 /// One table, and how it is to be seen.
@@ -155,6 +182,7 @@ impl Document {
         Document {
             format: 1,
             title: title.into(),
+            summary: Summary::default(),
             facts: Vec::new(),
             figures: Vec::new(),
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::axis::{Axis, Ends};
 use crate::plot::{Dimension, Notes, Series, Source, columns, letters};
-use crate::svg::{Anchor, LETTER, Pen, Svg, WIDTH};
+use crate::svg::{Anchor, LETTER, Pen, Svg};
 use crate::{Unit, words};
 
 const COLUMNS_MAX: usize = 160;
@@ -161,7 +161,7 @@ fn map(
         Side::Names(_) => up.letters() + 10.0,
         Side::Numbers { .. } => 58.0,
     };
-    let right = WIDTH - 16.0;
+    let right = source.width - 16.0;
     let below = match across {
         Side::Names(_) => across.letters() * 0.6 + 18.0,
         Side::Numbers { .. } => 42.0,
@@ -175,7 +175,7 @@ fn map(
         (right - left) / across.count() as f64,
         tall / up.count() as f64,
     );
-    let mut svg = Svg::new();
+    let mut svg = Svg::new(source.width);
     let mut pens: BTreeMap<String, Pen> = BTreeMap::new();
     let mut texts: Vec<(f64, f64, String)> = Vec::new();
     let written = cells.len() <= 100 && width >= 34.0 && height >= 16.0;

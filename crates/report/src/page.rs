@@ -8,13 +8,17 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::plot::{self, Looks};
-use crate::{Beside, Document, Exactness, Figure, Unit, words};
+use crate::{Beside, Document, Exactness, Figure, Summary, Unit, words};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Rows of a table on the page, and of each group of it at least.
+/// Cells of all tables on the page, which bounds its size. Where all rows have no room, each table
+/// has the same number of rows at most: so many at least, and of each group of it so many at least.
+const CELLS: usize = 60_000;
 const TABLE_ROWS: usize = 160;
 const GROUP_ROWS: usize = 6;
+/// A longer text in a table has several lines.
+const WRAPPED: usize = 48;
 /// Rows of a table that is not folded away.
 const OPEN_ROWS: usize = 12;
 
@@ -28,14 +32,16 @@ pub fn page(document: &Document) -> String {
          <meta name=color-scheme content=\"light dark\"><title>{title}</title><style>{STYLE}</style>\
          <header><h1>{title}</h1>"
     );
+    out += &summary(&document.summary);
     out += &facts(&document.facts);
     out += &introduction(&document.figures);
     out += "</header>";
     out += &contents(&document.figures, &ids);
     out += "<main>";
     let mut looks = Looks::default();
+    let rows_max = rows_max(&document.figures);
     for (figure, id) in document.figures.iter().zip(&ids) {
-        out += &section(figure, id, &mut looks);
+        out += &section(figure, id, (&mut looks, rows_max));
     }
     if document.figures.is_empty() {
         out += "<p>There are no figures in this document.</p>";
@@ -56,6 +62,37 @@ fn anchors(figures: &[Figure]) -> Vec<String> {
         id
     };
     figures.iter().enumerate().map(anchor).collect()
+}
+
+/// The verdict, the code that follows of it, a few figures, and what stands out.
+fn summary(summary: &Summary) -> String {
+    if summary.is_empty() {
+        return String::new();
+    }
+    let mut out = format!(
+        "<div class=summary><p class=verdict>{}</p>",
+        words::shown(&summary.verdict, 1000)
+    );
+    if !summary.code.is_empty() {
+        let code = words::escape(&summary.code);
+        out += &format!("<pre><code>{code}</code></pre>");
+    }
+    if !summary.figures.is_empty() {
+        out += "<dl class=tiles>";
+        for (name, value) in &summary.figures {
+            let (name, value) = (words::shown(name, 80), words::shown(value, 60));
+            out += &format!("<div><dt>{name}</dt><dd><bdi>{value}</bdi></dd></div>");
+        }
+        out += "</dl>";
+    }
+    if !summary.stands_out.is_empty() {
+        out += "<h2>What stands out</h2><ul>";
+        for sentence in &summary.stands_out {
+            out += &format!("<li>{}", words::shown(sentence, 1000));
+        }
+        out += "</ul>";
+    }
+    out + "</div>"
 }
 
 fn facts(facts: &[(String, String)]) -> String {
@@ -107,7 +144,7 @@ fn contents(figures: &[Figure], ids: &[String]) -> String {
     out + "</ol></nav>"
 }
 
-fn section(figure: &Figure, id: &str, looks: &mut Looks) -> String {
+fn section(figure: &Figure, id: &str, (looks, rows_max): (&mut Looks, usize)) -> String {
     let mut out = format!(
         "<section id=\"{id}\"><h2><a href=\"#{id}\">{}</a></h2><p class=about>",
         words::shown(&figure.title, 160)
@@ -135,7 +172,7 @@ fn section(figure: &Figure, id: &str, looks: &mut Looks) -> String {
     for chart in &figure.charts {
         out += &plot::chart(figure, chart, looks);
     }
-    out += &table(figure);
+    out += &table(figure, rows_max);
     out + "</section>"
 }
 
@@ -162,11 +199,11 @@ fn beside(values: &[Beside]) -> String {
     out + "</table></div>"
 }
 
-fn table(figure: &Figure) -> String {
+fn table(figure: &Figure, rows_max: usize) -> String {
     if figure.rows.is_empty() {
         return "<p class=note>The table has no rows.</p>".into();
     }
-    let rows = kept(figure);
+    let rows = kept(figure, rows_max);
     let all = figure
         .rows_before
         .unwrap_or(figure.rows.len() as u64)
@@ -192,23 +229,43 @@ fn table(figure: &Figure) -> String {
         );
     }
     out += "</thead>";
+    let shown = rows.len();
     for row in rows {
         out += "<tr>";
         for (value, column) in row.iter().zip(&figure.columns) {
             let text = words::cell(value, column.unit);
             out += &match column.unit {
+                Unit::Text if text.len() > WRAPPED => format!("<td class=w><bdi>{text}</bdi>"),
                 Unit::Text => format!("<td><bdi>{text}</bdi>"),
                 _ => format!("<td class=n>{text}"),
             };
         }
     }
-    out + "</table></div></details>"
+    out += "</table></div>";
+    if shown < figure.rows.len() {
+        out += "<p class=note>The JSON file beside this page has all of these rows.</p>";
+    }
+    out + "</details>"
+}
+
+/// How many rows each table may have, so that all of them have no more cells than a page.
+fn rows_max(figures: &[Figure]) -> usize {
+    let cells = |most: usize| -> usize {
+        let of = |figure: &Figure| figure.rows.len().min(most) * figure.columns.len();
+        figures.iter().map(of).sum()
+    };
+    let longest = figures.iter().map(|figure| figure.rows.len()).max();
+    let mut most = longest.unwrap_or(0);
+    while most > TABLE_ROWS && cells(most) > CELLS {
+        most = (most * 7 / 8).max(TABLE_ROWS);
+    }
+    most
 }
 
 /// Rows for the page: of each group, which is what the texts on the left name, some that lie evenly apart, with the first and the last;
 /// of ranks the first ones.
-fn kept(figure: &Figure) -> Vec<&Vec<Value>> {
-    if figure.rows.len() <= TABLE_ROWS {
+fn kept(figure: &Figure, rows_max: usize) -> Vec<&Vec<Value>> {
+    if figure.rows.len() <= rows_max {
         return figure.rows.iter().collect();
     }
     let texts = figure
@@ -218,7 +275,7 @@ fn kept(figure: &Figure) -> Vec<&Vec<Value>> {
         .count();
     let same = |a: &Vec<Value>, b: &Vec<Value>| a.iter().take(texts).eq(b.iter().take(texts));
     let groups: Vec<&[Vec<Value>]> = figure.rows.chunk_by(same).collect();
-    let each = (TABLE_ROWS / groups.len()).max(GROUP_ROWS);
+    let each = (rows_max / groups.len()).max(GROUP_ROWS);
     let ranked = figure.column("rank").is_some();
     let mut rows = Vec::new();
     for group in groups {
@@ -229,6 +286,6 @@ fn kept(figure: &Figure) -> Vec<&Vec<Value>> {
         };
         rows.extend((0..count).map(|at| &group[place(at)]));
     }
-    rows.truncate(TABLE_ROWS * 2);
+    rows.truncate(rows_max * 2);
     rows
 }

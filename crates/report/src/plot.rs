@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::axis::{Axis, Ends};
-use crate::svg::{self, Anchor, LETTER, Pen, Svg, WIDTH};
+use crate::svg::{self, Anchor, LETTER, Pen, Svg, WIDE, WIDTH};
 use crate::{Chart, Figure, Mark, Unit};
 use crate::{bars, heat, words};
 
@@ -42,6 +42,8 @@ pub(crate) struct Source<'a> {
     pub(crate) x: Dimension<'a>,
     pub(crate) y: Dimension<'a>,
     pub(crate) heat: Option<Dimension<'a>>,
+    /// Of a drawing.
+    pub(crate) width: f64,
 }
 
 /// Sentences below the drawings.
@@ -119,7 +121,8 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
         let found = name.as_ref().map(|name| dimension(figure, name));
         found.transpose()
     };
-    let source = Source {
+    let mut source = Source {
+        width: WIDTH,
         chart,
         x: dimension(figure, &chart.x)?,
         y: dimension(figure, &chart.y)?,
@@ -152,6 +155,7 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
     };
     let mut plots = String::new();
     let several = panels.len() > 1;
+    source.width = if several { WIDTH } else { WIDE };
     for (name, rows) in panels.iter().take(PANELS_MAX) {
         let parts = split(rows, series);
         let series = parts.into_iter().filter_map(|(name, rows)| {
@@ -165,7 +169,11 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
         plots += "<figure>";
         if several {
             plots += &format!(
-                "<figcaption><bdi>{}</bdi></figcaption>",
+                "<figcaption>{} <bdi>{}</bdi></figcaption>",
+                panel.map_or_else(String::new, |panel| words::shown(
+                    &words::label(panel.name),
+                    40
+                )),
                 words::shown(name, 60)
             );
         }
@@ -173,7 +181,8 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
         plots += "</figure>";
     }
     let mut out = legend(chart.mark, &names, &look_of);
-    out += &format!("<div class=plots>{plots}</div>");
+    let class = if several { "plots" } else { "plots wide" };
+    out += &format!("<div class=\"{class}\">{plots}</div>");
     for note in notes.0 {
         out += &format!("<p class=note>{note}</p>");
     }
@@ -269,9 +278,9 @@ impl Frame {
             .max()
             .unwrap_or(1);
         let left = (longest as f64 * LETTER + 10.0).clamp(30.0, 120.0);
-        let right = WIDTH - 16.0;
+        let right = source.width - 16.0;
         let x = x.between(left, right);
-        let mut svg = Svg::new();
+        let mut svg = Svg::new(source.width);
         for (at, label) in &rows {
             svg.line((left, *at), (right, *at), "g");
             svg.text(left - 6.0, at + 4.0, Anchor::End, label);

@@ -4,8 +4,10 @@
 
 use std::fmt::Write;
 
-/// Width of every drawing, in its own units. It is scaled to the width that there is.
+/// Width of a drawing that stands beside others, in its own units, and of one that has the page for
+/// itself. It is scaled to the width that there is.
 pub(crate) const WIDTH: f64 = 440.0;
+pub(crate) const WIDE: f64 = 960.0;
 /// What a letter takes at most, in the larger type of narrow screens.
 pub(crate) const LETTER: f64 = 8.2;
 /// How many looks are told apart: eight colours with six dashes or markers each.
@@ -26,6 +28,7 @@ pub(crate) fn classes(look: usize) -> String {
 
 /// A drawing in the making.
 pub(crate) struct Svg {
+    width: f64,
     body: String,
 }
 
@@ -41,8 +44,9 @@ pub(crate) enum Anchor {
 }
 
 impl Svg {
-    pub(crate) fn new() -> Svg {
+    pub(crate) fn new(width: f64) -> Svg {
         Svg {
+            width,
             body: String::new(),
         }
     }
@@ -101,6 +105,26 @@ impl Svg {
         ));
     }
 
+    /// The mark of a bar that goes on: a tip at its end, in the direction of the bar, and so wide
+    /// to either side.
+    pub(crate) fn cut(&mut self, at: (f64, f64), along: (f64, f64), wide: f64) {
+        let [x, y] = [at.0 + along.1 * wide, at.1 + along.0 * wide].map(short);
+        let tip = [
+            along.0 * 8.0 - along.1 * wide,
+            along.1 * 8.0 - along.0 * wide,
+        ]
+        .map(short);
+        let back = [
+            -along.0 * 8.0 - along.1 * wide,
+            -along.1 * 8.0 - along.0 * wide,
+        ]
+        .map(short);
+        let ([tip_x, tip_y], [back_x, back_y]) = (tip, back);
+        self.add(format_args!(
+            "<path class=c d=\"M{x} {y}l{tip_x} {tip_y}l{back_x} {back_y}z\"/>"
+        ));
+    }
+
     fn add(&mut self, part: std::fmt::Arguments<'_>) {
         let _ = self.body.write_fmt(part);
     }
@@ -109,8 +133,8 @@ impl Svg {
     pub(crate) fn finish(self, height: f64, name: &str) -> String {
         let height = short(height);
         format!(
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=img aria-label=\"{name}\">{}</svg>",
-            self.body
+            "<svg viewBox=\"0 0 {} {height}\" role=img aria-label=\"{name}\">{}</svg>",
+            self.width, self.body
         )
     }
 }

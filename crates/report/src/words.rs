@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Unit;
 
 /// Characters of a text in a table; of longer ones the middle is left out.
-pub(crate) const CELL_CHARACTERS: usize = 96;
+pub(crate) const CELL_CHARACTERS: usize = 240;
 
 /// Text for an element or an attribute in quotes.
 pub(crate) fn escape(text: &str) -> String {
@@ -72,6 +72,13 @@ pub(crate) fn cell(value: &Value, unit: Unit) -> String {
         Value::String(text) => shown(text, CELL_CHARACTERS),
         Value::Array(_) | Value::Object(_) => shown(&value.to_string(), CELL_CHARACTERS),
     }
+}
+
+/// A number with its unit as a page shows it, as plain text: for sentences and summaries.
+#[must_use]
+pub fn number_shown(value: f64, unit: Unit) -> String {
+    let html = written(value, unit, 3);
+    html.replace("&#8722;", "-").replace("&#181;", "u")
 }
 
 /// What a cell stands for on an axis; nothing if it is no finite number.

@@ -1,6 +1,6 @@
 //! Pages of documents: what is on them, that nothing of a trace becomes markup, and that they stay small.
 
-use evendb_report::{Beside, Chart, Document, Exactness, Figure, Mark, Unit, page};
+use evendb_report::{Beside, Chart, Document, Exactness, Figure, Mark, Summary, Unit, page};
 use serde_json::{Value, json};
 
 const UNITS: [Unit; 8] = [
@@ -290,4 +290,140 @@ fn a_page_of_25_figures_of_500_rows_a_series_stays_small() {
     let html = page(&document(figures));
     assert_whole(&html);
     assert!((500_000..3_000_000).contains(&html.len()), "{}", html.len());
+}
+
+#[test]
+fn the_summary_stands_on_top_and_comes_back_from_json() {
+    let mut document = document(Vec::new());
+    let plain = page(&document);
+    assert!(!plain.contains("What stands out") && !plain.contains("<pre>"));
+    document.summary = Summary {
+        verdict: "Mostly reads <b>.".into(),
+        code: "Options::new().memory_budget(256 << 20)".into(),
+        figures: vec![
+            ("operations".into(), "1 M".into()),
+            ("keys".into(), "3 k".into()),
+        ],
+        stands_out: vec!["Half of the keys are named once.".into()],
+    };
+    let html = page(&document);
+    assert_whole(&html);
+    let places = [
+        "<p class=verdict>Mostly reads &lt;b&gt;.</p>",
+        "<pre><code>Options::new().memory_budget(256 &lt;&lt; 20)</code></pre>",
+        "<dt>operations</dt><dd><bdi>1 M</bdi></dd>",
+        "<h2>What stands out</h2><ul><li>Half of the keys are named once.</ul>",
+        "<p>Each figure says",
+    ];
+    let places = places.map(|part| html.find(part).unwrap_or_else(|| panic!("{part}")));
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!(Document::from_json(&document.to_json()).unwrap(), document);
+}
+
+#[test]
+fn all_rows_are_on_the_page_while_there_is_room_and_else_it_says_where_they_are() {
+    let of = |rows: usize| {
+        let rows = (0..rows).map(|x| vec![json!(format!("key {x}")), json!(x), json!(1)]);
+        let mut figure = figure("keys", Unit::Count, Unit::Count, false, rows.collect());
+        figure.charts.clear();
+        figure
+    };
+    let rows = |html: &str| html.matches("<tr><td>").count();
+    let html = page(&document(vec![of(5000)]));
+    assert_eq!(rows(&html), 5000);
+    assert!(!html.contains("JSON file beside"));
+    // Many figures share the room.
+    let html = page(&document((0..40).map(|_| of(5000)).collect()));
+    assert_eq!(
+        html.matches("The JSON file beside this page has all of these rows.")
+            .count(),
+        40
+    );
+    assert!(
+        rows(&html) >= 40 * 160 && html.len() < 3_000_000,
+        "{}",
+        html.len()
+    );
+}
+
+#[test]
+fn a_long_text_in_a_table_is_whole_and_has_several_lines() {
+    let why = "smaller chunks keep less cold data in RAM beside scattered hot keys, \
+               and larger ones are rewritten less often, which matters where much is written over";
+    let rows = vec![vec![json!(why), json!(1), json!(2)]];
+    let mut figure = figure("why", Unit::Count, Unit::Count, false, rows);
+    figure.charts.clear();
+    let html = page(&document(vec![figure]));
+    assert!(html.contains(&format!("<td class=w><bdi>{why}</bdi>")));
+}
+
+#[test]
+fn a_bar_that_would_flatten_all_others_is_cut_and_marked() {
+    let of = |values: &[f64], unit: Unit, log: bool| {
+        let name = |at: usize| match unit {
+            Unit::Text => json!(format!("k{at}")),
+            _ => json!(at),
+        };
+        let rows = values.iter().enumerate();
+        let rows = rows.map(|(at, value)| vec![json!("get"), name(at), json!(value)]);
+        let mut bars = figure("bars", unit, Unit::Count, log, rows.collect());
+        bars.charts.retain(|chart| chart.mark == Mark::Bar);
+        page(&document(vec![bars]))
+    };
+    // The width of a lying bar or the height of a standing one.
+    let lengths = |html: &str, attribute: &str| -> Vec<f64> {
+        let bars = html.split("<rect class=\"b ").skip(1);
+        let of = |bar: &str| -> Option<f64> {
+            let (_, rest) = bar.split_once(&format!(" {attribute}=\""))?;
+            rest.split_once('"')?.0.parse().ok()
+        };
+        bars.map(|bar| of(bar).unwrap()).collect()
+    };
+    let flat = [5.0, 6.0, 4000.0, 7.0, 5.0];
+    for (unit, attribute) in [(Unit::Text, "width"), (Unit::Count, "height")] {
+        let html = of(&flat, unit, false);
+        assert_whole(&html);
+        let bars = lengths(&html, attribute);
+        let (longest, shortest) = (
+            bars.iter().copied().fold(0.0, f64::max),
+            bars.iter().copied().fold(f64::MAX, f64::min),
+        );
+        assert!(shortest > longest / 4.0, "{bars:?}");
+        assert_eq!(html.matches("<path class=c ").count(), 1);
+        assert!(html.contains("Bars with a tip at their end are cut"));
+        // The value of the cut one is told.
+        assert!(html.contains("4,000") || html.contains("4 k"));
+        for values in [
+            &[5.0, 6.0, 30.0, 7.0, 5.0][..],
+            &[1.0, 4000.0],
+            &[5.0, 900.0, 950.0, 6.0],
+        ] {
+            let html = of(values, unit, false);
+            assert!(!html.contains("<path class=c "), "{values:?}");
+        }
+        assert!(!of(&flat, unit, true).contains("<path class=c "));
+    }
+}
+
+#[test]
+fn a_plot_that_stands_alone_has_the_width_of_the_page_and_panels_say_of_what_they_are() {
+    let rows = |names: &[&str]| -> Vec<Vec<Value>> {
+        let of = |name: &&str| {
+            (1..9)
+                .map(|x| vec![json!(name), json!(x), json!(x)])
+                .collect::<Vec<_>>()
+        };
+        names.iter().flat_map(of).collect()
+    };
+    let of = |names: &[&str]| {
+        let mut figure = figure("f", Unit::Count, Unit::Count, false, rows(names));
+        figure.columns[0].name = "keyspace".into();
+        figure.charts = vec![Chart::new(Mark::Line, "x", "y").with_panel("keyspace")];
+        page(&document(vec![figure]))
+    };
+    let one = of(&["app"]);
+    assert!(one.contains("<div class=\"plots wide\">") && one.contains("viewBox=\"0 0 960 "));
+    let two = of(&["app", "log"]);
+    assert!(two.contains("viewBox=\"0 0 440 ") && !two.contains("plots wide"));
+    assert!(two.contains("<figcaption>keyspace <bdi>log</bdi></figcaption>"));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use evendb_model::from_analysis::{self, Known};
+use evendb_model::from_analysis::{self, Known, Made};
 use evendb_report::Document;
 
 use crate::failure::{Failure, Success};
@@ -12,7 +12,8 @@ use crate::failure::{Failure, Success};
 /// Make a model of an analyzed load, which `evendb mixgraph` carries out on any store
 ///
 /// Prints a file in TOML that can be edited by hand (docs/models.md). The comments at its head say which fit was chosen for each part, with the
-/// errors of all that were tried, and what was left out.
+/// errors of all that were tried, and what was left out. What the analysis does not know is also
+/// said on standard error.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb analyze app.trace
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// The name in the file
     #[arg(long)]
     name: Option<String>,
+    /// Records that a scan gives, where the trace tells it of none; by default 1
+    #[arg(long, value_name = "RECORDS", value_parser = clap::value_parser!(u64).range(1..))]
+    scan_length: Option<u64>,
 }
 
 /// Carries the command out.
@@ -41,11 +45,21 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         keyspace: arguments.keyspace.clone(),
         pairs: arguments.pairs,
         name: arguments.name.clone(),
+        scan_length: arguments.scan_length,
     };
     let made = from_analysis::make(&document, &known).map_err(|error| wrong(error.to_string()))?;
     let text = made.to_toml().map_err(|error| wrong(error.to_string()))?;
+    tell_unknown(&made);
     io::stdout().write_all(text.as_bytes())?;
     Ok(Success::Done)
+}
+
+/// Says on standard error what a model lacks, because the analysis does not know it.
+pub fn tell_unknown(made: &Made) {
+    for unknown in &made.unknown {
+        // Nothing is lost if nobody reads it: the model has it among its comments.
+        let _ = writeln!(io::stderr(), "evendb: not known: {unknown}");
+    }
 }
 
 /// What an analysis found, by its file or the folder that it made.

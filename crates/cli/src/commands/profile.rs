@@ -45,9 +45,10 @@ pub struct Arguments {
     /// others
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Which share of the model's pairs, operations and memory is run, above 0 and at most 1; of a trace: all of it
-    #[arg(long, default_value_t = 0.002)]
-    scale: f64,
+    /// Which share of the model's pairs, operations and memory is run, above 0 and at most 1
+    /// [default: 0.002]; a trace is used as it is
+    #[arg(long)]
+    scale: Option<f64>,
     /// Memory of the analysis, in MiB
     #[arg(long, default_value_t = 2048)]
     memory_mib: u64,
@@ -60,6 +61,8 @@ pub struct Arguments {
     allocations: Vec<String>,
 }
 
+/// Which share of a model is run, if nobody says.
+const SCALE: f64 = 0.002;
 /// What is made of a preset or a model, in the folder.
 const TRACE: &str = "load.trace";
 const KEYS: &str = "load.keys";
@@ -75,6 +78,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let name = &arguments.load;
         let message = format!("--keys is for a trace: the keys of `{name}` are known");
         return Err(Failure::Usage(message));
+    }
+    if arguments.scale.is_some() && trace_given {
+        let message = "--scale is for a model: a trace is used as it is";
+        return Err(Failure::Usage(message.to_owned()));
     }
     let folder = arguments.out.clone().unwrap_or_else(|| {
         let name = load.file_name().unwrap_or(load.as_os_str());
@@ -105,6 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     tell("3 of 4: a model is made");
     let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
     let made = from_analysis::make(&document, &Known::default()).map_err(failed)?;
+    model::tell_unknown(&made);
     let model_file = path("model.toml");
     fs::write(&model_file, made.to_toml().map_err(failed)?)?;
 
@@ -128,6 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     document.title = format!("The load {}", arguments.load);
     document.figures.push(model_figure(&made));
     document.figures.push(benchmarks_figure(&benchmarks));
+    document.summary.stands_out.extend(stands_out(&made));
     fs::write(path("page.json"), document.to_json())?;
     let page = path("page.html");
     fs::write(&page, evendb_report::page(&document))?;
@@ -139,7 +148,12 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 fn record(own: &Path, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
     let mut command = Command::new(own);
     command.arg("mixgraph").arg(&arguments.load);
-    command.args(["--scale", &arguments.scale.to_string(), "--rounds", "1"]);
+    command.args([
+        "--scale",
+        &arguments.scale.unwrap_or(SCALE).to_string(),
+        "--rounds",
+        "1",
+    ]);
     for (option, file) in [
         ("--trace", TRACE),
         ("--trace-keys", KEYS),
@@ -184,6 +198,20 @@ fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
             "{what}: it failed ({status}); what was made so far is kept"
         ))),
     }
+}
+
+/// What the model lacks or has otherwise than the load.
+fn stands_out(made: &Made) -> Vec<String> {
+    let attention = "Attention: ";
+    let notes = made
+        .notes
+        .iter()
+        .filter_map(|note| note.strip_prefix(attention));
+    let unknown = made.unknown.iter().map(String::as_str);
+    unknown
+        .chain(notes)
+        .map(|note| format!("The model: {note}"))
+        .collect()
 }
 
 /// How the model came about.

@@ -1,7 +1,8 @@
 //! What the advised settings are beside: other budgets of memory, other stores, and what an analysis says of misses.
 //!
-//! All of them do the same stretch of the trace, each on a store that is made for it, once: these figures say what is much faster, not
-//! what is a little so. Where time runs out, the rest is left out.
+//! All of them do the same stretch of the trace, each on a store that is made for it, in rounds:
+//! each of them once, then again while time is left. What is said of two of them rests on how far
+//! runs of the same differ ([`Ratio`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use super::runs::{Hold, Measured, Stretch, Who};
 use super::schedule::{Pace, WARM_SHARE};
 use super::{AdviseError, Clock, Question};
+use crate::readable::bytes;
 use crate::stores::evendb::tuning::Tuning;
 
 /// Budgets by the one that was given, in the order of importance.
@@ -20,6 +22,13 @@ const FACTORS: [f64; 5] = [1.0, 2.0, 0.5, 4.0, 0.25];
 /// No budget is smaller.
 const BUDGET_MIN: u64 = 2 << 20;
 const PATIENCE: f64 = 8.0;
+/// Rounds for which stretches are made short enough, and rounds at most.
+const ROUNDS: usize = 3;
+/// With less time than for so many rounds fewer budgets are measured, down to the given one and one
+/// other.
+const ROUNDS_MIN: usize = 2;
+const BUDGETS_MIN: usize = 2;
+const ROUNDS_MAX: usize = 9;
 
 /// A store, or a budget, and what it did.
 #[derive(Clone, Debug)]
@@ -28,8 +37,87 @@ pub struct Beside {
     pub name: String,
     /// The memory with which it planned.
     pub memory_bytes: u64,
-    /// What was measured; or why not.
-    pub outcome: Result<Measured, String>,
+    /// The runs. None, if all failed.
+    pub runs: Vec<Measured>,
+    /// Why a run failed; none runs after it.
+    pub failed: Option<String>,
+}
+
+impl Beside {
+    /// Operations a second over all runs; nothing without a run.
+    #[must_use]
+    pub fn per_second(&self) -> Option<f64> {
+        let seconds: f64 = self.runs.iter().map(|run| run.seconds).sum();
+        let operations: u64 = self.runs.iter().map(|run| run.operations).sum();
+        (!self.runs.is_empty()).then(|| operations as f64 / seconds.max(1e-9))
+    }
+
+    /// The variance of single runs relative to their mean, summed, and how many runs more than one
+    /// there are.
+    fn spread(&self) -> (f64, usize) {
+        let speeds = || self.runs.iter().map(Measured::per_second);
+        let count = self.runs.len();
+        let mean = speeds().sum::<f64>() / count.max(1) as f64;
+        let squares = speeds().map(|speed| (speed / mean.max(1e-9) - 1.0).powi(2));
+        (squares.sum(), count.saturating_sub(1))
+    }
+}
+
+/// What is assumed of how far single runs of the same differ, where none was repeated, and where
+/// few were.
+const SPREAD_OF_ONE: f64 = 0.2;
+const SPREAD_OF_FEW: f64 = 0.1;
+/// With so many repeated runs their spread is believed.
+const REPEATED_MIN: usize = 4;
+/// Two stores with the same settings may differ by so much, which no number of runs shows.
+const SPREAD_MIN: f64 = 0.02;
+/// A ratio may be off by so many of its standard errors.
+const ERRORS: f64 = 2.5;
+
+/// The standard deviation of single runs by their mean, over all that were measured beside each
+/// other.
+#[must_use]
+pub fn spread(all: &[Beside]) -> f64 {
+    let each = all.iter().map(Beside::spread);
+    let (squares, repeated) = each.fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let measured = (squares / repeated.max(1) as f64).sqrt();
+    match repeated {
+        0 => SPREAD_OF_ONE,
+        1..REPEATED_MIN => measured.max(SPREAD_OF_FEW),
+        _ => measured.max(SPREAD_MIN),
+    }
+}
+
+/// How many times as fast one is as another, and by how much that may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// How many times.
+    pub by: f64,
+    /// What it is off at most, but for chance.
+    pub off: f64,
+}
+
+impl Ratio {
+    /// Of two, where single runs differ by `spread`; nothing where one was not measured.
+    #[must_use]
+    pub fn of(one: &Beside, other: &Beside, spread: f64) -> Option<Ratio> {
+        let by = one.per_second()? / other.per_second()?.max(1e-9);
+        let runs = [one, other].map(|beside| 1.0 / beside.runs.len() as f64);
+        let off = ERRORS * by * spread * (runs[0] + runs[1]).sqrt();
+        Some(Ratio { by, off })
+    }
+
+    /// Whether it is more than so many times, beyond chance.
+    #[must_use]
+    pub fn is_above(&self, times: f64) -> bool {
+        self.by - self.off > 1.0 && self.by > times
+    }
+
+    /// Whether it is not more than so many times, beyond chance.
+    #[must_use]
+    pub fn is_below(&self, times: f64) -> bool {
+        self.by + self.off < times
+    }
 }
 
 /// One point of an analysis' curve of misses.
@@ -62,6 +150,9 @@ impl Asked<'_> {
                 all.push((&who, memory_bytes));
             }
         }
+        // Few budgets in several rounds say more than many in one.
+        let runs = (until - self.clock.seconds()) / self.takes();
+        all.truncate(((runs / ROUNDS_MIN as f64) as usize).max(BUDGETS_MIN));
         let mut measured = self.each(&all, until)?;
         measured.sort_by_key(|one| one.memory_bytes);
         Ok(measured)
@@ -86,41 +177,58 @@ impl Asked<'_> {
 
     fn each(&self, all: &[(&Who, u64)], until: f64) -> Result<Vec<Beside>, AdviseError> {
         let stretch = self.stretch();
-        let mut measured = Vec::new();
-        for (who, memory_bytes) in all {
-            self.clock.check()?;
-            let length = (stretch.until - stretch.skip) as f64;
-            let takes = self.pace.prepare + self.pace.overhead + length / self.pace.per_second;
-            let name = who.name();
-            let memory = crate::readable::bytes(*memory_bytes);
-            if self.clock.seconds() + takes > until {
-                self.clock
-                    .tell(&format!("there is no time for {name} with {memory}"));
-                continue;
-            }
-            self.clock.tell(&format!("{name} with {memory}"));
-            let outcome = match self.one(who, *memory_bytes, (stretch, takes)) {
-                Ok(measured) => Ok(measured),
-                Err(error @ (AdviseError::Run(_) | AdviseError::TooLong(_))) => {
-                    self.clock.tell(&error.to_string());
-                    Err(error.to_string())
-                }
-                Err(error) => return Err(error),
-            };
-            measured.push(Beside {
-                name,
+        let takes = self.takes();
+        let mut measured: Vec<Beside> = all
+            .iter()
+            .map(|(who, memory_bytes)| Beside {
+                name: who.name(),
                 memory_bytes: *memory_bytes,
-                outcome,
-            });
+                runs: Vec::new(),
+                failed: None,
+            })
+            .collect();
+        for round in 1..=ROUNDS_MAX {
+            for ((who, memory_bytes), beside) in all.iter().zip(&mut measured) {
+                self.clock.check()?;
+                if beside.failed.is_some() {
+                    continue;
+                }
+                let what = format!("{} with {}", beside.name, bytes(*memory_bytes));
+                if self.clock.seconds() + takes > until {
+                    self.clock.tell(&match round {
+                        1 => format!("there is no time for {what}"),
+                        _ => format!("there is no time for {what} once more"),
+                    });
+                    // What stands behind it takes as long.
+                    measured.retain(|beside| !beside.runs.is_empty() || beside.failed.is_some());
+                    return Ok(measured);
+                }
+                self.clock.tell(&format!("round {round}: {what}"));
+                match self.one(who, *memory_bytes, (stretch, takes)) {
+                    Ok(run) => beside.runs.push(run),
+                    Err(error @ (AdviseError::Run(_) | AdviseError::TooLong(_))) => {
+                        self.clock.tell(&error.to_string());
+                        beside.failed = Some(error.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(measured)
     }
 
-    /// What all do: as long as the time allows for a budget, by the pace.
+    /// Seconds that one of them takes, by the pace.
+    fn takes(&self) -> f64 {
+        let stretch = self.stretch();
+        let length = (stretch.until - stretch.skip) as f64;
+        self.pace.prepare + self.pace.overhead + length / self.pace.per_second
+    }
+
+    /// What all do: so long that the time suffices for some rounds of all budgets, by the pace.
     fn stretch(&self) -> Stretch {
         let ground = &self.question.ground;
         let usable = ground.operations - ground.loading;
-        let part = self.clock.seconds * 0.25 / FACTORS.len() as f64;
+        let part = self.clock.seconds * 0.25 / (FACTORS.len() * ROUNDS) as f64;
         let seconds = (part - self.pace.prepare - self.pace.overhead).max(0.5);
         let length = ((seconds * self.pace.per_second) as u64).clamp(1, usable.max(1));
         Stretch {
@@ -159,9 +267,8 @@ pub(super) fn misses(path: &Path) -> Result<Vec<MissRow>, AdviseError> {
     let document = Document::from_json(&text).map_err(input)?;
     let missing = || "it has no figure `miss-ratios` with grain, bytes and miss_ratio".to_owned();
     let rows = document.figure("miss-ratios").and_then(|figure| {
-        let [grain, bytes, ratio] =
-            ["grain", "bytes", "miss_ratio"].map(|name| figure.column(name));
-        let (grain, bytes, ratio) = (grain?, bytes?, ratio?);
+        let [grain, size, ratio] = ["grain", "bytes", "miss_ratio"].map(|name| figure.column(name));
+        let (grain, size, ratio) = (grain?, size?, ratio?);
         let keyspace = figure.column("keyspace");
         let keyspaces: BTreeSet<&str> = figure
             .rows
@@ -174,7 +281,7 @@ pub(super) fn misses(path: &Path) -> Result<Vec<MissRow>, AdviseError> {
             let grain = row[grain].as_str()?;
             Some(MissRow {
                 grain: of.map_or_else(|| grain.to_owned(), |of| format!("{of}: {grain}")),
-                bytes: row[bytes].as_f64()? as u64,
+                bytes: row[size].as_f64()? as u64,
                 miss_ratio: row[ratio].as_f64()?,
             })
         };

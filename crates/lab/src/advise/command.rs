@@ -1,6 +1,7 @@
 //! The command `advise`: its arguments, the files that it writes, and what it says on the terminal.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -37,9 +38,9 @@ pub struct AdviseArguments {
     /// What merges of a trace do; without it they are left out
     #[arg(long, value_enum)]
     merges: Option<Merges>,
-    /// Bytes of values of which the trace has no length
-    #[arg(long, default_value_t = 100)]
-    value_bytes: u32,
+    /// Bytes of values of which the trace has no length [default: 100]
+    #[arg(long)]
+    value_bytes: Option<u32>,
     /// Operations at the beginning of the trace that fill the store, and are no part of the load
     #[arg(long, value_name = "OPERATIONS")]
     load: Option<u64>,
@@ -49,12 +50,12 @@ pub struct AdviseArguments {
     /// A setting of EvenDB that is fixed, NAME=VALUE; may be given several times. docs/advice.md has the names
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Of a model: which share of its pairs and operations
-    #[arg(long, default_value_t = 0.02, value_parser = parse_scale)]
-    scale: f64,
-    /// Of a model: the seed of what is drawn
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Of a model: which share of its pairs and operations [default: 0.02]
+    #[arg(long, value_parser = parse_scale)]
+    scale: Option<f64>,
+    /// Of a model: the seed of what is drawn [default: 1]
+    #[arg(long)]
+    seed: Option<u64>,
     /// The analysis.json of the trace, for what it says of misses
     #[arg(long, value_name = "FILE")]
     analysis: Option<PathBuf>,
@@ -79,6 +80,12 @@ pub struct AdviseArguments {
     #[arg(long, default_value_t = 3, requires = "exhaustive", value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
 }
+
+/// Bytes of values of which the trace has no length, where nobody says more.
+const VALUE_BYTES: u32 = 100;
+/// Of a model, which share is drawn, and with which seed.
+const SCALE: f64 = 0.02;
+const SEED: u64 = 1;
 
 /// Operations that are used for each second of the whole.
 const OPERATIONS_A_SECOND: u64 = 20_000;
@@ -119,6 +126,7 @@ impl AdviseArguments {
         let source = self.source(&place.0, operations_max)?;
         clock.tell("the load is looked at");
         let load = self.observed(&source, operations_max)?;
+        self.refuse_idle(&source, &load)?;
         let question = Question {
             ground: Ground {
                 program,
@@ -128,13 +136,14 @@ impl AdviseArguments {
                 durability: self.durability,
                 threads: self.threads,
                 merges: self.merges.or(source.merges),
-                value_bytes: self.value_bytes,
+                value_bytes: self.value_bytes.unwrap_or(VALUE_BYTES),
                 // Advice finds out how much of it there is time for; the check has the time.
                 age_bytes: if self.exhaustive { load.age_bytes() } else { 0 },
                 repeats: load.repeats(),
             },
             place: place.0.clone(),
-            memory_bytes: self.memory_mib << 20,
+            memory_bytes: load.budget_within(self.memory_mib << 20),
+            allowed_bytes: self.memory_mib << 20,
             fixed,
             peers: self
                 .peers
@@ -142,7 +151,7 @@ impl AdviseArguments {
                 .map(|peers| (peers, self.peer_stores.clone())),
             misses,
         };
-        let asked = self.asked(&question, &load);
+        let asked = self.asked(&question, (&load, source.is_drawn));
         if let Some(earlier) = &earlier {
             let what = (self.out.as_path(), self.rounds.into());
             return exhaustive::run(&question, (earlier, asked), what, &clock);
@@ -185,9 +194,9 @@ impl AdviseArguments {
 
     fn source(&self, place: &Path, operations_max: u64) -> Result<Source, AdviseError> {
         let drawn = Drawn {
-            scale: self.scale,
+            scale: self.scale.unwrap_or(SCALE),
             operations_max,
-            seed: self.seed,
+            seed: self.seed.unwrap_or(SEED),
         };
         let mut source = source::source(&self.source, drawn, place)?;
         source.loading = self.load.unwrap_or(source.loading);
@@ -196,7 +205,8 @@ impl AdviseArguments {
 
     fn observed(&self, source: &Source, operations_max: u64) -> Result<load::Load, AdviseError> {
         let reader = source::reader(&source.trace)?;
-        let load = load::observe(reader, source.loading, operations_max)?;
+        let value_bytes = self.value_bytes.unwrap_or(VALUE_BYTES);
+        let load = load::observe(reader, (source.loading, operations_max), value_bytes)?;
         if load.read <= source.loading || load.operations == 0 {
             let what = match source.loading {
                 0 => "the trace has no operations".to_owned(),
@@ -210,8 +220,45 @@ impl AdviseArguments {
         Ok(load)
     }
 
+    /// An option that changes nothing for this load is refused: whoever gives it expects that it
+    /// does.
+    fn refuse_idle(&self, source: &Source, load: &load::Load) -> Result<(), AdviseError> {
+        let options = [
+            (
+                "--merges",
+                self.merges.is_some() && !load.has_merges,
+                "the load has no merges",
+            ),
+            (
+                "--value-bytes",
+                self.value_bytes.is_some() && !load.makes_up_values,
+                "the load has the length of each value",
+            ),
+            (
+                "--scale",
+                self.scale.is_some() && !source.is_drawn,
+                "it is for a model, and a trace is used as it is",
+            ),
+            (
+                "--seed",
+                self.seed.is_some() && !source.is_drawn,
+                "it is for a model, and of a trace nothing is drawn",
+            ),
+        ];
+        match options.iter().find(|(_, is_idle, _)| *is_idle) {
+            Some((name, _, why)) => Err(AdviseError::Input(format!(
+                "{name} has no effect here: {why}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// What was asked. Advice and its exhaustive check are about the same where all of this is.
-    fn asked(&self, question: &Question, load: &load::Load) -> Vec<(String, String)> {
+    fn asked(
+        &self,
+        question: &Question,
+        (load, is_drawn): (&load::Load, bool),
+    ) -> Vec<(String, String)> {
         let ground = &question.ground;
         let merges = match ground.merges {
             Some(Merges::Counters) => "counters",
@@ -220,9 +267,9 @@ impl AdviseArguments {
         };
         let facts = [
             ("source", self.source.clone()),
-            ("scale of a model", self.scale.to_string()),
-            ("seed of a model", self.seed.to_string()),
-            ("memory", bytes(question.memory_bytes)),
+            ("scale of a model", self.scale.unwrap_or(SCALE).to_string()),
+            ("seed of a model", self.seed.unwrap_or(SEED).to_string()),
+            ("memory", bytes(question.allowed_bytes)),
             (FACT_OPERATIONS, (load.read - ground.loading).to_string()),
             ("operations that fill the store", ground.loading.to_string()),
             ("merges", merges.to_owned()),
@@ -231,9 +278,8 @@ impl AdviseArguments {
             ("fixed settings", question.fixed.to_string()),
         ];
         let of_model = |name: &str| name.ends_with("of a model");
-        let is_trace = ground.trace.parent() != Some(question.place.as_path());
         let some = facts.into_iter().filter(|(name, value)| {
-            let is_idle = value.is_empty() || (is_trace && of_model(name));
+            let is_idle = value.is_empty() || (!is_drawn && of_model(name));
             !is_idle
         });
         some.map(|(name, value)| (name.to_owned(), value)).collect()
@@ -256,7 +302,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{} could not be removed: {error}", self.0.display());
+            let what = self.0.display();
+            let _ = writeln!(std::io::stderr(), "{what} could not be removed: {error}");
         }
     }
 }

@@ -16,6 +16,8 @@ use hdrhistogram::Histogram;
 const KEYS_MAX: usize = 1 << 18;
 /// In so many ranges of equally many keys the key space is divided to see whether hot keys are neighbours.
 const RANGES: usize = 100;
+/// Memory of a store with little data.
+const LEAST_BYTES: u64 = 16 << 20;
 
 /// What was found of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,8 +50,17 @@ pub struct Load {
     pub others: u64,
     /// Mean length of keys.
     pub key_bytes: f64,
-    /// Mean length of values, as far as they are known.
+    /// Mean length of values, as far as they are known; if none is, what is taken for it.
     pub value_bytes: f64,
+    /// Whether the trace has the length of any value.
+    pub value_bytes_known: bool,
+    /// Records at the end whose value is of unknown length. Each counts with `value_bytes`.
+    pub unknown_lengths: u64,
+    /// Whether an operation writes or may find a value of unknown length, of which a replay makes
+    /// up one.
+    pub makes_up_values: bool,
+    /// Whether any operation is a merge, those of the loading phase among them.
+    pub has_merges: bool,
     /// Nine of ten values are no longer.
     pub value_bytes_p90: u64,
     /// Whether the trace has the values themselves, and not their lengths alone.
@@ -109,6 +120,18 @@ impl Load {
         self.writes == 0 || self.overwrites >= 0.9
     }
 
+    /// The budget of memory that is advised on where so much is allowed: no more than the data
+    /// needs, if all of the load was read. It needs twice its bytes, for what is kept beside them
+    /// and for what is written over meanwhile, and something for a store that is nearly empty.
+    #[must_use]
+    pub fn budget_within(&self, allowed: u64) -> u64 {
+        let needed = (2 * self.data_bytes + LEAST_BYTES).next_multiple_of(1 << 20);
+        match self.goes_on {
+            true => allowed,
+            false => allowed.min(needed),
+        }
+    }
+
     /// How many bytes are to be written over in a store that shall be like one that has served the load for long: half as many as there are. Twice what the
     /// default settings allow of garbage, and measured to be enough for what is written by each put to be as much as later.
     #[must_use]
@@ -133,13 +156,14 @@ impl Load {
 }
 
 /// Reads a trace's operations, up to `operations_max` of them behind the `loading` first ones.
+/// Values are taken to have `value_bytes` where the trace has no length of any.
 ///
 /// # Errors
 /// The trace's.
 pub fn observe<R: Read>(
     mut reader: Reader<R>,
-    loading: u64,
-    operations_max: u64,
+    (loading, operations_max): (u64, u64),
+    value_bytes: u32,
 ) -> evendb_trace::Result<Load> {
     let mut pass = Pass::new();
     let last = loading.saturating_add(operations_max);
@@ -153,14 +177,32 @@ pub fn observe<R: Read>(
         count += 1;
     }
     pass.load.read = count;
-    Ok(pass.finish())
+    Ok(pass.finish(value_bytes))
 }
 
 #[derive(Default)]
 struct Note {
     accesses: u64,
-    /// Of the record, while there is one.
-    bytes: u64,
+    /// Whether there is a record, as far as the trace tells.
+    is_there: bool,
+    /// The length of its value, while there is one and it is known.
+    value: Option<u64>,
+}
+
+impl Note {
+    /// What the key has after this operation.
+    fn take(&mut self, operation: &Operation, value_len: Option<u64>) {
+        match (operation.kind, operation.outcome) {
+            (Kind::Delete | Kind::SingleDelete, _) | (_, Outcome::Absent) => {
+                (self.is_there, self.value) = (false, None);
+            }
+            (Kind::Merge, _) => {
+                (self.is_there, self.value) = (true, self.value.max(value_len));
+            }
+            // What does not tell a length leaves what an earlier operation told.
+            _ => (self.is_there, self.value) = (true, value_len.or(self.value)),
+        }
+    }
 }
 
 struct Pass {
@@ -170,6 +212,8 @@ struct Pass {
     highest: u64,
     key_lengths: (u64, u64),
     values: Histogram<u64>,
+    /// The sum of the lengths of values and their number: of the load, and of the loading phase.
+    value_lengths: [(f64, u64); 2],
     greatest: Vec<u8>,
     puts: u64,
     appended: u64,
@@ -185,6 +229,7 @@ impl Pass {
             keys: HashMap::new(),
             highest: u64::MAX,
             key_lengths: (0, 0),
+            value_lengths: [(0.0, 0); 2],
             values: Histogram::new(2).expect("two digits are allowed"),
             greatest: Vec::new(),
             puts: 0,
@@ -204,11 +249,17 @@ impl Pass {
         };
         let value_len = operation.value_len.or(found);
         self.load.has_values |= operation.value.is_some();
+        self.load.has_merges |= operation.kind == Kind::Merge;
+        self.load.makes_up_values |= makes_up_value(operation, value_len);
         match is_loading {
             true => self.load.loading += 1,
             false => self.count(operation, value_len),
         }
         if operation.kind.is_point_read() || operation.kind.is_point_write() {
+            if let Some(len) = value_len {
+                let (sum, count) = &mut self.value_lengths[usize::from(is_loading)];
+                (*sum, *count) = (*sum + len as f64, *count + 1);
+            }
             self.key(operation, value_len, is_loading);
         }
     }
@@ -253,20 +304,15 @@ impl Pass {
         if value_hash(&key) > self.highest {
             return;
         }
-        let record = operation.key.len() as u64 + value_len.unwrap_or(0);
         let note = self.keys.entry(key).or_default();
         note.accesses += u64::from(!is_loading);
         if operation.kind.is_point_write() && !is_loading {
             let weight = u64::MAX as f64 / self.highest as f64;
             let removes = matches!(operation.kind, Kind::Delete | Kind::SingleDelete);
             self.sampled_writes += weight;
-            self.overwrites += weight * f64::from(u8::from(note.bytes > 0 && !removes));
+            self.overwrites += weight * f64::from(u8::from(note.is_there && !removes));
         }
-        match (operation.kind, operation.outcome) {
-            (Kind::Delete | Kind::SingleDelete, _) | (_, Outcome::Absent) => note.bytes = 0,
-            (Kind::Merge, _) => note.bytes = note.bytes.max(record),
-            _ => note.bytes = record,
-        }
+        note.take(operation, value_len);
         if self.keys.len() > KEYS_MAX {
             self.highest /= 2;
             let highest = self.highest;
@@ -274,18 +320,30 @@ impl Pass {
         }
     }
 
-    fn finish(mut self) -> Load {
+    fn finish(mut self, value_bytes: u32) -> Load {
         let one_in = (u64::MAX / self.highest.max(1)).max(1);
         let mut keys: Vec<_> = self.keys.drain().collect();
         let load = &mut self.load;
         load.one_in = one_in;
         load.keys = keys.len() as u64 * one_in;
-        load.data_bytes = keys.iter().map(|(_, note)| note.bytes).sum::<u64>() * one_in;
         load.key_bytes = self.key_lengths.0 as f64 / self.key_lengths.1.max(1) as f64;
-        if !self.values.is_empty() {
-            load.value_bytes = self.values.mean();
-            load.value_bytes_p90 = self.values.value_at_quantile(0.9);
+        // Where the load tells no length, the loading phase may.
+        let known = self.value_lengths.iter().find(|(_, count)| *count > 0);
+        load.value_bytes_known = known.is_some();
+        load.value_bytes = known.map_or(value_bytes.into(), |(sum, count)| sum / *count as f64);
+        load.value_bytes_p90 = match self.values.is_empty() {
+            true => load.value_bytes.ceil() as u64,
+            false => self.values.value_at_quantile(0.9),
+        };
+        let records = keys.iter().filter(|(_, note)| note.is_there);
+        let (mut bytes, mut unknown) = (0, 0);
+        for (key, note) in records {
+            bytes += (key.len() - size_of::<u32>()) as u64 + note.value.unwrap_or(0);
+            unknown += u64::from(note.value.is_none());
         }
+        load.unknown_lengths = unknown * one_in;
+        load.data_bytes =
+            bytes * one_in + (load.unknown_lengths as f64 * load.value_bytes).round() as u64;
         load.overwrites = self.overwrites / self.sampled_writes.max(1.0);
         load.appended = self.appended as f64 / self.puts.max(1) as f64;
         keys.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -302,6 +360,14 @@ impl Pass {
         load.hottest_10 = share_of_hottest(accesses, 10);
         self.load
     }
+}
+
+/// Whether a replay has to make up the value that this operation writes, or that it may find and
+/// that is put before.
+fn makes_up_value(operation: &Operation, value_len: Option<u64>) -> bool {
+    let writes = matches!(operation.kind, Kind::Put | Kind::Ingest | Kind::Merge);
+    let may_find = operation.kind.is_point_read() && operation.outcome != Outcome::Absent;
+    value_len.is_none() && operation.value.is_none() && (writes || may_find)
 }
 
 /// The share of the sum that the greatest ones have, of which there are one in `one_in`, at least one.

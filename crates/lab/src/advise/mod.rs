@@ -32,6 +32,7 @@ mod trial;
 mod words;
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -119,7 +120,8 @@ impl<'a> Clock<'a> {
     /// Says on the terminal what is done, and how much time is left.
     fn tell(&self, what: &str) {
         let left = (self.seconds - self.seconds()).max(0.0);
-        eprintln!("[{left:>4.0} s left] {what}");
+        // Nobody may read it any more.
+        let _ = writeln!(std::io::stderr(), "[{left:>4.0} s left] {what}");
     }
 
     fn check(&self) -> Result<(), AdviseError> {
@@ -136,6 +138,8 @@ struct Question {
     /// Where stores are made.
     place: PathBuf,
     memory_bytes: u64,
+    /// What the user allowed, of which `memory_bytes` is what the data needs.
+    allowed_bytes: u64,
     /// What the user fixed.
     fixed: Tuning,
     /// The command of crates/peers, and the stores to ask there.
@@ -147,6 +151,7 @@ struct Question {
 struct Advice {
     load: Load,
     memory_bytes: u64,
+    allowed_bytes: u64,
     fixed: Tuning,
     /// Those that were tried.
     candidates: Vec<Candidate>,
@@ -232,6 +237,7 @@ fn advise(mut question: Question, load: Load, clock: &Clock<'_>) -> Result<Advic
     } = trial;
     let mut advice = Advice {
         memory_bytes,
+        allowed_bytes: question.allowed_bytes,
         fixed: question.fixed.clone(),
         candidates,
         untried,

@@ -6,15 +6,15 @@
 //! | `load` | what, value |
 //! | `candidates` | settings, stage, times_default, lowest, highest, per_second, p99_nanos, disk_bytes, why |
 //! | `runs` | stage, round, settings, operations, seconds, per_second, bytes_written, differences |
-//! | `budgets` | memory_bytes, per_second, p99_nanos, disk_bytes, note |
-//! | `peers` | store, per_second, times_evendb, p99_nanos, disk_bytes, note |
+//! | `budgets` | memory_bytes, per_second, lowest, highest, runs, p99_nanos, disk_bytes, note |
+//! | `peers` | store, times_evendb, per_second, lowest, highest, runs, p99_nanos, disk_bytes, note |
 //! | `misses` | grain, bytes, miss_ratio: of the analysis, if one was given |
 
-use evendb_report::{Chart, Document, Exactness, Figure, Mark, Unit};
+use evendb_report::{Chart, Document, Exactness, Figure, Mark, Summary, Unit, number_shown};
 use serde_json::Value;
 
 use super::Advice;
-use super::beside::{Beside, miss_ratio};
+use super::beside::{self, Beside, Ratio, miss_ratio};
 use super::candidates::DEFAULT;
 use super::halving::median;
 use super::runs::{Measured, limit_of};
@@ -27,12 +27,23 @@ pub(super) const FACT_OPERATIONS: &str = "operations used";
 pub(super) const FACT_SETTINGS: &str = "advised settings";
 pub(super) const FACT_AGED: &str = "written over before measuring, at most";
 
-/// Differences between single runs below this say nothing.
-const SINGLE_RUNS: f64 = 0.10;
+/// What is faster by less than this counts as alike, however many runs say so.
+const FASTER_MIN: f64 = 0.05;
+/// What is not faster by so much beyond chance is said to bring nothing.
+const ALIKE_MAX: f64 = 0.10;
+/// A larger cache has fewer misses if it has fewer by this share of the accesses.
+const MISSES_MIN: f64 = 0.01;
 
 /// What is advised, in sentences.
 pub(super) fn sentences(advice: &Advice) -> Vec<String> {
     let mut said = vec![settings_said(advice)];
+    if advice.allowed_bytes > advice.memory_bytes {
+        said.push(format!(
+            "The data needs no larger budget: {} were allowed, and all was measured with {}.",
+            bytes(advice.allowed_bytes),
+            bytes(advice.memory_bytes)
+        ));
+    }
     said.extend(engine_said(advice));
     if !advice.untried.is_empty() {
         let names: Vec<_> = advice.untried.iter().map(|one| one.name()).collect();
@@ -116,43 +127,90 @@ fn engine_said(advice: &Advice) -> Option<String> {
     })
 }
 
-fn per_second(beside: &Beside) -> Option<f64> {
-    beside.outcome.as_ref().ok().map(Measured::per_second)
+/// The given budget among the budgets.
+fn base(advice: &Advice) -> Option<&Beside> {
+    let mut budgets = advice.budgets.iter();
+    budgets.find(|one| one.memory_bytes == advice.memory_bytes && !one.runs.is_empty())
 }
 
-/// The given budget among the budgets.
-fn base(advice: &Advice) -> Option<f64> {
-    let mut same = advice
+/// What a cache of more memory would find, as far as it is known without a run.
+#[derive(Clone, Copy, PartialEq)]
+enum Curve {
+    Unknown,
+    /// Fewer accesses miss.
+    Fewer,
+    /// As many accesses miss, because what is missed is asked for once, or because all data is in
+    /// memory.
+    Same,
+}
+
+/// The misses of caches of the given size and of four times the size, by the analysis; else whether
+/// all data fits in half of the memory.
+fn curve(advice: &Advice) -> Curve {
+    let at =
+        |grain: &str, factor: u64| miss_ratio(&advice.misses, grain, advice.memory_bytes * factor);
+    let grains = ["row", "block", "chunk"];
+    let falls = grains
+        .iter()
+        .filter_map(|grain| Some(at(grain, 1)? - at(grain, 4)?));
+    match falls.reduce(f64::max) {
+        Some(fall) if fall >= MISSES_MIN => Curve::Fewer,
+        Some(_) => Curve::Same,
+        None => {
+            let load = &advice.load;
+            let fits = !load.goes_on && load.data_bytes <= advice.memory_bytes / 2;
+            if fits { Curve::Same } else { Curve::Unknown }
+        }
+    }
+}
+
+/// Whether more memory helps, by the runs and by the curve of misses; nothing where only the given
+/// memory was measured.
+fn means(advice: &Advice, base: &Beside) -> &'static str {
+    let spread = beside::spread(&advice.budgets);
+    let larger = advice
         .budgets
         .iter()
-        .filter(|one| one.memory_bytes == advice.memory_bytes);
-    per_second(same.next()?)
+        .filter(|one| one.memory_bytes > advice.memory_bytes);
+    let larger: Vec<Ratio> = larger
+        .filter_map(|one| Ratio::of(one, base, spread))
+        .collect();
+    if larger.is_empty() {
+        return "more was not measured";
+    }
+    let faster = larger.iter().any(|ratio| ratio.is_above(1.0 + FASTER_MIN));
+    let alike = larger.iter().all(|ratio| ratio.is_below(1.0 + ALIKE_MAX));
+    match (faster, alike, curve(advice)) {
+        (true, _, Curve::Fewer | Curve::Unknown) => "more memory helps",
+        (true, _, Curve::Same) => {
+            "with more memory the runs were faster, but a larger cache would miss as many accesses as this one: what else made them faster is not known"
+        }
+        (_, _, Curve::Same) | (_, true, _) => "more memory does not help",
+        (_, _, Curve::Fewer) => {
+            "whether more memory helps cannot be said, because runs of the same differ by more than that; a larger cache would miss fewer accesses"
+        }
+        (_, _, Curve::Unknown) => {
+            "whether more memory helps cannot be said, because runs of the same differ by more than that"
+        }
+    }
 }
 
 fn memory_said(advice: &Advice) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(base) = base(advice) {
+        let spread = beside::spread(&advice.budgets);
         let changes = advice.budgets.iter().filter_map(|one| {
-            let speed = per_second(one)?;
+            let Ratio { by, off } = Ratio::of(one, base, spread)?;
             let is_other = one.memory_bytes != advice.memory_bytes;
-            is_other.then(|| format!("{:.2} with {}", speed / base, bytes(one.memory_bytes)))
+            is_other.then(|| format!("{by:.2} (+-{off:.2}) with {}", bytes(one.memory_bytes)))
         });
         let changes: Vec<_> = changes.collect();
-        let best = advice
-            .budgets
-            .iter()
-            .filter(|one| one.memory_bytes > advice.memory_bytes);
-        let best = best.filter_map(per_second).fold(0.0, f64::max);
         if !changes.is_empty() {
-            let means = match best / base {
-                0.0 => "more was not measured",
-                by if by > 1.0 + SINGLE_RUNS => "more memory helps",
-                _ => "more memory does not help",
-            };
             said.push(format!(
-                "With other memory it does so many times the operations a second that it does with {}: {}; {means}.",
+                "With other memory it does so many times the operations a second that it does with {}: {}; {}.",
                 bytes(advice.memory_bytes),
-                changes.join(", ")
+                changes.join(", "),
+                means(advice, base)
             ));
         }
     }
@@ -177,24 +235,28 @@ fn peers_said(advice: &Advice) -> String {
     let Some(base) = base(advice) else {
         return "Other stores cannot be compared: EvenDB was not measured beside them.".to_owned();
     };
+    let spread = beside::spread(&[&advice.peers[..], std::slice::from_ref(base)].concat());
     let speeds = advice.peers.iter().filter_map(|peer| {
-        let speed = per_second(peer)?;
-        Some((peer.name.as_str(), speed / base))
+        let ratio = Ratio::of(peer, base, spread)?;
+        Some((peer.name.as_str(), ratio))
     });
-    let speeds: Vec<(&str, f64)> = speeds.collect();
-    let failed = advice.peers.iter().filter(|peer| peer.outcome.is_err());
+    let speeds: Vec<(&str, Ratio)> = speeds.collect();
+    let failed = advice.peers.iter().filter(|peer| peer.failed.is_some());
     let failed: Vec<_> = failed.map(|peer| peer.name.as_str()).collect();
-    let faster = speeds.iter().filter(|(_, by)| *by > 1.0 + SINGLE_RUNS);
+    let faster = speeds
+        .iter()
+        .filter(|(_, ratio)| ratio.is_above(1.0 + FASTER_MIN));
     let mut faster: Vec<_> = faster.collect();
-    faster.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let told = |(name, by): &(&str, f64)| format!("{name} {by:.2} times");
+    faster.sort_by(|one, other| other.1.by.total_cmp(&one.1.by));
+    let told =
+        |(name, Ratio { by, off }): &(&str, Ratio)| format!("{name} {by:.2} times (+-{off:.2})");
     let mut text = match (faster.is_empty(), speeds.is_empty()) {
         (_, true) => "No other store could be measured.".to_owned(),
         (true, false) => {
             let all: Vec<_> = speeds.iter().map(told).collect();
             let all = all.join(", ");
             format!(
-                "With the same memory no other store that was measured serves this load better: by EvenDB's speed {all}."
+                "With the same memory no other store that was measured is faster with this load beyond what runs of the same differ by: by EvenDB's speed {all}."
             )
         }
         (false, false) => {
@@ -214,6 +276,7 @@ fn peers_said(advice: &Advice) -> String {
 /// The whole page.
 pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Document {
     let mut document = Document::new("Advice for a load");
+    document.summary = summary(advice);
     document.facts = facts;
     let settings = match advice.tuning() {
         tuning if tuning.is_empty() => DEFAULT.to_owned(),
@@ -254,6 +317,42 @@ pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Documen
     document
 }
 
+/// The first sentence of the advice, the code, five figures, and the other sentences.
+fn summary(advice: &Advice) -> Summary {
+    let mut said = sentences(advice).into_iter();
+    let tuning = advice.tuning();
+    let load = &advice.load;
+    let not_known = || "not measured".to_owned();
+    let last = base(advice);
+    let speed = last.and_then(Beside::per_second);
+    let p99 =
+        last.and_then(|base| median(base.runs.iter().map(|run| run.p99_nanos as f64).collect()));
+    let shown =
+        |value: Option<f64>, unit| value.map_or_else(not_known, |value| number_shown(value, unit));
+    let figures = [
+        ("memory budget", bytes(tuning.budget(advice.memory_bytes))),
+        ("data of the load", bytes(load.data_bytes)),
+        (
+            "operations a second, as advised",
+            shown(speed, Unit::PerSecond),
+        ),
+        (
+            "99th percentile of its latency",
+            shown(p99, Unit::Nanoseconds),
+        ),
+        (
+            "settings tried beside the defaults",
+            (advice.candidates.len() - 1).to_string(),
+        ),
+    ];
+    Summary {
+        verdict: said.next().unwrap_or_default(),
+        code: tuning.code(advice.memory_bytes),
+        figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
+        stands_out: said.collect(),
+    }
+}
+
 fn advised(advice: &Advice) -> Figure {
     let columns = [
         ("setting", Unit::Text),
@@ -261,10 +360,8 @@ fn advised(advice: &Advice) -> Figure {
         ("what_it_does", Unit::Text),
     ];
     let tuning = advice.tuning();
-    let code = tuning.code(advice.memory_bytes);
-    let mut said = sentences(advice);
-    said.insert(1, format!("As code: {code}."));
-    let mut figure = Figure::new("advice", "What is advised", &said.join(" "), "", &columns);
+    let about = "Each setting that is advised, with its value.";
+    let mut figure = Figure::new("advice", "What is advised", about, "", &columns);
     figure.exactness = measured(format!("at a noise of {}", percent(advice.noise())));
     let budget = bytes(tuning.budget(advice.memory_bytes));
     let row = [
@@ -284,10 +381,14 @@ fn measured(how: String) -> Exactness {
     Exactness::Measured(how)
 }
 
-/// Of figures of single runs.
-fn once() -> Exactness {
-    let of_ten = percent(SINGLE_RUNS);
-    measured(format!("one run each: less than {of_ten} says nothing"))
+/// Of what was measured beside each other.
+fn repeated(all: &[Beside]) -> Exactness {
+    let most = all.iter().map(|one| one.runs.len()).max().unwrap_or(0);
+    let spread = percent(beside::spread(all));
+    measured(match most {
+        0 | 1 => format!("one run each: runs of the same are taken to differ by {spread}"),
+        most => format!("up to {most} runs each; runs of the same differ by {spread}"),
+    })
 }
 
 fn load_figure(advice: &Advice) -> Figure {
@@ -399,42 +500,50 @@ fn candidates_figure(advice: &Advice) -> Figure {
 }
 
 /// The cells of what was measured beside, from `per_second` to `note`.
-fn cells(beside: &Beside) -> [Value; 4] {
-    match &beside.outcome {
-        Ok(measured) => {
-            let note = match (measured.left_out, measured.differences) {
-                (0, 0) => String::new(),
-                (left_out, differences) => {
-                    format!("operations left out: {left_out}; results that differ: {differences}")
-                }
-            };
-            [
-                measured.per_second().into(),
-                measured.p99_nanos.into(),
-                measured.disk_bytes.into(),
-                note.into(),
-            ]
-        }
-        Err(why) => [Value::Null, Value::Null, Value::Null, why.clone().into()],
-    }
+fn cells(beside: &Beside) -> [Value; 7] {
+    let speeds = || beside.runs.iter().map(Measured::per_second);
+    let middle = |of: fn(&Measured) -> u64| -> Value {
+        median(beside.runs.iter().map(|run| of(run) as f64).collect()).into()
+    };
+    let sum = |of: fn(&Measured) -> u64| beside.runs.iter().map(of).sum::<u64>();
+    let (left_out, differences) = (sum(|run| run.left_out), sum(|run| run.differences));
+    let note = match (&beside.failed, left_out, differences) {
+        (Some(why), _, _) => why.clone(),
+        (None, 0, 0) => String::new(),
+        _ => format!("operations left out: {left_out}; results that differ: {differences}"),
+    };
+    [
+        beside.per_second().into(),
+        speeds().reduce(f64::min).into(),
+        speeds().reduce(f64::max).into(),
+        beside.runs.len().into(),
+        middle(|run| run.p99_nanos),
+        middle(|run| run.disk_bytes),
+        note.into(),
+    ]
 }
 
+/// The columns of [`cells`].
+const CELLS: [(&str, Unit); 7] = [
+    ("per_second", Unit::PerSecond),
+    ("lowest", Unit::PerSecond),
+    ("highest", Unit::PerSecond),
+    ("runs", Unit::Count),
+    ("p99_nanos", Unit::Nanoseconds),
+    ("disk_bytes", Unit::Bytes),
+    ("note", Unit::Text),
+];
+
 fn budgets_figure(advice: &Advice) -> Figure {
-    let about = "The advised settings with other budgets, each on a store of its own, all with the same stretch of the load.";
-    let columns = [
-        ("memory_bytes", Unit::Bytes),
-        ("per_second", Unit::PerSecond),
-        ("p99_nanos", Unit::Nanoseconds),
-        ("disk_bytes", Unit::Bytes),
-        ("note", Unit::Text),
-    ];
+    let about = "The advised settings with other budgets, each run on a store of its own, all with the same stretch of the load.";
+    let columns = [&[("memory_bytes", Unit::Bytes)][..], &CELLS].concat();
     let mut figure = Figure::new("budgets", "Other budgets of memory", about, "", &columns);
     for one in &advice.budgets {
         let mut row = vec![one.memory_bytes.into()];
         row.extend(cells(one));
         figure.rows.push(row);
     }
-    figure.exactness = once();
+    figure.exactness = repeated(&advice.budgets);
     let line = Chart::new(Mark::Line, "memory_bytes", "per_second");
     figure.charts = vec![Chart {
         x_log: true,
@@ -447,24 +556,20 @@ fn peers_figure(advice: &Advice) -> Figure {
     let about = "Other stores with the same memory and durability, each with the settings that docs/peers.md has for it, all with the stretch of the load that the budgets were measured with. \
          EvenDB has the advised settings.";
     let columns = [
-        ("store", Unit::Text),
-        ("times_evendb", Unit::Number),
-        ("per_second", Unit::PerSecond),
-        ("p99_nanos", Unit::Nanoseconds),
-        ("disk_bytes", Unit::Bytes),
-        ("note", Unit::Text),
+        &[("store", Unit::Text), ("times_evendb", Unit::Number)][..],
+        &CELLS,
     ];
+    let columns = columns.concat();
     let mut figure = Figure::new("peers", "Other stores", about, "", &columns);
     let base = base(advice);
-    let own = advice.budgets.iter();
-    let own = own.filter(|one| one.memory_bytes == advice.memory_bytes);
-    for one in own.chain(&advice.peers) {
-        let by = per_second(one).zip(base).map(|(speed, base)| speed / base);
+    for one in base.into_iter().chain(&advice.peers) {
+        let speeds = one.per_second().zip(base.and_then(Beside::per_second));
+        let by = speeds.map(|(speed, base)| speed / base);
         let mut row = vec![one.name.clone().into(), by.into()];
         row.extend(cells(one));
         figure.rows.push(row);
     }
-    figure.exactness = once();
+    figure.exactness = repeated(&advice.peers);
     figure.charts = vec![Chart::new(Mark::Bar, "store", "per_second")];
     figure
 }

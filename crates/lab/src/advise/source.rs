@@ -27,6 +27,8 @@ pub struct Source {
     pub loading: u64,
     /// What merges do, if the model says so.
     pub merges: Option<Merges>,
+    /// Whether it was drawn of a model.
+    pub is_drawn: bool,
 }
 
 /// How much of a model is drawn.
@@ -50,6 +52,7 @@ pub fn source(name: &str, drawn: Drawn, place: &Path) -> Result<Source, AdviseEr
             trace: PathBuf::from(name),
             loading: 0,
             merges: None,
+            is_drawn: false,
         });
     }
     let input = |error: crate::experiments::Failure| {
@@ -73,6 +76,7 @@ pub fn source(name: &str, drawn: Drawn, place: &Path) -> Result<Source, AdviseEr
         trace,
         loading: model.pairs,
         merges: model.counts().then_some(Merges::Counters),
+        is_drawn: true,
     })
 }
 

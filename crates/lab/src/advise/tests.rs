@@ -4,11 +4,12 @@ use evendb_report::{Column, Document, Unit};
 use evendb_trace::{Header, Kind, Operation, Outcome, Reader, Writer};
 
 use super::Advice;
-use super::beside::{MissRow, miss_ratio, misses};
+use super::beside::{Beside, MissRow, Ratio, miss_ratio, misses, spread};
 use super::candidates::Candidate;
 use super::halving::Standing;
 use super::load::{Load, observe};
 use super::page;
+use super::runs::Measured;
 use super::source::{Drawn, reader, source};
 use super::words::of_load;
 use crate::random::Random;
@@ -23,7 +24,7 @@ fn written(operations: &[Operation]) -> Vec<u8> {
 
 fn load_of(operations: &[Operation], loading: u64) -> Load {
     let trace = written(operations);
-    observe(Reader::new(&trace[..]).unwrap(), loading, u64::MAX).unwrap()
+    observe(Reader::new(&trace[..]).unwrap(), (loading, u64::MAX), 100).unwrap()
 }
 
 fn put(key: impl Into<Vec<u8>>, bytes: u64) -> Operation {
@@ -110,6 +111,76 @@ fn what_is_written_over_is_told_from_what_is_new() {
     assert!(only_read.repeats() && only_read.age_bytes() == 0);
     let only_over = load_of(&[put("a", 1), put("a", 1), put("a", 2)], 1);
     assert!(only_over.repeats() && only_over.age_bytes() == 1);
+}
+
+/// A read of whose outcome the trace tells nothing.
+fn asked(key: impl Into<Vec<u8>>) -> Operation {
+    Operation::new(Kind::Get, key)
+}
+
+#[test]
+fn a_read_of_unknown_outcome_leaves_the_length_of_the_value_known() {
+    let mut operations: Vec<_> = (0..1000u32)
+        .map(|at| put(format!("{at:04}"), 100_000))
+        .collect();
+    let all_known = load_of(&operations, 0);
+    operations.extend((0..1000u32).map(|at| asked(format!("{at:04}"))));
+    let load = load_of(&operations, 0);
+    assert_eq!(load.data_bytes, 1000 * 100_004);
+    assert_eq!(load.data_bytes, all_known.data_bytes);
+    assert_eq!((load.value_bytes, load.unknown_lengths), (100_000.0, 0));
+    let said = of_load(&load, 64 << 20).join(" ");
+    assert!(said.contains("95.4 MiB of data, 1.5 times"), "{said}");
+    // Neither does a lookup that found the key and not its value, or a put without a length.
+    let mut found = Operation::new(Kind::Contains, "0001");
+    found.outcome = Outcome::Present {
+        len: None,
+        hash: None,
+    };
+    let mut unknown_put = put("0002", 0);
+    unknown_put.value_len = None;
+    operations.extend([found, unknown_put]);
+    assert_eq!(load_of(&operations, 0).data_bytes, all_known.data_bytes);
+}
+
+#[test]
+fn what_was_deleted_or_found_absent_counts_for_nothing_whatever_was_known_of_it() {
+    let load = load_of(
+        &[
+            put("aa", 10),
+            asked("aa"),
+            delete("aa"),
+            put("bb", 20),
+            get("bb", None),
+            put("cc", 30),
+            delete("cc"),
+            put("cc", 5),
+        ],
+        0,
+    );
+    assert_eq!((load.data_bytes, load.keys), (7, 3));
+    // Deleted, then put again: nothing was written over.
+    assert_eq!(load.overwrites, 0.0);
+}
+
+#[test]
+fn a_length_that_nobody_knows_is_taken_from_the_others_or_from_the_option_and_this_is_said() {
+    let some = load_of(&[put("aa", 10), put("bb", 30), asked("cc")], 0);
+    // 12 and 32 bytes, and 2 + 20 for what was asked for and never put.
+    assert_eq!((some.data_bytes, some.unknown_lengths), (66, 1));
+    assert!(some.makes_up_values && some.value_bytes_known);
+    let said = of_load(&some, 1 << 20).join(" ");
+    assert!(said.contains("of unknown length: 1;"), "{said}");
+    let none = load_of(&[asked("aa"), asked("bb"), asked("aa")], 0);
+    assert_eq!((none.data_bytes, none.value_bytes), (204, 100.0));
+    assert!(!none.value_bytes_known);
+    let said = of_load(&none, 1 << 20).join(" ");
+    assert!(said.contains("taken to have 100 bytes"), "{said}");
+    // Of a load of lookups, the phase before it that filled the store tells.
+    let filled = load_of(&[put("aa", 40), put("bb", 40), asked("aa"), asked("cc")], 2);
+    assert_eq!((filled.value_bytes, filled.data_bytes), (40.0, 126));
+    let all = load_of(&[put("aa", 10), get("bb", Some(4)), get("cc", None)], 0);
+    assert!(!all.makes_up_values && !all.has_merges);
 }
 
 #[test]
@@ -215,7 +286,7 @@ fn more_keys_than_are_kept_are_estimated() {
 #[test]
 fn a_bound_on_operations_is_said() {
     let trace = written(&[put("a", 1), put("b", 1), put("c", 1), put("d", 1)]);
-    let load = observe(Reader::new(&trace[..]).unwrap(), 1, 2).unwrap();
+    let load = observe(Reader::new(&trace[..]).unwrap(), (1, 2), 100).unwrap();
     assert_eq!((load.read, load.operations, load.goes_on), (3, 2, true));
     assert!(
         of_load(&load, 1 << 20)
@@ -236,7 +307,7 @@ fn of_a_model_a_trace_is_drawn_that_fills_the_store_first() {
     assert!(drawn_of_up2x.merges.is_some());
     let loading = drawn_of_up2x.loading;
     let trace = reader(&drawn_of_up2x.trace).unwrap();
-    let load = observe(trace, loading, u64::MAX).unwrap();
+    let load = observe(trace, (loading, u64::MAX), 100).unwrap();
     assert_eq!((load.loading, load.operations), (loading, 2000));
     assert!(load.merges > 1500 && load.absent == 0, "{load:?}");
     let error = source("no-such-model", drawn, directory.path()).unwrap_err();
@@ -311,6 +382,7 @@ fn advised(fixed: &str, scores: &[(&str, f64)]) -> Advice {
             ..Load::default()
         },
         memory_bytes: 64 << 20,
+        allowed_bytes: 64 << 20,
         fixed: fixed.parse().unwrap(),
         candidates: std::iter::once(candidate("")).chain(others).collect(),
         untried: Vec::new(),
@@ -386,4 +458,142 @@ fn the_engine_that_serves_better_is_advised_with_the_figure_of_the_other() {
             "{fixed} {scores:?}"
         );
     }
+}
+
+/// A budget of so many MiB with runs of these speeds.
+fn budget(mib: u64, speeds: &[f64]) -> Beside {
+    let run = |speed: &f64| Measured {
+        operations: 1000,
+        seconds: 1000.0 / speed,
+        ..Measured::default()
+    };
+    Beside {
+        name: "evendb".to_owned(),
+        memory_bytes: mib << 20,
+        runs: speeds.iter().map(run).collect(),
+        failed: None,
+    }
+}
+
+/// What is said of more memory, with these budgets beside 64 MiB and these misses of a cache of
+/// rows by MiB.
+fn memory_said(budgets: &[(u64, &[f64])], misses: &[(u64, f64)]) -> String {
+    let mut advice = advised("", &[]);
+    advice.load.data_bytes = 1 << 30;
+    advice.budgets = budgets
+        .iter()
+        .map(|(mib, speeds)| budget(*mib, speeds))
+        .collect();
+    let row = |(mib, ratio): &(u64, f64)| MissRow {
+        grain: "row".to_owned(),
+        bytes: mib << 20,
+        miss_ratio: *ratio,
+    };
+    advice.misses = misses.iter().map(row).collect();
+    let all = page::sentences(&advice);
+    all.into_iter()
+        .find(|said| said.starts_with("With other memory"))
+        .unwrap()
+}
+
+#[test]
+fn whether_more_memory_helps_is_judged_by_the_spread_of_repeated_runs() {
+    // The same store three times: single runs differ by a third, whichever is ahead.
+    for (given, twice) in [(100.0, 133.0), (133.0, 100.0), (100.0, 115.0)] {
+        let said = memory_said(&[(64, &[given]), (128, &[twice])], &[]);
+        assert!(said.contains("cannot be said"), "{said}");
+    }
+    let noisy: &[f64] = &[100.0, 133.0, 90.0, 120.0];
+    let also: &[f64] = &[125.0, 95.0, 130.0, 110.0];
+    let said = memory_said(&[(64, noisy), (128, also)], &[]);
+    assert!(said.contains("cannot be said"), "{said}");
+    // Three times as fast in each round helps, and so does a tenth where runs differ by a
+    // hundredth.
+    let said = memory_said(&[(64, noisy), (128, &[300.0, 330.0, 310.0, 290.0])], &[]);
+    assert!(said.ends_with("more memory helps."), "{said}");
+    let steady: &[f64] = &[100.0, 101.0, 99.0];
+    let said = memory_said(&[(64, steady), (256, &[111.0, 112.0, 110.0])], &[]);
+    assert!(
+        said.contains("1.11 (+-") && said.ends_with("more memory helps."),
+        "{said}"
+    );
+    let said = memory_said(
+        &[(64, steady), (128, steady), (256, &[100.0, 102.0, 101.0])],
+        &[],
+    );
+    assert!(said.ends_with("more memory does not help."), "{said}");
+    // Less memory says nothing of more.
+    let said = memory_said(&[(32, &[50.0, 51.0]), (64, steady)], &[]);
+    assert!(said.ends_with("more was not measured."), "{said}");
+}
+
+#[test]
+fn the_curve_of_misses_is_asked_whether_more_memory_helps() {
+    let falls = [(16, 0.6), (64, 0.5), (256, 0.2)];
+    let flat = [(16, 0.63), (64, 0.63), (256, 0.63)];
+    let faster: [(u64, &[f64]); 2] = [(64, &[100.0, 101.0, 99.0]), (256, &[150.0, 151.0, 149.0])];
+    let unclear: [(u64, &[f64]); 2] = [(64, &[100.0]), (256, &[120.0])];
+    let of = |budgets: &[(u64, &[f64])], misses: &[(u64, f64)]| memory_said(budgets, misses);
+    assert!(of(&faster, &falls).ends_with("more memory helps."));
+    let said = of(&faster, &flat);
+    assert!(
+        said.contains("would miss as many accesses as this one"),
+        "{said}"
+    );
+    assert!(of(&unclear, &flat).ends_with("more memory does not help."));
+    let said = of(&unclear, &falls);
+    assert!(
+        said.contains("a larger cache would miss fewer accesses"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_store_that_was_measured_once_has_a_ratio_that_may_be_far_off() {
+    let all = [budget(64, &[100.0]), budget(128, &[140.0])];
+    let ratio = Ratio::of(&all[1], &all[0], spread(&all)).unwrap();
+    assert!(
+        (ratio.by - 1.4).abs() < 1e-9 && ratio.off > 0.9,
+        "{ratio:?}"
+    );
+    assert!(!ratio.is_above(1.05) && !ratio.is_below(1.1));
+    let failed = Beside {
+        failed: Some("no room".to_owned()),
+        ..budget(64, &[])
+    };
+    assert_eq!(Ratio::of(&failed, &all[0], 0.1), None);
+    assert_eq!(Ratio::of(&all[0], &failed, 0.1), None);
+    assert!(spread(&[failed]) > 0.0);
+}
+
+#[test]
+fn the_budget_is_no_larger_than_the_data_needs() {
+    let load = load_of(&[put("aa", 1_000_000), put("bb", 1_000_000)], 0);
+    // Twice two million bytes, and 16 MiB.
+    assert_eq!(load.budget_within(1 << 30), 20 << 20);
+    assert_eq!(load.budget_within(8 << 20), 8 << 20);
+    let unread = Load {
+        goes_on: true,
+        ..load
+    };
+    assert_eq!(unread.budget_within(1 << 30), 1 << 30);
+    let mut advice = advised("", &[("munks=off", 1.5)]);
+    advice.allowed_bytes = 1 << 30;
+    let document = page::document(&advice, Vec::new());
+    let summary = &document.summary;
+    assert!(
+        summary.verdict.contains("a budget of 64.0 MiB"),
+        "{summary:?}"
+    );
+    assert!(
+        summary.stands_out[0].contains("1.00 GiB were allowed"),
+        "{summary:?}"
+    );
+    assert_eq!(
+        summary.code,
+        "Options::new().memory_budget(64 << 20).advanced(|all| all.munks(false))"
+    );
+    assert_eq!(summary.figures.len(), 5);
+    let page = evendb_report::page(&document);
+    assert!(page.contains("<pre><code>Options::new().memory_budget(64 &lt;&lt; 20)"));
 }

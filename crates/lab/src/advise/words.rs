@@ -76,13 +76,25 @@ fn sizes(load: &Load, memory_bytes: u64) -> String {
         ratio if ratio < 1.0 => "which just fits into the memory".to_owned(),
         ratio => format!("{ratio:.1} times the memory"),
     };
-    format!(
-        "It touches {} keys of {:.0} bytes with values of {:.0} bytes on average: {} of data, {beside}.",
-        grouped(load.keys),
+    let (keys, value_bytes) = (grouped(load.keys), load.value_bytes);
+    let values = match load.value_bytes_known {
+        true => format!("values of {value_bytes:.0} bytes on average"),
+        false => format!(
+            "values whose length the trace does not tell and which are taken to have {value_bytes:.0} bytes"
+        ),
+    };
+    let mut text = format!(
+        "It touches {keys} keys of {:.0} bytes with {values}: {} of data, {beside}.",
         load.key_bytes,
-        load.value_bytes,
         bytes(load.data_bytes)
-    )
+    );
+    if load.value_bytes_known && load.unknown_lengths > 0 {
+        text += &format!(
+            " Keys whose value is of unknown length: {}; each counts with the average.",
+            grouped(load.unknown_lengths)
+        );
+    }
+    text
 }
 
 fn order(load: &Load) -> Option<String> {

@@ -18,6 +18,8 @@ pub(super) struct Course {
     pub accesses: f64,
     /// How many different pairs it named.
     pub pairs: f64,
+    /// The share of these that it named once.
+    pub once: f64,
     /// How they are spread over the pairs.
     pub measured: Measured,
 }
@@ -62,9 +64,22 @@ pub(super) fn course(source: &Source<'_>, kind: Kind) -> Result<Option<Course>, 
     if ranks.ranks.len() < 3 {
         return Ok(None);
     }
+    let counts = source.table("access-counts")?.only("kind", &name)?;
+    let once = match counts.is_empty() {
+        true => 1.0 - ranks.above(1).keys,
+        false => {
+            let counts = counts
+                .numbers("accesses")?
+                .into_iter()
+                .zip(counts.numbers("keys_up_to")?);
+            let once = counts.filter(|(accesses, _)| *accesses <= 1.0);
+            once.map(|(_, keys)| keys).fold(0.0, f64::max)
+        }
+    };
     Ok(Some(Course {
         accesses,
         pairs,
+        once,
         measured: ranks.measured(),
     }))
 }

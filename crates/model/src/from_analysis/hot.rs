@@ -10,7 +10,7 @@
 use super::course::{Course, course};
 use super::own::{self, Kinds};
 use super::space::Space;
-use super::{MakeError, Source, kind_of};
+use super::{MakeError, Notes, Source, kind_of};
 use crate::access::{Accesses, Ranges};
 use crate::curve::Shape;
 use crate::curve_fit;
@@ -36,6 +36,8 @@ const RANGES_OF_ANALYSIS_MAX: usize = 1 << 16;
 const MERGED: [usize; 5] = [1, 2, 3, 5, 10];
 /// A model has at least so many ranges, if it has any.
 const RANGES_MIN: usize = 4;
+/// A share of keys named once that is further off is told with a warning.
+const ONCE_OFF_MAX: f64 = 0.05;
 
 /// Where hot keys lie.
 #[derive(Default)]
@@ -50,7 +52,7 @@ pub(super) fn spots(
     source: &Source<'_>,
     pairs: u64,
     named: u64,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Result<Spots, MakeError> {
     let heats = heats(source)?;
     let mut courses = Vec::new();
@@ -61,7 +63,7 @@ pub(super) fn spots(
         .iter()
         .max_by(|a, b| a.1.accesses.total_cmp(&b.1.accesses));
     let Some((busiest, course)) = busiest else {
-        notes.push("Accesses: all pairs are alike, because too few were named.".to_owned());
+        notes.unknown("Accesses: all pairs are alike, because too few were named.");
         let all: Vec<&[f64]> = heats.iter().map(Vec::as_slice).collect();
         let (ranges, note) = ranges(&sum(&all));
         notes.push(note);
@@ -98,7 +100,7 @@ fn common(
     heats: &[f64],
     course: &Course,
     (pairs, named): (u64, u64),
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Option<Common> {
     let mut tried = Vec::new();
     for merged in MERGED {
@@ -124,12 +126,34 @@ fn common(
         "Accesses: {}. Errors by the number of ranges: {errors}.",
         found.told()
     ));
+    let accesses = found.chosen();
+    notes.push(once_told(ranges.as_ref(), pairs, &accesses, course));
     Some(Common {
         ranges,
-        accesses: found.chosen(),
+        accesses,
         off: found.off(),
         merged,
     })
+}
+
+/// Which share of the keys is named once, in the trace and by the model.
+pub(super) fn once_told(
+    ranges: Option<&Ranges>,
+    pairs: u64,
+    accesses: &Accesses,
+    course: &Course,
+) -> String {
+    let once = Space::new(ranges, pairs).once(accesses, course);
+    let attention = match (once - course.once).abs() > ONCE_OFF_MAX {
+        true => {
+            "Attention: the model has another share of keys that are asked for once, so that caches find more or less of it than of the trace. "
+        }
+        false => "",
+    };
+    format!(
+        "{attention}Keys named once: {:.3} of all keys that are named; by the model {once:.3}.",
+        course.once
+    )
 }
 
 /// The accesses of so many ranges together.

@@ -8,16 +8,20 @@
 //!   ranges ------------------------------- fits -->   ranges                       (hot.rs; of kinds that differ own.rs)
 //!   access-ranks, beside the ranges ------ fits -->   accesses                     (the same)
 //!   hottest-keys -------------------------------->   whether kinds have the same hot keys  (own.rs)
-//!   rates -------------------------------- fits -->   rate                         (parts.rs)
+//!   rates -------------------------------- fits -->   rate                         (rate.rs)
 //!   pearson -------------------------------------->   a warning, where parts depend on each other
 //! ```
 //! Each choice is told in a note, with the error of what was chosen and of the other candidates. A model has one keyspace: the
 //! busiest, or the one that is named.
+//!
+//! An analysis leaves out the figures of what a load does not have. So every figure may be missing
+//! but that of the composition: what cannot be known is taken to be as [`Made::unknown`] says.
 
 mod course;
 mod hot;
 mod own;
 mod parts;
+mod rate;
 mod space;
 mod table;
 #[cfg(test)]
@@ -37,6 +41,8 @@ pub struct Known {
     pub pairs: Option<u64>,
     /// A short name for the model.
     pub name: Option<String>,
+    /// Records of a scan, where the analysis knows the length of none.
+    pub scan_length: Option<u64>,
 }
 
 /// A model, and how it came about.
@@ -46,6 +52,27 @@ pub struct Made {
     pub model: Model,
     /// What was chosen and how well it fits; what was left out.
     pub notes: Vec<String>,
+    /// Those of the notes that tell what the analysis does not know, and what was taken for it.
+    pub unknown: Vec<String>,
+}
+
+/// What is told while a model is made.
+#[derive(Default)]
+struct Notes {
+    all: Vec<String>,
+    unknown: Vec<String>,
+}
+
+impl Notes {
+    fn push(&mut self, note: String) {
+        self.all.push(note);
+    }
+
+    /// A note about what the analysis does not know.
+    fn unknown(&mut self, note: &str) {
+        self.all.push(note.to_owned());
+        self.unknown.push(note.to_owned());
+    }
 }
 
 /// Why no model could be made.
@@ -86,7 +113,7 @@ impl Made {
 }
 
 /// What kinds of operation of a trace are in a model.
-const KINDS: [(&str, Kind); 9] = [
+const KINDS: [(&str, Kind); 10] = [
     ("get", Kind::Get),
     ("contains", Kind::Get),
     ("get_for_update", Kind::Get),
@@ -94,6 +121,7 @@ const KINDS: [(&str, Kind); 9] = [
     ("put", Kind::Put),
     ("ingest", Kind::Put),
     ("delete", Kind::Delete),
+    ("single_delete", Kind::Delete),
     ("merge", Kind::Merge),
     ("scan", Kind::Scan),
 ];
@@ -109,7 +137,10 @@ fn kind_of(kind: &str) -> Option<Kind> {
 /// # Errors
 /// See [`MakeError`].
 pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
-    let composition = Table::of(document, "composition")?;
+    if document.figure("composition").is_none() {
+        return Err(MakeError::Missing("figure \"composition\"".to_owned()));
+    }
+    let composition = Table::of(document, "composition");
     let (kinds, operations) = (
         composition.texts("kind")?,
         composition.numbers("operations")?,
@@ -119,10 +150,11 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         Some(name) => name.clone(),
         None => busiest(&keyspaces, &operations)?,
     };
-    let mut notes = vec![format!(
+    let mut notes = Notes::default();
+    notes.push(format!(
         "Made of the analysis \"{}\", keyspace \"{keyspace}\".",
         document.title
-    )];
+    ));
     let (mut mix, mut modelled) = (Mix::default(), 0.0);
     for ((kind, operations), of) in kinds.iter().zip(&operations).zip(&keyspaces) {
         if *of != keyspace {
@@ -150,9 +182,9 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
     let (named, pairs) = pairs(&source, known, &mut notes)?;
     let keys = parts::keys(&source, &mut notes)?;
     let values = parts::values(&source, &mut notes)?;
-    let scans = parts::scans(&source, &mut notes)?;
+    let scans = parts::scans(&source, known.scan_length, &mut notes)?;
     let spots = hot::spots(&source, pairs, named, &mut notes)?;
-    let rate = parts::rate(&source, &mut notes)?;
+    let rate = rate::rate(&source, &mut notes)?;
     parts::warn_of_correlations(&source, &mut notes)?;
     let model = Model {
         name: known.name.clone().unwrap_or_else(|| "made".to_owned()),
@@ -173,15 +205,15 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         .to_toml()
         .map_err(|error| MakeError::NoModel(error.to_string()))?;
     Model::from_toml(&text).map_err(|error| MakeError::NoModel(error.to_string()))?;
-    Ok(Made { model, notes })
+    Ok(Made {
+        model,
+        notes: notes.all,
+        unknown: notes.unknown,
+    })
 }
 
 /// How many keys are named, and how many pairs the model has.
-fn pairs(
-    source: &Source<'_>,
-    known: &Known,
-    notes: &mut Vec<String>,
-) -> Result<(u64, u64), MakeError> {
+fn pairs(source: &Source<'_>, known: &Known, notes: &mut Notes) -> Result<(u64, u64), MakeError> {
     let named = source.keys_named()?;
     let stored = match known.pairs {
         Some(pairs) => Some(pairs),
@@ -221,7 +253,7 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     /// The rows of a figure that are of the keyspace.
     fn table(&self, id: &str) -> Result<Table<'a>, MakeError> {
-        Table::of(self.document, id)?.only("keyspace", self.keyspace)
+        Table::of(self.document, id).only("keyspace", self.keyspace)
     }
 
     /// How many operations of each kind the keyspace has.
@@ -233,16 +265,18 @@ impl<'a> Source<'a> {
 
     /// How many keys the store has, if the analysis was given them.
     fn keys_stored(&self) -> Result<Option<u64>, MakeError> {
-        if self.document.figure("stored-keys").is_none() {
-            return Ok(None);
-        }
         let stored = self.table("stored-keys")?.numbers("stored")?;
         Ok(stored.first().map(|stored| *stored as u64))
     }
 
-    /// How many different keys the trace names.
+    /// How many different keys the trace names. Where it has no times, and so no periods, they are
+    /// those of the kind that names most.
     fn keys_named(&self) -> Result<u64, MakeError> {
         let table = self.table("unique-keys")?;
+        if table.is_empty() {
+            let ranks = self.table("access-ranks")?.numbers("rank")?;
+            return Ok(ranks.into_iter().fold(0.0, f64::max) as u64);
+        }
         let (periods, keys) = (table.numbers("period_seconds")?, table.numbers("new_keys")?);
         let first = periods.first().copied();
         let of_one_period = periods

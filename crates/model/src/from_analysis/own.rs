@@ -10,7 +10,7 @@
 use super::course::Course;
 use super::hot::{self, Common};
 use super::space::Space;
-use super::{MakeError, Source, kind_of};
+use super::{MakeError, Notes, Source, kind_of};
 use crate::access::{Own, Ranges};
 use crate::curve::{Curve, Shape};
 use crate::model::{Kind, OwnHeat};
@@ -74,7 +74,7 @@ pub(super) fn own(
     kinds: &Kinds<'_>,
     common: &Common,
     (courses, pairs): (&[(Kind, Course)], u64),
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Result<[OwnHeat; 5], MakeError> {
     let orders = orders(source, kinds.busiest)?;
     let mut own: [OwnHeat; 5] = Default::default();
@@ -114,18 +114,18 @@ pub(super) fn own(
             kind.name(),
             best.told(),
         ));
+        notes.push(format!(
+            "Of {}: {}",
+            kind.name(),
+            hot::once_told(ranges.as_ref(), pairs, &curve, course)
+        ));
         found.accesses = Some(Own { curve, first });
     }
     Ok(own)
 }
 
 /// The ranges of a kind, if they are not the common ones.
-fn ranges(
-    kinds: &Kinds<'_>,
-    kind: Kind,
-    common: &Common,
-    notes: &mut Vec<String>,
-) -> Option<Own<Curve>> {
+fn ranges(kinds: &Kinds<'_>, kind: Kind, common: &Common, notes: &mut Notes) -> Option<Own<Curve>> {
     if kinds.has_common_ranges(kind) {
         return None;
     }
@@ -174,9 +174,6 @@ fn share(place: usize, of: usize) -> f64 {
 /// Where the order of pairs of each kind begins: at the same place for kinds that have hot keys in common.
 fn orders(source: &Source<'_>, busiest: Kind) -> Result<[f64; 5], MakeError> {
     let mut orders = [0.0; 5];
-    if source.document.figure("hottest-keys").is_none() {
-        return Ok(orders);
-    }
     let table = source.table("hottest-keys")?;
     let mut hottest: [Vec<(String, f64)>; 5] = Default::default();
     let rows = table

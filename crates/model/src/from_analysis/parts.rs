@@ -1,11 +1,8 @@
-//! Sizes, lengths of scans, and the rate: each a fit over one figure.
+//! Sizes and lengths of scans: each a fit over one figure. And what depends on what.
 
-use super::{MakeError, Source, kind_of};
-use crate::curve::Shape;
-use crate::curve_fit;
+use super::{MakeError, Notes, Source, kind_of};
 use crate::model::{
-    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, Rate, SCAN_LENGTH_MAX, VALUE_BYTES_MAX,
-    Values,
+    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Kind, SCAN_LENGTH_MAX, VALUE_BYTES_MAX, Values,
 };
 use crate::size_fit::{self, Candidate, Known};
 use crate::sizes::{Sizes, Spread};
@@ -19,7 +16,7 @@ const PARTS: usize = 64;
 const CORRELATED: f64 = 0.1;
 
 /// Sizes of keys.
-pub(super) fn keys(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Sizes, MakeError> {
+pub(super) fn keys(source: &Source<'_>, notes: &mut Notes) -> Result<Sizes, MakeError> {
     let mut counts = counts(source, "key-sizes", "bytes", "operations", |_| true)?;
     let short: u64 = counts
         .iter()
@@ -33,11 +30,14 @@ pub(super) fn keys(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Sizes
         *size = (*size).clamp(KEY_BYTES_MIN, KEY_BYTES_MAX);
     }
     let fitted = fitted(counts, KEY_BYTES_MAX, "Keys", notes);
-    fitted.ok_or_else(|| MakeError::Nothing("no operation of the trace names a key".to_owned()))
+    Ok(fitted.unwrap_or_else(|| {
+        notes.unknown("Keys: the analysis has no sizes of keys; the model has 16 bytes.");
+        Sizes::constant(16)
+    }))
 }
 
 /// Sizes of values that are put, and of those that are there before.
-pub(super) fn values(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Values, MakeError> {
+pub(super) fn values(source: &Source<'_>, notes: &mut Notes) -> Result<Values, MakeError> {
     if source.mix.merge > 0.0 {
         notes.push("Values: with merges, all are counters.".to_owned());
         let counter = Sizes::constant(COUNTER_BYTES);
@@ -68,9 +68,7 @@ pub(super) fn values(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Val
         (Some(put), Some(found)) => (put, found),
         (Some(one), None) | (None, Some(one)) => (one.clone(), one),
         (None, None) => {
-            notes.push(
-                "Values: the trace has no sizes of values; the model has 100 bytes.".to_owned(),
-            );
+            notes.unknown("Values: the trace has no sizes of values; the model has 100 bytes.");
             (Sizes::constant(100), Sizes::constant(100))
         }
     };
@@ -84,12 +82,16 @@ pub(super) fn values(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Val
 /// Lengths of scans, if there are scans.
 pub(super) fn scans(
     source: &Source<'_>,
-    notes: &mut Vec<String>,
+    length: Option<u64>,
+    notes: &mut Notes,
 ) -> Result<Option<Sizes>, MakeError> {
     if source.mix.scan == 0.0 {
         return Ok(None);
     }
-    let mut counts = counts(source, "scan-lengths", "records", "scans", |_| true)?;
+    let of = |id: &str| counts(source, id, "records", "scans", |_| true);
+    let mut counts = of("scan-lengths")?;
+    // A model's scans go forwards.
+    counts.extend(of("scan-lengths-reverse")?);
     let empty: u64 = counts
         .iter()
         .filter(|(length, _)| *length == 0)
@@ -104,16 +106,27 @@ pub(super) fn scans(
         *length = (*length).clamp(1, SCAN_LENGTH_MAX);
     }
     let fitted = fitted(counts, SCAN_LENGTH_MAX, "Scans", notes);
-    Ok(Some(fitted.unwrap_or_else(|| {
-        notes.push(
-            "Scans: the trace does not say how long they are; the model has 1 record.".to_owned(),
-        );
-        Sizes::constant(1)
+    if let (Some(_), Some(_)) = (&fitted, length) {
+        let why = "the trace says how long scans are: no length can be given beside";
+        return Err(MakeError::Nothing(why.to_owned()));
+    }
+    Ok(Some(fitted.unwrap_or_else(|| match length {
+        Some(length) => {
+            notes.push(format!("Scans: {length} records each, as was asked."));
+            Sizes::constant(length.clamp(1, SCAN_LENGTH_MAX))
+        }
+        None => {
+            notes.unknown(
+                "Scans: the trace does not say how many records they give; the model has 1, which a seek reads at least, unless `evendb model --scan-length` says more.",
+            );
+            Sizes::constant(1)
+        }
     })))
 }
 
-/// Sizes and how many operations have them, in the order of size, from a cumulative figure whose rows may be thinned: a row
-/// stands for those between the row before and itself.
+/// Sizes and how many operations have them, from a cumulative figure whose rows may be thinned. A
+/// row tells exactly how many have its size; those that lie between the row before and itself are
+/// taken to have the size in the middle.
 fn counts(
     source: &Source<'_>,
     id: &str,
@@ -122,41 +135,56 @@ fn counts(
     takes: impl Fn(&str) -> bool,
 ) -> Result<Vec<(u64, u64)>, MakeError> {
     let table = source.table(id)?;
-    let (sizes, up_to) = (
+    let (sizes, here, up_to) = (
         table.numbers(size)?,
+        table.numbers(count)?,
         table.numbers(&format!("{count}_up_to"))?,
     );
-    let kinds = match id {
-        "scan-lengths" => vec!["scan".to_owned(); sizes.len()],
+    let kinds = match count {
+        "scans" => vec!["scan".to_owned(); sizes.len()],
         _ => table.texts("kind")?,
     };
-    let totals = source.totals()?;
-    let (mut counts, mut before): (Vec<(u64, u64)>, _) = (Vec::new(), (String::new(), 0.0));
-    for ((kind, size), up_to) in kinds.iter().zip(sizes).zip(up_to) {
-        if before.0 != *kind || up_to < before.1 {
-            before = (kind.clone(), 0.0);
-        }
-        let share = (up_to - before.1).max(0.0);
-        before.1 = up_to;
-        let total = totals
-            .iter()
-            .find(|(name, _)| name == kind)
-            .map_or(0.0, |(_, total)| *total);
-        let here = (share * total).round() as u64;
-        if takes(kind) && here > 0 {
-            counts.push((size as u64, here));
+    let rows = sizes.into_iter().zip(here).zip(up_to);
+    let rows: Vec<Row<'_>> = kinds
+        .iter()
+        .zip(rows)
+        .map(|(kind, ((size, here), up_to))| Row {
+            kind,
+            size,
+            here,
+            up_to,
+        })
+        .collect();
+    let of_a_kind = rows.chunk_by(|a, b| a.kind == b.kind && a.up_to <= b.up_to);
+    let mut counts = Vec::new();
+    for rows in of_a_kind.filter(|rows| takes(rows[0].kind)) {
+        // The first row has all of its size and below.
+        let total = rows[0].here / rows[0].up_to.max(f64::MIN_POSITIVE);
+        counts.push((rows[0].size as u64, rows[0].here as u64));
+        for pair in rows.windows(2) {
+            let [before, row] = [&pair[0], &pair[1]];
+            let between = (row.up_to - before.up_to) * total - row.here;
+            let middle = f64::midpoint(before.size, row.size).round() as u64;
+            counts.push((middle, between.max(0.0).round() as u64));
+            counts.push((row.size as u64, row.here as u64));
         }
     }
+    counts.retain(|(_, count)| *count > 0);
     Ok(counts)
 }
 
+/// A row of a figure of sizes.
+struct Row<'a> {
+    kind: &'a str,
+    size: f64,
+    /// Operations with this size.
+    here: f64,
+    /// The share of those with at most this size.
+    up_to: f64,
+}
+
 /// The spread that these sizes have; none if there are none.
-fn fitted(
-    counts: Vec<(u64, u64)>,
-    most: u64,
-    what: &str,
-    notes: &mut Vec<String>,
-) -> Option<Sizes> {
+fn fitted(counts: Vec<(u64, u64)>, most: u64, what: &str, notes: &mut Notes) -> Option<Sizes> {
     let counts = merged(counts);
     let (&(least, _), &(largest, _)) = (counts.first()?, counts.last()?);
     if counts.len() == 1 {
@@ -221,20 +249,21 @@ fn merged(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     counts
 }
 
-/// At most [`PARTS`] sizes: the largest of each part stands for it.
+/// At most [`PARTS`] sizes: each part has the mean of its sizes, and what rounding takes from one
+/// is given to the next, so that the mean of all is kept.
 fn grouped(counts: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let part = total.div_ceil(PARTS as u64).max(1);
-    let (mut groups, mut gathered) = (Vec::new(), 0);
-    for &(size, count) in counts {
+    let (mut groups, mut gathered, mut bytes) = (Vec::new(), 0, 0.0);
+    for (at, &(size, count)) in counts.iter().enumerate() {
         gathered += count;
-        if gathered >= part {
-            groups.push((size, gathered));
+        bytes += size as f64 * count as f64;
+        if gathered >= part || at + 1 == counts.len() {
+            let mean = (bytes / gathered as f64).round().max(counts[0].0 as f64);
+            groups.push((mean as u64, gathered));
+            bytes -= mean * gathered as f64;
             gathered = 0;
         }
-    }
-    if gathered > 0 {
-        groups.extend(counts.last().map(|&(size, _)| (size, gathered)));
     }
     merged(groups)
 }
@@ -258,73 +287,10 @@ fn histogram(counts: &[(u64, u64)]) -> Sizes {
     }
 }
 
-/// Operations a second: a sine where one explains the course, else their mean.
-pub(super) fn rate(
-    source: &Source<'_>,
-    notes: &mut Vec<String>,
-) -> Result<Option<Rate>, MakeError> {
-    let table = source.table("rates")?;
-    let (kinds, times, rates) = (
-        table.texts("kind")?,
-        table.numbers("time")?,
-        table.numbers("per_second")?,
-    );
-    let mut points: Vec<(f64, f64)> = Vec::new();
-    for ((kind, time), rate) in kinds.iter().zip(times).zip(rates) {
-        if kind_of(kind).is_none() {
-            continue;
-        }
-        match points.iter_mut().find(|(at, _)| *at == time) {
-            Some((_, sum)) => *sum += rate,
-            None => points.push((time, rate)),
-        }
-    }
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // The last one may be cut by the end of the trace.
-    if points.len() > 2 {
-        points.pop();
-    }
-    let mean = points.iter().map(|(_, rate)| rate).sum::<f64>() / points.len().max(1) as f64;
-    if !(mean.is_finite() && mean > 0.0) {
-        return Ok(None);
-    }
-    let flat = Rate {
-        a: 0.0,
-        b: 0.0,
-        c: 0.0,
-        d: mean,
-    };
-    let fitted = match curve_fit::fit(&points, Shape::Sine) {
-        Ok(fitted) => fitted,
-        Err(error) => {
-            notes.push(format!(
-                "Rate: {mean:.1} a second, because no sine fits: {error}."
-            ));
-            return Ok(Some(flat));
-        }
-    };
-    let of = &fitted.curve.parameters;
-    let sine = Rate {
-        a: of[0],
-        b: of[1],
-        c: of[2],
-        d: of[3],
-    };
-    if fitted.r_squared >= 0.5 && sine.d > sine.a.abs() {
-        notes.push(format!("Rate: a sine (R^2 {:.3}).", fitted.r_squared));
-        return Ok(Some(sine));
-    }
-    notes.push(format!(
-        "Rate: {mean:.1} a second, because a sine explains little of it (R^2 {:.3}).",
-        fitted.r_squared
-    ));
-    Ok(Some(flat))
-}
-
 /// A model draws its parts one by one; where the trace's depend on each other, it is told.
 pub(super) fn warn_of_correlations(
     source: &Source<'_>,
-    notes: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Result<(), MakeError> {
     let table = source.table("pearson")?;
     let names = table.texts("a")?.into_iter().zip(table.texts("b")?);

@@ -8,6 +8,8 @@ use crate::counts::{above, grouped, steps};
 const RANGES: usize = 64;
 /// Steps of ranks in a range.
 const STEPS: i32 = 48;
+/// The share of keys that were named once counts for one point in so many ranks.
+const ONCE_PART: usize = 4;
 
 /// Ranges with their shares, some of them standing for several.
 pub(super) struct Space {
@@ -38,7 +40,11 @@ impl Space {
             Measured::Ranks(points) => {
                 squares.extend(points.iter().map(|&(rank, share)| {
                     (self.share_up_to(rank, accesses, touched) - share).powi(2)
-                }))
+                }));
+                // Ranks are of hot pairs. Of the cold ones, how many were named once counts for so
+                // many points.
+                let once = (self.once(accesses, course) - course.once).powi(2);
+                squares.extend(vec![once; points.len().div_ceil(ONCE_PART)]);
             }
             Measured::Counts(levels) => squares.extend(levels.iter().flat_map(|level| {
                 let here = self.above(level.times, accesses, touched, course.accesses);
@@ -49,6 +55,12 @@ impl Space {
             })),
         }
         (squares.iter().sum::<f64>() / squares.len() as f64).sqrt()
+    }
+
+    /// The share of the keys named that are named once.
+    pub(super) fn once(&self, accesses: &Accesses, course: &Course) -> f64 {
+        let touched = accesses.touched(self.pairs);
+        1.0 - self.above(1, accesses, touched, course.accesses).keys
     }
 
     /// The share of pairs of a cumulative description of which as many are named as were, by chance.

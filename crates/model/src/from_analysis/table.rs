@@ -4,49 +4,57 @@ use super::MakeError;
 use evendb_report::{Document, Figure};
 use serde_json::Value;
 
-/// The rows of a figure, or some of them.
+/// The rows of a figure, or some of them. Of a figure that the analysis does not have there are
+/// none: it leaves out what a load does not have.
 pub(super) struct Table<'a> {
-    figure: &'a Figure,
+    figure: Option<&'a Figure>,
     rows: Vec<&'a Vec<Value>>,
 }
 
 impl<'a> Table<'a> {
     /// The figure of this name.
-    pub(super) fn of(document: &'a Document, id: &str) -> Result<Table<'a>, MakeError> {
+    pub(super) fn of(document: &'a Document, id: &str) -> Table<'a> {
         let figure = document.figure(id);
-        let figure = figure.ok_or_else(|| MakeError::Missing(format!("figure \"{id}\"")))?;
-        let rows = figure.rows.iter().collect();
-        Ok(Table { figure, rows })
+        let rows = figure.into_iter().flat_map(|figure| &figure.rows).collect();
+        Table { figure, rows }
+    }
+
+    /// Whether it has no rows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// The rows in which a column is this text.
     pub(super) fn only(mut self, column: &str, is: &str) -> Result<Table<'a>, MakeError> {
-        let at = self.column(column)?;
-        self.rows.retain(|row| row[at].as_str() == Some(is));
+        if let Some(at) = self.column(column)? {
+            self.rows.retain(|row| row[at].as_str() == Some(is));
+        }
         Ok(self)
     }
 
     /// The numbers of a column; what is none is 0.
     pub(super) fn numbers(&self, column: &str) -> Result<Vec<f64>, MakeError> {
-        let at = self.column(column)?;
-        let number = |row: &&Vec<Value>| row[at].as_f64().unwrap_or_default();
-        Ok(self.rows.iter().map(number).collect())
+        self.cells(column, |cell| cell.as_f64().unwrap_or_default())
     }
 
     /// The texts of a column; what is none is empty.
     pub(super) fn texts(&self, column: &str) -> Result<Vec<String>, MakeError> {
-        let at = self.column(column)?;
-        let text = |row: &&Vec<Value>| row[at].as_str().unwrap_or_default().to_owned();
-        Ok(self.rows.iter().map(text).collect())
+        self.cells(column, |cell| cell.as_str().unwrap_or_default().to_owned())
     }
 
-    fn column(&self, name: &str) -> Result<usize, MakeError> {
-        let missing = || {
-            MakeError::Missing(format!(
-                "column \"{name}\" in figure \"{}\"",
-                self.figure.id
-            ))
+    fn cells<T>(&self, column: &str, of: impl Fn(&Value) -> T) -> Result<Vec<T>, MakeError> {
+        let at = self.column(column)?;
+        let cells = at.map(|at| self.rows.iter().map(move |row| &row[at]));
+        Ok(cells.into_iter().flatten().map(of).collect())
+    }
+
+    /// The place of a column; none where there is no figure.
+    fn column(&self, name: &str) -> Result<Option<usize>, MakeError> {
+        let Some(figure) = self.figure else {
+            return Ok(None);
         };
-        self.figure.column(name).ok_or_else(missing)
+        let missing =
+            || MakeError::Missing(format!("column \"{name}\" in figure \"{}\"", figure.id));
+        figure.column(name).map(Some).ok_or_else(missing)
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 mod kinds;
+mod lacking;
 
 /// Numbers from 0 to 1 that fill it evenly, another sequence for each `step`.
 fn even(step: f64) -> impl Iterator<Item = f64> {
@@ -368,11 +369,26 @@ fn what_is_missing_is_named() {
         },
     );
     assert!(matches!(nothing, Err(MakeError::Nothing(_))), "{nothing:?}");
-    found.figures.retain(|figure| figure.id != "access-ranks");
+    let mut figures = found.figures.iter();
+    let at = figures
+        .position(|figure| figure.id == "access-ranks")
+        .unwrap();
+    found.figures[at]
+        .columns
+        .retain(|column| column.name != "rank");
     let missing = make(&found, &Known::default()).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "the analysis has no figure \"access-ranks\""
+        "the analysis has no column \"rank\" in figure \"access-ranks\""
+    );
+    // A whole figure is missing where a load has nothing of it.
+    found.figures.remove(at);
+    let made = make(&found, &Known::default()).unwrap();
+    assert_eq!(made.model.accesses, None);
+    assert!(
+        made.unknown[0].contains("all pairs are alike"),
+        "{:?}",
+        made.unknown
     );
     assert!(matches!(
         make(&Document::new("empty"), &Known::default()),

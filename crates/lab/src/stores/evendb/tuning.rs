@@ -461,9 +461,9 @@ impl Tuning {
     pub fn code(&self, memory_bytes: u64) -> String {
         let is_flsm = self.engine() == Engine::Flsm;
         let mut code = format!(
-            "{}Options::new().memory_budget({} << 10)",
+            "{}Options::new().memory_budget({})",
             if is_flsm { "evendb_flsm::" } else { "" },
-            self.budget(memory_bytes) >> 10
+            shifted(self.budget(memory_bytes))
         );
         let call = |(setting, value): &&(&Setting, Value)| {
             let value = match value {
@@ -490,6 +490,14 @@ impl Tuning {
             code += &format!(".advanced(|all| all.{})", advanced.join("."));
         }
         code
+    }
+}
+
+/// Bytes as people write them in code: `256 << 20`.
+fn shifted(bytes: u64) -> String {
+    match bytes {
+        _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{} << 20", bytes >> 20),
+        _ => format!("{} << 10", bytes >> 10),
     }
 }
 
@@ -528,12 +536,12 @@ mod tests {
         assert_eq!(tuning.budget(64 << 20), 32 << 20);
         assert_eq!(
             tuning.code(64 << 20),
-            "Options::new().memory_budget(32768 << 10).compression(Compression::Lz4)\
+            "Options::new().memory_budget(32 << 20).compression(Compression::Lz4)\
              .advanced(|all| all.chunk_bytes(1048576).row_cache(false))"
         );
         assert_eq!(
             Tuning::new().code(1 << 20),
-            "Options::new().memory_budget(1024 << 10)"
+            "Options::new().memory_budget(1 << 20)"
         );
     }
 
@@ -575,7 +583,7 @@ mod tests {
         assert_eq!((flsm.engine(), flsm.contradiction()), (Engine::Flsm, None));
         assert_eq!(
             flsm.code(64 << 20),
-            "evendb_flsm::Options::new().memory_budget(65536 << 10)\
+            "evendb_flsm::Options::new().memory_budget(64 << 20)\
              .advanced(|all| all.max_files_per_guard(4).compression(Compression::Lz4))"
         );
         assert_eq!(of("munks=off").engine(), Engine::Chunks);

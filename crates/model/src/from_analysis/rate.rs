@@ -1,0 +1,126 @@
+//! Operations a second, over the time of a trace.
+
+use super::{MakeError, Notes, Source, kind_of};
+use crate::curve::Shape;
+use crate::curve_fit;
+use crate::model::Rate;
+
+/// A burst at the beginning is what is further above the upper quartile than so many times the
+/// distance of the quartiles, and than this share of it; it is no longer than one part in so many
+/// of the time.
+const BURST_QUARTILES: f64 = 3.0;
+const BURST_SHARE: f64 = 0.5;
+const BURST_PART: usize = 10;
+/// A sine may go beyond the measured rates, at either end, by this share of their range.
+const BEYOND_MAX: f64 = 0.25;
+/// A sine explains so much of the variance, or it is none.
+const R_SQUARED_MIN: f64 = 0.5;
+
+/// Operations a second: a sine where one explains the course and stays where rates were measured,
+/// else their mean.
+pub(super) fn rate(source: &Source<'_>, notes: &mut Notes) -> Result<Option<Rate>, MakeError> {
+    let points = rates(source)?;
+    let burst = burst(&points);
+    let (first, points) = points.split_at(burst);
+    if let Some((until, _)) = points.first().filter(|_| burst > 0) {
+        let most = first.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        notes.push(format!(
+            "Rate: the first {until:.1} seconds, with up to {most:.1} operations a second, are a burst that is left out."
+        ));
+    }
+    let mean = points.iter().map(|(_, rate)| rate).sum::<f64>() / points.len().max(1) as f64;
+    if !(mean.is_finite() && mean > 0.0) {
+        notes.unknown("Rate: the trace has no course of time; the model has no rate.");
+        return Ok(None);
+    }
+    let flat = Rate {
+        a: 0.0,
+        b: 0.0,
+        c: 0.0,
+        d: mean,
+    };
+    let fitted = match curve_fit::fit(points, Shape::Sine) {
+        Ok(fitted) => fitted,
+        Err(error) => {
+            notes.push(format!(
+                "Rate: {mean:.1} a second, because no sine fits: {error}."
+            ));
+            return Ok(Some(flat));
+        }
+    };
+    let of = &fitted.curve.parameters;
+    let sine = Rate {
+        a: of[0],
+        b: of[1],
+        c: of[2],
+        d: of[3],
+    };
+    let r_squared = fitted.r_squared;
+    if r_squared < R_SQUARED_MIN || sine.d <= sine.a.abs() {
+        notes.push(format!(
+            "Rate: {mean:.1} a second, because a sine explains little of it (R^2 {r_squared:.3})."
+        ));
+        return Ok(Some(flat));
+    }
+    if !stays_near(&sine, points) {
+        notes.push(format!(
+            "Rate: {mean:.1} a second, because the sine that fits (R^2 {r_squared:.3}) goes far beyond the rates that were measured: the trace is too short to show a swing."
+        ));
+        return Ok(Some(flat));
+    }
+    notes.push(format!("Rate: a sine (R^2 {r_squared:.3})."));
+    Ok(Some(sine))
+}
+
+/// The operations a second of all kinds of a model, by time.
+fn rates(source: &Source<'_>) -> Result<Vec<(f64, f64)>, MakeError> {
+    let table = source.table("rates")?;
+    let (kinds, times, rates) = (
+        table.texts("kind")?,
+        table.numbers("time")?,
+        table.numbers("per_second")?,
+    );
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for ((kind, time), rate) in kinds.iter().zip(times).zip(rates) {
+        if kind_of(kind).is_none() {
+            continue;
+        }
+        match points.iter_mut().find(|(at, _)| *at == time) {
+            Some((_, sum)) => *sum += rate,
+            None => points.push((time, rate)),
+        }
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // The last one may be cut by the end of the trace.
+    if points.len() > 2 {
+        points.pop();
+    }
+    Ok(points)
+}
+
+/// How many of the first points are a burst: a store that is filled, or what had gathered before
+/// the recording began.
+fn burst(points: &[(f64, f64)]) -> usize {
+    let mut sorted: Vec<f64> = points.iter().map(|(_, rate)| *rate).collect();
+    sorted.sort_by(f64::total_cmp);
+    let [Some(low), Some(high)] = [1, 3].map(|part| sorted.get(sorted.len() * part / 4)) else {
+        return 0;
+    };
+    let most = high + (BURST_QUARTILES * (high - low)).max(BURST_SHARE * high);
+    let above = points.iter().take_while(|(_, rate)| *rate > most).count();
+    match above <= points.len() / BURST_PART {
+        true => above,
+        false => 0,
+    }
+}
+
+/// Whether a sine stays near the rates that were measured, over all of its swing.
+fn stays_near(sine: &Rate, points: &[(f64, f64)]) -> bool {
+    let rates = || points.iter().map(|(_, rate)| *rate);
+    let (least, most) = (
+        rates().fold(f64::MAX, f64::min),
+        rates().fold(0.0, f64::max),
+    );
+    let beyond = BEYOND_MAX * (most - least);
+    sine.d + sine.a.abs() <= most + beyond && sine.d - sine.a.abs() >= least - beyond
+}
