@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::expiry::{ExpiryClock, expiry_at};
 use crate::folding::operands_of;
 use crate::key_heads::Head;
+use crate::manifest::KeyspaceId;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
 use crate::options::Durability;
 use crate::plant::planted;
@@ -21,6 +22,7 @@ use evendb_storage::codec::hash_key;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
 use evendb_trace::{Began, Call, Kind as Asked};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +48,8 @@ pub struct Batch {
     handle: Arc<Handle>,
     /// Those that are written to besides the default one, each once.
     others: SmallVec<[Arc<KeyspaceState>; 1]>,
+    /// The numbers of those that are behind the first [`INLINE`].
+    numbers: BTreeMap<KeyspaceId, u32>,
     writes: SmallVec<[Write; INLINE]>,
     /// What the writes count, each for itself.
     counted_bytes: u64,
@@ -126,6 +130,7 @@ impl Batch {
         Batch {
             handle,
             others: SmallVec::new(),
+            numbers: BTreeMap::new(),
             writes: SmallVec::new(),
             counted_bytes: 0,
             ranges: Vec::new(),
@@ -313,10 +318,16 @@ impl Batch {
         if is_it(last) {
             return last;
         }
-        let known = (1..=self.others.len() as u32).find(|&number| is_it(number));
+        let mut first = 1..=self.others.len().min(INLINE) as u32;
+        let known = first.find(|&number| is_it(number));
+        let known = known.or_else(|| self.numbers.get(&keyspace.id).copied());
         known.unwrap_or_else(|| {
             self.others.push(keyspace.clone());
-            self.others.len() as u32
+            let number = self.others.len() as u32;
+            if self.others.len() > INLINE {
+                self.numbers.insert(keyspace.id, number);
+            }
+            number
         })
     }
 
@@ -422,6 +433,7 @@ impl Batch {
         self.writes.clear();
         self.ranges.clear();
         self.others.clear();
+        self.numbers.clear();
         self.counted_bytes = 0;
         self.error = None;
     }
@@ -513,36 +525,30 @@ impl Batch {
 
     /// The ranges that are deleted, by keyspace. Takes out the writes that came before a deletion of their keys.
     fn resolve_ranges(&mut self) -> Vec<(u32, RangeSet)> {
-        let mut sets: Vec<(u32, RangeSet)> = Vec::new();
         if self.ranges.is_empty() {
-            return sets;
+            return Vec::new();
         }
+        let mut sets: BTreeMap<u32, RangeSet> = BTreeMap::new();
         let ranges = std::mem::take(&mut self.ranges);
         let mut later = ranges.iter().rev().peekable();
         let mut kept: SmallVec<[Write; INLINE]> = SmallVec::new();
-        let add = |sets: &mut Vec<(u32, RangeSet)>, range: &RangeWrite| {
-            let at = sets
-                .iter()
-                .position(|(number, _)| *number == range.keyspace);
-            let at = at.unwrap_or_else(|| {
-                sets.push((range.keyspace, RangeSet::default()));
-                sets.len() - 1
-            });
-            sets[at].1.add(&range.low, range.high.as_deref());
+        let add = |sets: &mut BTreeMap<u32, RangeSet>, range: &RangeWrite| {
+            let own = sets.entry(range.keyspace).or_default();
+            own.add(&range.low, range.high.as_deref());
         };
         while let Some(write) = self.writes.pop() {
             while let Some(range) = later.next_if(|range| range.after > self.writes.len()) {
                 add(&mut sets, range);
             }
-            let mut sets = sets.iter();
-            let own = sets.find(|(number, _)| *number == write.keyspace);
-            if own.is_none_or(|(_, set)| !set.contains(write.record.key())) {
+            let own = sets.get(&write.keyspace);
+            if own.is_none_or(|set| !set.contains(write.record.key())) {
                 kept.push(write);
             }
         }
         later.for_each(|range| add(&mut sets, range));
         kept.reverse();
         self.writes = kept;
+        let mut sets: Vec<(u32, RangeSet)> = sets.into_iter().collect();
         sets.sort_by_key(|(number, _)| keyspace(&self.handle, &self.others, *number).id);
         sets
     }
@@ -564,27 +570,38 @@ impl Batch {
         let is_same = |a: &Write, b: &Write| {
             a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
         };
-        for at in 1..self.writes.len() {
-            let (front, back) = self.writes.split_at_mut(at);
-            let (before, write) = (&front[at - 1], &mut back[0]);
-            if !is_same(before, write) {
-                continue;
+        for own in self.writes.chunk_by_mut(is_same) {
+            let [_, .., last] = &*own else { continue };
+            let keyspace = keyspace(handle, others, last.keyspace);
+            let records: SmallVec<[&RecordRef; INLINE]> =
+                own.iter().map(|write| &write.record).collect();
+            if keyspace.kind_of_single_delete() == Kind::SingleDelete {
+                check_single_deletes(&records)?;
             }
-            let keyspace = keyspace(handle, others, write.keyspace);
-            if matches!(write.record.kind(), Kind::Put | Kind::PutUntil)
-                && before.record.kind() == Kind::SingleDelete
-                && keyspace.kind_of_single_delete() == Kind::SingleDelete
-            {
-                return Err(Error::put_after_single_delete(write.record.key()));
-            }
-            if write.record.kind() == Kind::Merge {
-                write.record = folded::after(keyspace, &before.record, &write.record)?;
+            let folded = folded::last_of(keyspace, &records)?;
+            drop(records);
+            let Some(record) = folded else { continue };
+            let (key_len, value_len) = (record.key().len(), record.value().len());
+            write::check_value_size(&handle.engine.core, key_len, value_len)?;
+            if let Some(last) = own.last_mut() {
+                last.record = record;
             }
         }
         self.writes.reverse();
         self.writes.dedup_by(|a, b| is_same(a, b));
         self.writes.reverse();
         Ok(())
+    }
+}
+
+/// Refuses a put that follows a single delete, among the records of one key in their order.
+fn check_single_deletes(records: &[&RecordRef]) -> Result<()> {
+    let is_refused = |pair: &&[&RecordRef]| {
+        pair[0].kind() == Kind::SingleDelete && matches!(pair[1].kind(), Kind::Put | Kind::PutUntil)
+    };
+    match records.windows(2).find(is_refused) {
+        Some(pair) => Err(Error::put_after_single_delete(pair[1].key())),
+        None => Ok(()),
     }
 }
 

@@ -161,6 +161,9 @@ impl Keyspace {
 
     /// Removes `key`, if it is there.
     ///
+    /// A delete writes a record of its own, which iterators pass over until it has been reorganised away. To take the first
+    /// record again and again, as of a queue, use [`pop_first`](Self::pop_first).
+    ///
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
@@ -392,6 +395,11 @@ impl Keyspace {
     }
 
     /// All records, as of now.
+    ///
+    /// An iterator passes over what was deleted until it has been reorganised away. So a queue whose reader takes the first
+    /// record of an iterator and deletes it gets slower with each record that it has taken: take from a queue by
+    /// [`pop_first`](Self::pop_first), which begins behind what earlier pops have left empty, or delete what was read by
+    /// [`delete_range`](Self::delete_range), many records at a time.
     pub fn iter(&self) -> Iter {
         self.range::<&[u8]>(..)
     }

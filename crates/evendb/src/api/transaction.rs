@@ -283,7 +283,9 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`put`](Self::put), `InvalidArgument` if the keyspace has no merge operator, and `MergeFailed` if that fails over
-    /// what this transaction itself has put.
+    /// what this transaction itself has put. A value of more than 4 KiB that it has put is not copied for each merge: there
+    /// reads of the key and the commit fail with `MergeFailed`, and the commit with `ValueTooLarge` if the operands make the
+    /// value too long.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -322,7 +324,7 @@ impl Transaction {
         expires: Time,
     ) -> Result<()> {
         let ttl_millis = self.session.expiry().millis_until(expires);
-        let written = Written::Put(value.into(), Some(expires));
+        let written = Written::Put((value.into(), Some(expires)));
         self.recorded(
             (Asked::Put, keyspace, key),
             |call| {

@@ -316,14 +316,14 @@ fn of_found(found: &Found) -> Seen {
     (found.version, found.kind, value)
 }
 
-/// What `operands`, the value of a record that lists them, make of `existing`.
+/// What the operands of `lists`, oldest first, each as a record lists them, make of `existing`.
 pub(crate) fn over(
     keyspace: &KeyspaceState,
     key: &[u8],
     existing: Option<&[u8]>,
-    operands: &[u8],
+    lists: &[&[u8]],
 ) -> Result<Option<Value>> {
-    let operands: Vec<&[u8]> = operands_of(operands).collect();
+    let operands: Vec<&[u8]> = lists.iter().flat_map(|list| operands_of(list)).collect();
     let value = merge_operator::full(&*operator_of(keyspace)?, key, existing, &operands)?;
     Ok(value.map(|value| Value::of_bytes(Arc::from(value))))
 }
@@ -361,31 +361,43 @@ pub(crate) fn operator_of(keyspace: &KeyspaceState) -> Result<Operator> {
     })
 }
 
-/// The record of a merge that follows the record `before` of its key in the same write.
-pub(crate) fn after(
+/// The record that the last of `records`, oldest first, all of one key and one write, becomes: a merge with all merges before
+/// it, and what those lie on.
+pub(crate) fn last_of(
     keyspace: &KeyspaceState,
-    before: &Record,
-    merge: &Record,
-) -> Result<RecordRef> {
-    let (key, operands) = (merge.key(), merge.value());
+    records: &[&RecordRef],
+) -> Result<Option<RecordRef>> {
+    let base = records
+        .iter()
+        .rposition(|record| record.kind() != Kind::Merge);
+    let merges = &records[base.map_or(0, |base| base + 1)..];
+    let Some(last) = merges.last() else {
+        return Ok(None);
+    };
+    let key = last.key();
+    let lists: Vec<&[u8]> = merges.iter().map(|merge| merge.value()).collect();
+    let Some(base) = base.map(|base| records[base]) else {
+        let value = folding::joined(keyspace.merge_operator.get(), key, &lists);
+        return Ok(Some(RecordRef::new(
+            key,
+            &value,
+            Kind::Merge,
+            hash_key(key),
+        )));
+    };
     // What was put expires whatever was merged into it.
-    let expires = before.kind().expires(before.value());
-    let existing = match before.kind() {
-        kind @ (Kind::Put | Kind::PutUntil) => Some(&before.value()[kind.prefix_bytes()..]),
+    let expires = base.kind().expires(base.value());
+    let existing = match base.kind() {
+        kind @ (Kind::Put | Kind::PutUntil) => Some(&base.value()[kind.prefix_bytes()..]),
         Kind::Delete | Kind::SingleDelete => None,
-        Kind::PutApart | Kind::PutUntilApart => {
+        Kind::PutApart | Kind::PutUntilApart | Kind::Merge => {
             unreachable!("values go apart after the records of a write are made")
         }
-        Kind::Merge => {
-            let operator = keyspace.merge_operator.get();
-            let value = folding::joined(operator, key, &[before.value(), operands]);
-            return Ok(RecordRef::new(key, &value, Kind::Merge, hash_key(key)));
-        }
     };
-    Ok(match over(keyspace, key, existing, operands)? {
+    Ok(Some(match over(keyspace, key, existing, &lists)? {
         Some(value) => RecordRef::put(key, &value, expires, hash_key(key)),
         None => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
-    })
+    }))
 }
 
 #[cfg(test)]

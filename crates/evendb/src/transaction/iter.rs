@@ -20,7 +20,6 @@ use crate::catalog::KeyspaceState;
 use crate::error::Result;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{Cursor, Iter, Keys, successor};
-use crate::read::folded;
 use crate::recording::scan::ScanRecord;
 use crate::sync::Arc;
 use crate::value::Value;
@@ -228,16 +227,12 @@ impl<'t, R: Records> Seen<'t, R> {
 
     /// What an own write makes of its key; operands count over what the moment has there.
     fn value_of_own(&mut self, key: &[u8], written: &Written) -> Result<Option<Value>> {
-        match written {
-            Written::Operands(operands) => {
-                let below = match self.own.1.is_some_and(|deleted| deleted.contains(key)) {
-                    true => None,
-                    false => self.moment.cursor().get(key)?,
-                };
-                folded::over(&self.keyspace, key, below.as_deref(), operands)
-            }
-            written => Ok(written.live(self.own.2).cloned().map(Value::of_bytes)),
-        }
+        let is_deleted = self.own.1.is_some_and(|deleted| deleted.contains(key));
+        let below = || match is_deleted {
+            true => Ok(None),
+            false => self.moment.cursor().get(key),
+        };
+        written.seen(&self.keyspace, key, self.own.2, below)
     }
 
     /// The own write that is next at an end, of those that are left.

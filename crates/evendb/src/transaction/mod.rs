@@ -22,6 +22,7 @@
 //! Thread safety: one thread at a time has a session. Not here: the public handle ([`crate::Transaction`]).
 
 mod iter;
+mod operands;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod planted;
 mod pop;
@@ -37,9 +38,8 @@ use crate::catalog::KeyspaceState;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::{ExpiryClock, ReadPoint};
-use crate::folding;
 use crate::key_locks::{LockOwner, LockedKey, NotLocked};
-use crate::op::{check_limits, range_limits};
+use crate::op::{Op, OpKind, check_limits, range_limits};
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, Keys};
 use crate::read::folded;
@@ -50,9 +50,13 @@ use crate::value::Value;
 use crate::write::reads::{Found, Read, ReadSpan, Reads};
 use crate::{fork, write};
 use evendb_storage::{Kind, Time, Version, push_operand};
+use operands::Operands;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use writes::{Mark, OwnWrites};
+
+/// A longer value that the transaction has put is not copied for each merge into it: its operands are kept beside it.
+const FOLDED_AT_ONCE_BYTES: usize = 4096;
 
 /// What a transaction has read.
 pub(crate) type ReadList = Vec<Read>;
@@ -143,15 +147,11 @@ impl Session {
 
     pub(crate) fn get(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
+        let below = || self.get_below(keyspace, key);
         match self.writes.get(keyspace, key) {
-            Some(Written::Operands(operands)) => {
-                let below = self.get_below(keyspace, key)?;
-                return folded::over(keyspace, key, below.as_deref(), &operands);
-            }
-            Some(written) => return Ok(written.live(self.time()).cloned().map(Value::of_bytes)),
-            None => {}
+            Some(written) => written.seen(keyspace, key, self.time(), below),
+            None => below(),
         }
-        self.get_below(keyspace, key)
     }
 
     /// What lies below the own writes.
@@ -220,7 +220,7 @@ impl Session {
         value: Option<&[u8]>,
     ) -> Result<()> {
         let written = match value {
-            Some(value) => Written::Put(value.into(), keyspace.expiry_of_put(self.expiry())),
+            Some(value) => Written::Put((value.into(), keyspace.expiry_of_put(self.expiry()))),
             None => Written::Deleted,
         };
         self.write_down(keyspace, key, written)
@@ -253,7 +253,7 @@ impl Session {
         Ok(())
     }
 
-    /// Notes a merge, which reads nothing: over an own write of the key it is folded now.
+    /// Notes a merge, which reads nothing. Over an own write of the key it is folded now, unless that is long.
     pub(crate) fn merge(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
@@ -263,23 +263,27 @@ impl Session {
         fork::check()?;
         folded::check_has_operator(keyspace)?;
         check_limits(key, operand)?;
-        let mut operands = Vec::with_capacity(operand.len() + 2);
-        push_operand(&mut operands, operand);
+        let mut list = Vec::with_capacity(operand.len() + 2);
+        push_operand(&mut list, operand);
         let over = |existing: Option<&[u8]>, expires| -> Result<Written> {
-            let value = folded::over(keyspace, key, existing, &operands)?;
+            let value = folded::over(keyspace, key, existing, &[&list])?;
             Ok(value.map_or(Written::Deleted, |value| {
-                Written::Put(Arc::from(&*value), expires)
+                Written::Put((Arc::from(&*value), expires))
             }))
         };
         let written = match self.writes.get(keyspace, key) {
-            None => Written::Operands(Arc::from(operands)),
-            Some(Written::Operands(before)) => {
-                let operator = keyspace.merge_operator.get();
-                let all = folding::joined(operator, key, &[&before, &operands]);
-                Written::Operands(Arc::from(all))
+            None => Written::Merged(None, Operands::of(list)),
+            Some(Written::Merged(base, mut operands)) => {
+                operands.push(keyspace.merge_operator.get(), key, list);
+                Written::Merged(base, operands)
             }
             // What was put expires whatever was merged into it.
-            Some(Written::Put(value, expires)) => over(Some(&value), expires)?,
+            Some(Written::Put((value, expires))) => {
+                match value.len() + operand.len() <= FOLDED_AT_ONCE_BYTES {
+                    true => over(Some(&value), expires)?,
+                    false => Written::Merged(Some((value, expires)), Operands::of(list)),
+                }
+            }
             Some(Written::Deleted | Written::DeletedOnce) => over(None, None)?,
         };
         self.write_down(keyspace, key, written)
@@ -321,17 +325,14 @@ impl Session {
     /// among the reads that are compared when the moment moves, so it goes on as it would have from the new one.
     pub(crate) fn lock(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
-        match self.writes.get(keyspace, key) {
-            Some(Written::Operands(operands)) => {
-                let below = self.lock_below(keyspace, key)?;
-                folded::over(keyspace, key, below.as_deref(), &operands)
-            }
-            Some(written) => {
-                self.lock_alone(keyspace, key)?;
-                Ok(written.live(self.time()).cloned().map(Value::of_bytes))
-            }
-            None => self.lock_below(keyspace, key),
+        let below = || self.lock_below(keyspace, key);
+        let Some(written) = self.writes.get(keyspace, key) else {
+            return below();
+        };
+        if !written.lies_on_more() {
+            self.lock_alone(keyspace, key)?;
         }
+        written.seen(keyspace, key, self.time(), below)
     }
 
     fn lock_alone(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<()> {
@@ -474,7 +475,12 @@ impl Session {
     }
 
     fn write(&self, durability: Durability) -> Result<Found> {
-        let mut ops = self.writes.ops();
+        let core = &self.handle.engine.core;
+        let mut ops = self.writes.ops()?;
+        // What operands have become is not known before.
+        for Op { record, .. } in ops.iter().filter(|op| op.kind() != OpKind::RangeDelete) {
+            write::check_value_size(core, record.key().len(), record.value().len())?;
+        }
         let reads = Reads {
             all: &self.reads.borrow(),
             since: self.version(),

@@ -3,6 +3,7 @@
 //! ```text
 //! keyspaces   one map each: key -> value, or that it was deleted        what its own reads see, and its commit writes
 //!             one set each of ranges that were deleted; what is in the map came after them
+//!             operands of one key are kept as lists, so that each more of them is not a copy of all (operands.rs)
 //! undo        (keyspace, what was there before), oldest first           what a rollback to a savepoint puts back
 //! marks       places in `undo`, oldest first                            the savepoints that are still there
 //! ```
@@ -12,60 +13,107 @@
 //! Thread safety: plain data. Not here: limits, and what lies below these writes.
 
 use super::iter::Own;
+use super::operands::Operands;
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::range_record;
+use crate::error::Result;
 use crate::expiry::ReadTime;
+use crate::folding;
+use crate::manifest::KeyspaceId;
 use crate::op::Op;
 use crate::range_set::{Added, RangeSet};
+use crate::read::folded;
 use crate::record::RecordRef;
 use crate::sync::Arc;
+use crate::value::Value;
 use evendb_storage::codec::hash_key;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, Version};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A value that was put, until a time if there is one.
+pub(super) type Base = (Arc<[u8]>, Option<Time>);
 
 /// What was done with a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
-    /// It got a value, until a time if there is one.
-    Put(Arc<[u8]>, Option<Time>),
+    Put(Base),
     Deleted,
     DeletedOnce,
-    /// Operands, as a record lists them, over what lies below the transaction's writes.
-    Operands(Arc<[u8]>),
+    /// Operands over a value that the transaction has put, or else over what lies below its writes.
+    Merged(Option<Base>, Operands),
 }
 
 impl Written {
-    /// The value that the transaction sees, whose time is `time`; none of operands.
-    pub(super) fn live(&self, time: Time) -> Option<&Arc<[u8]>> {
+    /// Whether what it makes of the key depends on what lies below the transaction's writes.
+    pub(super) fn lies_on_more(&self) -> bool {
+        matches!(self, Written::Merged(None, _))
+    }
+
+    /// The value that the transaction sees, whose time is `time`. `below` is asked for what lies below its writes where that
+    /// counts.
+    pub(super) fn seen(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        time: Time,
+        below: impl FnOnce() -> Result<Option<Value>>,
+    ) -> Result<Option<Value>> {
         match self {
-            Written::Put(_, Some(expires)) if ReadTime::At(time).is_past(*expires) => None,
-            Written::Put(value, _) => Some(value),
-            Written::Deleted | Written::DeletedOnce | Written::Operands(_) => None,
+            // What was merged into a value expires with it.
+            Written::Put((_, Some(expires))) | Written::Merged(Some((_, Some(expires))), _)
+                if ReadTime::At(time).is_past(*expires) =>
+            {
+                Ok(None)
+            }
+            Written::Put((value, _)) => Ok(Some(Value::of_bytes(value.clone()))),
+            Written::Deleted | Written::DeletedOnce => Ok(None),
+            Written::Merged(Some((value, _)), operands) => {
+                folded::over(keyspace, key, Some(value), &operands.lists())
+            }
+            Written::Merged(None, operands) => {
+                folded::over(keyspace, key, below()?.as_deref(), &operands.lists())
+            }
         }
     }
 
-    /// What was put, or merged.
+    /// What was put.
     pub(super) fn value(&self) -> &[u8] {
         match self {
-            Written::Put(value, _) | Written::Operands(value) => value,
-            Written::Deleted | Written::DeletedOnce => &[],
+            Written::Put((value, _)) => value,
+            Written::Deleted | Written::DeletedOnce | Written::Merged(..) => &[],
         }
     }
 
-    /// Bytes of the value as it is stored.
+    /// Bytes of the value as it is stored; where operands are still to be folded, of all that is kept.
     pub(super) fn stored_len(&self) -> usize {
-        let expires = matches!(self, Written::Put(_, Some(_)));
-        self.value().len() + if expires { EXPIRY_BYTES } else { 0 }
+        let of_base = |(value, expires): &Base| value.len() + expires.map_or(0, |_| EXPIRY_BYTES);
+        match self {
+            Written::Put(base) => of_base(base),
+            Written::Deleted | Written::DeletedOnce => 0,
+            Written::Merged(base, operands) => base.as_ref().map_or(0, of_base) + operands.len(),
+        }
     }
 
-    fn record(&self, key: &[u8]) -> RecordRef {
+    fn record(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<RecordRef> {
         let hash = hash_key(key);
-        match self {
-            Written::Put(value, expires) => RecordRef::put(key, value, *expires, hash),
+        Ok(match self {
+            Written::Put((value, expires)) => RecordRef::put(key, value, *expires, hash),
             Written::Deleted => RecordRef::new(key, &[], Kind::Delete, hash),
             Written::DeletedOnce => RecordRef::new(key, &[], Kind::SingleDelete, hash),
-            Written::Operands(operands) => RecordRef::new(key, operands, Kind::Merge, hash),
-        }
+            Written::Merged(None, operands) => {
+                let operator = keyspace.merge_operator.get();
+                let value = folding::joined(operator, key, &operands.lists());
+                RecordRef::new(key, &value, Kind::Merge, hash)
+            }
+            Written::Merged(Some((value, expires)), operands) => {
+                match folded::over(keyspace, key, Some(value), &operands.lists())? {
+                    Some(value) => RecordRef::put(key, &value, *expires, hash),
+                    None => RecordRef::new(key, &[], Kind::Delete, hash),
+                }
+            }
+        })
     }
 }
 
@@ -76,7 +124,7 @@ pub(super) type Writes = BTreeMap<Box<[u8]>, Written>;
 pub(super) struct OwnWrites {
     /// Tells the transaction from others: the version that it registered when it began.
     begun: Version,
-    keyspaces: Vec<OwnKeyspace>,
+    keyspaces: BTreeMap<KeyspaceId, OwnKeyspace>,
     undo: Vec<Undo>,
     marks: Vec<Mark>,
     /// Marks given so far.
@@ -92,14 +140,14 @@ struct OwnKeyspace {
 
 /// Puts back what was there before a write.
 struct Undo {
-    keyspace: usize,
+    keyspace: KeyspaceId,
     what: UndoWhat,
 }
 
 enum UndoWhat {
     Key(Box<[u8]>, Option<Written>),
     /// A range deletion, and the writes that it took away.
-    Range(Added, Writes),
+    Range(Added, Vec<(Box<[u8]>, Written)>),
 }
 
 /// A place to which the writes can be rolled back.
@@ -123,7 +171,7 @@ impl OwnWrites {
     pub(super) fn new(begun: Version) -> OwnWrites {
         OwnWrites {
             begun,
-            keyspaces: Vec::new(),
+            keyspaces: BTreeMap::new(),
             undo: Vec::new(),
             marks: Vec::new(),
             marks_given: 0,
@@ -136,40 +184,30 @@ impl OwnWrites {
 
     /// Distinct keys written, and ranges deleted.
     pub(super) fn len(&self) -> usize {
-        let each = self.keyspaces.iter();
+        let each = self.keyspaces.values();
         each.map(|own| own.writes.len() + own.deleted.len()).sum()
     }
 
-    /// The writes to a keyspace, if there are any.
-    fn own(&self, keyspace: &KeyspaceState) -> Option<&OwnKeyspace> {
-        let mut known = self.keyspaces.iter();
-        known.find(|known| known.state.id == keyspace.id)
-    }
-
-    /// The place of a keyspace that is written to.
-    fn place(&mut self, keyspace: &Arc<KeyspaceState>) -> usize {
-        let mut known = self.keyspaces.iter();
-        let known = known.position(|known| known.state.id == keyspace.id);
-        known.unwrap_or_else(|| {
-            self.keyspaces.push(OwnKeyspace {
-                state: keyspace.clone(),
-                writes: Writes::new(),
-                deleted: RangeSet::default(),
-            });
-            self.keyspaces.len() - 1
+    /// The writes to a keyspace, made if there are none.
+    fn of_keyspace(&mut self, keyspace: &Arc<KeyspaceState>) -> &mut OwnKeyspace {
+        let own = self.keyspaces.entry(keyspace.id);
+        own.or_insert_with(|| OwnKeyspace {
+            state: keyspace.clone(),
+            writes: Writes::new(),
+            deleted: RangeSet::default(),
         })
     }
 
-    fn note(&mut self, keyspace: usize, what: UndoWhat) {
+    fn note(&mut self, keyspace: KeyspaceId, what: UndoWhat) {
         if !self.marks.is_empty() {
             self.undo.push(Undo { keyspace, what });
         }
     }
 
     pub(super) fn set(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], written: Written) {
-        let place = self.place(keyspace);
-        let before = self.keyspaces[place].writes.insert(key.into(), written);
-        self.note(place, UndoWhat::Key(key.into(), before));
+        let own = self.of_keyspace(keyspace);
+        let before = own.writes.insert(key.into(), written);
+        self.note(keyspace.id, UndoWhat::Key(key.into(), before));
     }
 
     /// Deletes the keys from `low` to below `high`, which are not none.
@@ -179,25 +217,22 @@ impl OwnWrites {
         low: &[u8],
         high: Option<&[u8]>,
     ) {
-        let place = self.place(keyspace);
-        let own = &mut self.keyspaces[place];
+        let own = self.of_keyspace(keyspace);
         let added = own.deleted.add(low, high);
-        let mut gone = own.writes.split_off(low);
-        let behind = high.map(|high| gone.split_off(high));
-        own.writes.extend(behind.into_iter().flatten());
-        self.note(place, UndoWhat::Range(added, gone));
+        let gone = take_out(&mut own.writes, low, high);
+        self.note(keyspace.id, UndoWhat::Range(added, gone));
     }
 
     /// What was written to the key, if anything: nothing but a delete where a range was deleted.
     pub(super) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Option<Written> {
-        let own = self.own(keyspace)?;
+        let own = self.keyspaces.get(&keyspace.id)?;
         let written = own.writes.get(key).cloned();
         written.or_else(|| own.deleted.contains(key).then_some(Written::Deleted))
     }
 
     /// The writes to a keyspace by key, and the ranges that were deleted before them, if any.
     pub(super) fn of(&self, keyspace: &KeyspaceState, time: Time) -> Own<'_> {
-        let own = self.own(keyspace);
+        let own = self.keyspaces.get(&keyspace.id);
         let writes = own.map(|own| &own.writes);
         let deleted = own.map(|own| &own.deleted);
         (
@@ -209,16 +244,17 @@ impl OwnWrites {
 
     /// All writes as one write has them: first the ranges that were deleted, then all others; each in the order of
     /// keyspaces' ids and of keys.
-    pub(super) fn ops(&self) -> Vec<Op<'_>> {
-        let mut keyspaces: Vec<&OwnKeyspace> = self.keyspaces.iter().collect();
-        keyspaces.sort_by_key(|own| own.state.id);
-        let ranges = keyspaces.iter().flat_map(|own| {
+    ///
+    /// # Errors
+    /// `MergeFailed`, of operands over a value that was put.
+    pub(super) fn ops(&self) -> Result<Vec<Op<'_>>> {
+        let ranges = self.keyspaces.values().flat_map(|own| {
             let each = own.deleted.iter();
-            each.map(|(low, high)| Op::range(&own.state, range_record(low, high)))
+            each.map(|(low, high)| Ok(Op::range(&own.state, range_record(low, high))))
         });
-        let ones = keyspaces.iter().flat_map(|own| {
+        let ones = self.keyspaces.values().flat_map(|own| {
             let each = own.writes.iter();
-            each.map(|(key, written)| Op::one(&own.state, written.record(key)))
+            each.map(|(key, written)| Ok(Op::one(&own.state, written.record(&own.state, key)?)))
         });
         ranges.chain(ones).collect()
     }
@@ -245,16 +281,89 @@ impl OwnWrites {
         while self.undo.len() > mark.undo
             && let Some(undo) = self.undo.pop()
         {
-            let own = &mut self.keyspaces[undo.keyspace];
+            let Some(own) = self.keyspaces.get_mut(&undo.keyspace) else {
+                continue;
+            };
             match undo.what {
                 UndoWhat::Key(key, Some(before)) => drop(own.writes.insert(key, before)),
                 UndoWhat::Key(key, None) => drop(own.writes.remove(&key)),
-                UndoWhat::Range(added, mut gone) => {
+                UndoWhat::Range(added, gone) => {
                     own.deleted.take_back(added);
-                    own.writes.append(&mut gone);
+                    own.writes.extend(gone);
                 }
             }
         }
         true
+    }
+}
+
+/// Takes out what a map has from `low` to below `high`, and moves nothing else.
+fn take_out<K: Ord + Borrow<[u8]> + Clone, V>(
+    map: &mut BTreeMap<K, V>,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> Vec<(K, V)> {
+    let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+    let inside = map.range::<[u8], _>((Bound::Included(low), high));
+    let keys: Vec<K> = inside.map(|(key, _)| key.clone()).collect();
+    let gone = keys.iter().filter_map(|key| map.remove_entry(key.borrow()));
+    gone.collect()
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+
+    std::thread_local! {
+        static COMPARED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A key that counts how often keys in a map are compared.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    struct Counted(Vec<u8>);
+
+    impl Ord for Counted {
+        fn cmp(&self, other: &Counted) -> Ordering {
+            COMPARED.set(COMPARED.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Counted {
+        fn partial_cmp(&self, other: &Counted) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl Borrow<[u8]> for Counted {
+        fn borrow(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    /// A range deletion in a transaction costs what it deletes, not what the transaction has written.
+    #[test]
+    fn what_a_range_has_is_taken_out_and_put_back_without_a_step_for_the_rest() {
+        let key = |number: u32| Counted(number.to_be_bytes().to_vec());
+        let mut map: BTreeMap<Counted, u32> = (0..10_000).map(|n| (key(n), n)).collect();
+        let whole = map.clone();
+        COMPARED.set(0);
+        for number in 0..1_000 {
+            let (low, high) = (key(5 * number), key(5 * number + 2));
+            let gone = take_out(&mut map, &low.0, Some(&high.0));
+            assert_eq!(
+                gone.iter().map(|(_, n)| *n).collect::<Vec<_>>(),
+                [5 * number, 5 * number + 1]
+            );
+            map.extend(gone);
+        }
+        let compared = COMPARED.get();
+        assert!(compared <= 2_000 * 60, "{compared} comparisons");
+        assert_eq!(map, whole);
+        assert_eq!(take_out(&mut map, &key(9_000).0, None).len(), 1_000);
+        assert_eq!(map.len(), 9_000);
     }
 }

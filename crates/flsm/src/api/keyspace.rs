@@ -125,6 +125,10 @@ impl Keyspace {
     }
 
     /// All records, as they are now.
+    ///
+    /// An iterator passes over what was deleted until compactions have dropped it. So a queue whose reader takes the first
+    /// record of an iterator and deletes it gets slower with each record that it has taken: begin the next iterator behind the
+    /// key that was taken last ([`range`](Self::range)).
     pub fn iter(&self) -> Iter {
         Iter::new(self.cursor_between(Vec::new(), None))
     }

@@ -1,0 +1,48 @@
+//! Operands that a transaction has merged into one key, oldest first.
+//!
+//! ```text
+//!   merges    1..64         65..80     81    82      lists, each of half as many merges as the one before it, or fewer
+//!   one more  1..64         65..80     81..82   83   two lists of as many merges become one, by the operator if it can
+//! ```
+//! A list is never changed, so a savepoint keeps the lists of before by their handles. Each operand is copied once for each time
+//! that its list doubles: not once for each merge that follows.
+//!
+//! Thread safety: plain data. Not here: what the operands lie on ([`super::writes`]).
+
+use crate::folding;
+use crate::merge_operator::Operator;
+use crate::sync::Arc;
+use smallvec::{SmallVec, smallvec};
+
+/// See the module. Of each list how many merges it stands for, and the operands as a record lists them.
+#[derive(Clone, Debug)]
+pub(crate) struct Operands(SmallVec<[(u64, Arc<[u8]>); 2]>);
+
+impl Operands {
+    /// Those of one merge.
+    pub(super) fn of(list: Vec<u8>) -> Operands {
+        Operands(smallvec![(1, Arc::from(list))])
+    }
+
+    /// Adds those of one more merge.
+    pub(super) fn push(&mut self, operator: Option<&Operator>, key: &[u8], list: Vec<u8>) {
+        let (mut merges, mut list) = (1, list);
+        while let Some((own, before)) = self.0.last()
+            && *own <= merges
+        {
+            merges += own;
+            list = folding::joined(operator, key, &[before, &list]);
+            self.0.pop();
+        }
+        self.0.push((merges, Arc::from(list)));
+    }
+
+    pub(super) fn lists(&self) -> SmallVec<[&[u8]; 2]> {
+        self.0.iter().map(|(_, list)| &**list).collect()
+    }
+
+    /// Bytes of all lists.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|(_, list)| list.len()).sum()
+    }
+}
