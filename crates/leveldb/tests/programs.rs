@@ -4,7 +4,7 @@
     reason = "a test, which fails where something is not as it expects"
 )]
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -28,26 +28,68 @@ fn check(output: &Output) {
     assert!(output.status.success(), "{}\n{errors}", output.status);
 }
 
-/// Compiles sources to a program, and runs it over each engine, with a directory that is not there.
-fn compile_and_run(compiler: &mut Command, sources: &[PathBuf]) {
-    let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join("program");
-    let compiled = compiler
+/// A compiler's command, with warnings as errors and the headers.
+fn compiler(name: &str, standard: &str) -> Command {
+    let mut compiler = Command::new(name);
+    compiler
+        .arg(standard)
         .args(["-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(here().join("include"))
-        .args(sources)
+        .arg(here().join("include"));
+    compiler
+}
+
+fn run(command: &mut Command) {
+    check(&command.output().unwrap());
+}
+
+fn program(name: &str) -> PathBuf {
+    here().join("tests/programs").join(name)
+}
+
+/// Whether there is a C++ compiler; if not, what is left out is told.
+fn has_cpp(what: &str) -> bool {
+    let found = Command::new("c++").arg("--version").output().is_ok();
+    if !found {
+        skipped::skipped(what, "there is no C++ compiler");
+    }
+    found
+}
+
+/// The library with C++ classes, by all names that `scripts/leveldb-install` gives it. It is linked to
+/// the one that this test was built with, and not made out of a static one.
+fn library_with_cpp(dir: &Path) {
+    let foreign = dir.join("foreign.o");
+    run(compiler("cc", "-std=gnu11")
+        .args(["-fPIC", "-c"])
+        .arg(here().join("cpp/foreign.c"))
         .arg("-o")
-        .arg(&program)
+        .arg(&foreign));
+    let folder = std::fs::read_dir(here().join("cpp")).unwrap();
+    let sources = folder.map(|entry| entry.unwrap().path());
+    let is_source = |path: &PathBuf| path.extension() == Some(OsStr::new("cc"));
+    let sources: Vec<PathBuf> = sources.filter(is_source).collect();
+    assert!(!sources.is_empty());
+    let exports = here().join("cpp/exports.map");
+    run(compiler("c++", "-std=c++17")
+        .args(["-fPIC", "-shared", "-Wl,-soname,libleveldb.so.1"])
+        .arg(format!("-Wl,--version-script,{}", exports.display()))
+        .args(sources)
+        .arg(&foreign)
+        .arg("-o")
+        .arg(dir.join("libleveldb.so.1"))
         .arg("-L")
         .arg(library_dir())
-        .args(["-lleveldb", "-lpthread"])
-        .output()
-        .unwrap();
-    check(&compiled);
+        .args(["-lleveldb", "-lpthread"]));
+    std::os::unix::fs::symlink("libleveldb.so.1", dir.join("libleveldb.so.1d")).unwrap();
+}
+
+/// Runs a program over each engine, with a directory that is not there.
+fn run_over_each_engine(program: &Path, libraries: &OsStr) {
+    let dir = tempfile::tempdir().unwrap();
     for engine in ["evendb", "flsm"] {
-        let ran = Command::new(&program)
+        let ran = Command::new(program)
             .arg(dir.path().join(engine))
-            .env("LD_LIBRARY_PATH", library_dir())
+            .env("LD_LIBRARY_PATH", libraries)
             .env("TEST_TMPDIR", dir.path())
             .env("EVENDB_LEVELDB_ENGINE", engine)
             .output()
@@ -57,24 +99,100 @@ fn compile_and_run(compiler: &mut Command, sources: &[PathBuf]) {
     }
 }
 
+/// Where the loader looks for the library with C++ classes, and for what it is linked to.
+fn with_cpp_in_front(dir: &Path) -> OsString {
+    std::env::join_paths([dir, &library_dir()]).unwrap()
+}
+
 #[test]
 fn a_program_in_c() {
-    let source = here().join("tests/programs/in_c.c");
-    compile_and_run(Command::new("cc").arg("-std=c99"), &[source]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("program");
+    run(compiler("cc", "-std=c99")
+        .arg(program("in_c.c"))
+        .arg("-o")
+        .arg(&path)
+        .arg("-L")
+        .arg(library_dir())
+        .args(["-lleveldb", "-lpthread"]));
+    run_over_each_engine(&path, library_dir().as_os_str());
 }
 
 #[test]
 fn a_program_in_cpp() {
-    let compiler = "c++";
-    if Command::new(compiler).arg("--version").output().is_err() {
-        skipped::skipped("a program in C++", "there is no C++ compiler");
+    if !has_cpp("a program in C++") {
         return;
     }
-    let folder = std::fs::read_dir(here().join("cpp")).unwrap();
-    let sources = folder.map(|entry| entry.unwrap().path());
-    let is_source = |path: &PathBuf| path.extension() == Some(OsStr::new("cc"));
-    let mut sources: Vec<PathBuf> = sources.filter(is_source).collect();
-    assert!(!sources.is_empty());
-    sources.push(here().join("tests/programs/in_cpp.cc"));
-    compile_and_run(Command::new(compiler).arg("-std=c++17"), &sources);
+    let dir = tempfile::tempdir().unwrap();
+    library_with_cpp(dir.path());
+    let path = dir.path().join("program");
+    run(compiler("c++", "-std=c++17")
+        .arg(program("in_cpp.cc"))
+        .arg("-o")
+        .arg(&path)
+        .arg(dir.path().join("libleveldb.so.1"))
+        .arg(format!("-Wl,-rpath-link,{}", library_dir().display()))
+        .arg("-L")
+        .arg(library_dir())
+        .args(["-lleveldb", "-lpthread"]));
+    run_over_each_engine(&path, &with_cpp_in_front(dir.path()));
+}
+
+/// Neither one that looks up all functions when it is started, nor one that looks up each when it is first
+/// called.
+#[test]
+fn a_program_compiled_with_leveldbs_own_cpp_headers_is_not_started_and_hears_why() {
+    if !has_cpp("a program of LevelDB's own headers") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    library_with_cpp(dir.path());
+    let theirs = dir.path().join("theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    run(Command::new("c++")
+        .args(["-fPIC", "-shared", "-Wl,-soname,libleveldb.so.1d", "-I"])
+        .arg(program("theirs"))
+        .arg(program("theirs/library.cc"))
+        .arg("-o")
+        .arg(theirs.join("libleveldb.so.1d")));
+    let path = dir.path().join("program");
+    run(Command::new("c++")
+        .args(["-Wl,-z,lazy", "-I"])
+        .arg(program("theirs"))
+        .arg(program("foreign.cc"))
+        .arg("-o")
+        .arg(&path)
+        .arg(theirs.join("libleveldb.so.1d")));
+
+    let started = |libraries: &OsStr, at_once: bool| {
+        let mut command = Command::new(&path);
+        command
+            .env("LD_LIBRARY_PATH", libraries)
+            .env_remove("LD_BIND_NOW");
+        if at_once {
+            command.env("LD_BIND_NOW", "1");
+        }
+        command.output().unwrap()
+    };
+    for at_once in [false, true] {
+        let sound = started(theirs.as_os_str(), at_once);
+        check(&sound);
+        assert_eq!(sound.stdout, b"started\nOK\n");
+
+        let refused = started(&with_cpp_in_front(dir.path()), at_once);
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        // As the loader ends programs: by no signal.
+        assert_eq!(refused.status.code(), Some(127), "{errors}");
+        assert_eq!(refused.stdout, b"", "{errors}");
+        assert!(errors.contains(path.to_str().unwrap()), "{errors}");
+        // Which of the three functions it is, is the linker's order.
+        assert!(errors.contains("_ZN"), "{errors}");
+        assert!(errors.contains("7leveldb"), "{errors}");
+        if !at_once {
+            assert!(
+                errors.contains("compiled with LevelDB's own C++ headers"),
+                "{errors}"
+            );
+        }
+    }
 }

@@ -15,7 +15,7 @@ namespace leveldb {
 class LEVELDB_EXPORT Cache;
 
 // What was used least lately goes first.
-LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
 
 class LEVELDB_EXPORT Cache {
  public:
@@ -23,7 +23,7 @@ class LEVELDB_EXPORT Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
   // Nobody may have a handle by then.
-  virtual ~Cache();
+  EVENDB_LEVELDB_OWN virtual ~Cache();
 
   // An entry that somebody uses, and that stays until it is released.
   struct Handle {};

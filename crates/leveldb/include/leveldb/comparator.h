@@ -13,7 +13,7 @@ class Slice;
 
 class LEVELDB_EXPORT Comparator {
  public:
-  virtual ~Comparator();
+  EVENDB_LEVELDB_OWN virtual ~Comparator();
 
   // Below, at or above 0 where `a` is below, equal to or above `b`.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
@@ -25,7 +25,7 @@ class LEVELDB_EXPORT Comparator {
 };
 
 // The order of the bytes. Not to be destroyed.
-LEVELDB_EXPORT const Comparator* BytewiseComparator();
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT const Comparator* BytewiseComparator();
 
 }  // namespace leveldb
 

@@ -1,6 +1,6 @@
-// LevelDB's C++ classes over EvenDB. What is compiled against these headers links to this library; their layout is their
-// own, so a program that was compiled against LevelDB's C++ headers has to be compiled again. (The C interface in
-// leveldb/c.h needs no compiling.)
+// LevelDB's C++ classes over EvenDB. What is compiled against these headers links to this library.
+// Their layout is their own, so a program that was compiled against LevelDB's C++ headers has to be
+// compiled again, and is not started before. (The C interface in leveldb/c.h needs no compiling.)
 
 #ifndef EVENDB_LEVELDB_DB_H_
 #define EVENDB_LEVELDB_DB_H_
@@ -24,7 +24,7 @@ class WriteBatch;
 // A moment of a database.
 class LEVELDB_EXPORT Snapshot {
  protected:
-  virtual ~Snapshot();
+  EVENDB_LEVELDB_OWN virtual ~Snapshot();
 };
 
 // Keys from `start` to below `limit`.
@@ -41,12 +41,12 @@ struct LEVELDB_EXPORT Range {
 class LEVELDB_EXPORT DB {
  public:
   // Leaves null in `*dbptr` if it fails.
-  static Status Open(const Options& options, const std::string& name, DB** dbptr);
+  EVENDB_LEVELDB_OWN static Status Open(const Options& options, const std::string& name, DB** dbptr);
 
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
-  virtual ~DB();
+  EVENDB_LEVELDB_OWN virtual ~DB();
 
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // No error if there is no such key.
@@ -67,8 +67,8 @@ class LEVELDB_EXPORT DB {
 };
 
 // Of a database that nobody has open.
-LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
-LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
 
 }  // namespace leveldb
 

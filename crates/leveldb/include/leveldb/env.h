@@ -24,30 +24,31 @@ class WritableFile;
 // May be used by any number of threads at once. What a call gives back by a pointer is the caller's to destroy.
 class LEVELDB_EXPORT Env {
  public:
-  Env();
+  EVENDB_LEVELDB_OWN Env();
   Env(const Env&) = delete;
   Env& operator=(const Env&) = delete;
-  virtual ~Env();
+  EVENDB_LEVELDB_OWN virtual ~Env();
 
   // The operating system's. Not to be destroyed.
-  static Env* Default();
+  EVENDB_LEVELDB_OWN static Env* Default();
 
   // Files: NotFound where there is none that can be read. A writable file replaces one of its name; an appendable one
   // goes on behind what is there.
   virtual Status NewSequentialFile(const std::string& fname, SequentialFile** result) = 0;
   virtual Status NewRandomAccessFile(const std::string& fname, RandomAccessFile** result) = 0;
   virtual Status NewWritableFile(const std::string& fname, WritableFile** result) = 0;
-  virtual Status NewAppendableFile(const std::string& fname, WritableFile** result);
+  EVENDB_LEVELDB_OWN virtual Status NewAppendableFile(const std::string& fname,
+                                                      WritableFile** result);
 
   // Names. RemoveFile() and RemoveDir() are the newer words for DeleteFile() and DeleteDir(); an environment has one of
   // each pair, and the other one calls it.
   virtual bool FileExists(const std::string& fname) = 0;
   virtual Status GetChildren(const std::string& dir, std::vector<std::string>* result) = 0;
-  virtual Status RemoveFile(const std::string& fname);
-  virtual Status DeleteFile(const std::string& fname);
+  EVENDB_LEVELDB_OWN virtual Status RemoveFile(const std::string& fname);
+  EVENDB_LEVELDB_OWN virtual Status DeleteFile(const std::string& fname);
   virtual Status CreateDir(const std::string& dirname) = 0;
-  virtual Status RemoveDir(const std::string& dirname);
-  virtual Status DeleteDir(const std::string& dirname);
+  EVENDB_LEVELDB_OWN virtual Status RemoveDir(const std::string& dirname);
+  EVENDB_LEVELDB_OWN virtual Status DeleteDir(const std::string& dirname);
   virtual Status GetFileSize(const std::string& fname, uint64_t* file_size) = 0;
   virtual Status RenameFile(const std::string& src, const std::string& target) = 0;
 
@@ -72,7 +73,7 @@ class LEVELDB_EXPORT SequentialFile {
   SequentialFile() = default;
   SequentialFile(const SequentialFile&) = delete;
   SequentialFile& operator=(const SequentialFile&) = delete;
-  virtual ~SequentialFile();
+  EVENDB_LEVELDB_OWN virtual ~SequentialFile();
 
   // Up to `n` bytes, which may lie in `scratch`; fewer only at the end.
   virtual Status Read(size_t n, Slice* result, char* scratch) = 0;
@@ -85,7 +86,7 @@ class LEVELDB_EXPORT RandomAccessFile {
   RandomAccessFile() = default;
   RandomAccessFile(const RandomAccessFile&) = delete;
   RandomAccessFile& operator=(const RandomAccessFile&) = delete;
-  virtual ~RandomAccessFile();
+  EVENDB_LEVELDB_OWN virtual ~RandomAccessFile();
 
   virtual Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const = 0;
 };
@@ -96,7 +97,7 @@ class LEVELDB_EXPORT WritableFile {
   WritableFile() = default;
   WritableFile(const WritableFile&) = delete;
   WritableFile& operator=(const WritableFile&) = delete;
-  virtual ~WritableFile();
+  EVENDB_LEVELDB_OWN virtual ~WritableFile();
 
   virtual Status Append(const Slice& data) = 0;
   virtual Status Close() = 0;
@@ -111,7 +112,7 @@ class LEVELDB_EXPORT Logger {
   Logger() = default;
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
-  virtual ~Logger();
+  EVENDB_LEVELDB_OWN virtual ~Logger();
 
   virtual void Logv(const char* format, std::va_list ap) = 0;
 };
@@ -122,24 +123,26 @@ class LEVELDB_EXPORT FileLock {
   FileLock() = default;
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
-  virtual ~FileLock();
+  EVENDB_LEVELDB_OWN virtual ~FileLock();
 };
 
 // Logs, unless `info_log` is null.
-LEVELDB_EXPORT void Log(Logger* info_log, const char* format, ...)
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT void Log(Logger* info_log, const char* format, ...)
 #if defined(__GNUC__)
     __attribute__((__format__(__printf__, 2, 3)))
 #endif
     ;
 
-LEVELDB_EXPORT Status WriteStringToFile(Env* env, const Slice& data, const std::string& fname);
-LEVELDB_EXPORT Status ReadFileToString(Env* env, const std::string& fname, std::string* data);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status WriteStringToFile(Env* env, const Slice& data,
+                                                           const std::string& fname);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status ReadFileToString(Env* env, const std::string& fname,
+                                                          std::string* data);
 
 // Calls another environment, for those who change a part of it.
 class LEVELDB_EXPORT EnvWrapper : public Env {
  public:
   explicit EnvWrapper(Env* t) : target_(t) {}
-  ~EnvWrapper() override;
+  EVENDB_LEVELDB_OWN ~EnvWrapper() override;
 
   Env* target() const { return target_; }
 

@@ -11,4 +11,13 @@
 #endif
 #endif
 
+/* Before each function of C++ that the library defines. The linker's name of such a function is not the one that LevelDB
+   gives it, because the classes here have another layout: a program that was compiled with LevelDB's headers finds no
+   function of it and is not started. The names in the source stay LevelDB's. The number goes up with the layout. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#define EVENDB_LEVELDB_OWN __attribute__((abi_tag("evendb1")))
+#else
+#define EVENDB_LEVELDB_OWN
+#endif
+
 #endif

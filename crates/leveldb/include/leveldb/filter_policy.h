@@ -14,7 +14,7 @@ class Slice;
 
 class LEVELDB_EXPORT FilterPolicy {
  public:
-  virtual ~FilterPolicy();
+  EVENDB_LEVELDB_OWN virtual ~FilterPolicy();
 
   virtual const char* Name() const = 0;
   // Appends a filter of `n` keys to `dst`.
@@ -29,7 +29,7 @@ class LEVELDB_EXPORT FilterPolicy {
   int bits_per_key_ = 0;
 };
 
-LEVELDB_EXPORT const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
 
 }  // namespace leveldb
 

@@ -13,10 +13,10 @@ namespace leveldb {
 
 class LEVELDB_EXPORT Iterator {
  public:
-  Iterator();
+  EVENDB_LEVELDB_OWN Iterator();
   Iterator(const Iterator&) = delete;
   Iterator& operator=(const Iterator&) = delete;
-  virtual ~Iterator();
+  EVENDB_LEVELDB_OWN virtual ~Iterator();
 
   // Whether it is at a record. A new one is not.
   virtual bool Valid() const = 0;
@@ -36,7 +36,7 @@ class LEVELDB_EXPORT Iterator {
 
   using CleanupFunction = void (*)(void* arg1, void* arg2);
   // Called when the iterator is destroyed, in the order in which they were registered.
-  void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
+  EVENDB_LEVELDB_OWN void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
 
  private:
   struct Cleanup {
@@ -49,8 +49,8 @@ class LEVELDB_EXPORT Iterator {
 };
 
 // At no record, ever.
-LEVELDB_EXPORT Iterator* NewEmptyIterator();
-LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Iterator* NewEmptyIterator();
+EVENDB_LEVELDB_OWN LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
 
 }  // namespace leveldb
 

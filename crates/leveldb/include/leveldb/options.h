@@ -23,7 +23,7 @@ enum CompressionType {
 };
 
 struct LEVELDB_EXPORT Options {
-  Options();
+  EVENDB_LEVELDB_OWN Options();
 
   // BytewiseComparator(), or one of that name. Opening fails with any other.
   const Comparator* comparator;

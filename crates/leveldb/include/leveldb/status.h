@@ -43,12 +43,12 @@ class LEVELDB_EXPORT Status {
   bool IsInvalidArgument() const { return code_ == kInvalidArgument; }
 
   // "OK", or the kind and the message.
-  std::string ToString() const;
+  EVENDB_LEVELDB_OWN std::string ToString() const;
 
  private:
   enum Code { kOk, kNotFound, kCorruption, kNotSupported, kInvalidArgument, kIOError };
 
-  Status(Code code, const Slice& msg, const Slice& msg2);
+  EVENDB_LEVELDB_OWN Status(Code code, const Slice& msg, const Slice& msg2);
 
   Code code_ = kOk;
   std::string message_;

@@ -19,25 +19,25 @@ class LEVELDB_EXPORT WriteBatch {
   // Is told the writes of a batch.
   class LEVELDB_EXPORT Handler {
    public:
-    virtual ~Handler();
+    EVENDB_LEVELDB_OWN virtual ~Handler();
     virtual void Put(const Slice& key, const Slice& value) = 0;
     virtual void Delete(const Slice& key) = 0;
   };
 
-  WriteBatch();
-  WriteBatch(const WriteBatch&);
-  WriteBatch& operator=(const WriteBatch&);
-  ~WriteBatch();
+  EVENDB_LEVELDB_OWN WriteBatch();
+  EVENDB_LEVELDB_OWN WriteBatch(const WriteBatch&);
+  EVENDB_LEVELDB_OWN WriteBatch& operator=(const WriteBatch&);
+  EVENDB_LEVELDB_OWN ~WriteBatch();
 
-  void Put(const Slice& key, const Slice& value);
-  void Delete(const Slice& key);
-  void Clear();
+  EVENDB_LEVELDB_OWN void Put(const Slice& key, const Slice& value);
+  EVENDB_LEVELDB_OWN void Delete(const Slice& key);
+  EVENDB_LEVELDB_OWN void Clear();
 
   // Bytes that it would take in LevelDB's log.
-  size_t ApproximateSize() const;
+  EVENDB_LEVELDB_OWN size_t ApproximateSize() const;
 
-  void Append(const WriteBatch& source);
-  Status Iterate(Handler* handler) const;
+  EVENDB_LEVELDB_OWN void Append(const WriteBatch& source);
+  EVENDB_LEVELDB_OWN Status Iterate(Handler* handler) const;
 
  private:
   friend struct Internals;

@@ -1,6 +1,14 @@
 // A C++ program as one is written for LevelDB: compiled by tests/programs.rs with our headers and sources, linked to our
 // library. Its argument is a directory that is not there. It says what is wrong, and ends with 1 then.
 
+// Programs name classes before they take the headers in, and the names are the same ones.
+namespace leveldb {
+class DB;
+class Iterator;
+class WriteBatch;
+struct Options;
+}  // namespace leveldb
+
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
