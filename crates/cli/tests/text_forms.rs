@@ -74,7 +74,7 @@ fn what_is_no_key_is_a_bad_line() {
     let arguments = with(&["-"], &JSONL);
     let outcome = place.run_with_input("import", &arguments, input.as_bytes());
     for words in [
-        "imported 1 records",
+        "imported 1 record,",
         "8 bad lines",
         "line 1: member `k` is null",
         "line 2: member `k` is a boolean",
@@ -120,7 +120,7 @@ fn marks_and_returns_of_other_systems_do_not_matter() {
         let marked = format!("\u{feff}{other}");
         place
             .run_with_input("import", &arguments, marked.as_bytes())
-            .complains(0, "0 bad lines, 1 empty lines skipped");
+            .complains(0, "0 bad lines, 1 empty line skipped");
         place
             .run_with_input("verify-import", &arguments, plain.as_bytes())
             .expect_code(0);
@@ -241,7 +241,7 @@ fn types_that_do_not_match_are_refused() {
     let raw = ["--key-types", "raw"];
     place.run("put", &with(&["plain", "v"], &raw)).expect(0, "");
     place.run("get", &with(&["plain"], &raw)).expect(0, "v\n");
-    place.run("get", &["plain"]).complains(2, "has 1 columns");
+    place.run("get", &["plain"]).complains(2, "has 1 column,");
     place
         .run("scan", &["--from", "p", "--output", "tsv"])
         .complains(0, "")

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use evendb::{Error, ErrorKind};
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::commands::input_stream;
@@ -25,6 +25,7 @@ use crate::output;
 use crate::size::parse_size;
 use crate::store::{Expiry, Store};
 use crate::time_text::{parse_duration, parse_time};
+use crate::values::Values;
 
 /// Bad lines that are told one by one.
 const BAD_LINES_SHOWN: u64 = 10;
@@ -92,6 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = place.open(Access::Create, DurabilityArgument::Process)?;
     let types = key_types::of_import(&store, reader.wanted())?;
     reader.set_types(types);
+    reader.set_values(Values::of(&store)?);
     let bar = progress_bar(size);
     let start = Instant::now();
     let pending = Pending {
@@ -119,16 +121,16 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines{}",
+        "{} {}, {} of input, in {seconds:.2} s ({} records/s); {}{}",
         if closed.is_ok() {
             "imported"
         } else {
             "wrote, but may lose again,"
         },
-        grouped(written),
+        counted(written, "record"),
         bytes(reader.bytes()),
         grouped((written as f64 / seconds.max(1e-9)) as u64),
-        grouped(bad.count),
+        counted(bad.count, "bad line"),
         blank_lines(&reader)
     ));
     outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
@@ -188,7 +190,7 @@ fn read_all(
 pub fn blank_lines(reader: &PairReader) -> String {
     match reader.blank() {
         0 => String::new(),
-        count => format!(", {} empty lines skipped", grouped(count)),
+        count => format!(", {} skipped", counted(count, "empty line")),
     }
 }
 

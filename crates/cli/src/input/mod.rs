@@ -28,6 +28,8 @@ mod tests;
 use std::io::{self, BufRead};
 use std::time::SystemTime;
 
+use evendb_lab::readable::counted;
+
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 use crate::csv::{self, Fields, Parsed};
 use crate::failure::Failure;
@@ -35,6 +37,7 @@ use crate::json_text::{Json, Kind};
 use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
 use crate::scan_output;
 use crate::time_text::read_time;
+use crate::values::Values;
 
 /// The longest key a database takes.
 const KEY_BYTES_MAX: usize = 65_535;
@@ -62,6 +65,7 @@ pub struct PairReader {
     format: Format,
     wanted: Wanted,
     types: Vec<ColumnType>,
+    values: Values,
     key_columns: Vec<usize>,
     key_names: Vec<String>,
     value_column: Option<usize>,
@@ -95,6 +99,7 @@ impl PairReader {
             source,
             format: arguments.format,
             types: Vec::new(),
+            values: Values::Bytes,
             wanted,
             key_columns: Vec::new(),
             key_names: names(&key_columns),
@@ -148,6 +153,11 @@ impl PairReader {
         };
     }
 
+    /// Reads values of this kind from now on.
+    pub fn set_values(&mut self, values: Values) {
+        self.values = values;
+    }
+
     /// Empty lines skipped so far.
     pub fn blank(&self) -> u64 {
         self.blank
@@ -187,13 +197,23 @@ impl PairReader {
                     _ => scan_output::read_json,
                 };
                 let line = without_return(&self.raw);
-                read(line, &self.types, &mut self.key, &mut self.value)
+                let of = (&self.types[..], self.values);
+                read(line, of, &mut self.key, &mut self.value)
             }
         };
-        Ok(match outcome.and_then(|()| self.check_key()) {
+        let outcome = outcome.and_then(|()| self.check_key());
+        Ok(match outcome.and_then(|()| self.encode_value()) {
             Ok(()) => Step::Pair,
             Err(why) => Step::Bad(why),
         })
+    }
+
+    /// Makes the number of a text, where values are numbers. What `scan` printed is read as such.
+    fn encode_value(&mut self) -> Result<(), String> {
+        if self.values.are_numbers() && !self.format.is_scanned() {
+            self.value = self.values.of_text(&self.value)?.into_owned();
+        }
+        Ok(())
     }
 
     fn check_key(&self) -> Result<(), String> {
@@ -322,7 +342,8 @@ impl PairReader {
             outcome.and_then(|()| match *self.fields_expected.get_or_insert(found) {
                 expected if expected == found => Ok(()),
                 expected => Err(format!(
-                    "{found} fields where the first record has {expected}"
+                    "{} where the first record has {expected}",
+                    counted(found as u64, "field")
                 )),
             }),
         )
