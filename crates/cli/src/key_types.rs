@@ -48,12 +48,18 @@ pub fn shown(types: &[ColumnType]) -> String {
     names.join(",")
 }
 
+/// The types that the keyspace remembers, as they are written, also if this version does not know
+/// them.
+pub fn remembered_text(store: &Store) -> Result<Option<String>, Failure> {
+    let bytes = store.property(PROPERTY)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
 /// The types that the keyspace remembers.
 pub fn remembered(store: &Store) -> Result<Option<Vec<ColumnType>>, Failure> {
-    let Some(bytes) = store.property(PROPERTY)? else {
+    let Some(text) = remembered_text(store)? else {
         return Ok(None);
     };
-    let text = String::from_utf8_lossy(&bytes);
     columns(&text).map(Some).map_err(|why| {
         Failure::Message(format!(
             "the keyspace remembers key types that this version does not know: {why}; \

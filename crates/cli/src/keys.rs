@@ -18,6 +18,7 @@ use std::str::FromStr;
 
 use evendb::keys::decode_columns;
 pub use evendb::keys::{Column, ColumnType, KeyEncoder, prefix_end};
+use evendb_lab::readable::counted;
 
 use crate::escapes::{hex, shown, unhex};
 use crate::{float_text, time_text};
@@ -75,8 +76,8 @@ fn column<'t>(kind: &ColumnType, text: &'t [u8]) -> Result<Column<'t>, String> {
         ColumnType::Fixed(length) => {
             let bytes = unhex(text)?;
             if bytes.len() != *length {
-                let (shown, found) = (shown(text), bytes.len());
-                return Err(format!("`{shown}` is {found} bytes, and no {kind}"));
+                let (shown, found) = (shown(text), counted(bytes.len() as u64, "byte"));
+                return Err(format!("`{shown}` is {found}, and no {kind}"));
             }
             Column::Fixed(Cow::Owned(bytes))
         }

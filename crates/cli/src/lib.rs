@@ -29,10 +29,13 @@ mod scan_output;
 mod size;
 mod store;
 mod time_text;
+mod values;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use evendb::EngineKind;
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
@@ -55,7 +58,7 @@ Exit codes:
   1    failure
   2    wrong usage
   3    some input lines were bad (the good ones were imported)
-  4    key not found, or nothing to pop
+  4    a key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
   130  interrupted: import, ingest, scan, changes, verify-import, stats --watch, bench, replay and calibrate say what was done
        and close the database; advise removes its stores; the others end at once, and the next opening finds what they wrote";
@@ -99,9 +102,14 @@ enum Command {
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
     let matches = Arguments::command().get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let outcome = foreign::refuse(&matches).and_then(|()| dispatch(arguments.command));
-    match outcome {
+    let arguments = match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    let repairs = matches!(arguments.command, Command::Repair(_));
+    let outcome = foreign::refuse(&matches).and_then(|()| carry_out(arguments.command));
+    let is_corrupt = matches!(outcome, Ok(Success::Corrupt) | Err(Failure::Corrupt(_)));
+    let code = match outcome {
         Ok(success) => success.exit_code(),
         Err(failure) => {
             if let Some(message) = failure.message() {
@@ -109,10 +117,38 @@ pub fn run() -> ExitCode {
             }
             failure.exit_code()
         }
+    };
+    if let Some(db) = database_of(&matches).filter(|_| is_corrupt && !repairs) {
+        let is_verify = matches.subcommand_name() == Some("verify");
+        if let Some(advice) = advice(db, is_verify) {
+            output::complain(&advice);
+        }
+    }
+    code
+}
+
+/// The database that a subcommand is about.
+fn database_of(matches: &ArgMatches) -> Option<&Path> {
+    let (_, of_subcommand) = matches.subcommand()?;
+    let db = of_subcommand.try_get_one::<PathBuf>("db").ok()?;
+    db.map(PathBuf::as_path)
+}
+
+/// What to do about a damaged database.
+fn advice(db: &Path, is_verified: bool) -> Option<String> {
+    let place = db.display();
+    let verify = format!("`evendb verify {place}` tells all that is damaged");
+    let repair = format!("`evendb repair {place} --into NEWDIR` saves what can be read");
+    let has_repair = engine::engine_of(db) == EngineKind::EvenDb;
+    match (is_verified, has_repair) {
+        (false, true) => Some(format!("{verify}; {repair}")),
+        (false, false) => Some(verify),
+        (true, true) => Some(repair),
+        (true, false) => None,
     }
 }
 
-fn dispatch(command: Command) -> Result<Success, Failure> {
+fn carry_out(command: Command) -> Result<Success, Failure> {
     match command {
         Command::Import(arguments) => import::run(&arguments),
         Command::Ingest(arguments) => ingest::run(&arguments),
@@ -151,10 +187,10 @@ fn dispatch(command: Command) -> Result<Success, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use super::*;
 
     #[test]
     fn the_arguments_are_consistent() {
-        super::Arguments::command().debug_assert();
+        Arguments::command().debug_assert();
     }
 }

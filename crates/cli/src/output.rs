@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 pub use crate::escapes::escaped;
 use crate::escapes::{hex, write_escaped};
+use crate::failure::Failure;
 use crate::keys::{self, Column, ColumnType};
 use crate::scan_output::{self, WHOLE_KEY};
+use crate::store::Store;
+use crate::values::Values;
 
 /// The form of a record in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,80 +22,176 @@ pub enum Form {
     /// Key and value in hexadecimal
     Hex,
     /// One line of text: the key's columns, tab, value; control characters, backslashes and bytes
-    /// that are no UTF-8 are escapes as \t or \xNN. `import --format scan-tsv` reads it back
+    /// that are no UTF-8 are escapes as \t or \xNN; a number that the keyspace adds to is its
+    /// digits. `import --format scan-tsv` reads it back
     Tsv,
-    /// One JSON object a line; bytes that are no UTF-8 appear as {"hex": "..."}.
+    /// One JSON object a line: `key` is an array of columns where the keys have columns, else a
+    /// text; bytes that are no UTF-8 are {"hex": "..."}; a number that the keyspace adds to is a
+    /// number.
     /// `import --format scan-json` reads it back
     Json,
 }
 
+/// How records of one keyspace are written.
+pub struct Shape {
+    /// The form of each line.
+    pub form: Form,
+    /// The types of the keys' columns; none where keys are their own bytes.
+    pub types: Vec<ColumnType>,
+    /// What the values are.
+    pub values: Values,
+}
+
+impl Shape {
+    /// The shape of the records of the store's keyspace, in the form `asked` for. Without one it is
+    /// tsv on a terminal and where there is more to show than bytes, and raw elsewhere.
+    pub fn of_records(
+        store: &Store,
+        types: &[ColumnType],
+        asked: Option<Form>,
+    ) -> Result<Shape, Failure> {
+        let values = Values::of(store)?;
+        let is_text = !scan_output::is_plain(types) || values.are_numbers();
+        Ok(Shape {
+            form: Form::suited(asked, is_text || io::stdout().is_terminal()),
+            types: types.to_vec(),
+            values,
+        })
+    }
+
+    /// The shape of a value that is written alone.
+    pub fn of_value(store: &Store, asked: Option<Form>) -> Result<Shape, Failure> {
+        let values = Values::of(store)?;
+        let is_text = values.are_numbers() || io::stdout().is_terminal();
+        Ok(Shape {
+            form: Form::suited(asked, is_text),
+            types: Vec::new(),
+            values,
+        })
+    }
+
+    /// Writes one record.
+    pub fn write_record(
+        &self,
+        target: &mut impl Write,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> io::Result<()> {
+        match self.form {
+            Form::Raw => target.write_all(key)?,
+            Form::Hex => write_hex(target, key)?,
+            Form::Tsv => self.write_columns(target, key)?,
+            Form::Json => {
+                let mut object = json!({ "key": key_json(&self.types, key) });
+                if let Some(value) = value {
+                    object["value"] = self.values.as_json(value);
+                }
+                return writeln!(target, "{object}");
+            }
+        }
+        if let Some(value) = value {
+            target.write_all(b"\t")?;
+            self.write_value(target, value)?;
+        }
+        target.write_all(b"\n")
+    }
+
+    fn write_columns(&self, target: &mut impl Write, key: &[u8]) -> io::Result<()> {
+        let Some(columns) = columns_of(&self.types, key) else {
+            if !scan_output::is_plain(&self.types) {
+                target.write_all(WHOLE_KEY)?;
+            }
+            return write_escaped(target, key);
+        };
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                target.write_all(b"\t")?;
+            }
+            write_escaped(target, &keys::text_of(column))?;
+        }
+        Ok(())
+    }
+
+    /// Writes one value alone, in the same forms.
+    pub fn write_value(&self, target: &mut impl Write, value: &[u8]) -> io::Result<()> {
+        match self.form {
+            Form::Raw => target.write_all(value),
+            Form::Hex => write_hex(target, value),
+            Form::Tsv if self.values.are_numbers() => {
+                target.write_all(self.values.as_text(value).as_bytes())
+            }
+            Form::Tsv => write_escaped(target, value),
+            Form::Json => write!(target, "{}", self.values.as_json(value)),
+        }
+    }
+}
+
 impl Form {
-    /// The form asked for; without one, tsv on a terminal and raw everywhere else.
-    pub fn chosen(asked: Option<Form>) -> Form {
-        Form::suited(asked, io::stdout().is_terminal())
-    }
-
-    fn suited(asked: Option<Form>, terminal: bool) -> Form {
-        asked.unwrap_or(if terminal { Form::Tsv } else { Form::Raw })
+    fn suited(asked: Option<Form>, is_text: bool) -> Form {
+        asked.unwrap_or(if is_text { Form::Tsv } else { Form::Raw })
     }
 }
 
-/// Writes one record. With `types` the key is shown as its columns in the forms tsv and json.
-pub fn write_record(
-    target: &mut impl Write,
-    form: Form,
+/// The columns of a key; none where it is its own bytes, and where its bytes do not fit the types.
+fn columns_of<'k>(types: &[ColumnType], key: &'k [u8]) -> Option<Vec<Column<'k>>> {
+    match scan_output::is_plain(types) {
+        true => None,
+        false => keys::decode(types, key),
+    }
+}
+
+/// Shows a limit of a range by its columns, of which the last ones may be missing; by none where it
+/// has no columns.
+fn with_bound<T>(
     types: &[ColumnType],
-    key: &[u8],
-    value: Option<&[u8]>,
-) -> io::Result<()> {
-    let columns = || keys::decode(types, key).filter(|_| !scan_output::is_plain(types));
-    match form {
-        Form::Raw => target.write_all(key)?,
-        Form::Hex => write_hex(target, key)?,
-        Form::Tsv => match columns() {
-            None => {
-                if !scan_output::is_plain(types) {
-                    target.write_all(WHOLE_KEY)?;
-                }
-                write_escaped(target, key)?;
-            }
-            Some(columns) => {
-                for (index, column) in columns.iter().enumerate() {
-                    if index > 0 {
-                        target.write_all(b"\t")?;
-                    }
-                    write_escaped(target, &keys::text_of(column))?;
-                }
-            }
-        },
-        Form::Json => {
-            let key = columns().map_or_else(|| text_or_hex(key), |columns| columns_json(&columns));
-            let mut object = json!({ "key": key });
-            if let Some(value) = value {
-                object["value"] = text_or_hex(value);
-            }
-            return writeln!(target, "{object}");
+    bound: &[u8],
+    show: impl FnOnce(Option<&[Column<'_>]>) -> T,
+) -> T {
+    if let Some(columns) = columns_of(types, bound) {
+        return show(Some(&columns));
+    }
+    // One more column makes a text before it as it is in a key.
+    let (mut kinds, padded) = (types.to_vec(), [bound, &[0]].concat());
+    while kinds.pop().is_some() && !kinds.is_empty() {
+        kinds.push(ColumnType::Bool);
+        let columns = keys::decode(&kinds, &padded);
+        kinds.pop();
+        if let Some(columns) = columns {
+            return show(Some(&columns[..kinds.len()]));
         }
     }
-    if let Some(value) = value {
-        target.write_all(b"\t")?;
-        match form {
-            Form::Hex => write_hex(target, value)?,
-            Form::Tsv => write_escaped(target, value)?,
-            Form::Raw | Form::Json => target.write_all(value)?,
-        }
-    }
-    target.write_all(b"\n")
+    show(None)
 }
 
-/// Writes one value alone, in the same forms.
-pub fn write_value(target: &mut impl Write, form: Form, value: &[u8]) -> io::Result<()> {
-    match form {
-        Form::Raw => target.write_all(value),
-        Form::Hex => write_hex(target, value),
-        Form::Tsv => write_escaped(target, value),
-        Form::Json => write!(target, "{}", text_or_hex(value)),
-    }
+/// A key in JSON: an array of its columns where it has columns, and elsewhere its bytes.
+pub fn key_json(types: &[ColumnType], key: &[u8]) -> Value {
+    columns_of(types, key).map_or_else(|| text_or_hex(key), |columns| columns_json(&columns))
+}
+
+/// A limit of a range in JSON, as [`key_json`]; of the columns the last ones may be missing.
+pub fn bound_json(types: &[ColumnType], bound: &[u8]) -> Value {
+    with_bound(types, bound, |columns| {
+        columns.map_or_else(|| text_or_hex(bound), columns_json)
+    })
+}
+
+/// A key, or a limit of a range, as one field of text: its columns with commas between them, as
+/// arguments have them.
+pub fn key_field(types: &[ColumnType], key: &[u8]) -> String {
+    with_bound(types, key, |columns| {
+        let Some((last, others)) = columns.and_then(<[_]>::split_last) else {
+            let mark = match scan_output::is_plain(types) {
+                true => "",
+                false => "\\k",
+            };
+            return mark.to_owned() + &escaped(key);
+        };
+        let text = |column| escaped(&keys::text_of(column));
+        let others = others
+            .iter()
+            .map(|column| text(column).replace(',', "\\x2c") + ",");
+        others.collect::<String>() + &text(last)
+    })
 }
 
 /// Writes a message to standard error; that standard error is closed is no error.
@@ -157,9 +256,42 @@ mod tests {
     use super::*;
 
     fn shown(form: Form, types: &[ColumnType], key: &[u8], value: &[u8]) -> String {
+        let shape = Shape {
+            form,
+            types: types.to_vec(),
+            values: Values::Bytes,
+        };
         let mut out = Vec::new();
-        write_record(&mut out, form, types, key, Some(value)).unwrap();
+        shape.write_record(&mut out, key, Some(value)).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn keys_and_limits_of_ranges_are_one_field_or_one_array() {
+        let types = [ColumnType::Text, ColumnType::U64, ColumnType::Text];
+        let (app, time) = (&b"a,p\x00\x01"[..], &b"\0\0\0\0\0\0\0\x07"[..]);
+        for (key, field, in_json) in [
+            (
+                [app, time, b"x,y\x00\x01"].concat(),
+                "a\\x2cp,7,x,y",
+                json!(["a,p", 7, "x,y"]),
+            ),
+            ([app, time].concat(), "a\\x2cp,7", json!(["a,p", 7])),
+            (app.to_vec(), "a,p", json!(["a,p"])),
+            (
+                b"a,p\x00\x02".to_vec(),
+                "\\ka,p\\x00\\x02",
+                json!("a,p\0\x02"),
+            ),
+            (Vec::new(), "\\k", json!("")),
+        ] {
+            assert_eq!(key_field(&types, &key), field);
+            assert_eq!(bound_json(&types, &key), in_json);
+        }
+        assert_eq!(key_json(&types, app), json!("a,p\0\x01"), "no whole key");
+        assert_eq!(key_field(&[ColumnType::Text], b"a\tb"), "a\\tb");
+        assert_eq!(key_field(&[ColumnType::U64], time), "7");
+        assert_eq!(bound_json(&[ColumnType::U64], b"7"), json!("7"));
     }
 
     #[test]
@@ -200,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_escapes_unless_another_form_is_asked_for() {
+    fn text_has_escapes_unless_another_form_is_asked_for() {
         assert_eq!(Form::suited(None, true), Form::Tsv);
         assert_eq!(Form::suited(None, false), Form::Raw);
         assert_eq!(Form::suited(Some(Form::Raw), true), Form::Raw);

@@ -8,15 +8,19 @@
 //!             VALUE, and KEY as bytes:       "text", or {"hex":"00ff"} where it is no UTF-8
 //!             KEY of columns:                [column, ...]
 //! ```
+//! In a keyspace whose operator adds numbers a value is as `values.rs` says.
 //! Fields of the first are escaped as `escapes.rs` says. In an array `str` is as VALUE, `bytes` a text of
 //! hexadecimal digits, `bool` a boolean, a number of up to 64 bits a number, and every other column its
 //! text: times, wider numbers, NaN and infinities. A descending column is as one that ascends.
 
 use std::borrow::Cow;
 
+use evendb_lab::readable::counted;
+
 use crate::escapes::{unescape, unhex};
 use crate::json_text::{Json, Kind};
 use crate::keys::{self, ColumnType, KeyEncoder};
+use crate::values::Values;
 
 /// What a key begins with that is printed whole, since its bytes do not fit the types.
 pub const WHOLE_KEY: &[u8] = b"\\k";
@@ -29,7 +33,7 @@ pub fn is_plain(types: &[ColumnType]) -> bool {
 /// Reads a line that was printed with `--output tsv`.
 pub fn read_tsv(
     line: &[u8],
-    types: &[ColumnType],
+    (types, values): (&[ColumnType], Values),
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
 ) -> Result<(), String> {
@@ -50,7 +54,8 @@ pub fn read_tsv(
                 [] => "a key and a value; if the key has columns, give --key-types",
                 _ => "the key's columns and the value",
             };
-            return Err(format!("{found} fields instead of {expected}: {hint}"));
+            let found = counted(found as u64, "field");
+            return Err(format!("{found} instead of {expected}: {hint}"));
         }
         let mut encoder = KeyEncoder::new(key, types.len());
         for (kind, field) in types.iter().zip(columns) {
@@ -58,14 +63,14 @@ pub fn read_tsv(
         }
     }
     value.clear();
-    value.extend_from_slice(&unescape(last)?);
+    value.extend_from_slice(&values.of_field(last)?);
     Ok(())
 }
 
 /// Reads a line that was printed with `--output json`.
 pub fn read_json(
     line: &[u8],
-    types: &[ColumnType],
+    (types, values): (&[ColumnType], Values),
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
 ) -> Result<(), String> {
@@ -93,16 +98,20 @@ pub fn read_json(
         key.extend_from_slice(&bytes(found_key)?);
     }
     value.clear();
-    value.extend_from_slice(&bytes(found_value)?);
+    value.extend_from_slice(&match found_value.kind() {
+        Kind::Number if values.are_numbers() => values.of_text(found_value.text().as_bytes())?,
+        _ => bytes(found_value)?,
+    });
     Ok(())
 }
 
 fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Result<(), String> {
     let (found, expected) = (array.elements().count(), types.len());
     if found != expected {
+        let found = counted(found as u64, "column");
         return Err(match expected {
-            0 => format!("the key has {found} columns; give their types with --key-types"),
-            _ => format!("the key has {found} columns where the key types have {expected}"),
+            0 => format!("the key has {found}; give their types with --key-types"),
+            _ => format!("the key has {found} where the key types have {expected}"),
         });
     }
     let mut encoder = KeyEncoder::new(key, expected);

@@ -20,7 +20,22 @@ fn backups_are_made_listed_pruned_and_restored() {
         run(&place, &["backup", "db", "backups"]).expect_code(0);
     }
     let listed = run(&place, &["backups", "backups", "--verify"]).text(0);
-    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let lines: Vec<Vec<&str>> = listed
+        .lines()
+        .map(|line| line.split('\t').collect())
+        .collect();
+    assert_eq!(lines.len(), 4, "{listed}");
+    assert_eq!(lines[0], ["number", "time", "size", "new", "state"]);
+    for (number, line) in lines.iter().enumerate().skip(1) {
+        assert_eq!((line[0], line[4]), (&*number.to_string(), "whole"));
+        // 2026-11-27T13:35:15Z
+        let shape = line[1].replace(|letter: char| letter.is_ascii_digit(), "0");
+        assert_eq!(shape, "0000-00-00T00:00:00Z");
+    }
+    let json = run(&place, &["backups", "backups", "--json"]).text(0);
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["time"], lines[1][1]);
+    assert!(first["seconds"].as_u64() > Some(1_700_000_000));
     run(&place, &["restore", "backups", "old", "--number", "2"]).expect(0, "");
     run(&place, &["restore", "backups", "new"]).expect(0, "");
     run(&place, &["get", "old", "a"]).expect(0, "2\n");
@@ -28,15 +43,22 @@ fn backups_are_made_listed_pruned_and_restored() {
     run(&place, &["restore", "backups", "new"]).complains(1, "not empty");
     run(&place, &["restore", "backups", "x", "--number", "9"]).complains(1, "no backup 9");
     let listed = run(&place, &["backups", "backups", "--keep", "1"]).text(0);
-    assert!(listed.starts_with("3\t"), "{listed}");
-    assert_eq!(listed.lines().count(), 1);
-    let manifest = place.path("backups/000003/MANIFEST-000001");
+    assert!(listed.contains("\n3\t"), "{listed}");
+    assert_eq!(listed.lines().count(), 2);
+    let told = run(&place, &["backup", "db", "backups", "--keep", "1"]).text(0);
+    assert!(told.ends_with("; 1 older backup removed\n"), "{told}");
+    let manifest = place.path("backups/000004/MANIFEST-000001");
     let mut bytes = fs::read(&manifest).unwrap();
     bytes[40] ^= 1;
     fs::write(&manifest, bytes).unwrap();
     let listed = run(&place, &["backups", "backups", "--verify", "--json"]).text(5);
     assert!(listed.contains("MANIFEST-000001"), "{listed}");
-    run(&place, &["restore", "backups", "y"]).complains(5, "MANIFEST-000001");
+    run(&place, &["restore", "backups", "y"])
+        .complains(5, "MANIFEST-000001")
+        .complains(
+            5,
+            "`evendb backups backups --verify` tells which backups are whole",
+        );
     assert!(!place.path("y").exists());
 }
 

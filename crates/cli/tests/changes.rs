@@ -141,3 +141,49 @@ fn following_prints_what_others_wrote() {
         .unwrap();
     assert!(error.contains("--since"), "{error}");
 }
+
+/// It has no commit log before somebody writes to it: that is no matter of a level.
+#[cfg(unix)]
+#[test]
+fn a_restored_database_has_no_changes_yet_and_is_followed() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    place.run("backup", &["backups"]).expect_code(0);
+    place.run("put", &["b", "2"]).expect(0, "");
+    let position = place.run("changes", &["--position"]).text(0);
+    std::fs::rename(place.path("db"), place.path("old")).unwrap();
+    let mut restore = evendb();
+    restore.arg("restore").arg(place.path("backups"));
+    assert!(restore.arg(place.path("db")).status().unwrap().success());
+    for arguments in [&[][..], &["--since", position.trim()], &["--position"]] {
+        place
+            .run("changes", arguments)
+            .complains(1, "this database has none yet: it was restored or copied");
+    }
+    let mut child = evendb()
+        .arg("changes")
+        .arg(place.path("db"))
+        .arg("--follow")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    errors.read_line(&mut told).unwrap();
+    assert!(
+        told.contains("waiting: the database has no commit log yet"),
+        "{told}"
+    );
+    // The follower has it open for a moment.
+    while place.run("put", &["c", "3"]).code != Some(0) {}
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    assert!(line.ends_with("\tdefault\tput\tc\t3\n"), "{line}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place
+        .run("changes", &["--since", position.trim()])
+        .complains(1, "as that of one restored from a backup");
+}

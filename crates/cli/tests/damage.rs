@@ -234,6 +234,16 @@ fn every_subcommand_tells_every_kind_of_damage() {
                 "{}: {what} says nothing",
                 damage.name
             );
+            // And what to do about it, by commands to run.
+            let advised = |command| told.contains(command);
+            let is_advised = match arguments[0] {
+                "repair" => true,
+                "verify" => advised("`evendb repair db --into NEWDIR`"),
+                _ => advised("`evendb verify db`") && advised("`evendb repair db --into NEWDIR`"),
+            };
+            if output.status.code() == Some(5) && !is_advised {
+                wrong.push(format!("{}: {what} names no command: {told}", damage.name));
+            }
             cells += 1;
             fs::remove_dir_all(&db).unwrap();
             let _ = fs::remove_dir_all(dir.path().join("saved"));
@@ -246,4 +256,109 @@ fn every_subcommand_tells_every_kind_of_damage() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// What a repair says of what is lost and what it says at the end are one thing.
+#[test]
+fn a_repair_without_current_says_one_thing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, db) = (dir.path().join("first"), dir.path().join("db"));
+    make(&first, &dir.path().join("in.tsv"));
+    let live = dir.path().join("first.live");
+    copy(&live, &db);
+    fs::remove_file(db.join("CURRENT")).unwrap();
+    let saved = |into: &str| {
+        let output = run(dir.path(), &["repair", "--into", into]);
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (code, text) = saved("whole");
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "nothing is lost by that",
+        "320 records saved",
+        "\neverything was saved\n",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(
+        !text.contains("perhaps") && !text.contains("older values"),
+        "{text}"
+    );
+    // Which of several was in force cannot be told.
+    fs::copy(file(&db, "MANIFEST-"), db.join("MANIFEST-000000")).unwrap();
+    let (code, text) = saved("unsure");
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "perhaps lost: CURRENT",
+        "which keys is not known",
+        "whether there was more cannot be told",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("everything was saved"), "{text}");
+}
+
+#[test]
+fn counts_have_their_singular() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evendb"));
+        let output = command
+            .current_dir(dir.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        String::from_utf8(told).unwrap()
+    };
+    fs::write(dir.path().join("in.tsv"), "a\t1\n\n").unwrap();
+    fs::write(dir.path().join("bad.jsonl"), "no\n").unwrap();
+    let jsonl = ["--format", "jsonl", "--key-columns", "k"];
+    let refused = [&["verify-import", "db", "bad.jsonl"][..], &jsonl].concat();
+    for (arguments, expected) in [
+        (
+            &["import", "db", "in.tsv"][..],
+            &["imported 1 record, ", "; 0 bad lines, 1 empty line skipped"][..],
+        ),
+        (
+            &["verify-import", "db", "in.tsv"],
+            &[
+                "1 pair, 1 key, 0 bad lines, 1 empty line skipped",
+                "1 record equal",
+            ],
+        ),
+        (&["size", "db"], &["about 1 record, "]),
+        (&["keyspaces", "db"], &["about 1 record, "]),
+        (
+            &["export", "db", "files"],
+            &["exported 1 record, ", " in 1 table\n"],
+        ),
+        (
+            &["ingest", "db", "files", "--keyspace", "k"],
+            &["ingested 1 record, ", " in 1 table, "],
+        ),
+        (
+            &["verify", "db"],
+            &[", 2 keyspaces, 2 chunks, ", "sound; 0 warnings"],
+        ),
+        (
+            &["repair", "db", "--into", "new"],
+            &["keyspace `k`: 1 record saved"],
+        ),
+        (
+            &refused,
+            &["there is nothing to compare: the input is 1 bad line\n"],
+        ),
+    ] {
+        let told = command(arguments);
+        for part in expected {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+    }
+    flip(&file(&dir.path().join("db"), "MANIFEST-"), 80);
+    let told = command(&["verify", "db"]);
+    assert!(told.contains("\n1 corruption, "), "{told}");
 }

@@ -74,7 +74,7 @@ fn what_is_no_key_is_a_bad_line() {
     let arguments = with(&["-"], &JSONL);
     let outcome = place.run_with_input("import", &arguments, input.as_bytes());
     for words in [
-        "imported 1 records",
+        "imported 1 record,",
         "8 bad lines",
         "line 1: member `k` is null",
         "line 2: member `k` is a boolean",
@@ -241,7 +241,7 @@ fn types_that_do_not_match_are_refused() {
     let raw = ["--key-types", "raw"];
     place.run("put", &with(&["plain", "v"], &raw)).expect(0, "");
     place.run("get", &with(&["plain"], &raw)).expect(0, "v\n");
-    place.run("get", &["plain"]).complains(2, "has 1 columns");
+    place.run("get", &["plain"]).complains(2, "has 1 column,");
     place
         .run("scan", &["--from", "p", "--output", "tsv"])
         .complains(0, "")

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Place;
+use common::{Place, Terminal, evendb, on_a_terminal};
 use evendb::Db;
 use evendb::keys::{self, Desc};
 
@@ -91,4 +91,140 @@ fn a_program_and_the_command_read_each_others_keys() {
         .expect(0, "low\n");
     let path = ["usr/share", "--keyspace", "paths", "--key-types", "str"];
     place.run("get", &path).expect(0, "a path\n");
+}
+
+/// A keyspace with keys of a text and a number.
+fn events() -> Place {
+    let place = Place::new();
+    place.file("in.tsv", "app7\t7\ta\\tb\na,b\t1\tc\n");
+    let import = ["in.tsv", "--format", "scan-tsv", "--key-types", "str,u64"];
+    place.run("import", &import).complains(0, "2 records");
+    place
+}
+
+#[test]
+fn typed_keys_are_the_same_text_in_a_pipe_and_on_a_terminal() {
+    let place = events();
+    let text = "a,b\t1\tc\napp7\t7\ta\\tb\n";
+    place.run("scan", &[]).expect(0, text);
+    let mut scan = evendb();
+    scan.arg("scan").arg(place.path("db"));
+    let (status, shown) = on_a_terminal(scan, Terminal::Output);
+    assert!(status.success());
+    assert_eq!(shown, text);
+    let raw = b"a,b\x00\x01\0\0\0\0\0\0\0\x01\tc\napp7\x00\x01\0\0\0\0\0\0\0\x07\ta\tb\n";
+    place.run("scan", &["--output", "raw"]).expect(0, raw);
+    // The value alone is its bytes in a pipe.
+    place.run("get", &["app7,7"]).expect(0, "a\tb\n");
+    place.run("pop", &["--last"]).expect(0, "app7\t7\ta\\tb\n");
+}
+
+#[test]
+fn a_scan_of_hexadecimal_keys_prints_them_so() {
+    let place = events();
+    let hex = "612c6200010000000000000001\t63\n";
+    place
+        .run("scan", &["--hex", "--prefix", "612c"])
+        .expect(0, hex);
+    place
+        .run("scan", &["--hex", "--prefix", "612c", "--output", "tsv"])
+        .expect(0, "a,b\t1\tc\n");
+    let keys = ["612c6200010000000000000001", "61707037", "--hex"];
+    place
+        .run("get", &keys)
+        .complains(4, "`61707037`")
+        .expect(4, hex);
+    place.run("get", &[keys[0], "--hex"]).expect(0, "c\n");
+    place.run("pop", &["--hex"]).expect(0, hex);
+}
+
+#[test]
+fn changes_have_the_columns_of_typed_keys() {
+    let place = events();
+    place.run("delete", &["a,b,1", "--key-types", "raw"]);
+    place
+        .run("delete", &["--from", "app7,3", "--to", "app8"])
+        .expect(0, "");
+    place.run("delete", &["--starts-with", "x"]).expect(0, "");
+    place.run("delete", &["--from", "y,1"]).expect(0, "");
+    let lines = |more: &[&str]| -> Vec<String> {
+        let text = place.run("changes", more).text(0);
+        let line = |line: &str| line.split_once('\t').unwrap().1.to_owned();
+        text.lines().map(line).collect()
+    };
+    let expected = [
+        "default\tput\ta\\x2cb,1\tc",
+        "default\tput\tapp7,7\ta\\tb",
+        "default\tdelete\t\\ka,b,1",
+        "default\tdelete range\tapp7,3\tapp8",
+        "default\tdelete range\t\\kx\t\\ky",
+        "default\tdelete range\ty,1",
+    ];
+    assert_eq!(lines(&[]), expected);
+    assert_eq!(
+        lines(&["--raw"])[1],
+        "default\tput\tapp7\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07\ta\\tb"
+    );
+}
+
+/// The key of JSON is what `scan` prints, wherever a record is.
+#[test]
+fn keys_have_one_shape_in_json_everywhere() {
+    let place = events();
+    let both =
+        "{\"key\":[\"a,b\",1],\"value\":\"c\"}\n{\"key\":[\"app7\",7],\"value\":\"a\\tb\"}\n";
+    place.run("scan", &["--output", "json"]).expect(0, both);
+    place
+        .run("get", &["app7,7", "app7,7", "--output", "json"])
+        .expect(
+            0,
+            both.lines()
+                .last()
+                .unwrap()
+                .to_owned()
+                .repeat(2)
+                .replace("}{", "}\n{")
+                + "\n",
+        );
+    place
+        .run("delete", &["--from", "b", "--to", "c,5"])
+        .expect(0, "");
+    let text = place.run("changes", &["--output", "json"]).text(0);
+    let changes: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let keys: Vec<_> = changes[0]["writes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|write| &write["key"])
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            &serde_json::json!(["a,b", 1]),
+            &serde_json::json!(["app7", 7])
+        ]
+    );
+    let range = &changes[1]["writes"][0];
+    assert_eq!(
+        (&range["key"], &range["deleted_to"]),
+        (&serde_json::json!(["b"]), &serde_json::json!(["c", 5]))
+    );
+    place
+        .run("pop", &["--output", "json"])
+        .expect(0, "{\"key\":[\"a,b\",1],\"value\":\"c\"}\n");
+    // A text alone, and bytes without types, are a text in all of them.
+    for name in ["typed", "plain"] {
+        let mut put = vec!["a\tb", "v", "--keyspace", name];
+        put.extend((name == "typed").then_some("--key-types=str"));
+        place.run("put", &put).expect_code(0);
+        let json = ["--keyspace", name, "--output", "json"];
+        let record = "{\"key\":\"a\\tb\",\"value\":\"v\"}\n";
+        place.run("scan", &json).expect(0, record);
+        let changes = place.run("changes", &json).text(0);
+        assert!(changes.contains("\"key\":\"a\\tb\""), "{changes}");
+        place.run("pop", &json).expect(0, record);
+    }
 }

@@ -13,6 +13,7 @@ use evendb::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, SystemTime};
 
 fn open(vfs: &SimVfs) -> Db {
     on_sim(vfs, Durability::Process, 0).open(DIR).unwrap()
@@ -150,17 +151,119 @@ fn batches_fold_what_they_write_to_one_key() {
     assert_eq!(all, [Some(6), Some(5), Some(11), Some(4)]);
 
     // What cannot be folded fails as a whole.
+    let moody = KeyspaceOptions::new().merge_operator(Moody(Arc::new(AtomicU8::new(1))));
+    let moody = db.keyspace_with("moody", &moody).unwrap();
     let mut batch = db.batch();
     batch
-        .put(&counts, "x", "three")
+        .put(&moody, "x", 3u64.to_le_bytes())
         .put(&counts, "a", 0u64.to_le_bytes());
-    batch.merge(&counts, "x", 1u64.to_le_bytes());
+    batch.merge(&moody, "x", 1u64.to_le_bytes());
     let error = batch.commit().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MergeFailed);
     assert_eq!(
-        (number(&counts, "a"), number(&counts, "x")),
-        (Some(6), None)
+        (number(&counts, "a"), moody.get("x").unwrap().is_none()),
+        (Some(6), true)
     );
+}
+
+/// Each way of a write refuses `bad` in the keyspace, and nothing of it is there.
+fn refuse_everywhere(db: &Db, keyspace: &Keyspace, bad: &[u8], why: &str) {
+    let (good, hour) = (&Merges::set(["1234567"])[..], Duration::from_secs(3600));
+    let refused = |what: &str, done: evendb::Result<()>| {
+        let error = done.expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{what}: {error}");
+        let text = error.to_string();
+        for part in [why, "b\"key\"", keyspace.name()] {
+            assert!(text.contains(part), "{what}: {part} in {text}");
+        }
+    };
+    refused("put", keyspace.put("key", bad));
+    refused("merge", keyspace.merge("key", bad));
+    refused("put with a ttl", keyspace.put_with_ttl("key", bad, hour));
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40);
+    refused("put until", keyspace.put_expiring_at("key", bad, at));
+    let swapped = keyspace.compare_and_swap("key", None, Some(bad));
+    refused("compare and swap", swapped.map(drop));
+    refused("ingest", keyspace.ingest([("key", bad)]).map(drop));
+    let mut ingest = keyspace.begin_ingest().unwrap();
+    ingest.put("a", good).unwrap();
+    refused("ingest of two", ingest.put("key", bad));
+    assert!(ingest.finish().is_err(), "nothing is left of it");
+    for merged in [false, true] {
+        let mut batch = db.batch();
+        batch.put(keyspace, "a", good);
+        match merged {
+            true => batch.merge(keyspace, "key", bad),
+            false => batch.put(keyspace, "key", bad),
+        };
+        refused("batch", batch.commit());
+        let written = db.transact(|transaction| match merged {
+            true => transaction.merge(keyspace, "key", bad),
+            false => transaction.put(keyspace, "key", bad),
+        });
+        refused("transaction", written);
+    }
+    assert!(keyspace.iter().next().is_none(), "nothing took effect");
+    keyspace.put("key", good).unwrap();
+    keyspace.merge("key", good).unwrap();
+    assert!(keyspace.get("key").unwrap().is_some());
+}
+
+#[test]
+fn a_value_or_an_operand_that_the_operator_cannot_read_is_refused_by_every_write() {
+    let vfs = SimVfs::new(8);
+    let db = open(&vfs);
+    let none = "where a number has 8";
+    for (merges, bad, why) in [
+        (Merges::AddU64, &b"5"[..], "1 byte where a number has 8"),
+        (Merges::AddI64, b"123456789", none),
+        (Merges::AddU64, b"", none),
+        (Merges::Union, b"ab", "a set that makes no sense"),
+    ] {
+        let name = format!("{merges:?} {}", bad.len());
+        let options = KeyspaceOptions::new().merge_operator(merges);
+        let keyspace = db.keyspace_with(&name, &options).unwrap();
+        refuse_everywhere(&db, &keyspace, bad, why);
+    }
+    // Bytes are what these take.
+    for merges in [Merges::Max, Merges::Min, Merges::Append] {
+        let options = KeyspaceOptions::new().merge_operator(merges);
+        let keyspace = db.keyspace_with(merges.name(), &options).unwrap();
+        keyspace.put("key", "5").unwrap();
+        keyspace.merge("key", "").unwrap();
+    }
+}
+
+/// What was put before the keyspace got its operator is there, and an error of the key says where
+/// it is.
+#[test]
+fn a_value_from_before_the_operator_makes_an_error_that_names_key_and_keyspace() {
+    let vfs = SimVfs::new(9);
+    let db = open(&vfs);
+    let counts = db.keyspace("counts").unwrap();
+    counts.put("page", "no number").unwrap();
+    counts.set_options(&adding()).unwrap();
+    assert_eq!(counts.get("page").unwrap().unwrap(), "no number");
+    add(&counts, "page", 1);
+    let error = counts.get("page").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MergeFailed);
+    let expected = "in the keyspace \"counts\" the merge operator \"evendb.add-u64\" failed for the \
+                    key b\"page\": 9 bytes where a number has 8";
+    assert_eq!(error.to_string(), expected);
+    // A repair refuses nothing of what there was.
+    drop(counts);
+    db.close().unwrap();
+    let repair = evendb::inspect::RepairOptions::default();
+    let inspect = evendb::inspect::InspectOptions::new().vfs(Arc::new(vfs.clone()));
+    let report = evendb::inspect::repair(DIR, "/repaired", repair, inspect).unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    let repaired = on_sim(&vfs, Durability::Process, 0)
+        .open("/repaired")
+        .unwrap();
+    let counts = repaired.keyspace("counts").unwrap();
+    assert_eq!(counts.get("page").unwrap_err().to_string(), expected);
+    counts.put("page", 7u64.to_le_bytes()).unwrap();
+    assert_eq!(number(&counts, "page"), Some(7));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! together they are the key, as in [`crate::event_log`]. A line without bytes gets a value of the
 //! size that the caller says. Values are at most 64 MiB, do not compress, and are a function of
 //! their line's number and size. Line feeds or both characters end a line. The first line may be a
-//! CSV heading: it is skipped if its first field begins with a letter.
+//! CSV heading: it is skipped if its first field begins with a letter, and the result has it.
 //!
 //! A line that is none of this is counted, the first few are kept with the reason, and the replay
 //! goes on.
@@ -35,6 +35,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::driver::Worker;
 use crate::event_log::{EVENT_KEY_BYTES, event_key};
 use crate::random::mix64;
+use crate::readable::counted;
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::Store;
 use crate::value::Values;
@@ -86,6 +87,8 @@ pub struct ReplayedLog {
     pub lines: u64,
     /// Events.
     pub events: u64,
+    /// The first line, if it was taken for a heading and skipped.
+    pub heading: Option<String>,
     /// Lines that should have been events and were malformed.
     pub bad: BadLines,
 }
@@ -103,7 +106,10 @@ fn parse(line: &str) -> Result<(u32, u64, Option<usize>), String> {
     let (app, timestamp, bytes) = match fields[..] {
         [app, timestamp] => (app, timestamp, None),
         [app, timestamp, bytes] => (app, timestamp, Some(bytes)),
-        _ => return Err(format!("{} fields instead of 2 or 3", fields.len())),
+        _ => {
+            let found = counted(fields.len() as u64, "field");
+            return Err(format!("{found} instead of 2 or 3"));
+        }
     };
     let number = |name: &str, text: &str, max: u64| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -155,8 +161,11 @@ impl LogReader {
                     continue;
                 }
             };
-            let heading = line == 1 && text.starts_with(|first: char| first.is_ascii_alphabetic());
-            if text.is_empty() || text.starts_with('#') || heading {
+            if line == 1 && text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                self.done.heading = Some(text.to_owned());
+                continue;
+            }
+            if text.is_empty() || text.starts_with('#') {
                 continue;
             }
             match parse(text) {
@@ -453,7 +462,7 @@ mod tests {
         assert_eq!((done.lines, done.events), (15, 2));
         assert_eq!(done.bad.count, 13);
         let (line, why) = &done.bad.first[0];
-        assert_eq!((*line, &**why), (2, "1 fields instead of 2 or 3"));
+        assert_eq!((*line, &**why), (2, "1 field instead of 2 or 3"));
         assert_eq!(done.bad.first.len(), BAD_LINES_KEPT);
     }
 

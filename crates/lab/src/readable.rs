@@ -14,6 +14,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A count with its noun, whose plural has an s more: `1 record`, `1,234 records`.
+#[must_use]
+pub fn counted(number: u64, one: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {one}{ending}", grouped(number))
+}
+
 /// Bytes in the unit that suits: `1.50 GiB`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
@@ -42,9 +49,68 @@ pub fn duration(nanos: f64) -> String {
     }
 }
 
+/// A time in seconds since 1970, in UTC as RFC 3339 has it: `2000-02-28T23:59:59Z`. What lies
+/// behind the year 9999 is its last second.
+#[must_use]
+pub fn rfc_3339(seconds: u64) -> String {
+    let seconds = seconds.min(253_402_300_799);
+    let (mut days, second) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    loop {
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let length = 365 + u64::from(leap);
+        if days < length {
+            let february = 28 + u64::from(leap);
+            let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            let mut month = 0;
+            while days >= months[month] {
+                days -= months[month];
+                month += 1;
+            }
+            let (hour, minute) = (second / 3600, second / 60 % 60);
+            return format!(
+                "{year:04}-{:02}-{:02}T{hour:02}:{minute:02}:{:02}Z",
+                month + 1,
+                days + 1,
+                second % 60
+            );
+        }
+        days -= length;
+        year += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_singular_and_every_other_number_plural() {
+        assert_eq!(
+            [0, 1, 2, 1234].map(|number| counted(number, "bad line")),
+            [
+                "0 bad lines",
+                "1 bad line",
+                "2 bad lines",
+                "1,234 bad lines"
+            ]
+        );
+    }
+
+    #[test]
+    fn times_are_written_as_the_calendar_has_them() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+            (u64::MAX, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(rfc_3339(seconds), expected);
+        }
+    }
 
     #[test]
     fn numbers_read_well() {

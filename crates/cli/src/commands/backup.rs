@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use evendb_lab::readable::bytes;
+use evendb_lab::readable::{bytes, counted};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
@@ -63,11 +63,12 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     } else {
         writeln!(
             target,
-            "backup {}: {}, of which {} are new, in {:.1} s; {removed} older ones removed",
+            "backup {}: {}, {} of them new, in {:.1} s; {} removed",
             done.number,
             bytes(done.bytes),
             bytes(done.bytes - done.bytes_shared),
-            done.elapsed.as_secs_f64()
+            done.elapsed.as_secs_f64(),
+            counted(removed as u64, "older backup")
         )?;
     }
     target.flush()?;

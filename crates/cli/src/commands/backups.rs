@@ -4,14 +4,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use evendb::{BackupInfo, Backups};
-use evendb_lab::readable::bytes;
+use evendb_lab::readable::{bytes, rfc_3339};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
 
 /// List the backups in a directory, verify them, or remove old ones
 ///
-/// Prints of each its number, when it was made (seconds since 1970), its size, and how much of that was new then.
+/// Prints a line of names, and then a line for each backup: its number, when it was begun (UTC),
+/// its size, how much of that was new then, and whether it is damaged. With --json: number, time,
+/// seconds since 1970, files, bytes, bytes_shared (with the backup before) and damage of each.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb backups /mnt/backups/files
@@ -41,6 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     let mut outcome = Success::Done;
     let mut target = io::stdout().lock();
+    if !arguments.json {
+        writeln!(target, "number\ttime\tsize\tnew\tstate")?;
+    }
     for mut info in backups.list()? {
         if arguments.verify && info.damage.is_none() {
             let verified = backups.verify(Some(info.number));
@@ -61,6 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 fn as_json(info: &BackupInfo) -> serde_json::Value {
     json!({
         "number": info.number,
+        "time": time(info),
         "seconds": info.seconds,
         "files": info.files,
         "bytes": info.bytes,
@@ -69,15 +75,26 @@ fn as_json(info: &BackupInfo) -> serde_json::Value {
     })
 }
 
+/// When it was begun; none where its list cannot be read.
+fn time(info: &BackupInfo) -> Option<String> {
+    (info.files > 0).then(|| rfc_3339(info.seconds))
+}
+
 fn as_text(info: &BackupInfo) -> String {
-    let number = info.number;
-    match &info.damage {
-        Some(damage) => format!("{number}\tdamaged: {damage}"),
-        None => format!(
-            "{number}\t{}\t{}\t{} new",
-            info.seconds,
-            bytes(info.bytes),
-            bytes(info.bytes - info.bytes_shared)
-        ),
-    }
+    let time = time(info);
+    let of = |bytes_of: u64| match time {
+        Some(_) => bytes(bytes_of),
+        None => "-".to_owned(),
+    };
+    let state = match &info.damage {
+        Some(damage) => format!("damaged: {damage}"),
+        None => "whole".to_owned(),
+    };
+    format!(
+        "{}\t{}\t{}\t{}\t{state}",
+        info.number,
+        time.as_deref().unwrap_or("-"),
+        of(info.bytes),
+        of(info.bytes.saturating_sub(info.bytes_shared))
+    )
 }

@@ -25,7 +25,7 @@ use evendb_lab::log_replay::ReplayedLog;
 use evendb_lab::mix::{LoadOrder, LoadWorker, Mix, MixWorker, Population};
 use evendb_lab::phase_length::{PhaseLengths, WARMING_PART};
 use evendb_lab::phase_result::PhaseResult;
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbStore;
 use evendb_lab::stores::flsm::FlsmStore;
@@ -281,8 +281,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     if interrupt.raised() {
         output::complain(&format!(
-            "interrupted; {} phases were reported",
-            results.len()
+            "interrupted; {} reported",
+            match results.len() {
+                1 => "1 phase was".to_owned(),
+                phases => format!("{phases} phases were"),
+            }
         ));
         return Err(Failure::Interrupted);
     }
@@ -389,12 +392,12 @@ impl Bench<'_> {
         let phases = self.mixes();
         self.planned = 1 + phases.len();
         let text = format!(
-            "{}, {} records of {}, {} in all, {} threads",
+            "{}, {} of {}, {} in all, {}",
             self.store.name(),
-            grouped(self.dataset.records),
+            counted(self.dataset.records, "record"),
             bytes(self.dataset.record_bytes()),
             bytes(self.dataset.data_bytes()),
-            self.arguments.threads
+            counted(self.arguments.threads.into(), "thread")
         );
         self.begin(&text, Some(self.dataset.data_bytes()))?;
         self.load()?;

@@ -8,10 +8,11 @@ use evendb_lab::driver::{Limit, Worker};
 use evendb_lab::event_log::{AnalyticsWorker, EventLog, IngestWorker};
 use evendb_lab::log_replay::{LogReplay, ReplayWorker, ReplayedLog};
 use evendb_lab::mix::Population;
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
 use serde_json::{Value, json};
 
 use super::bench::{self, Bench};
+use crate::escapes;
 use crate::failure::Failure;
 use crate::input_stream;
 use crate::output;
@@ -29,7 +30,7 @@ pub struct LogArguments {
     events_per_minute: Option<u64>,
     /// Instead of the mixes, put the events of this file in its order, all unless --ops or --seconds
     /// say less. A line is `app-id timestamp[ bytes]`, or the same with commas; the sizes that are
-    /// missing are --value-bytes
+    /// missing are --value-bytes. A first line that begins with a letter is skipped as a heading
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mixes", "distributions", "theta", "size"])]
     replay: Option<PathBuf>,
 }
@@ -57,6 +58,7 @@ impl LogArguments {
             "replay_lines": replayed.map(|log| log.lines),
             "replay_events": replayed.map(|log| log.events),
             "replay_bad_lines": replayed.map(|log| log.bad.count),
+            "replay_heading": replayed.and_then(|log| log.heading.as_ref()),
         })
     }
 
@@ -70,13 +72,13 @@ impl LogArguments {
         let log = EventLog::new(in_a_minute, value_bytes, arguments.seed);
         bench.planned = 2;
         let text = format!(
-            "{}, {} events of {}, {} in all, {} a minute, {} threads",
+            "{}, {} of {}, {} in all, {} a minute, {}",
             bench.store.name(),
-            grouped(events),
+            counted(events, "event"),
             bytes(event_bytes),
             bytes(events * event_bytes),
             grouped(in_a_minute),
-            arguments.threads
+            counted(arguments.threads.into(), "thread")
         );
         bench.begin(&text, Some(events * event_bytes))?;
         let mut ingest = bench.phase("ingest", "event-log", Limit::default(), true);
@@ -112,10 +114,11 @@ fn replay(bench: &mut Bench<'_>, path: &Path) -> Result<(), Failure> {
     let log = Arc::new(log);
     bench.planned = 1;
     let text = format!(
-        "{}, the events of {} ({}), {threads} threads",
+        "{}, the events of {} ({}), {}",
         bench.store.name(),
         path.display(),
-        bytes(log.file_bytes())
+        bytes(log.file_bytes()),
+        counted(threads as u64, "thread")
     );
     bench.begin(&text, None)?;
     let limit = Limit {
@@ -130,13 +133,26 @@ fn replay(bench: &mut Bench<'_>, path: &Path) -> Result<(), Failure> {
     for (line, why) in &done.bad.first {
         output::complain(&format!("{}:{line}: {why}", path.display()));
     }
-    if done.bad.count > 0 {
-        output::complain(&format!(
-            "{} of {} lines are no events",
-            grouped(done.bad.count),
-            grouped(done.lines)
-        ));
+    if let Some(heading) = &done.heading {
+        let shown = escapes::shown(heading.as_bytes());
+        let path = path.display();
+        output::complain(&format!("{path}:1: skipped as a heading: `{shown}`"));
     }
+    if done.bad.count > 0 {
+        let what = match done.bad.count {
+            1 => "is no event",
+            _ => "are no events",
+        };
+        let (bad, lines) = (counted(done.bad.count, "line"), grouped(done.lines));
+        output::complain(&format!("{bad} of {lines} {what}"));
+    }
+    let is_nothing = done.events == 0;
     bench.replayed = Some(done);
-    bench.report(result?)
+    let result = result?;
+    if is_nothing && !bench.interrupt.raised() {
+        let path = path.display();
+        let message = format!("nothing was replayed: {path} has no line that is an event");
+        return Err(Failure::Message(message));
+    }
+    bench.report(result)
 }

@@ -2,7 +2,8 @@
 //! sentence what was shown.
 
 use evendb_lab::phase_result::PhaseResult;
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
+use evendb_lab::recorder::OperationKind;
 
 /// What each line of a phase's block means; a test compares it with the blocks.
 pub const LEGEND: &str = "\
@@ -69,10 +70,11 @@ pub fn shown(results: &[PhaseResult]) -> Option<String> {
         _ => format!("from {} to {}", speed(slowest), speed(fastest)),
     };
     let operations: u64 = results.iter().map(|result| result.operations).sum();
-    let mut text = format!(
-        "Shown: {} operations {speeds}, every answer checked and right",
-        grouped(operations)
-    );
+    let mut text = format!("Shown: {} {speeds}", counted(operations, "operation"));
+    text += match results.iter().any(has_answers) {
+        true => ", every answer checked and right",
+        false => "; nothing was read, so no answer was checked",
+    };
     if let Some(rate) = gets_from_ram(results) {
         text += &format!("; {:.1} % of the gets were answered from RAM", rate * 100.0);
     }
@@ -80,6 +82,17 @@ pub fn shown(results: &[PhaseResult]) -> Option<String> {
         text += &format!("; for each byte put, {times:.2} bytes were written to the disk");
     }
     Some(text + ".")
+}
+
+/// Whether a phase had operations that answer with records.
+fn has_answers(result: &PhaseResult) -> bool {
+    let blind = [
+        OperationKind::Put,
+        OperationKind::Merge,
+        OperationKind::Delete,
+    ];
+    let mut latencies = result.latencies.iter();
+    latencies.any(|latency| !blind.contains(&latency.kind))
 }
 
 /// Over all phases: gets of keys that are there, and the share that RAM answered.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use evendb_lab::driver::Worker;
 use evendb_lab::random::Random;
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted};
 use evendb_lab::transactions::{Contention, READS, TransactionWorker, Work, check_counters};
 use serde_json::{Value, json};
 
@@ -37,12 +37,12 @@ impl TransactionArguments {
         bench.dataset.records = bench.dataset.records.max(READS as u64);
         bench.planned = 1 + self.transactions.len();
         let text = format!(
-            "{}, transactions over {} records of {}, {} in all, {} threads",
+            "{}, transactions over {} of {}, {} in all, {}",
             bench.store.name(),
-            grouped(bench.dataset.records),
+            counted(bench.dataset.records, "record"),
             bytes(bench.dataset.record_bytes()),
             bytes(bench.dataset.data_bytes()),
-            bench.arguments.threads
+            counted(bench.arguments.threads.into(), "thread")
         );
         bench.begin(&text, Some(bench.dataset.data_bytes()))?;
         bench.load()?;

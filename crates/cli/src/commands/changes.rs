@@ -1,5 +1,6 @@
 //! `evendb changes`: prints what was written, in the order of the commit log.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::ops::Bound;
@@ -12,9 +13,13 @@ use serde_json::{Value, json};
 
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
+use crate::key_types;
+use crate::keys::ColumnType;
 use crate::open::{DatabaseArguments, Purpose};
-use crate::output::{complain, escaped, text_or_hex};
+use crate::output::{bound_json, complain, escaped, key_field, key_json};
+use crate::store::Store;
 use crate::time_text::show_time;
+use crate::values::Values;
 
 /// How often `--follow` looks whether the database was written.
 const LOOK: Duration = Duration::from_millis(200);
@@ -35,9 +40,12 @@ const LOOK: Duration = Duration::from_millis(200);
   evendb changes events.db --position > at
   evendb changes events.db --since $(cat at) --follow
 
-The form text has one line for each write: position, keyspace, put, delete or delete range, key, and of a put the value,
-of a range the first key behind it (none: the end of the keyspace), and of a put that expires `until` and the time, with tabs between them; lines of one position are one change. Control characters, backslashes and bytes that are no UTF-8
-are escapes as \\t or \\xNN. The form json has one object for each change.")]
+The form text has one line for each write: position, keyspace, put, delete, delete range or merge, key, and of a put the value,
+of a merge the operand, of a range the first key behind it (none: the end of the keyspace), and of a put that expires `until` and
+the time, with tabs between them; lines of one position are one change. A key of several columns is these with commas between
+them, as arguments have it. Control characters, backslashes and bytes that are no UTF-8 are escapes as \\t or \\xNN; a limit
+of a range that is no column of the keyspace's key types begins with \\k, and a value that is no number where the keyspace adds
+numbers with \\v. The form json has one object for each change, with keys and values as `scan --output json` has them.")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -53,6 +61,9 @@ pub struct Arguments {
     /// How to write the changes
     #[arg(long, value_enum, default_value = "text")]
     output: ChangeForm,
+    /// Write keys and values as their bytes, whatever key types and operators the keyspaces have
+    #[arg(long)]
+    raw: bool,
 }
 
 /// The form of a change in the output.
@@ -77,7 +88,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         if looked.as_ref() != Some(&current) {
             match arguments.database.try_reading_evendb() {
                 Ok(database) => {
-                    if arguments.position {
+                    if arguments.follow && has_no_log(&database)? {
+                        if looked.is_none() {
+                            complain(NO_LOG_YET);
+                        }
+                    } else if arguments.position {
                         writeln!(target, "{}", database.position()?)?;
                     } else {
                         position = Some(print(arguments, &database, position, &mut target)?);
@@ -102,6 +117,18 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Err(Failure::Interrupted)
 }
 
+const NO_LOG_YET: &str = "waiting: the database has no commit log yet, as one that was restored \
+                          or copied and that nobody has written to since";
+
+/// Whether nothing has been logged in the database: it was restored, say.
+fn has_no_log(database: &Db) -> Result<bool, Failure> {
+    match database.oldest_position() {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(true),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(false),
+    }
+}
+
 /// What changes whenever the database is opened for writing, or closed.
 fn current(arguments: &Arguments) -> Vec<u8> {
     fs::read(arguments.database.db.join("CURRENT")).unwrap_or_default()
@@ -122,34 +149,83 @@ fn print(
         None => database.oldest_position()?,
     };
     let mut changes = database.changes_since(&since)?;
+    let mut shapes = Shapes {
+        database,
+        raw: arguments.raw,
+        known: BTreeMap::new(),
+    };
     for change in &mut changes {
         let change = change?;
+        let writes = change.writes();
+        let writes = writes.filter(|write| only.is_none_or(|only| only == write.keyspace));
         match arguments.output {
-            ChangeForm::Text => write_lines(target, &change, only)?,
-            ChangeForm::Json => write_object(target, &change, only)?,
+            ChangeForm::Text => write_lines(target, &change.position(), writes, &mut shapes)?,
+            ChangeForm::Json => write_object(target, &change, writes, &mut shapes)?,
         }
     }
     Ok(changes.position())
 }
 
-fn write_lines(target: &mut impl Write, change: &Change, only: Option<&str>) -> io::Result<()> {
-    let position = change.position();
-    for write in change {
-        if only.is_some_and(|only| only != write.keyspace) {
-            continue;
+/// What the keys and the values of a keyspace are.
+#[derive(Default)]
+struct Shape {
+    types: Vec<ColumnType>,
+    values: Values,
+}
+
+/// Those of all keyspaces, each asked for once.
+struct Shapes<'d> {
+    database: &'d Db,
+    raw: bool,
+    known: BTreeMap<String, Shape>,
+}
+
+impl Shapes<'_> {
+    fn of(&mut self, keyspace: &str) -> Result<&Shape, Failure> {
+        if !self.known.contains_key(keyspace) {
+            let shape = self.find(keyspace)?;
+            self.known.insert(keyspace.to_owned(), shape);
         }
-        let (keyspace, key) = (escaped(write.keyspace.as_bytes()), escaped(write.key));
+        Ok(&self.known[keyspace])
+    }
+
+    fn find(&self, keyspace: &str) -> Result<Shape, Failure> {
+        if self.raw || !self.database.keyspace_exists(keyspace) {
+            return Ok(Shape::default());
+        }
+        let store = Store::of_evendb(self.database.clone()).at_keyspace(keyspace)?;
+        Ok(Shape {
+            types: key_types::remembered(&store)?.unwrap_or_default(),
+            values: Values::of(&store)?,
+        })
+    }
+}
+
+fn write_lines<'w>(
+    target: &mut impl Write,
+    position: &Position,
+    writes: impl Iterator<Item = evendb::Write<'w>>,
+    shapes: &mut Shapes<'_>,
+) -> Result<(), Failure> {
+    for write in writes {
+        let Shape { types, values } = shapes.of(write.keyspace)?;
+        let (keyspace, key) = (
+            escaped(write.keyspace.as_bytes()),
+            key_field(types, write.key),
+        );
         if let Some(operands) = write.operands {
             for operand in operands.iter() {
-                let operand = escaped(operand);
+                let operand = values.as_text(operand);
                 writeln!(target, "{position}\t{keyspace}\tmerge\t{key}\t{operand}")?;
             }
             continue;
         }
         let (what, rest) = match (write.value, write.deleted_to) {
-            (Some(value), _) => ("put", Some(escaped(value))),
+            (Some(value), _) => ("put", Some(values.as_text(value))),
             (None, None) => ("delete", None),
-            (None, Some(Bound::Excluded(behind))) => ("delete range", Some(escaped(behind))),
+            (None, Some(Bound::Excluded(behind))) => {
+                ("delete range", Some(key_field(types, behind)))
+            }
             (None, Some(_)) => ("delete range", None),
         };
         let until = write
@@ -162,38 +238,47 @@ fn write_lines(target: &mut impl Write, change: &Change, only: Option<&str>) -> 
     Ok(())
 }
 
-fn write_object(target: &mut impl Write, change: &Change, only: Option<&str>) -> io::Result<()> {
-    let writes = change.writes();
-    let writes = writes.filter(|write| only.is_none_or(|only| only == write.keyspace));
-    let writes: Vec<Value> = writes
-        .map(|write| {
-            let mut object = json!({ "keyspace": write.keyspace, "key": text_or_hex(write.key) });
-            match (write.value, write.operands) {
-                (Some(value), _) => object["value"] = text_or_hex(value),
-                (None, Some(operands)) => {
-                    object["operands"] = operands.iter().map(text_or_hex).collect();
-                }
-                (None, None) => object["deleted"] = json!(true),
+fn write_object<'w>(
+    target: &mut impl Write,
+    change: &Change,
+    writes: impl Iterator<Item = evendb::Write<'w>>,
+    shapes: &mut Shapes<'_>,
+) -> Result<(), Failure> {
+    let mut objects: Vec<Value> = Vec::new();
+    for write in writes {
+        let Shape { types, values } = shapes.of(write.keyspace)?;
+        let key = match write.deleted_to {
+            Some(_) => bound_json(types, write.key),
+            None => key_json(types, write.key),
+        };
+        let mut object = json!({ "keyspace": write.keyspace, "key": key });
+        match (write.value, write.operands) {
+            (Some(value), _) => object["value"] = values.as_json(value),
+            (None, Some(operands)) => {
+                let operands = operands.iter().map(|operand| values.as_json(operand));
+                object["operands"] = operands.collect();
             }
-            if let Some(at) = write.expires {
-                object["expires"] = json!(show_time(&at));
-            }
-            match write.deleted_to {
-                Some(Bound::Excluded(behind)) => object["deleted_to"] = text_or_hex(behind),
-                Some(_) => object["deleted_to"] = Value::Null,
-                None => {}
-            }
-            object
-        })
-        .collect();
-    if writes.is_empty() {
+            (None, None) => object["deleted"] = json!(true),
+        }
+        if let Some(at) = write.expires {
+            object["expires"] = json!(show_time(&at));
+        }
+        match write.deleted_to {
+            Some(Bound::Excluded(behind)) => object["deleted_to"] = bound_json(types, behind),
+            Some(_) => object["deleted_to"] = Value::Null,
+            None => {}
+        }
+        objects.push(object);
+    }
+    if objects.is_empty() {
         return Ok(());
     }
     let durable = change.durability() == Durability::Sync;
     let object = json!({
         "position": change.position().to_string(),
         "durable": durable,
-        "writes": writes,
+        "writes": objects,
     });
-    writeln!(target, "{object}")
+    writeln!(target, "{object}")?;
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use evendb::{CompactionSummary, SpaceStats};
+use evendb_lab::readable::{counted, grouped};
 use serde_json::{Value, json};
 
 use crate::commands::key_arguments::KeyForm;
@@ -114,11 +115,11 @@ fn flsm(
         "disk_bytes_after": after,
     });
     let text = format!(
-        "{:.1} MiB of tables before, {:.1} MiB after, {seconds:.1} s; {} jobs\n\
+        "{:.1} MiB of tables before, {:.1} MiB after, {seconds:.1} s; {}\n\
          {:.1} MiB on disk before, {:.1} MiB after",
         mib(done.bytes_before),
         mib(done.bytes_after),
-        done.jobs,
+        counted(done.jobs, "job"),
         mib(before),
         mib(after)
     );
@@ -160,12 +161,12 @@ fn as_json(done: &CompactionSummary, before: u64, left: &SpaceStats) -> serde_js
 
 fn as_text(done: &CompactionSummary) -> String {
     format!(
-        "{:.1} MiB before, {:.1} MiB after, {:.1} s; {} of {} chunks rewritten beyond what was owed",
+        "{:.1} MiB before, {:.1} MiB after, {:.1} s; {} of {} rewritten beyond what was owed",
         mib(done.bytes_before),
         mib(done.bytes_after),
         done.elapsed.as_secs_f64(),
-        done.rewritten,
-        done.chunks
+        grouped(done.rewritten),
+        counted(done.chunks, "chunk")
     )
 }
 

@@ -1,33 +1,43 @@
-//! `evendb delete`: removes one key, all keys with a prefix, or all keys.
+//! `evendb delete`: removes one key, all keys of a range, or all keys.
 //!
 //! Every key starts with the empty prefix. A script whose variable is empty must not delete everything
-//! by that, so deleting everything takes `--all`.
+//! by that, so deleting everything takes `--all`, and every other limit that is empty is refused,
+//! too.
+
+use std::ops::Bound;
 
 use crate::commands::key_arguments::{KeyForm, Keys};
+use crate::commands::key_range::RangeArguments;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output::complain;
+use crate::store::Range;
 
-/// Remove a key, all keys with a prefix, or all keys of a keyspace
+/// Remove a key, all keys of a range, or all keys of a keyspace
 ///
-/// Removing a key that is not there is no error. Many keys are removed as fast as one, all or none. An empty
-/// prefix is refused unless --all is given.
+/// --prefix or --starts-with, --from (inclusive) and --to (exclusive) may be combined, as in
+/// `evendb scan`. Removing a key that is not there is no error. Many keys are removed as fast as
+/// one, all or none. To remove every key takes --all: an empty limit is refused.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb delete files.db usr/bin/env
   evendb delete files.db --prefix usr/share/doc/
+  evendb delete events.db --from app7,1700000000 --to app7,1700003600
   evendb delete files.db --keyspace sizes --all")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key
-    #[arg(required_unless_present_any = ["prefix", "all"])]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(
+        required_unless_present_any = ["prefix", "starts_with", "from", "to", "all"],
+        conflicts_with_all = ["prefix", "starts_with", "from", "to", "all"],
+        allow_hyphen_values = true
+    )]
     key: Option<String>,
-    /// Remove every key that starts with this
-    #[arg(long, conflicts_with = "key", allow_hyphen_values = true)]
-    prefix: Option<String>,
+    #[command(flatten)]
+    range: RangeArguments,
     /// Remove every key of the keyspace
-    #[arg(long, conflicts_with = "key")]
+    #[arg(long)]
     all: bool,
     #[command(flatten)]
     form: KeyForm,
@@ -38,48 +48,56 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let of_many = arguments.prefix.is_some() || arguments.all;
     let (access, durability) = (Access::Existing, arguments.durability);
-    let (store, keyspace) = match of_many {
-        true => {
-            let what = "deletes of many keys at once (--prefix, --all)";
-            let (store, keyspace) = arguments.database.open_evendb(what, access, durability)?;
-            (store, Some(keyspace))
-        }
-        false => (arguments.database.open(access, durability)?, None),
+    let Some(key) = &arguments.key else {
+        return many(arguments);
     };
+    let store = arguments.database.open(access, durability)?;
+    let key = arguments.form.agreed(&store)?.key(key)?;
+    store.delete(&key)?;
+    store.close()?;
+    Ok(Success::Done)
+}
+
+fn many(arguments: &Arguments) -> Result<Success, Failure> {
+    let what = "deletes of many keys at once (--prefix, --starts-with, --from, --to, --all)";
+    let (access, durability) = (Access::Existing, arguments.durability);
+    let (store, keyspace) = arguments.database.open_evendb(what, access, durability)?;
     let keys = arguments.form.agreed(&store)?;
-    let key = arguments
-        .key
-        .as_ref()
-        .map(|key| keys.key(key))
-        .transpose()?;
-    let prefix = prefix(arguments, &keys)?;
-    if let Some(key) = key {
-        store.delete(&key)?;
+    let range = range(arguments, &keys)?;
+    let hint = arguments
+        .range
+        .hint_if_empty(&keys, &store, range.clone())?;
+    if let Some(hint) = hint {
+        complain(&hint);
     }
-    if let (Some(keyspace), Some(prefix)) = (&keyspace, prefix) {
-        keyspace.delete_prefix(&prefix)?;
-    }
+    keyspace.delete_range(range)?;
     drop(keyspace);
     store.close()?;
     Ok(Success::Done)
 }
 
-/// The prefix of the keys to remove: empty with `--all`, and only then.
-fn prefix(arguments: &Arguments, keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Failure> {
-    let Some(text) = &arguments.prefix else {
-        return Ok(arguments.all.then(Vec::new));
-    };
-    let prefix = keys.bound(text)?;
-    match (prefix.is_empty(), arguments.all) {
-        (true, false) => Err(Failure::Usage(
-            "--prefix is empty, so every key would be removed; give --all if you want that"
-                .to_owned(),
-        )),
-        (false, true) => Err(Failure::Usage(
-            "--all removes every key; leave out --prefix, or --all".to_owned(),
-        )),
-        _ => Ok(Some(prefix)),
+/// The range of the keys to remove: all with `--all`, and only then.
+fn range(arguments: &Arguments, keys: &Keys<'_>) -> Result<Range, Failure> {
+    let mut given = arguments.range.given();
+    if arguments.all {
+        return match given.find(|(_, text)| !text.is_empty()) {
+            None => Ok((Bound::Unbounded, Bound::Unbounded)),
+            Some((name, _)) => Err(Failure::Usage(format!(
+                "--all removes every key; leave out {name}, or --all"
+            ))),
+        };
     }
+    for (name, text) in given {
+        if keys.bound(text)?.is_empty() {
+            let what = match name {
+                "--prefix" | "--starts-with" => "every key would be removed; give --all",
+                _ => "it is no limit; leave it out, or give --all for every key,",
+            };
+            return Err(Failure::Usage(format!(
+                "{name} is empty, so {what} if you want that"
+            )));
+        }
+    }
+    arguments.range.range(keys)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evendb::{ExportSummary, ExportWriter};
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted};
 
 use crate::failure::{Failure, Success};
 use crate::open::DatabaseArguments;
@@ -34,10 +34,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Store::Flsm { .. } => write_records(&store, &arguments.into)?,
     };
     output::complain(&format!(
-        "exported {} records, {} in {} tables",
-        grouped(done.records),
+        "exported {}, {} in {}",
+        counted(done.records, "record"),
         bytes(done.table_bytes),
-        grouped(done.tables)
+        counted(done.tables, "table")
     ));
     Ok(Success::Done)
 }

@@ -1,35 +1,40 @@
-//! `evendb get`: prints the value of one key.
+//! `evendb get`: prints the value of one key, or the records of several.
 
 use std::io::{self, Write};
 
-use crate::commands::key_arguments::KeyForm;
+use crate::commands::key_arguments::{KeyForm, Keys};
 use crate::failure::{Failure, Success};
 use crate::open::DatabaseArguments;
-use crate::output::{self, Form};
+use crate::output::{self, Form, Shape};
+use crate::store::Store;
 
-/// Print the value of a key
+/// Print the value of a key, or the records of several keys
 ///
-/// Prints the value and a line feed; exit code 4 and no output if the key is not there. Opens the
+/// Of one key prints the value and a line feed; exit code 4 and no output if the key is not there.
+/// Of several keys prints a record for each that is there, in the order of the arguments, as
+/// `evendb scan` does; exit code 4 if one is not there, and standard error has its name. Opens the
 /// database for reading only, beside other readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb get files.db usr/bin/env
   evendb get files.db 75737200 --hex --output hex
   evendb get events.db app7,1700000000
+  evendb get events.db app7,1700000000 app8,1700000003 --output json
 
 The keyspace remembers the types of an import's keys; --key-types raw takes keys as they are.")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// The key
-    #[arg(allow_hyphen_values = true)]
-    key: String,
+    /// The key, or several
+    #[arg(required = true, value_name = "KEY", allow_hyphen_values = true)]
+    keys: Vec<String>,
     #[command(flatten)]
     form: KeyForm,
-    /// How to write the value: tsv if not given and the output is a terminal, else raw
+    /// How to write a value or a record. If not given: a value as text on a terminal and where it
+    /// is a number that the keyspace adds to, else raw; records as `evendb scan`
     #[arg(long, value_enum)]
     output: Option<Form>,
-    /// Write no line feed after the value
+    /// Write no line feed after the value; of one key
     #[arg(long)]
     no_newline: bool,
 }
@@ -37,20 +42,49 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = arguments.database.open_for_reading()?;
-    let key = arguments.form.agreed(&store)?.key(&arguments.key)?;
-    let found = store.get(&key)?;
-    let success = if let Some(value) = &found {
-        let mut target = io::stdout().lock();
-        output::write_value(&mut target, Form::chosen(arguments.output), value)?;
-        if !arguments.no_newline {
-            target.write_all(b"\n")?;
+    let keys = arguments.form.agreed(&store)?;
+    let success = match &arguments.keys[..] {
+        [key] => one(arguments, &store, &keys.key(key)?)?,
+        _ if arguments.no_newline => {
+            let message = "--no-newline is for the value of one key";
+            return Err(Failure::Usage(message.to_owned()));
         }
-        target.flush()?;
-        Success::Done
-    } else {
-        Success::NotFound
+        _ => several(arguments, &store, &keys)?,
     };
-    drop(found);
     store.close()?;
+    Ok(success)
+}
+
+fn one(arguments: &Arguments, store: &Store, key: &[u8]) -> Result<Success, Failure> {
+    let Some(value) = store.get(key)? else {
+        return Ok(Success::NotFound);
+    };
+    let shape = Shape::of_value(store, arguments.output)?;
+    let mut target = io::stdout().lock();
+    shape.write_value(&mut target, &value)?;
+    if !arguments.no_newline {
+        target.write_all(b"\n")?;
+    }
+    target.flush()?;
+    Ok(Success::Done)
+}
+
+fn several(arguments: &Arguments, store: &Store, keys: &Keys<'_>) -> Result<Success, Failure> {
+    let shape = keys.shape(store, arguments.output)?;
+    // Before anything is printed: each must be a key.
+    let wanted = arguments.keys.iter().map(|text| keys.key(text));
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let mut success = Success::Done;
+    let mut target = io::stdout().lock();
+    for (key, text) in wanted.iter().zip(&arguments.keys) {
+        match store.get(key)? {
+            Some(value) => shape.write_record(&mut target, key, Some(&value))?,
+            None => {
+                output::complain(&format!("there is no key `{text}`"));
+                success = Success::NotFound;
+            }
+        }
+    }
+    target.flush()?;
     Ok(success)
 }

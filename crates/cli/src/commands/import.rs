@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use evendb::{Error, ErrorKind};
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::{Failure, Success};
-use crate::input::{Duplicates, InputArguments, Records, Step, counted};
+use crate::input::{Duplicates, InputArguments, Records, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
@@ -25,6 +25,7 @@ use crate::output;
 use crate::size::parse_size;
 use crate::store::{Expiry, Store};
 use crate::time_text::{parse_duration, parse_time};
+use crate::values::Values;
 
 /// Bad lines that are told one by one.
 const BAD_LINES_SHOWN: u64 = 10;
@@ -98,6 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = place.open(Access::Create, DurabilityArgument::Process)?;
     let types = key_types::of_import(&store, reader.wanted())?;
     reader.set_types(types);
+    reader.set_values(Values::of(&store)?);
     let bar = progress_bar(size);
     let start = Instant::now();
     let mut pending = Pending {

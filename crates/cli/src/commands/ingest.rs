@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evendb::{IngestSummary, Keyspace};
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
 
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
@@ -15,6 +15,7 @@ use crate::key_types;
 use crate::leveldb_files::is_leveldb;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
+use crate::values::Values;
 
 /// Ingest sorted records, all at once; creates the database if there is none
 ///
@@ -58,6 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             let (store, keyspace) = open()?;
             let types = key_types::of_import(&store, reader.wanted())?;
             reader.set_types(types);
+            reader.set_values(Values::of(&store)?);
             let done = read_all(&mut reader, &keyspace, &interrupt, size)?;
             (store, done)
         }
@@ -65,10 +67,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     store.close()?;
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "ingested {} records, {} in {} tables, in {seconds:.2} s; {} tables lie among older data",
-        grouped(done.records),
+        "ingested {}, {} in {}, in {seconds:.2} s; {} of them among older data",
+        counted(done.records, "record"),
         bytes(done.table_bytes),
-        grouped(done.tables),
+        counted(done.tables, "table"),
         grouped(done.tables_overlapping)
     ));
     Ok(Success::Done)

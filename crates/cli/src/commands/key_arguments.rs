@@ -1,17 +1,21 @@
 //! Keys as they are written on the command line: text, hexadecimal, or typed columns.
 
 use clap::Args;
+use evendb_lab::readable::counted;
 
 use crate::escapes::unhex;
 use crate::failure::Failure;
 use crate::key_types::{self, KeyTypes, Untyped};
 use crate::keys::{self, ColumnType, KeyEncoder};
+use crate::output::{Form, Shape};
+use crate::scan_output;
 use crate::store::Store;
 
 /// How keys in the arguments are written.
 #[derive(Args)]
 pub struct KeyForm {
-    /// Keys are written as the hexadecimal digits of their bytes
+    /// Keys are written as the hexadecimal digits of their bytes; records that are printed are so,
+    /// too, without --output
     #[arg(long, conflicts_with = "key_types")]
     pub hex: bool,
     /// Keys are columns of these types (str, u64, i64, f32, f64, bytes and more), as `evendb import`
@@ -33,6 +37,19 @@ pub struct Keys<'a> {
     form: &'a KeyForm,
     /// None where keys are their own bytes.
     pub types: Vec<ColumnType>,
+}
+
+/// The bytes that end a text among columns (docs/keys.md), also of one in descending order.
+const END_MARK_BYTES: usize = 2;
+
+/// The last column of a limit.
+enum Column<'t> {
+    /// It is its bytes, and nothing follows.
+    Bytes,
+    /// It is a text, and the end mark follows.
+    Ended,
+    /// It is no text.
+    NoText(&'t ColumnType),
 }
 
 impl KeyForm {
@@ -67,11 +84,56 @@ impl Keys<'_> {
         let expected = self.types.len();
         if !self.form.hex && expected > 0 && columns != expected {
             return Err(Failure::Usage(format!(
-                "the key `{text}` has {columns} columns, the key types `{}` have {expected}",
+                "the key `{text}` has {}, the key types `{}` have {expected}",
+                counted(columns as u64, "column"),
                 key_types::shown(&self.types)
             )));
         }
         Ok(key)
+    }
+
+    /// How records of the keyspace are printed, if their form is `asked` for or not.
+    pub fn shape(&self, store: &Store, asked: Option<Form>) -> Result<Shape, Failure> {
+        let asked = asked.or(self.form.hex.then_some(Form::Hex));
+        Shape::of_records(store, &self.types, asked)
+    }
+
+    /// The bytes that all keys begin with whose last given column, a text, begins with that of
+    /// `text`.
+    pub fn start(&self, text: &str) -> Result<Vec<u8>, Failure> {
+        let mut start = self.bound(text)?;
+        match self.open_column(text) {
+            Column::Ended => start.truncate(start.len().saturating_sub(END_MARK_BYTES)),
+            Column::Bytes => {}
+            Column::NoText(kind) => {
+                return Err(Failure::Usage(format!(
+                    "the last column of `{text}` is of the type {kind}, and only of a text it can be \
+                     said what it starts with: give --from and --to"
+                )));
+            }
+        }
+        Ok(start)
+    }
+
+    /// Whether a prefix that selects nothing may have been meant as the start of a text.
+    pub fn may_be_a_start(&self, text: &str) -> bool {
+        matches!(self.open_column(text), Column::Ended) && !text.is_empty()
+    }
+
+    /// What the last column of a limit is.
+    fn open_column(&self, text: &str) -> Column<'_> {
+        let given = match self.form.hex || scan_output::is_plain(&self.types) {
+            true => return Column::Bytes,
+            false => text
+                .splitn(self.types.len(), &self.form.key_separator)
+                .count(),
+        };
+        let kind = &self.types[given - 1];
+        match (keys::text_type(kind), &self.types[..]) {
+            (ColumnType::Bytes, [ColumnType::Bytes]) => Column::Bytes,
+            (ColumnType::Text | ColumnType::Bytes, _) => Column::Ended,
+            _ => Column::NoText(kind),
+        }
     }
 
     /// The bytes that a range starts or ends with; of the columns the last ones may be missing.
@@ -139,6 +201,27 @@ mod tests {
         assert_eq!(typed.key("a,1").unwrap(), b"a\x00\x01\0\0\0\0\0\0\0\x01");
         assert_eq!(typed.bound("a").unwrap(), b"a\x00\x01");
         assert_eq!(typed.bound("").unwrap(), b"");
+    }
+
+    #[test]
+    fn the_start_of_a_text_has_no_end_mark() {
+        let (text, hex) = (form(false), form(true));
+        let typed = keys(&text, &TYPES);
+        assert_eq!(typed.start("a").unwrap(), b"a");
+        assert_eq!(typed.start("a\0").unwrap(), b"a\x00\xFF");
+        assert!(matches!(typed.start("a,1"), Err(Failure::Usage(_))));
+        let descending = ["u8", "desc:str"].map(|name| keys::column_type(name).unwrap());
+        let descending = keys(&text, &descending);
+        assert_eq!(descending.start("7,ab").unwrap(), [7, !b'a', !b'b']);
+        assert_eq!(keys(&text, &[]).start("a,b").unwrap(), b"a,b");
+        assert_eq!(keys(&text, &[ColumnType::Text]).start("a").unwrap(), b"a");
+        assert_eq!(
+            keys(&text, &[ColumnType::Bytes]).start("00").unwrap(),
+            b"\0"
+        );
+        assert_eq!(keys(&hex, &TYPES).start("00").unwrap(), b"\0");
+        assert!(typed.may_be_a_start("a") && !typed.may_be_a_start("a,1"));
+        assert!(!keys(&text, &[]).may_be_a_start("a"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::commands::size;
 use crate::failure::{Failure, Success};
+use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::size::parse_size;
@@ -18,7 +19,8 @@ use crate::time_text::parse_duration;
 
 /// List the keyspaces, or make one with options of its own
 ///
-/// Prints each keyspace with about what it holds, and the options that it has of its own. With --keyspace and an
+/// Prints each keyspace with about what it holds, the types of its keys that it remembers, and the
+/// options that it has of its own. With --keyspace and an
 /// option: makes that keyspace, which remembers the options. One that is there must have been made with the same,
 /// unless --change is given.
 #[derive(clap::Args)]
@@ -178,12 +180,13 @@ fn line(store: &Store, name: &str, as_json: bool) -> Result<String, Failure> {
         Store::Flsm { .. } => KeyspaceOptions::new(),
     };
     let own = options.chosen();
+    let types = key_types::remembered_text(&store)?;
     Ok(match as_json {
         true => {
             let own: serde_json::Map<_, _> = own
                 .map(|(option, value)| (option.to_owned(), json!(value)))
                 .collect();
-            let mut object = json!({ "keyspace": name, "options": own });
+            let mut object = json!({ "keyspace": name, "key_types": types, "options": own });
             if let (Some(object), serde_json::Value::Object(figures)) =
                 (object.as_object_mut(), size::as_json(&held))
             {
@@ -194,8 +197,10 @@ fn line(store: &Store, name: &str, as_json: bool) -> Result<String, Failure> {
         false => {
             let own = own.map(|(option, value)| format!("\t{option}={value}"));
             let own: String = own.collect();
+            let types = types.map(|types| format!("\tkey_types={types}"));
+            let types = types.unwrap_or_default();
             let held = size::as_text(&held);
-            format!("{}\t{held}{own}", output::escaped(name.as_bytes()))
+            format!("{}\t{held}{types}{own}", output::escaped(name.as_bytes()))
         }
     })
 }

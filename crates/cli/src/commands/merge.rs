@@ -1,11 +1,10 @@
 //! `evendb merge`: merges an operand into one key.
 
-use evendb::{Keyspace, Merges};
-
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::input_stream;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::values;
 
 /// Merge an operand into the value of a key, by the keyspace's operator
 ///
@@ -40,36 +39,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         arguments
             .database
             .open_evendb("merges", Access::Existing, arguments.durability)?;
-    let operand = encoded(&keyspace, operand)?;
+    let operand = values::given(&store, operand)?;
     let key = arguments.form.agreed_for_put(&store)?.key(&arguments.key)?;
     keyspace.merge(&key, &operand)?;
     drop(keyspace);
     store.close()?;
     Ok(Success::Done)
-}
-
-/// The operand as the keyspace's operator has it.
-fn encoded(keyspace: &Keyspace, text: Vec<u8>) -> Result<Vec<u8>, Failure> {
-    let options = keyspace.options()?;
-    let mut chosen = options.chosen();
-    let name = chosen.find_map(|(option, name)| (option == "merge_operator").then_some(name));
-    let not_a_number = || {
-        let shown = text.escape_ascii();
-        Failure::Usage(format!(
-            "\"{shown}\" is no number of 64 bits, which the operator of the keyspace adds"
-        ))
-    };
-    let number = || std::str::from_utf8(&text).ok().map(str::trim);
-    match name.as_deref().and_then(Merges::named) {
-        Some(Merges::AddU64) => {
-            let number: Option<u64> = number().and_then(|text| text.parse().ok());
-            Ok(number.ok_or_else(not_a_number)?.to_le_bytes().to_vec())
-        }
-        Some(Merges::AddI64) => {
-            let number: Option<i64> = number().and_then(|text| text.parse().ok());
-            Ok(number.ok_or_else(not_a_number)?.to_le_bytes().to_vec())
-        }
-        Some(Merges::Union) => Ok(Merges::set([text])),
-        _ => Ok(text),
-    }
 }

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// The last record instead of the first
     #[arg(long)]
     last: bool,
-    /// How to write the record: tsv if not given and the output is a terminal, else raw
+    /// How to write the record: as `evendb scan` if not given
     #[arg(long, value_enum)]
     output: Option<Form>,
     /// What the removal survives
@@ -42,17 +42,20 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             .open_evendb("pop", Access::Existing, arguments.durability)?;
     let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
+    let shape = keys.shape(&store, arguments.output)?;
     let popped = match arguments.last {
         true => keyspace.pop_last_range(range)?,
         false => keyspace.pop_first_range(range)?,
     };
     let success = if let Some((key, value)) = &popped {
         let mut target = io::stdout().lock();
-        let form = Form::chosen(arguments.output);
-        output::write_record(&mut target, form, &keys.types, key, Some(value))?;
+        shape.write_record(&mut target, key, Some(value))?;
         target.flush()?;
         Success::Done
     } else {
+        if let Some(hint) = arguments.range.hint(&keys) {
+            output::complain(&hint);
+        }
         Success::NotFound
     };
     drop((popped, keyspace));

@@ -8,6 +8,7 @@ use crate::input_stream;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::store::Expiry;
 use crate::time_text::{parse_duration, parse_time};
+use crate::values;
 
 /// Set a key; creates the database if there is none
 #[derive(clap::Args)]
@@ -17,6 +18,7 @@ use crate::time_text::{parse_duration, parse_time};
   evendb put log.db 1700000000 started --engine flsm
   evendb put sessions.db ada token --ttl 1800
   evendb put sessions.db eve token --until 1893456000
+  evendb put site.db /index.html 0 --keyspace hits
   evendb put events.db app7,1700000000 started --key-types str,u64 --durability sync
 
 An empty keyspace remembers the --key-types of its first key; without them a key is what the
@@ -27,7 +29,8 @@ pub struct Arguments {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// The value; `-` reads it from standard input
+    /// The value; `-` reads it from standard input. A number where the keyspace's operator adds
+    /// numbers, one element where it unites sets
     #[arg(allow_hyphen_values = true)]
     value: String,
     #[command(flatten)]
@@ -56,6 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = arguments
         .database
         .open(Access::Create, arguments.durability)?;
+    let value = values::given(&store, value)?;
     let key = arguments.form.agreed_for_put(&store)?.key(&arguments.key)?;
     store.put(&key, &value, expiry)?;
     store.close()?;

@@ -4,8 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use evendb::Options;
-use evendb::inspect::{self, InspectOptions, Loss, Progress, RepairOptions};
-use evendb_lab::readable::grouped;
+use evendb::inspect::{
+    self, Finding, InspectOptions, Loss, Progress, RepairOptions, RepairReport, Severity,
+};
+use evendb_lab::readable::counted;
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
@@ -31,7 +33,7 @@ use crate::output;
   evendb repair files.db --into saved.db --json > losses.jsonl
   evendb repair files.db --accept-log-loss
 
-Exit codes: 0 everything was saved, 5 something was lost, 1 failure")]
+Exit codes: 0 everything that was found was saved, 5 something was lost, 1 failure")]
 pub struct Arguments {
     /// The damaged database's directory
     db: PathBuf,
@@ -82,9 +84,9 @@ fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
     }
     writeln!(
         target,
-        "{} records of the commit log were given up, the damaged one aside; the log as it was is kept \
-         as COMMIT-LOG.damaged-N",
-        grouped(records)
+        "given up: {} of the commit log, the damaged one aside; the log as it was is kept as \
+         COMMIT-LOG.damaged-N",
+        counted(records, "record")
     )?;
     target.flush()?;
     Ok(Success::Corrupt)
@@ -105,6 +107,12 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
     bar.finish_and_clear();
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
     let mut target = io::stdout().lock();
+    for finding in costless(&report) {
+        match arguments.json {
+            true => writeln!(target, "{}", costless_json(finding))?,
+            false => writeln!(target, "{}: {}", finding.file, finding.what)?,
+        }
+    }
     for loss in &report.losses {
         match arguments.json {
             true => writeln!(target, "{}", loss_json(loss))?,
@@ -127,27 +135,46 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
         for (name, records) in &report.keyspaces {
             writeln!(
                 target,
-                "keyspace `{name}`: {} records saved",
-                grouped(*records)
+                "keyspace `{name}`: {} saved",
+                counted(*records, "record")
             )?;
         }
         if report.expired > 0 {
+            let records = counted(report.expired, "expired record");
             writeln!(
                 target,
-                "{} more records have expired: they are there with their times, and no read shows them",
-                grouped(report.expired)
+                "and {records}: there with the time of expiry, and shown by no read"
             )?;
         }
-        match report.is_complete() {
-            true => writeln!(target, "everything was saved")?,
-            false => writeln!(target, "not everything could be saved, see above")?,
-        }
+        let summary = match (report.is_complete(), report.losses.is_empty()) {
+            (true, true) => "everything was saved",
+            (true, false) => {
+                "everything that was found was saved; whether there was more cannot be told, see \
+                 above"
+            }
+            (false, _) => "not everything could be saved, see above",
+        };
+        writeln!(target, "{summary}")?;
     }
     target.flush()?;
     match report.is_complete() {
         true => Ok(Success::Done),
         false => Ok(Success::Corrupt),
     }
+}
+
+/// Damage by which nothing is lost, so that no loss tells of it.
+fn costless(report: &RepairReport) -> impl Iterator<Item = &Finding> {
+    let is_loss = |finding: &Finding| {
+        let mut losses = report.losses.iter();
+        losses.any(|loss| loss.file == finding.file && loss.what.starts_with(&finding.what))
+    };
+    let damage = report.findings.iter();
+    damage.filter(move |finding| finding.severity == Severity::Corruption && !is_loss(finding))
+}
+
+fn costless_json(finding: &Finding) -> Value {
+    json!({ "kind": "finding", "file": finding.file, "what": finding.what })
 }
 
 fn loss_json(loss: &Loss) -> Value {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use evendb::Backups;
+use evendb::{Backups, ErrorKind};
 
 use crate::failure::{Failure, Success};
 use crate::output;
@@ -29,7 +29,17 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let backups = Backups::at(&arguments.backups);
-    let number = backups.restore(arguments.number, &arguments.into)?;
+    let restored = backups.restore(arguments.number, &arguments.into);
+    let number = restored.map_err(|error| {
+        let text = match error.kind() {
+            ErrorKind::Corruption => format!(
+                "{error}. `evendb backups {} --verify` tells which backups are whole",
+                arguments.backups.display()
+            ),
+            _ => error.to_string(),
+        };
+        Failure::caused(text, &error)
+    })?;
     let into = arguments.into.display();
     output::complain(&format!("backup {number} is restored in {into}"));
     Ok(Success::Done)

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufWriter, Write};
 
+use evendb_lab::readable::counted;
+
 use crate::commands::key_arguments::KeyForm;
 use crate::commands::key_range::RangeArguments;
 use crate::failure::{Failure, Success};
@@ -11,7 +13,8 @@ use crate::output::{self, Form};
 
 /// Print or count records in key order
 ///
-/// --prefix, --from (inclusive) and --to (exclusive) may be combined; of keys of several columns
+/// --prefix or --starts-with, --from (inclusive) and --to (exclusive) may be combined; of keys of
+/// several columns
 /// they may leave out the last ones. The keyspace remembers the types of an import's keys.
 /// `import` reads the forms tsv and json back to the same bytes, as scan-tsv and scan-json; give it
 /// the --key-types if the new database is empty. Opens the database for reading only, beside other
@@ -21,6 +24,7 @@ use crate::output::{self, Form};
   evendb scan files.db --prefix usr/share/doc/ --count
   evendb scan files.db --from usr/ --to usr/c --limit 10 --output tsv
   evendb scan events.db --prefix app7 --reverse --limit 1 --output json
+  evendb scan cities.db --starts-with Par
   evendb scan files.db --output json | evendb import copy.db - --format scan-json
   evendb scan events.db --output tsv | evendb import copy.db - --format scan-tsv --key-types str,u64")]
 pub struct Arguments {
@@ -42,7 +46,8 @@ pub struct Arguments {
     /// Print only the keys
     #[arg(long, conflicts_with = "count")]
     keys_only: bool,
-    /// How to write the records: tsv if not given and the output is a terminal, else raw
+    /// How to write the records. If not given: tsv on a terminal, and elsewhere where the keys have
+    /// columns or the values are numbers that the keyspace adds to; hex with --hex; else raw
     #[arg(long, value_enum)]
     output: Option<Form>,
 }
@@ -52,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = arguments.database.open_for_reading()?;
     let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
-    let form = Form::chosen(arguments.output);
+    let shape = keys.shape(&store, arguments.output)?;
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut records = 0;
@@ -69,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         };
         records += 1;
         if !arguments.count {
-            output::write_record(&mut target, form, &keys.types, key, value)?;
+            shape.write_record(&mut target, key, value)?;
         }
     }
     if arguments.count && !interrupt.raised() {
@@ -79,8 +84,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     drop(cursor);
     store.close()?;
     if interrupt.raised() {
-        output::complain(&format!("interrupted after {records} records"));
+        output::complain(&format!("interrupted after {}", counted(records, "record")));
         return Err(Failure::Interrupted);
+    }
+    if let Some(hint) = arguments.range.hint(&keys).filter(|_| records == 0) {
+        output::complain(&hint);
     }
     Ok(Success::Done)
 }

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use evendb::RangeSize;
+use evendb_lab::readable::{bytes, counted};
 use serde_json::json;
 
 use crate::commands::key_arguments::KeyForm;
 use crate::commands::key_range::RangeArguments;
 use crate::failure::{Failure, Success};
 use crate::open::DatabaseArguments;
+use crate::output;
 
 /// Say about how many records and bytes a keyspace or a range of it holds
 ///
@@ -36,7 +38,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = arguments.database.open_for_reading()?;
     let keys = arguments.form.agreed(&store)?;
-    let size = store.approximate_size(arguments.range.range(&keys)?)?;
+    let range = arguments.range.range(&keys)?;
+    let size = store.approximate_size(range.clone())?;
+    if let Some(hint) = arguments.range.hint_if_empty(&keys, &store, range)? {
+        output::complain(&hint);
+    }
     store.close()?;
     let mut target = io::stdout().lock();
     match arguments.json {
@@ -58,11 +64,10 @@ pub fn as_json(size: &RangeSize) -> serde_json::Value {
 
 /// The figures in a line.
 pub fn as_text(size: &RangeSize) -> String {
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
-        "about {} records, {:.3} MiB of keys and values, {:.3} MiB on disk",
-        size.records,
-        mib(size.bytes),
-        mib(size.disk_bytes)
+        "about {}, {} of keys and values, {} on disk",
+        counted(size.records, "record"),
+        bytes(size.bytes),
+        bytes(size.disk_bytes)
     )
 }

@@ -150,8 +150,8 @@ fn figures(store: &Store) -> Map<String, Value> {
 /// The names of the keyspaces, and the key types that they remember.
 fn key_types(store: &Store) -> Result<Vec<(String, Option<String>)>, Failure> {
     let types = |name: String| {
-        let types = key_types::remembered(&store.at_keyspace(&name)?)?;
-        Ok((name, types.map(|types| key_types::shown(&types))))
+        let types = key_types::remembered_text(&store.at_keyspace(&name)?)?;
+        Ok((name, types))
     };
     store.keyspace_names().into_iter().map(types).collect()
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use evendb::EngineKind;
 use evendb::inspect::{self, Finding, InspectOptions, Progress, Severity};
 use evendb_flsm::inspect as flsm_inspect;
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted};
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
@@ -97,15 +97,23 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let list: Vec<String> = report
             .figures
             .iter()
-            .map(|(name, number)| format!("{} {}", grouped(*number), name.replace('_', " ")))
+            .map(|(name, number)| {
+                let noun = name.replace('_', " ");
+                counted(*number, noun.trim_end_matches('s'))
+            })
             .collect();
         writeln!(target, "checked {}", list.join(", "))?;
         let rate = bytes((report.bytes as f64 / seconds.max(1e-9)) as u64);
         let read = bytes(report.bytes);
         writeln!(target, "read {read} in {seconds:.1} s ({rate}/s)")?;
+        let warnings = counted(warnings as u64, "warning");
         match is_sound {
-            true => writeln!(target, "sound; {warnings} warnings")?,
-            false => writeln!(target, "{} corruptions, {warnings} warnings", corruptions)?,
+            true => writeln!(target, "sound; {warnings}")?,
+            false => writeln!(
+                target,
+                "{}, {warnings}",
+                counted(corruptions as u64, "corruption")
+            )?,
         }
     }
     target.flush()?;

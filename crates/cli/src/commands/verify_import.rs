@@ -9,16 +9,17 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
-use evendb_lab::readable::{bytes, grouped};
+use evendb_lab::readable::{bytes, counted, grouped};
 
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
-use crate::input::{InputArguments, Records, Step, counted};
+use crate::input::{InputArguments, Records, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::keys::prefix_end;
 use crate::open::DatabaseArguments;
 use crate::store::{Record, Store};
+use crate::values::Values;
 
 /// Records between two gets of the sample.
 const GET_EVERY: usize = 97;
@@ -52,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
     let store = arguments.database.open_for_reading()?;
     reader.set_types(key_types::of_imported(&store, reader.wanted())?);
+    reader.set_values(Values::of(&store)?);
     let mut expected = Expected::read(reader, size, &interrupt)?;
     if let Some(prefix) = &arguments.without_prefix {
         expected.remove_prefix(prefix.as_bytes());
@@ -95,7 +97,7 @@ impl Expected {
         )]
         let now = SystemTime::now();
         let mut expected = Self::default();
-        let mut bad = 0;
+        let mut bad = 0u64;
         loop {
             stop_if(interrupt)?;
             match reader.step()? {
@@ -113,6 +115,11 @@ impl Expected {
         stop_if(interrupt)?;
         bar.finish_and_clear();
         let pairs = expected.records.len();
+        if pairs == 0 && bad > 0 {
+            let bad = counted(bad, "bad line");
+            let message = format!("there is nothing to compare: the input is {bad}");
+            return Err(Failure::Message(message));
+        }
         expected.sort();
         let distinct = expected.records.len();
         say(&format!(
@@ -293,9 +300,9 @@ fn shown(bytes: &[u8]) -> String {
 fn tell(what: &str, records: usize, start: Instant) -> Result<(), Failure> {
     let seconds = start.elapsed().as_secs_f64();
     let rate = grouped((records as f64 / seconds.max(1e-9)) as u64);
-    let records = grouped(records as u64);
+    let records = counted(records as u64, "record");
     say(&format!(
-        "{what:<13} {records} records equal, {seconds:.2} s ({rate} records/s)"
+        "{what:<13} {records} equal, {seconds:.2} s ({rate} records/s)"
     ))
 }
 

@@ -6,12 +6,13 @@
 use std::path::Path;
 
 use super::arguments::{Format, InputArguments};
-use super::{counted, without_return};
+use super::without_return;
 use crate::csv::{Fields, Parsed};
 use crate::escapes::shown;
 use crate::failure::Failure;
 use crate::json_text::{Json, Kind};
 use crate::ldb_text;
+use evendb_lab::readable::counted;
 
 /// Bytes at the beginning that are looked at.
 pub const SAMPLE_BYTES: usize = 64 << 10;

@@ -38,12 +38,12 @@ mod tests;
 use std::io::{self, BufRead};
 use std::time::SystemTime;
 
+use evendb_lab::readable::counted;
+
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 pub use self::duplicates::Duplicates;
 use self::lines::Lines;
 pub use self::records::Records;
-use evendb_lab::readable::grouped;
-
 use crate::csv::{self, Fields, Parsed};
 use crate::escapes::unhex;
 use crate::failure::Failure;
@@ -52,6 +52,7 @@ use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
 use crate::ldb_text;
 use crate::scan_output;
 use crate::time_text::read_time;
+use crate::values::Values;
 
 /// The longest key a database takes.
 const KEY_BYTES_MAX: usize = 65_535;
@@ -83,6 +84,7 @@ pub struct PairReader {
     comment: Vec<u8>,
     wanted: Wanted,
     types: Vec<ColumnType>,
+    values: Values,
     key_columns: Vec<usize>,
     key_names: Vec<String>,
     value_column: Option<usize>,
@@ -123,6 +125,7 @@ impl PairReader {
             delimiter: arguments.delimiter(),
             comment: arguments.comment.clone().unwrap_or_default().into_bytes(),
             types: Vec::new(),
+            values: Values::Bytes,
             wanted,
             key_columns: Vec::new(),
             key_names: names(&key_columns),
@@ -191,6 +194,11 @@ impl PairReader {
             true => vec![ColumnType::Text],
             false => types,
         };
+    }
+
+    /// Reads values of this kind from now on.
+    pub fn set_values(&mut self, values: Values) {
+        self.values = values;
     }
 
     /// Empty lines skipped so far.
@@ -263,14 +271,16 @@ impl PairReader {
                     _ => scan_output::read_json,
                 };
                 let line = without_return(&self.raw);
-                read(line, &self.types, &mut self.key, &mut self.value)
+                let of = (&self.types[..], self.values);
+                read(line, of, &mut self.key, &mut self.value)
             }
             Format::LdbHex => {
                 ldb_text::read(without_return(&self.raw), &mut self.key, &mut self.value)
             }
         };
         let outcome = outcome.and_then(|()| self.read_hex());
-        Ok(match outcome.and_then(|()| self.check_key()) {
+        let outcome = outcome.and_then(|()| self.check_key());
+        Ok(match outcome.and_then(|()| self.encode_value()) {
             Ok(()) => Step::Pair,
             Err(why) => Step::Bad(why),
         })
@@ -282,6 +292,16 @@ impl PairReader {
             for text in [&mut self.key, &mut self.value] {
                 *text = unhex(text.strip_prefix(b"0x").unwrap_or(text))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes the number of a text, where values are numbers. What `scan` printed is read as such, and what is
+    /// hexadecimal is the value's bytes.
+    fn encode_value(&mut self) -> Result<(), String> {
+        let is_text = !self.format.is_scanned() && !self.is_hex && self.format != Format::LdbHex;
+        if self.values.are_numbers() && is_text {
+            self.value = self.values.of_text(&self.value)?.into_owned();
         }
         Ok(())
     }
@@ -643,12 +663,6 @@ fn member<'a>(object: Json<'a>, wanted: &str) -> Result<Json<'a>, String> {
 fn no_such_type(name: &str) -> Option<String> {
     let (_, kind) = name.rsplit_once(':')?;
     Some(format!("no such type `{kind}`; there are {TYPES}"))
-}
-
-/// A number of things, by their name in the singular.
-pub fn counted(number: u64, of: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {of}{plural}", grouped(number))
 }
 
 /// A line without the carriage return that is part of its end.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::guess::{self, SAMPLE_BYTES};
 use super::packed::{peek, unpacked};
-use super::{InputArguments, KEY_BYTES_MAX, PairReader, Step, Wanted, counted};
+use super::{InputArguments, KEY_BYTES_MAX, PairReader, Step, Wanted};
 use crate::escapes::hex;
 use crate::failure::Failure;
 use crate::input_stream;
@@ -15,6 +15,8 @@ use crate::interrupt::Interrupt;
 use crate::keys::ColumnType;
 use crate::leveldb_files;
 use crate::output::complain;
+use crate::values::Values;
+use evendb_lab::readable::counted;
 
 /// Reads records.
 pub enum Records {
@@ -88,6 +90,14 @@ impl Records {
     pub fn set_types(&mut self, types: Vec<ColumnType>) {
         match self {
             Records::Text(reader) => reader.set_types(types),
+            Records::LevelDb(_) => {}
+        }
+    }
+
+    /// Reads values so from now on. LevelDB's are bytes.
+    pub fn set_values(&mut self, values: Values) {
+        match self {
+            Records::Text(reader) => reader.set_values(values),
             Records::LevelDb(_) => {}
         }
     }

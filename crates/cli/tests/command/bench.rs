@@ -257,7 +257,22 @@ fn bench_replays_a_log_and_tells_bad_lines() {
         command.arg("--json").arg(&json).args(more);
         Outcome::of(command.output().unwrap())
     };
-    replay("all", &["--threads", "3", "--rate", "1000"]).complains(3, "log:3: ");
+    let told = replay("all", &["--threads", "3", "--rate", "1000"]);
+    let told = told
+        .complains(3, "log:3: ")
+        .complains(3, "log:1: skipped as a heading: `app,time,bytes`")
+        .complains(3, "1 line of 6 is no event\n");
+    // It only puts.
+    let shown = String::from_utf8(told.out).unwrap();
+    assert!(shown.contains("Shown: 3 operations at "), "{shown}");
+    assert!(
+        shown.contains("; nothing was read, so no answer was checked"),
+        "{shown}"
+    );
+    assert_eq!(
+        json_of(&json)["settings"]["log"]["replay_heading"],
+        "app,time,bytes"
+    );
     let result = json_of(&json);
     assert_eq!(result["settings"]["log"]["replay_bad_lines"], 1);
     assert_eq!(result["phases"][0]["operations"], 3);
@@ -266,6 +281,13 @@ fn bench_replays_a_log_and_tells_bad_lines() {
     assert_eq!(json_of(&json)["phases"][0]["operations"], 1);
     place.file("log", "1 1\n");
     assert_eq!(replay("good", &[]).code, Some(0));
+    for (name, text) in [("refused", "a b c\nwhat 1\n"), ("empty", "")] {
+        place.file("log", text);
+        let outcome = replay(name, &[]);
+        let shown = String::from_utf8(outcome.out.clone()).unwrap();
+        assert!(!shown.contains("Shown:"), "{shown}");
+        outcome.complains(1, "nothing was replayed");
+    }
     fs::remove_file(place.path("log")).unwrap();
     replay("none", &[]).complains(1, "cannot read");
 }

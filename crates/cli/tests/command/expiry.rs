@@ -180,7 +180,7 @@ fn an_ingest_an_export_and_a_repair_keep_times() {
         text.contains("keyspace `default`: 2 records saved"),
         "{text}"
     );
-    assert!(text.contains("1 more records have expired"), "{text}");
+    assert!(text.contains("and 1 expired record:"), "{text}");
     assert!(text.contains("everything was saved"), "{text}");
 }
 

@@ -67,7 +67,7 @@ fn wrong_usage_is_exit_code_2() {
         .complains(2, "hexadecimal");
     place
         .run("get", &["a", "--key-types", "str,u64"])
-        .complains(2, "columns");
+        .complains(2, "has 1 column, the key types `str,u64` have 2");
     place
         .run("get", &["a", "--key-types", "u7"])
         .complains(2, "u64");

@@ -140,7 +140,8 @@ impl Batch {
     }
 
     /// Adds a put. A key or value over the limits, or a keyspace that is not of the batch's database (or
-    /// of an earlier opening of it), makes [`commit`](Self::commit) fail.
+    /// of an earlier opening of it), makes [`commit`](Self::commit) fail; so does a value that the
+    /// keyspace's merge operator could not read.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -185,10 +186,19 @@ impl Batch {
         value: &[u8],
         expires: Option<Time>,
     ) -> &mut Self {
+        if let Err(error) = folded::check_value(&keyspace.state, key, value) {
+            return self.refused(error);
+        }
         let prefix_bytes = expires.map_or(0, |_| EXPIRY_BYTES);
         self.add(keyspace, key, (value, prefix_bytes), |hash| {
             RecordRef::put(key, value, expires, hash)
         })
+    }
+
+    /// The first error is the one of the commit.
+    fn refused(&mut self, error: Error) -> &mut Self {
+        self.error = self.error.take().or(Some(error));
+        self
     }
 
     /// Adds a delete.
@@ -218,20 +228,15 @@ impl Batch {
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> &mut Self {
-        match folded::check_has_operator(&keyspace.state) {
-            Ok(()) => {
-                let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
-                push_operand(&mut value, operand.as_ref());
-                let key = key.as_ref();
-                self.add(keyspace, key, (&value, 0), |hash| {
-                    RecordRef::new(key, &value, Kind::Merge, hash)
-                })
-            }
-            Err(error) => {
-                self.error = self.error.take().or(Some(error));
-                self
-            }
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        if let Err(error) = folded::check_operand(&keyspace.state, key, operand) {
+            return self.refused(error);
         }
+        let mut value = Vec::with_capacity(operand.len() + 2);
+        push_operand(&mut value, operand);
+        self.add(keyspace, key, (&value, 0), |hash| {
+            RecordRef::new(key, &value, Kind::Merge, hash)
+        })
     }
 
     /// Adds the deletion of all keys of a range, as one record: those that were there before, and those that the batch

@@ -69,10 +69,11 @@ impl Keyspace {
     ///
     /// # Errors
     /// `KeyTooLarge`, `ValueTooLarge`, `NoSpace` (nothing took effect), `Latched`, `ReadOnly`,
-    /// `Closed`, `KeyspaceDropped`, `Io`.
+    /// `Closed`, `KeyspaceDropped`, `Io`; `InvalidArgument` for a value that the keyspace's merge
+    /// operator could not read.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let expires = self.state.expiry_of_put(self.expiry());
-        self.put_until(key.as_ref(), value.as_ref(), expires)
+        self.put_asked(key.as_ref(), value.as_ref(), expires)
     }
 
     /// Sets the value of `key`, for as long as `ttl` from now on: then the key has no value, as if it were deleted. What it
@@ -104,7 +105,7 @@ impl Keyspace {
         ttl: Duration,
     ) -> Result<()> {
         let expires = self.expiry().expiry_after(ttl);
-        self.put_until(key.as_ref(), value.as_ref(), Some(expires))
+        self.put_asked(key.as_ref(), value.as_ref(), Some(expires))
     }
 
     /// Sets the value of `key` until a time of day. See [`put_with_ttl`](Self::put_with_ttl).
@@ -117,17 +118,17 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         at: SystemTime,
     ) -> Result<()> {
-        self.put_until(key.as_ref(), value.as_ref(), Some(expiry_at(at)))
+        self.put_asked(key.as_ref(), value.as_ref(), Some(expiry_at(at)))
     }
 
     fn expiry(&self) -> &ExpiryClock {
         &self.handle.engine.core.clock.expiry
     }
 
-    /// Puts a value that expires at a time, or does not expire, whatever time to live the keyspace has.
-    pub(crate) fn put_until(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
+    fn put_asked(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         let began = self.recording().begin(key);
-        let done = self.put_record(key, value, expires);
+        let done = folded::check_value(&self.state, key, value)
+            .and_then(|()| self.put_until(key, value, expires));
         if let Some(began) = began {
             let mut call = self.call(Asked::Put, key);
             call.value_len = Some(value.len() as u64);
@@ -138,7 +139,9 @@ impl Keyspace {
         done
     }
 
-    fn put_record(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
+    /// Puts a value that expires at a time, or does not expire, whatever time to live the keyspace
+    /// has. The merge operator is not asked: what is saved of a damaged database goes on as it was.
+    pub(crate) fn put_until(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         self.check_write(key, value, expires.map_or(0, |_| EXPIRY_BYTES))?;
         self.write(RecordRef::put(key, value, expires, hash_key(key)))
     }
@@ -210,8 +213,10 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if the keyspace has no operator, `MergeFailed` if it was not given, and as [`put`](Self::put). An
-    /// operand that the operator cannot merge is an error of reads, not of this call.
+    /// `InvalidArgument` if the keyspace has no operator, or for an operand that the operator could
+    /// not read ([`MergeOperator::check_operand`](crate::MergeOperator::check_operand));
+    /// `MergeFailed` if the operator was not given; and as [`put`](Self::put). An operator that
+    /// fails over what it has not refused is an error of reads, not of this call.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         let began = self.recording().begin(key);
@@ -226,7 +231,7 @@ impl Keyspace {
     }
 
     fn merge_one(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        folded::check_has_operator(&self.state)?;
+        folded::check_operand(&self.state, key, operand)?;
         let mut value = Vec::with_capacity(operand.len() + 2);
         push_operand(&mut value, operand);
         self.merge_listed(key, &value)

@@ -26,8 +26,17 @@ pub(super) fn file_of(log: &Log) -> Result<&dyn File> {
     match &log.history.file {
         Some(file) if log.end().is_some() => Ok(&**file),
         _ => {
-            let message = "changes are read from the commit log, and at the relaxed level none is \
-                           written: open the database at Durability::Process or Durability::Sync";
+            let message = match log.history.read_only {
+                true => {
+                    "changes are read from the commit log, and this database has none yet: it was \
+                     restored or copied, or written at the relaxed level alone, and nobody has \
+                     opened it for writing since at Durability::Process or Durability::Sync"
+                }
+                false => {
+                    "changes are read from the commit log, and at the relaxed level none is \
+                     written: open the database at Durability::Process or Durability::Sync"
+                }
+            };
             Err(Error::new(ErrorKind::Unsupported, message))
         }
     }
@@ -112,13 +121,15 @@ pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
         return Err(match lives.first() {
             Some(first) if position.epoch < first.epoch => gone(engine, "its life is forgotten"),
             _ => lost(
-                "the position is of another database, or of a life that this copy of it never had",
+                "the position is of another database, or of a life that this copy or restored \
+                 backup of it never had",
             ),
         });
     };
     if !position.is_of(life) {
         return Err(lost(
-            "the position is of another database, or of another course of this one",
+            "the position is of another database, or of another course of this one, as that of one \
+             restored from a backup",
         ));
     }
     let end = match life.closed_at {
@@ -126,7 +137,10 @@ pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
         None => log.end().unwrap_or(life.start),
     };
     if position.until > end {
-        return Err(lost("a crash took back what lies before the position"));
+        return Err(lost(
+            "a crash took back what lies before the position, or the database is an older copy or a \
+             restored backup",
+        ));
     }
     if position.from() < life.start {
         let message = "the position lies before its own life";

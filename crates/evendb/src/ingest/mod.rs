@@ -28,6 +28,7 @@ use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Use};
 use crate::op::check_limits;
 use crate::plant::planted;
+use crate::read::folded;
 use crate::sync::{Arc, reclaim, thread};
 use crate::{fork, write};
 use evendb_storage::table::{TableMeta, TableWriter};
@@ -253,8 +254,10 @@ impl IngestWriter {
     fn try_put(&mut self, key: &[u8], (kind, value): (Kind, &[u8])) -> Result<()> {
         let handle = self.handle.clone();
         let engine = &*handle.engine;
-        check_limits(key, &value[kind.prefix_bytes()..])?;
+        let user_value = &value[kind.prefix_bytes()..];
+        check_limits(key, user_value)?;
         write::check_value_size(&engine.core, key.len(), value.len())?;
+        folded::check_value(&self.keyspace, key, user_value)?;
         if let Some(last) = self.last_key.as_deref().filter(|last| key <= *last) {
             return Err(unsorted(last, key));
         }

@@ -338,7 +338,8 @@ impl Loaded {
 }
 
 /// Ids of the manifests in the directory, newest first.
-fn manifests(place: &LockedDirectory) -> Vec<u64> {
+/// The ids of the manifests that are there, the newest first.
+pub(super) fn manifests(place: &LockedDirectory) -> Vec<u64> {
     let number = |name: &String| name.strip_prefix("MANIFEST-")?.parse().ok();
     let mut ids: Vec<u64> = place.names.iter().filter_map(number).collect();
     ids.sort_unstable_by(|a, b| b.cmp(a));

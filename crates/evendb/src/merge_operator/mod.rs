@@ -5,8 +5,10 @@
 //!                                 full_merge(40, [+1, +2]) = 43
 //!             partial_merge([+1, +2]) = +3    where operands meet without what lies below them
 //! ```
-//! Here are the trait, the operators that come with the crate ([`ready`]), and the two calls by which all others call an
-//! operator: [`full`], [`partial`]. These turn an error and a panic of the operator into an [`Error`] of the key.
+//! Here are the trait, the operators that come with the crate ([`ready`]), and the calls by which
+//! all others call an operator: [`full`], [`partial`]. These turn an error and a panic of the
+//! operator into an [`Error`] of the key. [`check`] asks it of a value or an operand before that is
+//! written.
 //!
 //! Thread safety: an operator is called by any thread, by several at a time, and by some while they hold a chunk's latch.
 //! Not here: which operands belong together ([`crate::folding`]).
@@ -14,6 +16,7 @@
 pub(crate) mod ready;
 
 use crate::error::{Error, ErrorKind, Result};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -80,6 +83,26 @@ pub trait MergeOperator: Send + Sync + 'static {
         let _ = (key, operands);
         None
     }
+
+    /// Whether [`full_merge`](Self::full_merge) could read `value`. It is asked before a value is
+    /// put, also by a batch, a transaction or an ingest, and not of what it has made itself.
+    ///
+    /// # Errors
+    /// The put is refused with `InvalidArgument` then. A panic counts as an error.
+    fn check_value(&self, key: &[u8], value: &[u8]) -> std::result::Result<(), MergeError> {
+        let _ = (key, value);
+        Ok(())
+    }
+
+    /// Whether [`full_merge`](Self::full_merge) could read `operand`. It is asked before an operand
+    /// is merged.
+    ///
+    /// # Errors
+    /// The merge is refused with `InvalidArgument` then. A panic counts as an error.
+    fn check_operand(&self, key: &[u8], operand: &[u8]) -> std::result::Result<(), MergeError> {
+        let _ = (key, operand);
+        Ok(())
+    }
 }
 
 /// A shared operator.
@@ -97,6 +120,45 @@ fn failed(operator: &dyn MergeOperator, key: &[u8], what: &str) -> Error {
     Error::new(ErrorKind::MergeFailed, message)
 }
 
+/// What an operator said that panicked.
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("it panicked: {}", text.unwrap_or("without a message"))
+}
+
+/// What is given to a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Given<'g> {
+    /// A value that is put.
+    Value(&'g [u8]),
+    /// An operand that is merged.
+    Operand(&'g [u8]),
+}
+
+/// Refuses what the operator could not read later.
+pub(crate) fn check(operator: &dyn MergeOperator, key: &[u8], given: Given<'_>) -> Result<()> {
+    let call = AssertUnwindSafe(|| match given {
+        Given::Value(value) => operator.check_value(key, value),
+        Given::Operand(operand) => operator.check_operand(key, operand),
+    });
+    let why = match catch_unwind(call) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panicked(&*panic),
+    };
+    let what = match given {
+        Given::Value(_) => "value",
+        Given::Operand(_) => "operand",
+    };
+    let message = format!(
+        "the merge operator {:?} cannot read the {what} for the key b\"{}\": {why}",
+        operator.name(),
+        key.escape_ascii()
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, message))
+}
+
 /// The value after `operands`, oldest first, over `existing`.
 pub(crate) fn full(
     operator: &dyn MergeOperator,
@@ -112,12 +174,7 @@ pub(crate) fn full(
         }
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(failed(operator, key, &error.to_string())),
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            let what = format!("it panicked: {}", text.unwrap_or("without a message"));
-            Err(failed(operator, key, &what))
-        }
+        Err(panic) => Err(failed(operator, key, &panicked(&*panic))),
     }
 }
 

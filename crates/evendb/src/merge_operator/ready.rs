@@ -73,10 +73,24 @@ impl Merges {
         operands(set).collect()
     }
 
+    /// Values and operands are of one form.
+    fn check(self, bytes: &[u8]) -> Result<(), MergeError> {
+        match self {
+            Merges::AddU64 | Merges::AddI64 => number(bytes).map(drop),
+            Merges::Max | Merges::Min | Merges::Append => Ok(()),
+            Merges::Union => match Merges::elements(bytes) {
+                Some(_) => Ok(()),
+                None => Err(NO_SET.into()),
+            },
+        }
+    }
+
     pub(crate) fn operator(self) -> Operator {
         Arc::new(self)
     }
 }
+
+const NO_SET: &str = "a set that makes no sense";
 
 fn set_of<'e>(elements: impl Iterator<Item = &'e [u8]>) -> Vec<u8> {
     let elements: BTreeSet<&[u8]> = elements.collect();
@@ -88,9 +102,10 @@ fn set_of<'e>(elements: impl Iterator<Item = &'e [u8]>) -> Vec<u8> {
 }
 
 fn number(bytes: &[u8]) -> Result<u64, MergeError> {
-    let bytes: [u8; 8] = bytes
-        .try_into()
-        .map_err(|_| format!("{} bytes where a number has 8", bytes.len()))?;
+    let bytes: [u8; 8] = bytes.try_into().map_err(|_| match bytes.len() {
+        1 => "1 byte where a number has 8".to_owned(),
+        len => format!("{len} bytes where a number has 8"),
+    })?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -126,7 +141,7 @@ impl MergeOperator for Merges {
             Merges::Append => Some(all.collect::<Vec<_>>().concat()),
             Merges::Union => {
                 let sets: Option<Vec<Vec<&[u8]>>> = all.map(Merges::elements).collect();
-                let sets = sets.ok_or("a set that makes no sense")?;
+                let sets = sets.ok_or(NO_SET)?;
                 Some(set_of(sets.into_iter().flatten()))
             }
         })
@@ -135,5 +150,13 @@ impl MergeOperator for Merges {
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         // An operand that makes no sense has to be met where the error is told.
         self.full_merge(key, None, operands).ok()?
+    }
+
+    fn check_value(&self, _key: &[u8], value: &[u8]) -> Result<(), MergeError> {
+        self.check(value)
+    }
+
+    fn check_operand(&self, _key: &[u8], operand: &[u8]) -> Result<(), MergeError> {
+        self.check(operand)
     }
 }

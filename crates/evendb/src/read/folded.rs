@@ -18,7 +18,7 @@ use crate::engine::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::{ReadPoint, ReadTime};
 use crate::folding::{self, operands_of};
-use crate::merge_operator::{self, Operator};
+use crate::merge_operator::{self, Given, MergeOperator, Operator};
 use crate::metrics::Component;
 use crate::munk::{Munk, MunkHit, Sought};
 use crate::options::{KeyspaceOptions, NamedOperator};
@@ -184,14 +184,13 @@ pub(crate) fn get(
         let value = match search.lists.is_empty() {
             true => existing,
             false => {
-                let operator = operator_of(keyspace)?;
                 let lists = search.lists.iter().rev();
                 let mut operands: Vec<&[u8]> = lists.flat_map(|list| operands_of(list)).collect();
                 if planted!(core.options, OperandsSwapped) {
                     operands.reverse();
                 }
                 count = operands.len();
-                merge_operator::full(&*operator, key, existing.as_deref(), &operands)?
+                merged(keyspace, key, existing.as_deref(), &operands)?
             }
         };
         let changes_with_time = search.changes_with_time;
@@ -324,16 +323,52 @@ pub(crate) fn over(
     lists: &[&[u8]],
 ) -> Result<Option<Value>> {
     let operands: Vec<&[u8]> = lists.iter().flat_map(|list| operands_of(list)).collect();
-    let value = merge_operator::full(&*operator_of(keyspace)?, key, existing, &operands)?;
+    let value = merged(keyspace, key, existing, &operands)?;
     Ok(value.map(|value| Value::of_bytes(Arc::from(value))))
 }
 
-/// Whether operands may be put to a keyspace: it has an operator, by its name at least.
-pub(crate) fn check_has_operator(keyspace: &KeyspaceState) -> Result<()> {
+fn merged(
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    existing: Option<&[u8]>,
+    operands: &[&[u8]],
+) -> Result<Option<Vec<u8>>> {
+    let operator = operator_of(keyspace)?;
+    let merged = merge_operator::full(&*operator, key, existing, operands);
+    merged.map_err(|error| in_keyspace(keyspace, &error))
+}
+
+/// The same error of an operator, with the name of the keyspace.
+fn in_keyspace(keyspace: &KeyspaceState, error: &Error) -> Error {
+    let message = format!("in the keyspace {:?} {error}", keyspace.name);
+    Error::new(error.kind(), message)
+}
+
+/// Refuses a value that the keyspace's operator could not merge into.
+pub(crate) fn check_value(keyspace: &KeyspaceState, key: &[u8], value: &[u8]) -> Result<()> {
     match keyspace.merge_operator.get() {
-        Some(_) => Ok(()),
+        Some(operator) => check(keyspace, &**operator, key, Given::Value(value)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an operand that the keyspace's operator could not merge, and every operand where there
+/// is no operator.
+pub(crate) fn check_operand(keyspace: &KeyspaceState, key: &[u8], operand: &[u8]) -> Result<()> {
+    match keyspace.merge_operator.get() {
+        Some(operator) => check(keyspace, &**operator, key, Given::Operand(operand)),
         None => operator_of(keyspace).map(|_| ()),
     }
+}
+
+fn check(
+    keyspace: &KeyspaceState,
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    given: Given<'_>,
+) -> Result<()> {
+    let checked = merge_operator::check(operator, key, given);
+    checked.map_err(|error| in_keyspace(keyspace, &error))
 }
 
 /// The operator of a keyspace; an error if it has none, or if only its name is known.

@@ -231,13 +231,21 @@ impl Session {
         &self.handle.engine.core.clock.expiry
     }
 
-    /// Notes what the commit is to do with a key.
+    /// Notes what was asked to be done with a key.
     pub(crate) fn write_down(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
         key: &[u8],
         written: Written,
     ) -> Result<()> {
+        if let Written::Put((value, _)) = &written {
+            folded::check_value(keyspace, key, value)?;
+        }
+        self.note(keyspace, key, written)
+    }
+
+    /// Notes what the commit is to do with a key.
+    fn note(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], written: Written) -> Result<()> {
         fork::check()?;
         let core = &self.handle.engine.core;
         core.health.check_writable()?;
@@ -261,7 +269,7 @@ impl Session {
         operand: &[u8],
     ) -> Result<()> {
         fork::check()?;
-        folded::check_has_operator(keyspace)?;
+        folded::check_operand(keyspace, key, operand)?;
         check_limits(key, operand)?;
         let mut list = Vec::with_capacity(operand.len() + 2);
         push_operand(&mut list, operand);
@@ -286,7 +294,7 @@ impl Session {
             }
             Some(Written::Deleted | Written::DeletedOnce) => over(None, None)?,
         };
-        self.write_down(keyspace, key, written)
+        self.note(keyspace, key, written)
     }
 
     /// Notes the deletion of the keys from `low` to below `high`.

@@ -206,10 +206,11 @@ fn what_an_iterator_passes_of_own_operands_was_read() {
 fn own_operands_that_cannot_be_merged_end_an_iterator() {
     let db = super::open();
     let options = KeyspaceOptions::new().merge_operator(Merges::AddU64);
-    let keyspace = db.keyspace_with("merged", &options).expect("makes it");
+    let keyspace = db.keyspace("merged").expect("makes it");
     for key in ["a", "b", "c"] {
         keyspace.put(key, "no number").expect("puts");
     }
+    keyspace.set_options(&options).expect("gives an operator");
     let mut transaction = begin(&db);
     let merged = transaction.merge(&keyspace, "b", 1u64.to_le_bytes());
     merged.expect("merges");

@@ -16,7 +16,7 @@
 //! older values of those keys may have come to light. Memory: the operations of the commit log, and
 //! one chunk.
 
-use super::load::{Loaded, LockedDirectory, io};
+use super::load::{Loaded, LockedDirectory, io, manifests};
 use super::{
     ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, chunk_name, tables,
 };
@@ -71,7 +71,7 @@ pub fn repair(
     let loaded = Loaded::read(&directory);
     let mut report = RepairReport::default();
     report.findings.clone_from(&loaded.findings);
-    structure_losses(&loaded, &mut report);
+    structure_losses(&directory, &loaded, &mut report);
     let container = tables::container(&directory)?;
     let mut repairer = Repairer {
         directory: &directory,
@@ -115,8 +115,9 @@ fn refuse_used(directory: &LockedDirectory, into: &Path) -> Result<()> {
 }
 
 /// Damage to the structure, as what may be lost by it.
-fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
-    for finding in &loaded.findings {
+fn structure_losses(directory: &LockedDirectory, loaded: &Loaded, report: &mut RepairReport) {
+    let one_manifest = manifests(directory).len() == 1;
+    for (finding, told) in loaded.findings.iter().zip(&mut report.findings) {
         let offset = finding.offset;
         let place = offset
             .zip(finding.len)
@@ -124,12 +125,18 @@ fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
         let mut loss = Loss::new(&finding.file, place, &*finding.what);
         match finding.kind {
             FindingKind::Lock => continue,
-            // The manifest that stands in is the one in force, or the one before or after it.
             FindingKind::Current | FindingKind::Missing
                 if loaded.manifest.is_some() && !loaded.edits_lost =>
             {
+                // What stands in is the manifest in force, or one before or after it; of one alone
+                // it is known.
+                if one_manifest {
+                    told.what += "; nothing is lost by that: the only manifest stands in";
+                    continue;
+                }
                 loss.certain = false;
-                loss.what += "; the newest manifest stands in";
+                loss.what += "; the newest of several manifests stands in, and an older one may have \
+                              been in force";
             }
             _ => loss.certain = finding.severity == Severity::Corruption,
         }

@@ -60,7 +60,9 @@ impl std::fmt::Display for Loss {
         let certain = if self.certain { "lost" } else { "perhaps lost" };
         write!(f, "{certain}: {}", self.file)?;
         if let Some(place) = &self.place {
-            write!(f, " at {}, {} bytes", place.start, place.end - place.start)?;
+            let bytes = place.end - place.start;
+            let ending = if bytes == 1 { "" } else { "s" };
+            write!(f, " at {}, {bytes} byte{ending}", place.start)?;
         }
         write!(f, ": {}", self.what)?;
         match self.records {
@@ -77,10 +79,15 @@ impl std::fmt::Display for Loss {
             let to = self.keys_to.as_deref().map_or("the greatest".into(), key);
             write!(f, "; keys {from} to {to}")?;
         }
-        if self.older_may_show {
-            f.write_str("; older values of such keys may have come to light")?;
-        }
-        Ok(())
+        let names_keys =
+            !self.chunks.is_empty() || self.keys_from.is_some() || self.keys_to.is_some();
+        f.write_str(match (names_keys, self.older_may_show) {
+            (true, true) => "; older values of such keys may have come to light",
+            (false, true) => {
+                "; which keys is not known, and older values of some may have come to light"
+            }
+            (_, false) => "",
+        })
     }
 }
 
@@ -88,7 +95,7 @@ impl std::fmt::Display for Loss {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What was wrong with the structure.
+    /// What was wrong with the structure, also what costs nothing: then no loss tells of it.
     pub findings: Vec<Finding>,
     /// What could not be saved.
     pub losses: Vec<Loss>,

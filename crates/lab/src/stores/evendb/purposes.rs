@@ -2,7 +2,7 @@
 //!
 //! | purpose | what it is given | calls |
 //! |---|---|---|
-//! | counters | the default keyspace has the operator `Merges::AddU64` | `Db::merge` |
+//! | counters | the default keyspace has the operator `Merges::AddU64`, which takes values that are no counters, too | `Db::merge` |
 //! | sorted ingest | nothing | `Keyspace::begin_ingest`, `Ingest::put` of each record, `Ingest::finish` |
 //! | values apart | `Advanced::values_apart_from` | the usual ones |
 //! | appends | the default keyspace has the operator `Merges::Append` | `Db::merge` |
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use evendb::{KeyspaceOptions, Merges, Options, WallClock};
+use evendb::{KeyspaceOptions, MergeError, MergeOperator, Merges, Options, WallClock};
 
 use super::EvenDbStore;
 use crate::opener::{Lifetime, Purpose};
@@ -23,6 +23,29 @@ use crate::purposes::{
     SortedRecords,
 };
 use crate::store::{StoreError, StoreResult};
+
+/// `Merges::AddU64`, by its name too, which lets values be put that are no counters: a replay puts
+/// the records of all keyspaces of a trace into one.
+struct Adds;
+
+impl MergeOperator for Adds {
+    fn name(&self) -> &str {
+        Merges::AddU64.name()
+    }
+
+    fn full_merge(
+        &self,
+        key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<Option<Vec<u8>>, MergeError> {
+        Merges::AddU64.full_merge(key, existing, operands)
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        Merges::AddU64.partial_merge(key, operands)
+    }
+}
 
 /// A time of day that begins somewhere and runs faster than the real one. Puts that expire pay for a look at it: it costs
 /// hardly more than one at the system's clock.
@@ -59,15 +82,16 @@ pub(super) fn open(
         Purpose::Expiry(lifetime) => (options.advanced(|all| all.wall_clock(clock(lifetime))), ""),
     };
     let store = EvenDbStore::open(directory, options, description)?;
-    let merges = match purpose {
-        Purpose::Counters => Some(Merges::AddU64),
-        Purpose::Appends => Some(Merges::Append),
+    let options = KeyspaceOptions::new();
+    let options = match purpose {
+        Purpose::Counters => Some(options.merge_operator(Adds)),
+        Purpose::Appends => Some(options.merge_operator(Merges::Append)),
         _ => None,
     };
-    if let Some(merges) = merges {
+    if let Some(options) = options {
         let keyspace = store.database.default_keyspace();
         keyspace
-            .set_options(&KeyspaceOptions::new().merge_operator(merges))
+            .set_options(&options)
             .map_err(|error| StoreError::new("open", error))?;
     }
     Ok(EvenDbStore {
