@@ -205,9 +205,13 @@ fn content(lines: &[&[u8]], delimiter: Option<u8>) -> Content {
         if let Some(columns) = columns(&data, candidate) {
             return Content::Columns(candidate, columns);
         }
-        if candidate == b'\t' && data.iter().any(|line| line.contains(&b'\t')) {
+        let has_tab = |line: &&[u8]| line.contains(&b'\t');
+        if candidate == b'\t' && data.iter().all(has_tab) {
             return Content::SomeTabs;
         }
+    }
+    if data.iter().any(|line| line.contains(&b'\t')) {
+        return Content::SomeTabs;
     }
     Content::Lines
 }

@@ -271,7 +271,7 @@ fn damage_is_an_error_or_gives_the_right_records() {
         );
         let mut runner = TestRunner::new(Config {
             failure_persistence: None,
-            ..Config::with_cases(1500)
+            ..Config::with_cases(500)
         });
         let outcome = runner.run(&damage, |(name, flips, is_cut, cut)| {
             let name = &names[name.index(names.len())];
