@@ -74,7 +74,7 @@ fn what_is_no_key_is_a_bad_line() {
     let arguments = with(&["-"], &JSONL);
     let outcome = place.run_with_input("import", &arguments, input.as_bytes());
     for words in [
-        "imported 1 records",
+        "imported 1 record,",
         "8 bad lines",
         "line 1: member `k` is null",
         "line 2: member `k` is a boolean",
@@ -274,9 +274,7 @@ fn a_first_put_is_remembered_too() {
     place
         .run("put", &["1.5,ff00", "v", "--key-types", "f64,bytes"])
         .complains(0, "remembers the key types `f64,bytes`");
-    place
-        .run("put", &["-inf,", "w"])
-        .complains(2, "unexpected argument");
+    place.run("put", &["-inf,", "u"]).expect(0, "");
     place.run("put", &["--", "-inf,", "w"]).expect(0, "");
     place.run("put", &["nan,00", "x"]).expect(0, "");
     place.run("scan", &["--output", "json"]).expect(
