@@ -158,8 +158,8 @@ mod tests {
         super::Arguments::command().debug_assert();
     }
 
-    /// An argument of free text may begin with a hyphen: a key, a value, a bound, a name. What may not is listed here,
-    /// with the reason.
+    /// An argument of free text may begin with a hyphen: a key, a value, a bound, a name. What may
+    /// not is listed here, with the reason.
     #[test]
     fn every_text_argument_may_begin_with_a_hyphen() {
         const OTHERS: [(&str, &str); 6] = [

@@ -1,5 +1,5 @@
-//! What is brought into a database from elsewhere: files whose format nobody named, packed ones, and the databases of
-//! LevelDB and RocksDB.
+//! What is brought into a database from elsewhere: files whose format nobody named, packed ones,
+//! and the databases of LevelDB and RocksDB.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -141,7 +141,8 @@ fn the_format_is_guessed_and_told() {
     }
 }
 
-/// What is no lines of records is refused before anything is made, and the refusal names an option or a tool.
+/// What is no lines of records is refused before anything is made, and the refusal names an option
+/// or a tool.
 #[test]
 fn what_looks_wrong_is_refused() {
     let (objects, columns) = ("{\"a\":1}\n", "a,1\nb,2\n");
@@ -237,7 +238,8 @@ fn packed_input_is_unpacked() {
         place
             .run_with_input("verify-import", &["-"], &bytes)
             .expect_code(0);
-        // Cut and damaged: what was read before counts, and the end is an error. In silence goes nothing.
+        // Cut and damaged: what was read before counts, and the end is an error. In silence goes
+        // nothing.
         for wrong in [&bytes[..bytes.len() - 9], &[&bytes[..], b"tail"].concat()] {
             let place = Place::new();
             let outcome = place.run_with_input("import", &["-", "--format", "csv"], wrong);
@@ -461,7 +463,8 @@ fn commands_of_databases() -> Vec<String> {
     found
 }
 
-/// Every command that takes a database names another store's database, and says how it is brought in.
+/// Every command that takes a database names another store's database, and says how it is brought
+/// in.
 #[test]
 fn every_command_names_a_database_of_another_store() {
     let place = Place::new();

@@ -93,7 +93,8 @@ fn a_program_and_the_command_read_each_others_keys() {
     place.run("get", &path).expect(0, "a path\n");
 }
 
-/// Keys, values and bounds that begin with a hyphen, negative numbers above all, as every command takes them.
+/// Keys, values and bounds that begin with a hyphen, negative numbers above all, as every command
+/// takes them.
 #[test]
 fn keys_values_and_bounds_may_begin_with_a_hyphen() {
     let place = Place::new();

@@ -1,7 +1,8 @@
-//! The format of an input that nobody named: guessed by the file's name and its first lines, and told.
+//! The format of an input that nobody named: guessed by the file's name and its first lines, and
+//! told.
 //!
-//! What looks wrong is refused, with the option that says what it is: an import that takes each line of a CSV for a
-//! key fails nowhere, and is found out late.
+//! What looks wrong is refused, with the option that says what it is: an import that takes each
+//! line of a CSV for a key fails nowhere, and is found out late.
 
 use std::path::Path;
 
@@ -323,8 +324,8 @@ fn told(arguments: &InputArguments, extension: &str, content: Content) -> String
     format!("read as {format}, for {name}{lines} (--format and --delimiter say otherwise)")
 }
 
-/// The first line, if it has names of columns and is taken as a record: names in all columns, and in one of them
-/// numbers or times in all other lines.
+/// The first line, if it has names of columns and is taken as a record: names in all columns, and
+/// in one of them numbers or times in all other lines.
 fn taken_header(arguments: &InputArguments, lines: &[&[u8]]) -> Option<String> {
     let has_header = arguments.needs_header() || arguments.skip_header;
     if has_header || !arguments.format().has_columns() {
