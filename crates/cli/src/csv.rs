@@ -64,7 +64,8 @@ impl Fields {
         self.split(line, false)
     }
 
-    /// Goes on with the next line of a record that is [`Parsed::Open`]; `between` is the line end before it.
+    /// Goes on with the next line of a record that is [`Parsed::Open`]; `between` is the line end
+    /// before it.
     pub fn parse_on(&mut self, between: &[u8], line: &[u8]) -> Parsed {
         self.text.extend_from_slice(between);
         self.look_at(line);

@@ -1,5 +1,6 @@
-//! Databases of other stores, which a command is given by mistake or in hope: it names them, and says how they are
-//! brought in. Without that they would be called damaged, for they have files of the same names.
+//! Databases of other stores, which a command is given by mistake or in hope: it names them, and
+//! says how they are brought in. Without that they would be called damaged, for they have files of
+//! the same names.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,7 +17,8 @@ pub enum Foreign {
     RocksDb,
 }
 
-/// Whose database the directory holds, if it is one of another store. Reads the file CURRENT and the names of files.
+/// Whose database the directory holds, if it is one of another store. Reads the file CURRENT and
+/// the names of files.
 pub fn of(directory: &Path) -> Option<Foreign> {
     let mut first = Vec::new();
     let current = File::open(directory.join("CURRENT")).ok()?;

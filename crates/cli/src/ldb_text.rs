@@ -1,4 +1,5 @@
-//! What RocksDB's tool prints of a database, read back: `ldb --db=DIR dump --hex` and `ldb --db=DIR scan --hex`.
+//! What RocksDB's tool prints of a database, read back: `ldb --db=DIR dump --hex` and `ldb --db=DIR
+//! scan --hex`.
 //!
 //! ```text
 //! 0xKEY ==> 0xVALUE        hexadecimal digits, none of an empty value; scan of older tools prints ` : ` for ` ==> `

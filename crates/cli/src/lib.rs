@@ -193,4 +193,59 @@ mod tests {
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
     }
+
+    /// An argument of free text may begin with a hyphen: a key, a value, a bound, a name. What may
+    /// not is listed here, with the reason.
+    #[test]
+    fn every_text_argument_may_begin_with_a_hyphen() {
+        const OTHERS: [(&str, &str); 6] = [
+            ("dump.sstable.file", "no table has such a name"),
+            ("profile.", "loads and benchmarks by their names"),
+            ("advise.", "stores and their settings by their names"),
+            ("replay.", "stores and their settings by their names"),
+            ("mixgraph.", "models and stores by their names"),
+            ("experiment.", "experiments and stores by their names"),
+        ];
+        let mut found = Vec::new();
+        let mut others = Vec::new();
+        let mut left = vec![(String::new(), super::Arguments::command())];
+        while let Some((path, command)) = left.pop() {
+            for argument in command.get_arguments() {
+                let place = format!("{path}{}", argument.get_id());
+                let takes_text = argument.get_value_parser().type_id()
+                    == clap::builder::ValueParser::string().type_id();
+                if !takes_text || !argument.get_action().takes_values() {
+                    continue;
+                }
+                match argument.is_allow_hyphen_values_set() {
+                    true => found.push(place),
+                    false => others.push(place),
+                }
+            }
+            for inner in command.get_subcommands() {
+                left.push((format!("{path}{}.", inner.get_name()), inner.clone()));
+            }
+        }
+        others.retain(|place| !OTHERS.iter().any(|(other, _)| place.starts_with(other)));
+        assert!(others.is_empty(), "{others:?}");
+        for expected in [
+            "get.key",
+            "put.key",
+            "put.value",
+            "merge.operand",
+            "delete.key",
+            "scan.from",
+            "scan.to",
+            "scan.prefix",
+            "size.from",
+            "pop.prefix",
+            "import.keyspace",
+            "verify-import.check_prefix",
+        ] {
+            assert!(
+                found.iter().any(|place| place == expected),
+                "{expected} in {found:?}"
+            );
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub struct DatabaseArguments {
     /// The database's directory
     pub db: PathBuf,
     /// The keyspace; the default one if not given
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub keyspace: Option<String>,
     /// Memory for caches, as 256MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

@@ -86,8 +86,8 @@ fn read_calendar(text: &str) -> Option<SystemTime> {
     at.checked_add(Duration::from_nanos(nanos))
 }
 
-/// The days from 1970-01-01 to a day of the Gregorian calendar. A year is counted from March on, so that the day
-/// that some years have more is its last one.
+/// The days from 1970-01-01 to a day of the Gregorian calendar. A year is counted from March on, so
+/// that the day that some years have more is its last one.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let month_from_march = (month + 9) % 12;

@@ -228,3 +228,80 @@ fn keys_have_one_shape_in_json_everywhere() {
         place.run("pop", &json).expect(0, record);
     }
 }
+
+/// Keys, values and bounds that begin with a hyphen, negative numbers above all, as every command
+/// takes them.
+#[test]
+fn keys_values_and_bounds_may_begin_with_a_hyphen() {
+    let place = Place::new();
+    let done = |command: &str, arguments: &[&str], expected: &str| {
+        place.run(command, arguments).expect(0, expected);
+    };
+    place
+        .run("put", &["-9", "-nine", "--key-types", "i64"])
+        .expect_code(0);
+    done("put", &["-8", "--eight"], "");
+    done("put", &["7", "-"], "");
+    done("get", &["-9"], "-nine\n");
+    done(
+        "scan",
+        &["--from", "-9", "--to", "-8", "--output", "tsv"],
+        "-9\t-nine\n",
+    );
+    done(
+        "scan",
+        &["--from=-8", "--output", "tsv", "--limit", "1"],
+        "-8\t--eight\n",
+    );
+    done("scan", &["--prefix", "-8", "--count"], "1\n");
+    place
+        .run("size", &["--from", "-9", "--to", "-1"])
+        .expect_code(0);
+    done("delete", &["-9"], "");
+    done(
+        "pop",
+        &["--from", "-8", "--to", "0", "--output", "tsv"],
+        "-8\t--eight\n",
+    );
+    done("scan", &["--count"], "1\n");
+    let text = ["--keyspace", "-texts"];
+    let with = |arguments: &[&'static str]| [arguments, &text].concat();
+    done("put", &with(&["-k", "v"]), "");
+    done("put", &with(&["--other", "w"]), "");
+    done("get", &with(&["-k"]), "v\n");
+    done(
+        "scan",
+        &with(&["--prefix", "-k", "--output", "tsv"]),
+        "-k\tv\n",
+    );
+    // A key that is the name of an option goes behind two hyphens.
+    done("put", &[&text[..], &["--", "--hex", "x"]].concat(), "");
+    done("get", &[&text[..], &["--", "--hex"]].concat(), "x\n");
+    place
+        .run("compact", &with(&["--prefix", "-k"]))
+        .expect_code(0);
+    place
+        .run("delete", &with(&["--prefix", "--o"]))
+        .expect_code(0);
+    done("scan", &with(&["--count"]), "2\n");
+    place.file("in.csv", "-id,-v\n-5,x\n");
+    let import = [
+        "in.csv",
+        "--keyspace",
+        "-ids",
+        "--key-columns",
+        "-id:i64",
+        "--value-column",
+        "-v",
+    ];
+    place
+        .run("import", &import)
+        .complains(0, "imported 1 record,");
+    done("get", &["-5", "--keyspace", "-ids"], "x\n");
+    let verify = [
+        &import[..],
+        &["--check-prefix", "-", "--without-prefix", "--none"],
+    ]
+    .concat();
+    place.run("verify-import", &verify).expect_code(0);
+}

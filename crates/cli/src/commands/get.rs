@@ -26,7 +26,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key, or several
-    #[arg(required = true, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(required = true, num_args = 1, value_name = "KEY", allow_hyphen_values = true)]
     keys: Vec<String>,
     #[command(flatten)]
     form: KeyForm,

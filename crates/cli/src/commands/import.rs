@@ -33,17 +33,20 @@ const BAD_LINES_SHOWN: u64 = 10;
 /// Records between two looks at the progress bar.
 const PROGRESS_RECORDS: u64 = 1024;
 
-/// Import records from TSV, CSV, JSON Lines or a LevelDB database; creates the database if there is none
+/// Import records from TSV, CSV, JSON Lines or a LevelDB database; creates the database if there is
+/// none
 ///
-/// The input is a file of text, packed by gzip or Zstandard or not, or the directory of a LevelDB database that no
-/// process has open. Without --format the text's format is guessed by the name and the first lines, and told; what
-/// looks wrong is refused. Of a LevelDB database, which stays as it is, all records are imported.
+/// The input is a file of text, packed by gzip or Zstandard or not, or the directory of a LevelDB
+/// database that no process has open. Without --format the text's format is guessed by the name and
+/// the first lines, and told; what looks wrong is refused. Of a LevelDB database, which stays as it
+/// is, all records are imported.
 ///
 /// One key column makes the key as it is. Several make a composite key that sorts by its columns;
 /// numbers sort as numbers if they are typed (`time:u64`, `delta:i64`, `weight:f64`). The keyspace
-/// remembers the types, and the other commands use them. A later line with the same key replaces the
-/// earlier one, and such lines are counted (about, beyond four million records). Bad lines are counted and told (the first 10) with their numbers, empty lines are
-/// skipped and counted. A byte-order mark and carriage returns at line ends are left out.
+/// remembers the types, and the other commands use them. A later line with the same key replaces
+/// the earlier one, and such lines are counted (about, beyond four million records). Bad lines are
+/// counted and told (the first 10) with their numbers, empty lines are skipped and counted. A
+/// byte-order mark and carriage returns at line ends are left out.
 ///
 /// A number fits its type or makes a bad line: it is never another number. In JSON a number without
 /// a type is its digits as they are written; null, booleans, arrays and objects are no keys, nor is a

@@ -19,9 +19,10 @@ use crate::values::Values;
 
 /// Ingest sorted records, all at once; creates the database if there is none
 ///
-/// Reads what `evendb import` reads, and must find the keys in ascending order, each once, as they are in a LevelDB
-/// database; or a directory that `evendb export` wrote. The records are written once, as tables, and are seen and durable all together at the end. A bad line, a
-/// key out of order and an interruption end the ingest, and nothing of it is seen.
+/// Reads what `evendb import` reads, and must find the keys in ascending order, each once, as they
+/// are in a LevelDB database; or a directory that `evendb export` wrote. The records are written
+/// once, as tables, and are seen and durable all together at the end. A bad line, a key out of
+/// order and an interruption end the ingest, and nothing of it is seen.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   LC_ALL=C sort paths.tsv | evendb ingest files.db -
@@ -30,7 +31,8 @@ use crate::values::Values;
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// The file, a directory of exported files, or that of a LevelDB database; `-` is standard input
+    /// The file, a directory of exported files, or that of a LevelDB database; `-` is standard
+    /// input
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,

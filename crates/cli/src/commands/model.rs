@@ -23,13 +23,13 @@ pub struct Arguments {
     /// The analysis: analysis.json of the folder that `evendb analyze` made, or the folder
     analysis: PathBuf,
     /// The keyspace to model; by default the one with the most operations
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     keyspace: Option<String>,
     /// How many pairs the store has; by default as many as the keys that the analysis was given, or, if it was given none, as the trace names
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pairs: Option<u64>,
     /// The name in the file
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     name: Option<String>,
     /// Records that a scan gives, where the trace tells it of none; by default 1
     #[arg(long, value_name = "RECORDS", value_parser = clap::value_parser!(u64).range(1..))]

@@ -40,15 +40,17 @@ impl Format {
 /// How to read the input.
 #[derive(Args, Clone, Debug)]
 pub struct InputArguments {
-    /// The input's format; if not given, it is guessed by the file's name and its first lines, and told
+    /// The input's format; if not given, it is guessed by the file's name and its first lines, and
+    /// told
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// What stands between the columns of tsv and csv: one character, or `tab`; a tab in tsv, a comma in csv
-    /// if not given
+    /// What stands between the columns of tsv and csv: one character, or `tab`; a tab in tsv, a
+    /// comma in csv if not given
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, allow_hyphen_values = true)]
     pub delimiter: Option<u8>,
-    /// Leave out lines that begin with this. If not given, only lines at the beginning of an input with a fixed number of
-    /// columns that begin with `#` and have another number of columns; if empty, none
+    /// Leave out lines that begin with this. If not given, only lines at the beginning of an input
+    /// with a fixed number of columns that begin with `#` and have another number of columns; if
+    /// empty, none
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub comment: Option<String>,
     /// Columns that make up the key: numbers from 1, or names; a type may follow as in `time:u64`.
@@ -60,26 +62,26 @@ pub struct InputArguments {
         allow_hyphen_values = true
     )]
     pub key_columns: Vec<ColumnArgument>,
-    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes or hex (hexadecimal digits), bool,
-    /// time (seconds since 1970, or as
-    /// 2026-01-31T12:00:00Z), desc:u64 and the like for descending order; a wrong one lists all.
-    /// Those that the keyspace remembers if not given, else str. `raw`: the one column's bytes as
-    /// they are, whatever it remembers
+    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes or hex (hexadecimal
+    /// digits), bool, time (seconds since 1970, or as 2026-01-31T12:00:00Z), desc:u64 and the like
+    /// for descending order; a wrong one lists all. Those that the keyspace remembers if not given,
+    /// else str. `raw`: the one column's bytes as they are, whatever it remembers
     #[arg(long, value_name = "TYPES")]
     pub key_types: Option<KeyTypes>,
     /// The column that is the value; what is left beside the key if not given
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub value_column: Option<String>,
-    /// The value is a JSON object of the columns that are left beside the key, by the names that the first line gives
-    /// them; each is a text. Of tsv and csv
+    /// The value is a JSON object of the columns that are left beside the key, by the names that
+    /// the first line gives them; each is a text. Of tsv and csv
     #[arg(long, conflicts_with = "value_column")]
     pub json_values: bool,
-    /// The column that says until when the record stays: seconds since 1970, as 1700000000 or 1700000000.5, or a time
-    /// as 2026-01-31T12:00:00Z; empty (in jsonl null): for ever. It is no part of the value, but of a whole JSON object
+    /// The column that says until when the record stays: seconds since 1970, as 1700000000 or
+    /// 1700000000.5, or a time as 2026-01-31T12:00:00Z; empty (in jsonl null): for ever. It is no
+    /// part of the value, but of a whole JSON object
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub expires_column: Option<String>,
-    /// Keys and values are written as the hexadecimal digits of their bytes, with or without 0x before them, as
-    /// `scan --output hex` prints them. Of tsv, csv and jsonl
+    /// Keys and values are written as the hexadecimal digits of their bytes, with or without 0x
+    /// before them, as `scan --output hex` prints them. Of tsv, csv and jsonl
     #[arg(long, conflicts_with_all = ["key_types", "json_values"])]
     pub hex: bool,
     /// Leave out the first line (names in the options above imply it)

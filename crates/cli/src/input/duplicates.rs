@@ -1,7 +1,8 @@
 //! Counts records whose key an earlier record of the same input had, in bounded memory.
 //!
-//! Kept are hashes of keys, at most [`HASHES_MAX`]; up to as many records the count is exact. Beyond that only keys
-//! whose hash ends with a number of zero bits are kept, and all records of these: what they show is multiplied.
+//! Kept are hashes of keys, at most [`HASHES_MAX`]; up to as many records the count is exact.
+//! Beyond that only keys whose hash ends with a number of zero bits are kept, and all records of
+//! these: what they show is multiplied.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -1,7 +1,8 @@
-//! The format of an input that nobody named: guessed by the file's name and its first lines, and told.
+//! The format of an input that nobody named: guessed by the file's name and its first lines, and
+//! told.
 //!
-//! What looks wrong is refused, with the option that says what it is: an import that takes each line of a CSV for a
-//! key fails nowhere, and is found out late.
+//! What looks wrong is refused, with the option that says what it is: an import that takes each
+//! line of a CSV for a key fails nowhere, and is found out late.
 
 use std::path::Path;
 
@@ -206,9 +207,13 @@ fn content(lines: &[&[u8]], delimiter: Option<u8>) -> Content {
         if let Some(columns) = columns(&data, candidate) {
             return Content::Columns(candidate, columns);
         }
-        if candidate == b'\t' && data.iter().any(|line| line.contains(&b'\t')) {
+        let has_tab = |line: &&[u8]| line.contains(&b'\t');
+        if candidate == b'\t' && data.iter().all(has_tab) {
             return Content::SomeTabs;
         }
+    }
+    if data.iter().any(|line| line.contains(&b'\t')) {
+        return Content::SomeTabs;
     }
     Content::Lines
 }
@@ -320,8 +325,8 @@ fn told(arguments: &InputArguments, extension: &str, content: Content) -> String
     format!("read as {format}, for {name}{lines} (--format and --delimiter say otherwise)")
 }
 
-/// The first line, if it has names of columns and is taken as a record: names in all columns, and in one of them
-/// numbers or times in all other lines.
+/// The first line, if it has names of columns and is taken as a record: names in all columns, and
+/// in one of them numbers or times in all other lines.
 fn taken_header(arguments: &InputArguments, lines: &[&[u8]]) -> Option<String> {
     let has_header = arguments.needs_header() || arguments.skip_header;
     if has_header || !arguments.format().has_columns() {

@@ -10,7 +10,8 @@ const LINE_BYTES_MAX: u64 = 1 << 30;
 /// Reads lines.
 pub struct Lines {
     source: Box<dyn BufRead>,
-    /// Lines that were given back, each with its line feed; those before `ahead_from` are read again.
+    /// Lines that were given back, each with its line feed; those before `ahead_from` are read
+    /// again.
     ahead: Vec<u8>,
     ahead_from: usize,
     is_begun: bool,

@@ -10,13 +10,14 @@
 //! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
 //! * **ldb-hex**: see `ldb_text.rs`; a key may be empty.
 //!
-//! `records.rs` is the way to all input: it also unpacks what is packed (`packed.rs`), guesses the format where none
-//! is given (`guess.rs`), and reads the directory of a LevelDB database (`leveldb_files`).
+//! `records.rs` is the way to all input: it also unpacks what is packed (`packed.rs`), guesses the
+//! format where none is given (`guess.rs`), and reads the directory of a LevelDB database
+//! (`leveldb_files`).
 //!
 //! Columns are numbers from 1, or names where the input has a header (csv, tsv) or members (jsonl).
 //! The value is one named column; or, without that, what is left beside the key columns: the one
-//! other column, several joined as they were (tabs, CSV), or as a JSON object of texts; or the whole
-//! JSON object. Another delimiter takes the place of tabs and commas.
+//! other column, several joined as they were (tabs, CSV), or as a JSON object of texts; or the
+//! whole JSON object. Another delimiter takes the place of tabs and commas.
 //!
 //! In all formats a byte-order mark at the beginning is left out, and a line ends with a line feed
 //! and the carriage return before it, if there is one: a field of plain TSV cannot end a line with a
@@ -57,8 +58,8 @@ use crate::values::Values;
 /// The longest key a database takes.
 const KEY_BYTES_MAX: usize = 65_535;
 
-/// The most lines, and the most bytes, over which one quoted CSV record may reach: an opening quote that
-/// is never closed must not swallow the rest of the input.
+/// The most lines, and the most bytes, over which one quoted CSV record may reach: an opening quote
+/// that is never closed must not swallow the rest of the input.
 const CSV_LINES_MAX: u64 = 10_000;
 const CSV_BYTES_MAX: usize = 64 << 20;
 
@@ -361,8 +362,8 @@ impl PairReader {
         }
     }
 
-    /// Leaves out the lines at the beginning that start with `#` and have another number of fields than the
-    /// first line that does not: they are comments, and would make all later lines bad.
+    /// Leaves out the lines at the beginning that start with `#` and have another number of fields
+    /// than the first line that does not: they are comments, and would make all later lines bad.
     fn leave_out_first_comments(&mut self) -> io::Result<()> {
         let mut hashed: Vec<Vec<u8>> = Vec::new();
         let mut other = None;
@@ -392,12 +393,11 @@ impl PairReader {
         self.lines.give_back(&kept.join(&b'\n'), kept.len() as u64);
         self.comments = comments as u64;
         if comments > 0 {
-            let counted = counted(self.comments, "line");
-            let is = if comments == 1 { "begins" } else { "begin" };
+            let lines = counted(self.comments, "comment line");
             self.notes.push(format!(
-                "the first {counted} {is} with `#`, and {} not {expected} as the next line has: taken as comments, and left \
-                 out (--comment \"\" takes them as records, --comment \"#\" leaves out all such lines)",
-                if comments == 1 { "its fields are" } else { "their fields are" }
+                "left out: {lines} at the beginning, for what begins with `#` has not {expected} \
+                 columns there, as the next line has (--comment \"\" takes such lines as records, \
+                 --comment \"#\" leaves out all of them)"
             ));
         }
         Ok(())
@@ -448,12 +448,13 @@ impl PairReader {
         Ok(())
     }
 
-    /// Splits the record that begins with `raw`, reading on while a quote is open. Where that quote turns out
-    /// to be a stray one, the first line alone is bad, and reading goes on with the line after it.
+    /// Splits the record that begins with `raw`, reading on while a quote is open. Where that quote
+    /// turns out to be a stray one, the first line alone is bad, and reading goes on with the line
+    /// after it.
     ///
-    /// Each line is looked at a few times at most, whatever the input: a line that leaves a quote open has an
-    /// odd number of quotes, and a record that is open ends at the next such line. So of the lines that are
-    /// given back only the last one can leave a quote open itself.
+    /// Each line is looked at a few times at most, whatever the input: a line that leaves a quote
+    /// open has an odd number of quotes, and a record that is open ends at the next such line. So
+    /// of the lines that are given back only the last one can leave a quote open itself.
     fn split_csv(&mut self) -> io::Result<Result<(), String>> {
         let first = self.lines.count();
         let mut parsed = self.fields.parse(without_return(&self.raw));

@@ -1,5 +1,5 @@
-//! The records of an input, whatever it is: a file of text, packed or not, standard input, or the directory of a
-//! LevelDB database.
+//! The records of an input, whatever it is: a file of text, packed or not, standard input, or the
+//! directory of a LevelDB database.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub struct LevelDbRecords {
 }
 
 impl Records {
-    /// Opens the input and says how it is read, where that was not given; also its size if it is known.
+    /// Opens the input and says how it is read, where that was not given; also its size if it is
+    /// known.
     pub fn open(
         path: &Path,
         arguments: &InputArguments,

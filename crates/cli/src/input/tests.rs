@@ -120,8 +120,8 @@ fn bad_lines_are_told_with_their_numbers_and_reading_goes_on() {
     assert_eq!(numbers("", &format!("{long}k\tv\n")), [1]);
 }
 
-/// A stray opening quote costs its own line, wherever it stands and whatever the other lines quote; and each byte
-/// is looked at a few times at most.
+/// A stray opening quote costs its own line, wherever it stands and whatever the other lines quote;
+/// and each byte is looked at a few times at most.
 #[test]
 fn a_stray_opening_quote_costs_one_line_and_linear_work() {
     for other in [

@@ -27,7 +27,8 @@ impl Entry {
     }
 }
 
-/// The user's key, the sequence number, and whether it is a put. None if the bytes are no key of a table.
+/// The user's key, the sequence number, and whether it is a put. None if the bytes are no key of a
+/// table.
 pub fn table_key(bytes: &[u8]) -> Option<(&[u8], u64, bool)> {
     let (key, tag) = bytes.split_at_checked(bytes.len().checked_sub(TAG_BYTES)?)?;
     let tag = u64::from_le_bytes(tag.try_into().ok()?);

@@ -4,7 +4,8 @@
 //! piece     checksum of what follows but the length (4 bytes), length (2), type (1), bytes
 //! type      1 a whole record, 2 its first piece, 3 one in the middle, 4 its last
 //! ```
-//! Fewer than seven bytes at a block's end are zeros. So is room that was allocated and not written.
+//! Fewer than seven bytes at a block's end are zeros. So is room that was allocated and not
+//! written.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -67,7 +68,8 @@ impl LogReader {
             };
             let begins = matches!(piece, Piece::Whole | Piece::First);
             if begins {
-                // Old versions wrote an empty first piece at a block's end, and the record behind it.
+                // Old versions wrote an empty first piece at a block's end, and the record behind
+                // it.
                 if is_within && !self.record.is_empty() {
                     return Err(self.damaged(offset, "a record begins within another one"));
                 }

@@ -130,7 +130,8 @@ impl Version {
         Some(())
     }
 
-    /// The tables of level 0, each by itself since they overlap, and those of each other level one after the other.
+    /// The tables of level 0, each by itself since they overlap, and those of each other level one
+    /// after the other.
     pub fn levels(&self, directory: &Path) -> Result<Vec<Level>> {
         let mut levels: BTreeMap<usize, Vec<TableFile>> = BTreeMap::new();
         let mut found = Vec::new();
@@ -177,8 +178,9 @@ impl Version {
         Ok(numbers.into_iter().filter(live).collect())
     }
 
-    /// A table that is newer than all that the manifest knows: either the manifest is cut, or LevelDB was ended before it
-    /// could add it, and removes or adds it at the next opening. What it holds cannot be told from outside.
+    /// A table that is newer than all that the manifest knows: either the manifest is cut, or
+    /// LevelDB was ended before it could add it, and removes or adds it at the next opening. What
+    /// it holds cannot be told from outside.
     fn check_unnamed(&self, directory: &Path) -> Result<()> {
         let unnamed = numbered(directory, &["ldb", "sst"])?;
         match unnamed.range(self.next_file..).next() {

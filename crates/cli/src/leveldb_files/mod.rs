@@ -1,16 +1,19 @@
 //! Reads the records of a LevelDB database from LevelDB's own files, without LevelDB.
 //!
 //! Contract:
-//! * What is read is the newest value of each key, in the order of keys, without those that were deleted: what an
-//!   iterator of LevelDB shows of the database as it was closed, or as it is found after the end of its process.
-//! * Nothing in the directory is changed. While it is read, LevelDB's lock is held, shared, if there is a file LOCK: so
-//!   no process opens it with LevelDB meanwhile; one that has it open is an error.
-//! * Any bytes may be there: damage is an [`Error`] that names file and offset, and never a panic or a wrong record.
-//!   Every checksum is compared. A record at the end of the last log that is cut is what an interrupted write leaves; it
-//!   is left out, as LevelDB does, and noted.
-//! * Memory: the records of the live logs, at most [`LOGS_BYTES_MAX`]; of each table of level 0, and of one table of
-//!   each other level, its index and one block.
-//! * Only the usual order of keys, byte by byte, is read. Blocks may be plain, or packed by Snappy or Zstandard.
+//! * What is read is the newest value of each key, in the order of keys, without those that were
+//!   deleted: what an iterator of LevelDB shows of the database as it was closed, or as it is found
+//!   after the end of its process.
+//! * Nothing in the directory is changed. While it is read, LevelDB's lock is held, shared, if
+//!   there is a file LOCK: so no process opens it with LevelDB meanwhile; one that has it open is
+//!   an error.
+//! * Any bytes may be there: damage is an [`Error`] that names file and offset, and never a panic
+//!   or a wrong record. Every checksum is compared. A record at the end of the last log that is cut
+//!   is what an interrupted write leaves; it is left out, as LevelDB does, and noted.
+//! * Memory: the records of the live logs, at most [`LOGS_BYTES_MAX`]; of each table of level 0,
+//!   and of one table of each other level, its index and one block.
+//! * Only the usual order of keys, byte by byte, is read. Blocks may be plain, or packed by Snappy
+//!   or Zstandard.
 //!
 //! ```text
 //! CURRENT           "MANIFEST-NNNNNN\n"
@@ -18,8 +21,9 @@
 //! NNNNNN.log        a log of batches of puts and deletions, which are in no table yet
 //! NNNNNN.ldb, .sst  a table: sorted blocks of entries, an index of them, a footer
 //! ```
-//! An entry's key is the user's key and eight bytes: a sequence number of 56 bits, and whether it puts or deletes. Of
-//! entries with the same user's key the highest number counts, and they are sorted so that it comes first.
+//! An entry's key is the user's key and eight bytes: a sequence number of 56 bits, and whether it
+//! puts or deletes. Of entries with the same user's key the highest number counts, and they are
+//! sorted so that it comes first.
 
 mod decode;
 mod level;
@@ -140,7 +144,7 @@ pub fn is_leveldb(directory: &Path) -> bool {
 /// Where entries come from, in the order of their keys.
 enum Source {
     Logs(std::vec::IntoIter<Entry>),
-    Level(Level),
+    Level(Box<Level>),
 }
 
 impl Source {
@@ -198,7 +202,7 @@ impl Reader {
         let version = Version::read(directory, &mut notes)?;
         let mut sources = Vec::new();
         for level in version.levels(directory)? {
-            sources.push(Source::Level(level));
+            sources.push(Source::Level(Box::new(level)));
         }
         let logs = read_logs(directory, &version, &mut notes)?;
         sources.push(Source::Logs(logs.into_iter()));

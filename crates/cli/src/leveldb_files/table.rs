@@ -23,8 +23,8 @@ const MAGIC: u64 = 0xDB47_7524_8B80_FB57;
 /// Bytes behind a block: how it is packed, and its checksum.
 const TRAILER_BYTES: usize = 5;
 
-/// A packed block may not say that it unpacks to more than so many times its size: Snappy cannot do more, and a
-/// Zstandard block is not so much larger than the blocks that LevelDB makes.
+/// A packed block may not say that it unpacks to more than so many times its size: Snappy cannot do
+/// more, and a Zstandard block is not so much larger than the blocks that LevelDB makes.
 const UNPACKED_FACTOR_MAX: usize = 64;
 const ZSTD_UNPACKED_MAX: u64 = 1 << 30;
 

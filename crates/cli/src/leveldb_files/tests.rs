@@ -28,7 +28,8 @@ fn read(directory: &Path) -> Result<(Records, Vec<String>)> {
     Ok((records, reader.notes().to_vec()))
 }
 
-/// Keys in both level-0 tables, in levels 1 and 2, and in the log; old values and deletions at each place.
+/// Keys in both level-0 tables, in levels 1 and 2, and in the log; old values and deletions at each
+/// place.
 fn tables() -> Vec<(u8, Vec<Entry>)> {
     let put = |key: u32, sequence, value: &str| {
         entry(format!("key{key:03}"), sequence, Some(value.as_bytes()))
@@ -220,7 +221,8 @@ fn a_log_that_is_cut_gives_the_batches_before() {
     assert!(matches!(read(directory.path()), Err(Error::Damaged { .. })));
 }
 
-/// A manifest is a log as well, and the state of before its cut end is no state that is imported in silence.
+/// A manifest is a log as well, and the state of before its cut end is no state that is imported in
+/// silence.
 #[test]
 fn a_manifest_that_is_cut_is_an_error() {
     let (directory, expected) = written(Packing::None);
@@ -271,7 +273,7 @@ fn damage_is_an_error_or_gives_the_right_records() {
         );
         let mut runner = TestRunner::new(Config {
             failure_persistence: None,
-            ..Config::with_cases(1500)
+            ..Config::with_cases(500)
         });
         let outcome = runner.run(&damage, |(name, flips, is_cut, cut)| {
             let name = &names[name.index(names.len())];

@@ -453,13 +453,17 @@ fn an_interrupted_import_keeps_what_it_read_and_says_so() {
         .stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
+    // By the first 64 KiB the import knows what the lines are.
+    for line in 0..10_000 {
+        writeln!(input, "key{line:08}\tvalue").unwrap();
+    }
     // The database's directory appears only after the signal handlers are there.
     while !place.path("db").exists() {
         std::thread::yield_now();
     }
     // More than the pipe and the command's read buffer hold, so that the end of the write means
     // that the import has read most of it; the pipe stays open, the import waits for more.
-    for line in 0..200_000 {
+    for line in 10_000..200_000 {
         writeln!(input, "key{line:08}\tvalue").unwrap();
     }
     input.flush().unwrap();

@@ -1,5 +1,5 @@
-//! Writes databases of LevelDB byte by byte, for tests of the reader: written from the format alone, and not by the
-//! reader's own code.
+//! Writes databases of LevelDB byte by byte, for tests of the reader: written from the format
+//! alone, and not by the reader's own code.
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 use std::fs;
@@ -55,7 +55,7 @@ pub fn masked_crc(bytes: &[u8]) -> u32 {
         }
     }
     let crc = !crc;
-    (crc >> 15 | crc << 17).wrapping_add(0xA282_EAD8)
+    crc.rotate_right(15).wrapping_add(0xA282_EAD8)
 }
 
 /// A log with these records, in blocks of 32 KiB.
