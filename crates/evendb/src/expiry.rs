@@ -118,7 +118,11 @@ impl ExpiryClock {
     /// one, because all of them go through one word. A look at it is enough where it says so much already: then the word
     /// stays shared, and puts that expire do not take it from each other.
     pub(crate) fn now(&self) -> Time {
-        let now = time_of(self.source.now(), false).0;
+        self.latest_with(self.source.now())
+    }
+
+    fn latest_with(&self, told: SystemTime) -> Time {
+        let now = time_of(told, false).0;
         #[cfg(test)]
         if self.goes_back.load(Ordering::Relaxed) {
             return Time(now);
@@ -135,9 +139,15 @@ impl ExpiryClock {
         expires.0.saturating_sub(self.now().0)
     }
 
-    /// When a record expires that is to live so long from now on.
+    /// When a record expires that is to live so long from now on, and no part of a millisecond less: the sum is rounded up, not
+    /// its parts.
     pub(crate) fn expiry_after(&self, ttl: Duration) -> Time {
-        Time(self.now().0.saturating_add(millis_of(ttl, true).0))
+        let told = self.source.now();
+        let exact = told.checked_add(ttl);
+        let exact = exact.map_or(Time(u64::MAX), |at| time_of(at, true));
+        // Where the clock has been ahead, its time is in force.
+        let latest = self.latest_with(told).0;
+        exact.max(Time(latest.saturating_add(millis_of(ttl, true).0)))
     }
 
     /// Records that expire are in the database, or come to be: called before a write of such records announces itself.
@@ -230,6 +240,39 @@ mod tests {
         assert!(ReadTime::Now(&clock).is_past(expiry));
         set(0);
         assert!(ReadTime::Now(&clock).is_past(expiry), "it came back");
+    }
+
+    /// Nanoseconds.
+    #[derive(Debug)]
+    struct Fine(AtomicU64);
+
+    impl WallClock for Fine {
+        fn now(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH + Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn nothing_expires_a_part_of_a_millisecond_early() {
+        let hands = Arc::new(Fine(AtomicU64::new(0)));
+        let at = |nanos| hands.0.store(nanos, Ordering::Relaxed);
+        let parts = [
+            0, 1, 400_000, 500_000, 600_000, 999_999, 1_000_000, 1_000_001,
+        ];
+        for begin in parts {
+            for ttl in parts.into_iter().chain([2_999_999, 3_000_000]) {
+                at(begin);
+                let clock = ExpiryClock::new(hands.clone());
+                let expiry = clock.expiry_after(Duration::from_nanos(ttl));
+                let end = (begin + ttl).div_ceil(1_000_000);
+                assert_eq!(expiry, Time(end), "{ttl} from {begin} on");
+                // The last moment of its time, and the first one behind the millisecond in which that ends.
+                at((begin + ttl).saturating_sub(1));
+                assert!(ttl == 0 || !ReadTime::Now(&clock).is_past(expiry));
+                at(end * 1_000_000);
+                assert!(ReadTime::Now(&clock).is_past(expiry));
+            }
+        }
     }
 
     #[test]

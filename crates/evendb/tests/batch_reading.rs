@@ -59,3 +59,41 @@ fn a_batch_is_read_back_measured_and_cleared() {
         }
     }
 }
+
+/// What a batch gives, from both ends, is as much as it says that it has.
+#[test]
+fn range_deletions_are_among_what_a_batch_gives_in_their_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options::new().memory_budget(1 << 20).workers(0);
+    let db = options.open(dir.path()).expect("opens");
+    let (own, other) = (db.default_keyspace(), db.keyspace("other").expect("made"));
+    let mut batch = db.batch();
+    batch
+        .delete_range(own, "a".."b")
+        .delete_prefix(&other, "p")
+        .put(own, "k", "1")
+        .delete(&other, "k")
+        .delete_range::<&str>(own, "x"..)
+        .put(own, "l", "2")
+        .delete_range(&other, "a".."c");
+    let expected: [(&str, &[u8], BatchWrite<'_>); 7] = [
+        ("default", b"a", BatchWrite::DeleteRange(Some(b"b"))),
+        ("other", b"p", BatchWrite::DeleteRange(Some(b"q"))),
+        ("default", b"k", BatchWrite::Put(b"1")),
+        ("other", b"k", BatchWrite::Delete),
+        ("default", b"x", BatchWrite::DeleteRange(None)),
+        ("default", b"l", BatchWrite::Put(b"2")),
+        ("other", b"a", BatchWrite::DeleteRange(Some(b"c"))),
+    ];
+    assert_eq!(batch.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(batch.len(), expected.len());
+    let backwards: Vec<_> = batch.iter().rev().collect();
+    assert!(backwards.iter().eq(expected.iter().rev()));
+    // The ends meet wherever they stand.
+    for from_front in 0..=expected.len() {
+        let mut both = batch.iter();
+        let front: Vec<_> = both.by_ref().take(from_front).collect();
+        let back: Vec<_> = both.rev().collect();
+        assert!(front.iter().chain(back.iter().rev()).eq(&expected));
+    }
+}

@@ -358,3 +358,36 @@ fn a_snapshot_has_keys_too() {
     drop((snapshot, db));
     assert_eq!(kept, "k000");
 }
+
+/// An iterator that failed does not look as if it had come to its end: after a seek it tells the error again.
+#[test]
+fn a_seek_after_an_error_is_no_silent_end() {
+    let db = filled(10, 10, true);
+    let (mut iter, mut keys) = (db.iter(), db.keys::<&str>(..));
+    let mut own = db.transaction().expect("begins");
+    own.put(db.default_keyspace(), "own", "").expect("puts");
+    let mut seen = own.iter(db.default_keyspace()).expect("iterates");
+    db.close().expect("closes");
+    let closed = |item: Option<evendb::Result<()>>| {
+        let error = item.expect("no end").expect_err("closed");
+        assert_eq!(error.kind(), evendb::ErrorKind::Closed);
+    };
+    for _ in 0..3 {
+        closed(iter.next().map(|item| item.map(drop)));
+        assert!(iter.next().is_none() && iter.next_back().is_none());
+        iter.seek("k");
+        closed(iter.next_back().map(|item| item.map(drop)));
+        assert!(iter.next().is_none());
+        iter.seek_back("k");
+        closed(keys.next_back().map(|item| item.map(drop)));
+        assert!(keys.next().is_none());
+        keys.seek_back("k");
+        closed(keys.next().map(|item| item.map(drop)));
+        keys.seek("k");
+        closed(seen.next().map(|item| item.map(drop)));
+        assert!(seen.next().is_none() && seen.next_back().is_none());
+        seen.seek_back("k");
+        closed(seen.next_back().map(|item| item.map(drop)));
+        seen.seek("k");
+    }
+}

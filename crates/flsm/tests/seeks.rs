@@ -88,3 +88,28 @@ fn seeks_change_nothing_where_they_are_not_to() {
     db.settle_debt().unwrap();
     assert_eq!((db.stats().compactions, above_last(&db)), before);
 }
+
+/// An iterator that failed does not look as if it had come to its end: after a seek it tells the error again.
+#[test]
+fn a_seek_after_an_error_is_no_silent_end() {
+    let db = filled(&SimVfs::new(1), false);
+    let (mut iter, mut keys) = (db.iter(), db.keys::<&str>(..));
+    db.close().unwrap();
+    let closed = |item: Option<evendb_flsm::Result<()>>| {
+        let error = item.unwrap().unwrap_err();
+        assert_eq!(error.kind(), evendb_flsm::ErrorKind::Closed);
+    };
+    for _ in 0..3 {
+        closed(iter.next().map(|item| item.map(drop)));
+        assert!(iter.next().is_none() && iter.next_back().is_none());
+        iter.seek("k");
+        closed(iter.next_back().map(|item| item.map(drop)));
+        assert!(iter.next().is_none());
+        iter.seek_back("k");
+        closed(keys.next_back().map(|item| item.map(drop)));
+        assert!(keys.next().is_none());
+        keys.seek_back("k");
+        closed(keys.next().map(|item| item.map(drop)));
+        keys.seek("k");
+    }
+}

@@ -68,6 +68,8 @@ pub enum BatchWrite<'a> {
     Delete,
     /// It merges this operand.
     Merge(&'a [u8]),
+    /// It removes all keys from the one that it is told with to below this one, or to the end. [`Batch::iter`] gives it.
+    DeleteRange(Option<&'a [u8]>),
 }
 
 /// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
@@ -105,6 +107,7 @@ impl Write {
         let (asked, value) = match self.as_batch_write() {
             BatchWrite::Put(value) => (Asked::Put, Some(value)),
             BatchWrite::Merge(operand) => (Asked::Merge, Some(operand)),
+            BatchWrite::DeleteRange(_) => (Asked::DeleteRange, None),
             BatchWrite::Delete if self.record.kind() == Kind::SingleDelete => {
                 (Asked::SingleDelete, None)
             }
@@ -123,6 +126,51 @@ struct RangeWrite {
     low: Vec<u8>,
     high: Option<Vec<u8>>,
     after: usize,
+}
+
+/// What was added to a batch.
+enum Added<'b> {
+    Write(&'b Write),
+    Range(&'b RangeWrite),
+}
+
+/// What was added, in its order, from both ends.
+struct InOrder<'b> {
+    writes: &'b [Write],
+    ranges: &'b [RangeWrite],
+    /// The place of the first of `writes` among all writes.
+    first: usize,
+}
+
+impl<'b> Iterator for InOrder<'b> {
+    type Item = Added<'b>;
+
+    fn next(&mut self) -> Option<Added<'b>> {
+        if let Some((range, rest)) = self.ranges.split_first()
+            && range.after <= self.first
+        {
+            self.ranges = rest;
+            return Some(Added::Range(range));
+        }
+        let (write, rest) = self.writes.split_first()?;
+        self.writes = rest;
+        self.first += 1;
+        Some(Added::Write(write))
+    }
+}
+
+impl DoubleEndedIterator for InOrder<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if let Some((range, rest)) = self.ranges.split_last()
+            && range.after >= self.first + self.writes.len()
+        {
+            self.ranges = rest;
+            return Some(Added::Range(range));
+        }
+        let (write, rest) = self.writes.split_last()?;
+        self.writes = rest;
+        Some(Added::Write(write))
+    }
 }
 
 impl Batch {
@@ -380,8 +428,9 @@ impl Batch {
         }
     }
 
-    /// All puts and deletes of keys in the order in which they were added: keyspace's name, key, and what is done to it.
-    /// Writes that a later one of the same key takes the place of are among them; deletions of ranges are not.
+    /// All writes in the order in which they were added, as many as [`len`](Self::len) says: keyspace's name, key, and what is
+    /// done to it; of a range deletion the first key. Writes that a later one of the same key takes the place of are among
+    /// them.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -398,11 +447,24 @@ impl Batch {
     /// # }
     /// ```
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &[u8], BatchWrite<'_>)> {
-        let each = self.writes.iter();
-        each.map(|write| {
-            let name = &*self.keyspace_of(write.keyspace).name;
-            (name, write.record.key(), write.as_batch_write())
+        self.in_order().map(|added| {
+            let (number, key, what) = match added {
+                Added::Write(write) => (write.keyspace, write.record.key(), write.as_batch_write()),
+                Added::Range(range) => {
+                    let what = BatchWrite::DeleteRange(range.high.as_deref());
+                    (range.keyspace, &*range.low, what)
+                }
+            };
+            (&*self.keyspace_of(number).name, key, what)
         })
+    }
+
+    fn in_order(&self) -> InOrder<'_> {
+        InOrder {
+            writes: &self.writes,
+            ranges: &self.ranges,
+            first: 0,
+        }
     }
 
     /// Bytes that the batch counts towards its limit: key, value and 64 of each write. Where a key is written several
@@ -486,16 +548,15 @@ impl Batch {
                 slot.part(began, &call);
             }
         };
-        let mut ranges = self.ranges.iter().peekable();
-        for at in 0..=self.writes.len() {
-            while let Some(range) = ranges.next_if(|range| range.after <= at) {
-                let keyspace = self.keyspace_of(range.keyspace).id.0;
-                let mut call = Call::new(Asked::DeleteRange, keyspace, &range.low);
-                call.end_key = range.high.as_deref();
-                part(call);
-            }
-            if let Some(write) = self.writes.get(at) {
-                part(write.as_call(self.keyspace_of(write.keyspace).id.0));
+        for added in self.in_order() {
+            match added {
+                Added::Range(range) => {
+                    let keyspace = self.keyspace_of(range.keyspace).id.0;
+                    let mut call = Call::new(Asked::DeleteRange, keyspace, &range.low);
+                    call.end_key = range.high.as_deref();
+                    part(call);
+                }
+                Added::Write(write) => part(write.as_call(self.keyspace_of(write.keyspace).id.0)),
             }
         }
         group

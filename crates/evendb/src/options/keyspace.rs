@@ -140,12 +140,16 @@ impl KeyspaceOptions {
         self
     }
 
-    /// How long a value stays that is put without an expiry of its own, from a millisecond on; parts of one are cut off. It
+    /// How long a value stays that is put without an expiry of its own, from a millisecond on; a further part of one counts as one. It
     /// counts from the put: a change holds for later puts. What is merged or ingested does not count as put. See
     /// [`Keyspace::put_with_ttl`](crate::Keyspace::put_with_ttl).
     #[doc(alias = "time_to_live")]
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl_millis = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let up = match ttl.as_millis() {
+            0 => 0,
+            _ => ttl.as_nanos().div_ceil(1_000_000),
+        };
+        self.ttl_millis = Some(u64::try_from(up).unwrap_or(u64::MAX));
         self
     }
 

@@ -57,14 +57,14 @@ impl Iter {
         self
     }
 
-    /// Moves the front, as [`Cursor::seek`]. After an error, and at the limit, still nothing comes.
+    /// Moves the front, as [`Cursor::seek`]. After an error the error comes once more; at the limit still nothing comes.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek(key);
+        self.0.to_seek().seek(key);
     }
 
-    /// Moves the back, as [`Cursor::seek_back`]. After an error, and at the limit, still nothing comes.
+    /// Moves the back, as [`Cursor::seek_back`]. After an error the error comes once more; at the limit still nothing comes.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek_back(key);
+        self.0.to_seek().seek_back(key);
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
@@ -128,12 +128,12 @@ impl Keys {
 
     /// Moves the front, as [`Cursor::seek`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek(key);
+        self.0.to_seek().seek(key);
     }
 
     /// Moves the back, as [`Cursor::seek_back`].
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek_back(key);
+        self.0.to_seek().seek_back(key);
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<Value>> {
@@ -215,10 +215,12 @@ impl KeyCursor {
     }
 }
 
-/// A cursor that gives no more than so many items, and none after an error.
+/// A cursor that gives no more than so many items, and none after an error until it is sought.
 struct Limited {
     cursor: Cursor,
     left: u64,
+    /// Its last item was an error.
+    failed: bool,
 }
 
 impl Limited {
@@ -226,6 +228,7 @@ impl Limited {
         Limited {
             cursor,
             left: u64::MAX,
+            failed: false,
         }
     }
 
@@ -233,7 +236,15 @@ impl Limited {
         Limited {
             left: self.left.min(items),
             cursor: self.cursor.limit_hint(items),
+            ..self
         }
+    }
+
+    /// The cursor, which is about to be sought: an error of before is told again, so that its end is not taken for that of the
+    /// records.
+    fn to_seek(&mut self) -> &mut Cursor {
+        self.failed = false;
+        &mut self.cursor
     }
 
     /// The next item at an end, made by `item` of the cursor that has it there.
@@ -242,12 +253,12 @@ impl Limited {
         direction: Direction,
         item: impl FnOnce(&Cursor, Direction) -> T,
     ) -> Option<Result<T>> {
-        if self.left == 0 {
+        if self.failed || self.left == 0 {
             return None;
         }
         match self.cursor.advance(direction) {
             Err(error) => {
-                self.left = 0;
+                self.failed = true;
                 Some(Err(error))
             }
             Ok(false) => None,

@@ -17,7 +17,7 @@
 use super::ReadList;
 use super::writes::{Writes, Written};
 use crate::catalog::KeyspaceState;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::range_set::RangeSet;
 use crate::read::cursor::{Cursor, Iter, Keys, successor};
 use crate::recording::scan::ScanRecord;
@@ -111,7 +111,10 @@ struct Seen<'t, R: Records> {
     passed: Vec<ReadSpan>,
     /// So many items may still be given.
     left: u64,
-    failed: bool,
+    /// What ended it. It is told again after a seek, so that this end is not taken for that of the records.
+    error: Option<Error>,
+    /// It was told, and no seek has followed.
+    has_told: bool,
     reads: &'t RefCell<ReadList>,
     /// Its place in there.
     read: usize,
@@ -150,7 +153,8 @@ impl<'t, R: Records> Seen<'t, R> {
             high,
             passed: Vec::new(),
             left: u64::MAX,
-            failed: false,
+            error: None,
+            has_told: false,
             reads,
             read,
             keyspace: keyspace.clone(),
@@ -167,14 +171,17 @@ impl<'t, R: Records> Seen<'t, R> {
     }
 
     fn step(&mut self, end: End) -> Option<Result<R::Record>> {
-        if self.failed || self.left == 0 {
+        if self.left == 0 {
             return None;
+        }
+        if let Some(error) = &self.error {
+            let again = !std::mem::replace(&mut self.has_told, true);
+            return again.then(|| Err(error.clone()));
         }
         while is_before(&self.front, &self.back) {
             let own = self.next_own(end);
             if let Err(error) = self.look_ahead(end) {
-                self.failed = true;
-                return Some(Err(error));
+                return Some(Err(self.fail(error)));
             }
             let first = match (&self.ahead[end as usize], own) {
                 (None, None) => {
@@ -201,10 +208,7 @@ impl<'t, R: Records> Seen<'t, R> {
                     self.pass(end, key);
                     match self.value_of_own(key, written) {
                         Ok(value) => value.map(|value| R::of_own(key, value)),
-                        Err(error) => {
-                            self.failed = true;
-                            return Some(Err(error));
-                        }
+                        Err(error) => return Some(Err(self.fail(error))),
                     }
                 }
                 (None, record) => {
@@ -223,6 +227,12 @@ impl<'t, R: Records> Seen<'t, R> {
             }
         }
         None
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.error = Some(error.clone());
+        self.has_told = true;
+        error
     }
 
     /// What an own write makes of its key; operands count over what the moment has there.
@@ -277,6 +287,7 @@ impl<'t, R: Records> Seen<'t, R> {
     }
 
     fn seek(&mut self, key: &[u8]) {
+        self.has_told = false;
         if let Some(record) = &mut self.record {
             record.sought(false, key.max(&self.low));
         }
@@ -291,6 +302,7 @@ impl<'t, R: Records> Seen<'t, R> {
     }
 
     fn seek_back(&mut self, key: &[u8]) {
+        self.has_told = false;
         let to = Some(successor(key).into_boxed_slice());
         if let (Some(record), Some(to)) = (&mut self.record, &to) {
             record.sought(true, to);
@@ -398,13 +410,14 @@ macro_rules! seen_iterator {
                 self
             }
 
-            /// Moves the front, as [`Cursor::seek`](crate::Cursor::seek). After an error, and at the limit, still nothing comes.
+            /// Moves the front, as [`Cursor::seek`](crate::Cursor::seek). After an error the error comes once more; at the
+            /// limit still nothing comes.
             pub fn seek(&mut self, key: impl AsRef<[u8]>) {
                 self.0.seek(key.as_ref());
             }
 
-            /// Moves the back, as [`Cursor::seek_back`](crate::Cursor::seek_back). After an error, and at the limit, still
-            /// nothing comes.
+            /// Moves the back, as [`Cursor::seek_back`](crate::Cursor::seek_back). After an error the error comes once
+            /// more; at the limit still nothing comes.
             pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
                 self.0.seek_back(key.as_ref());
             }

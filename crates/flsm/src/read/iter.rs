@@ -11,7 +11,8 @@ use std::iter::FusedIterator;
 
 /// An iterator over a key range, as one moment sees it, from both ends.
 ///
-/// An error is the last item: after it both ends return `None`, whichever met it.
+/// An error is the last item: after it both ends return `None`, whichever met it, until a seek, after which the error comes once
+/// more.
 ///
 /// Until it is dropped an iterator or a cursor keeps what it reads: the files of its tables, and the memory tables that there
 /// were when it was made, beside the memory budget once they are flushed. A [`Snapshot`](crate::Snapshot) keeps neither; it keeps
@@ -58,6 +59,13 @@ impl Limited {
         }
     }
 
+    /// The cursor, which is about to be sought: an error of before is told again, so that its end is not taken for that of the
+    /// records.
+    fn to_seek(&mut self) -> &mut Cursor {
+        self.failed = false;
+        &mut self.cursor
+    }
+
     fn step<T>(
         &mut self,
         direction: Direction,
@@ -96,14 +104,14 @@ impl Iter {
         self
     }
 
-    /// Moves the front, as [`Cursor::seek`]. After an error, and at the limit, still nothing comes.
+    /// Moves the front, as [`Cursor::seek`]. After an error the error comes once more; at the limit still nothing comes.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek(key);
+        self.0.to_seek().seek(key);
     }
 
-    /// Moves the back, as [`Cursor::seek_back`]. After an error, and at the limit, still nothing comes.
+    /// Moves the back, as [`Cursor::seek_back`]. After an error the error comes once more; at the limit still nothing comes.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek_back(key);
+        self.0.to_seek().seek_back(key);
     }
 }
 
@@ -137,12 +145,12 @@ impl Keys {
 
     /// Moves the front, as [`Cursor::seek`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek(key);
+        self.0.to_seek().seek(key);
     }
 
     /// Moves the back, as [`Cursor::seek_back`].
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.0.cursor.seek_back(key);
+        self.0.to_seek().seek_back(key);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Call, call};
 use crate::model::Span;
 use crate::world::{Effects, Outcome, World};
-use evendb::{BatchWrite, Durability};
+use evendb::{BatchWrite, Durability, Keyspace};
 
 pub const CALLS: &[Call] = &[call("batch", 70, batch)];
 
@@ -120,9 +120,16 @@ fn batch(world: &mut World) -> Outcome {
     }
     if world.dice.one_in(3) {
         world.did("Batch::iter");
-        let each = own
+        let mut each: Vec<_> = own
             .iter()
-            .map(|(_, name, key, value)| (&**name, &**key, as_write(value)));
+            .map(|(_, name, key, value)| (&**name, &**key, as_write(value)))
+            .collect();
+        for (after, span) in ranges.iter().rev() {
+            let of = |(_, generation): &&(Keyspace, u32)| *generation == span.generation;
+            let (keyspace, _) = keyspaces.iter().find(of).expect("its keyspace");
+            let what = BatchWrite::DeleteRange(span.high.as_deref());
+            each.insert(*after, (keyspace.name(), &span.low, what));
+        }
         assert!(batch.iter().eq(each), "another batch is read back");
     }
     let level = match world.dice.below(8) {
