@@ -1,7 +1,7 @@
 // DB, Snapshot, Iterator, WriteBatch and Status over the C functions.
 //
-// Each object has one handle of C, and forwards. Options are made anew for each call: they are three words. Errors come as
-// texts, whose prefixes make a Status of them again. Nothing here throws, but for want of memory.
+// Each object has one handle of C, and forwards. Options of reads and writes are made once, but for those with a snapshot.
+// Errors come as texts, whose prefixes make a Status of them again. Nothing here throws, but for want of memory.
 
 #include <cassert>
 #include <memory>
@@ -62,7 +62,6 @@ using Owned = std::unique_ptr<T, Destroy<T, destroy>>;
 
 using OwnedOptions = Owned<leveldb_options_t, leveldb_options_destroy>;
 using OwnedReadOptions = Owned<leveldb_readoptions_t, leveldb_readoptions_destroy>;
-using OwnedWriteOptions = Owned<leveldb_writeoptions_t, leveldb_writeoptions_destroy>;
 using OwnedComparator = Owned<leveldb_comparator_t, leveldb_comparator_destroy>;
 using OwnedCache = Owned<leveldb_cache_t, leveldb_cache_destroy>;
 using OwnedFilterPolicy = Owned<leveldb_filterpolicy_t, leveldb_filterpolicy_destroy>;
@@ -122,20 +121,35 @@ class MomentOfDb final : public Snapshot {
   const leveldb_snapshot_t* handle_;
 };
 
-OwnedReadOptions ToC(const ReadOptions& options) {
-  OwnedReadOptions made(leveldb_readoptions_create());
-  leveldb_readoptions_set_verify_checksums(made.get(), options.verify_checksums);
-  leveldb_readoptions_set_fill_cache(made.get(), options.fill_cache);
-  if (options.snapshot != nullptr) {
-    leveldb_readoptions_set_snapshot(made.get(), static_cast<const MomentOfDb*>(options.snapshot)->handle());
+// Options of C for the length of a call. Of LevelDB's only the snapshot has an effect.
+class ReadOptionsOfC {
+ public:
+  explicit ReadOptionsOfC(const ReadOptions& options) {
+    if (options.snapshot == nullptr) return;
+    with_snapshot_.reset(leveldb_readoptions_create());
+    const auto* moment = static_cast<const MomentOfDb*>(options.snapshot);
+    leveldb_readoptions_set_snapshot(with_snapshot_.get(), moment->handle());
   }
+
+  const leveldb_readoptions_t* get() const {
+    static const leveldb_readoptions_t* const newest = leveldb_readoptions_create();
+    return with_snapshot_ == nullptr ? newest : with_snapshot_.get();
+  }
+
+ private:
+  OwnedReadOptions with_snapshot_;
+};
+
+const leveldb_writeoptions_t* WriteOptionsOfC(bool sync) {
+  leveldb_writeoptions_t* made = leveldb_writeoptions_create();
+  leveldb_writeoptions_set_sync(made, sync);
   return made;
 }
 
-OwnedWriteOptions ToC(const WriteOptions& options) {
-  OwnedWriteOptions made(leveldb_writeoptions_create());
-  leveldb_writeoptions_set_sync(made.get(), options.sync);
-  return made;
+const leveldb_writeoptions_t* ToC(const WriteOptions& options) {
+  // Never destroyed: threads may write to the end of the program.
+  static const leveldb_writeoptions_t* const made[] = {WriteOptionsOfC(false), WriteOptionsOfC(true)};
+  return made[options.sync ? 1 : 0];
 }
 
 class IteratorOfDb final : public Iterator {
@@ -193,13 +207,13 @@ class DbOfC final : public DB {
 
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
     Outcome outcome;
-    leveldb_put(handle_, ToC(options).get(), key.data(), key.size(), value.data(), value.size(), outcome.place());
+    leveldb_put(handle_, ToC(options), key.data(), key.size(), value.data(), value.size(), outcome.place());
     return outcome.status();
   }
 
   Status Delete(const WriteOptions& options, const Slice& key) override {
     Outcome outcome;
-    leveldb_delete(handle_, ToC(options).get(), key.data(), key.size(), outcome.place());
+    leveldb_delete(handle_, ToC(options), key.data(), key.size(), outcome.place());
     return outcome.status();
   }
 
@@ -207,27 +221,27 @@ class DbOfC final : public DB {
     Outcome outcome;
     if (updates == nullptr) {
       const WriteBatch empty;
-      leveldb_write(handle_, ToC(options).get(), Internals::BatchOf(empty), outcome.place());
+      leveldb_write(handle_, ToC(options), Internals::BatchOf(empty), outcome.place());
     } else {
-      leveldb_write(handle_, ToC(options).get(), Internals::BatchOf(*updates), outcome.place());
+      leveldb_write(handle_, ToC(options), Internals::BatchOf(*updates), outcome.place());
     }
     return outcome.status();
   }
 
   Status Get(const ReadOptions& options, const Slice& key, std::string* value) override {
+    const auto assign = [](void* state, const char* data, size_t size) {
+      static_cast<std::string*>(state)->assign(data, size);
+    };
     Outcome outcome;
-    size_t size = 0;
-    char* found = leveldb_get(handle_, ToC(options).get(), key.data(), key.size(), &size, outcome.place());
-    const OwnedText owned(found);
+    const uint8_t found = evendb_get(handle_, ReadOptionsOfC(options).get(), key.data(), key.size(), value,
+                                     assign, outcome.place());
     const Status status = outcome.status();
-    if (!status.ok()) return status;
-    if (found == nullptr) return Status::NotFound(Slice());
-    value->assign(found, size);
+    if (status.ok() && !found) return Status::NotFound(Slice());
     return status;
   }
 
   Iterator* NewIterator(const ReadOptions& options) override {
-    return new IteratorOfDb(leveldb_create_iterator(handle_, ToC(options).get()));
+    return new IteratorOfDb(leveldb_create_iterator(handle_, ReadOptionsOfC(options).get()));
   }
 
   const Snapshot* GetSnapshot() override { return new MomentOfDb(leveldb_create_snapshot(handle_)); }

@@ -13,7 +13,7 @@ use crate::options::{Options, ReadOptions, WriteOptions};
 use crate::property;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -135,13 +135,50 @@ pub unsafe extern "C" fn leveldb_get(
     let key = unsafe { slice(key, key_len) };
     let (mut copy, mut len) = (std::ptr::null_mut(), 0);
     let mut take = |value: &[u8]| (copy, len) = (memory::bytes(value), value.len());
-    let read = options.moment().and_then(|moment| match moment {
-        None => database.engine.get(key, &mut take),
-        Some(moment) => moment.get(key, &mut take),
-    });
-    tell(error, read);
+    tell(error, read(database, options, key, &mut take));
     value_len.write(len);
     copy
+}
+
+/// Lends the value of a key to a callback, which is not called if there is none; 1 if there is one, and 0 if not, or for an
+/// error. This function is not one of LevelDB's: the value is not copied for the caller. What a callback of C++ throws goes
+/// through.
+///
+/// # Safety
+/// Bytes and errors are as [the crate](crate) says, and the callback may be called with `state`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn evendb_get(
+    database: &Database,
+    options: &ReadOptions,
+    key: *const c_char,
+    key_len: usize,
+    state: *mut c_void,
+    found: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, usize),
+    error: ErrorPlace<'_>,
+) -> u8 {
+    // SAFETY: the caller's bytes, for this call.
+    let key = unsafe { slice(key, key_len) };
+    let mut is_found = 0;
+    let read = read(database, options, key, &mut |value| {
+        is_found = 1;
+        // SAFETY: the caller's callback; the value outlives the call.
+        unsafe { found(state, value.as_ptr().cast(), value.len()) };
+    });
+    tell(error, read);
+    is_found
+}
+
+/// Lends the value that the options see to `found`.
+fn read(
+    database: &Database,
+    options: &ReadOptions,
+    key: &[u8],
+    found: &mut dyn FnMut(&[u8]),
+) -> Result<()> {
+    match options.moment()? {
+        None => database.engine.get(key, found),
+        Some(moment) => moment.get(key, found),
+    }
 }
 
 /// Makes an iterator over the newest records, or those of the options' snapshot. It is not at a record yet.

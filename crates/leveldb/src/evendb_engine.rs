@@ -48,9 +48,10 @@ fn evendb_options(options: &Options) -> Result<evendb::Options> {
         .error_if_exists(options.error_if_exists)
         .compression(compression)
         .advanced(|advanced| {
-            let advanced = advanced
-                .open_files_max(files)
-                .filter_bits_per_key(options.filter_bits_per_key);
+            let mut advanced = advanced.filter_bits_per_key(options.filter_bits_per_key);
+            if let Some(files) = files {
+                advanced = advanced.open_files_max(files);
+            }
             match block_bytes {
                 BLOCK_BYTES_DEFAULT => advanced,
                 bytes => advanced.block_bytes(bytes),

@@ -59,12 +59,14 @@ fn flsm_options(options: &Options) -> Result<evendb_flsm::Options> {
         .create_if_missing(options.create_if_missing)
         .error_if_exists(options.error_if_exists)
         .advanced(|advanced| {
-            let advanced = advanced
+            let mut advanced = advanced
                 .compression(compression)
                 .cache_bytes(cache)
-                .open_files_max(open_files(options))
                 .filter_bits_per_key(filter_bits.min(FILTER_BITS_MAX))
                 .write_buffer_bytes(write_buffer);
+            if let Some(files) = open_files(options) {
+                advanced = advanced.open_files_max(files);
+            }
             let advanced = match options.block_bytes {
                 BLOCK_BYTES_DEFAULT => advanced,
                 bytes => advanced.block_bytes(bytes.clamp(64, 1 << 20)),

@@ -2,7 +2,7 @@
 //! words.
 
 use crate::error::{Code, Error, Result};
-use crate::options::Options;
+use crate::options::{OPEN_FILES_DEFAULT, Options};
 use evendb::{EngineKind, ErrorKind};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
@@ -54,11 +54,15 @@ pub(crate) fn memory_budget(options: &Options) -> u64 {
         .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
 }
 
-/// How many tables may be open.
-pub(crate) fn open_files(options: &Options) -> u64 {
+/// How many tables may be open. LevelDB's default stands for the engine's own, which is `None`: it was chosen for tables
+/// of other sizes, and a table that is closed costs a read of the disk when it is needed.
+pub(crate) fn open_files(options: &Options) -> Option<u64> {
+    if options.open_files_max == OPEN_FILES_DEFAULT {
+        return None;
+    }
     let files = u64::try_from(options.open_files_max).unwrap_or(0);
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
-    files.max(OPEN_FILES_MIN).min(limit.max(1))
+    Some(files.max(OPEN_FILES_MIN).min(limit.max(1)))
 }
 
 /// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text, and without
@@ -114,5 +118,23 @@ pub(crate) fn opening_failed(path: &Path, options: &Options, error: evendb::Erro
         }
         ErrorKind::Locked => Error::new(Code::Io, format!("lock {name}/LOCK: {error}")),
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_of_open_files_is_the_engines_own_and_other_numbers_are_taken() {
+        let mut options = Options::new();
+        assert_eq!(open_files(&options), None);
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
+        for (given, taken) in [(-1, 16), (0, 16), (17, 17), (999, 999), (1001, 1001)] {
+            options.open_files_max = given;
+            assert_eq!(open_files(&options), Some(taken.min(limit)), "{given}");
+        }
+        options.open_files_max = i32::MAX;
+        assert_eq!(open_files(&options), Some(limit.min(i32::MAX as u64)));
     }
 }

@@ -19,6 +19,9 @@ pub(crate) const BLOCK_BYTES_DEFAULT: usize = 4 << 10;
 /// LevelDB's size of a file, which stands for the engine's own default.
 pub(crate) const FILE_BYTES_DEFAULT: usize = 2 << 20;
 
+/// LevelDB's default of open files.
+pub(crate) const OPEN_FILES_DEFAULT: c_int = 1000;
+
 const NO_COMPRESSION: c_int = 0;
 const SNAPPY: c_int = 1;
 
@@ -47,7 +50,7 @@ impl Options {
             create_if_missing: false,
             error_if_exists: false,
             write_buffer_bytes: 4 << 20,
-            open_files_max: 1000,
+            open_files_max: OPEN_FILES_DEFAULT,
             cache_bytes: None,
             block_bytes: BLOCK_BYTES_DEFAULT,
             file_bytes_max: FILE_BYTES_DEFAULT,
@@ -141,7 +144,7 @@ pub extern "C" fn leveldb_options_set_write_buffer_size(options: &mut Options, b
     options.write_buffer_bytes = bytes;
 }
 
-/// Sets how many files may be open at once.
+/// Sets how many tables may be open at once; 1000, which is LevelDB's default, stands for the engine's own.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c_int) {
     options.open_files_max = files;

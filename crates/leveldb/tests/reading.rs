@@ -219,6 +219,49 @@ fn a_snapshot_sees_its_moment_until_it_is_released() {
     assert_eq!(store.get_with(&options, b"k").unwrap().unwrap(), b"new");
 }
 
+/// What `evendb_get` lends of a key, how often it called, and what it returned.
+fn lent(store: &Store, options: &ReadOptions, of: &[u8]) -> (Vec<Vec<u8>>, Outcome<u8>) {
+    unsafe extern "C-unwind" fn take(values: *mut c_void, value: *const c_char, len: usize) {
+        // SAFETY: the state that is given below, and so many bytes that are lent.
+        unsafe {
+            let value = std::slice::from_raw_parts(value.cast(), len).to_vec();
+            (*values.cast::<Vec<Vec<u8>>>()).push(value);
+        }
+    }
+    let mut values: Vec<Vec<u8>> = Vec::new();
+    let (of, len) = bytes(of);
+    let returned = outcome(|error| {
+        let state = ptr::from_mut(&mut values).cast();
+        // SAFETY: bytes that outlive the call, and a callback that takes this state.
+        unsafe { evendb_get(store.database(), options, of, len, state, take, error) }
+    });
+    (values, returned)
+}
+
+#[test]
+fn a_value_is_lent_once_and_one_that_there_is_not_never() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path());
+    store.put(b"k", b"old").unwrap();
+    store.put(b"empty", b"").unwrap();
+    let snapshot = leveldb_create_snapshot(store.database());
+    store.put(b"k", b"new").unwrap();
+    let mut options = leveldb_readoptions_create();
+    assert_eq!(lent(&store, &options, b"k"), (vec![b"new".to_vec()], Ok(1)));
+    assert_eq!(lent(&store, &options, b"empty"), (vec![vec![]], Ok(1)));
+    assert_eq!(lent(&store, &options, b"absent"), (vec![], Ok(0)));
+
+    // SAFETY: a snapshot that is not released yet.
+    leveldb_readoptions_set_snapshot(&mut options, Some(unsafe { &*snapshot }));
+    assert_eq!(lent(&store, &options, b"k"), (vec![b"old".to_vec()], Ok(1)));
+    leveldb_release_snapshot(store.database(), snapshot);
+    let refused = "Invalid argument: the snapshot of the read options was released";
+    assert_eq!(
+        lent(&store, &options, b"k"),
+        (vec![], Err(refused.to_owned()))
+    );
+}
+
 #[test]
 fn what_is_left_of_a_closed_database_holds_nothing_up() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,6 +14,14 @@ extern "C" {
    the engine that made it, whatever is set. */
 LEVELDB_EXPORT void evendb_options_set_engine(leveldb_options_t* options, const char* name);
 
+/* As leveldb_get(), without a copy: `found` is called once with the value, before the call returns, if there
+   is one. The bytes are lent until `found` returns. 1 if there is a value; 0 if there is none, or for an
+   error. */
+LEVELDB_EXPORT uint8_t evendb_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key,
+                                  size_t keylen, void* state,
+                                  void (*found)(void* state, const char* value, size_t length),
+                                  char** errptr);
+
 #ifdef __cplusplus
 }  /* extern "C" */
 #endif

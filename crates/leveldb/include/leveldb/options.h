@@ -37,6 +37,7 @@ struct LEVELDB_EXPORT Options {
   Logger* info_log = nullptr;
   // With the cache, it sets the memory budget.
   size_t write_buffer_size = 4 << 20;
+  // 1000 stands for the engine's own default.
   int max_open_files = 1000;
   // Only its capacity counts. It may go as soon as the database is open.
   Cache* block_cache = nullptr;

@@ -31,6 +31,31 @@ fn text(len: usize) -> Vec<u8> {
     (0..len).map(|at| b'a' + (at * at / 7 % 5) as u8).collect()
 }
 
+/// Bytes without anything in common.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let words = (0..).map(|at| xxhash_rust::xxh3::xxh3_64_with_seed(&u64::to_le_bytes(at), seed));
+    words.flat_map(u64::to_le_bytes).take(len).collect()
+}
+
+#[test]
+fn of_blocks_that_do_not_get_smaller_few_are_tried_and_those_that_do_are_found_again() {
+    for codec in codecs() {
+        let mut packer = packer(codec);
+        let mut tried = 0;
+        for seed in 0..808 {
+            tried += u32::from(packer.is_tried());
+            assert_eq!(packer.pack(&mut noise(4096, seed), 0), Codec::None);
+        }
+        // The first eight, and one in eight of the others.
+        assert_eq!(tried, 8 + 100);
+
+        let after: Vec<Codec> = (0..100).map(|_| packer.pack(&mut text(4096), 0)).collect();
+        let found = after.iter().position(|&used| used == codec).unwrap();
+        assert!(found < 8, "{found}");
+        assert!(after[found..].iter().all(|&used| used == codec));
+    }
+}
+
 proptest! {
     #[test]
     fn a_block_comes_back_and_is_smaller_by_an_eighth_if_packed(
