@@ -17,7 +17,7 @@
 use super::ReadList;
 use super::writes::{Writes, Written};
 use crate::catalog::KeyspaceState;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::range_set::RangeSet;
 use crate::read::cursor::{Cursor, Iter, Keys, successor};
 use crate::read::folded;
@@ -30,6 +30,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::Bound;
+use std::time::Instant;
 
 /// What is merged: records of the moment, whole or their keys alone.
 pub(super) trait Records: DoubleEndedIterator<Item = Result<Self::Record>> {
@@ -112,7 +113,8 @@ struct Seen<'t, R: Records> {
     passed: Vec<ReadSpan>,
     /// So many items may still be given.
     left: u64,
-    failed: bool,
+    /// The first failure. It gives nothing after that.
+    failed: Option<Error>,
     reads: &'t RefCell<ReadList>,
     /// Its place in there.
     read: usize,
@@ -151,7 +153,7 @@ impl<'t, R: Records> Seen<'t, R> {
             high,
             passed: Vec::new(),
             left: u64::MAX,
-            failed: false,
+            failed: None,
             reads,
             read,
             keyspace: keyspace.clone(),
@@ -167,14 +169,29 @@ impl<'t, R: Records> Seen<'t, R> {
         }
     }
 
+    /// The next record of an end. Takes the time, and what comes of it, where a trace has it.
     fn step(&mut self, end: End) -> Option<Result<R::Record>> {
-        if self.failed || self.left == 0 {
+        if self.record.is_none() {
+            return self.step_on(end);
+        }
+        let began = Instant::now();
+        let given = self.step_on(end);
+        if let Some(record) = &mut self.record {
+            let is_back = end == End::Back;
+            record.gathered(is_back, began.elapsed());
+            record.asked(is_back, matches!(given, Some(Ok(_))));
+        }
+        given
+    }
+
+    fn step_on(&mut self, end: End) -> Option<Result<R::Record>> {
+        if self.failed.is_some() || self.left == 0 {
             return None;
         }
         while is_before(&self.front, &self.back) {
             let own = self.next_own(end);
             if let Err(error) = self.look_ahead(end) {
-                self.failed = true;
+                self.failed = Some(error.clone());
                 return Some(Err(error));
             }
             let first = match (&self.ahead[end as usize], own) {
@@ -203,7 +220,7 @@ impl<'t, R: Records> Seen<'t, R> {
                     match self.value_of_own(key, written) {
                         Ok(value) => value.map(|value| R::of_own(key, value)),
                         Err(error) => {
-                            self.failed = true;
+                            self.failed = Some(error.clone());
                             return Some(Err(error));
                         }
                     }
@@ -217,9 +234,6 @@ impl<'t, R: Records> Seen<'t, R> {
             };
             if let Some(given) = given {
                 self.left -= 1;
-                if let Some(record) = &mut self.record {
-                    record.gave(end == End::Back);
-                }
                 return Some(Ok(given));
             }
         }
@@ -343,7 +357,7 @@ impl<'t, R: Records> Seen<'t, R> {
 impl<R: Records> Drop for Seen<'_, R> {
     fn drop(&mut self) {
         if let Some(record) = &mut self.record {
-            record.dropped(None);
+            record.dropped(self.failed.as_ref());
         }
         self.note_passed(End::Front);
         self.note_passed(End::Back);

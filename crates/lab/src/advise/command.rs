@@ -256,7 +256,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{} could not be removed: {error}", self.0.display());
+            tell!("{} could not be removed: {error}", self.0.display());
         }
     }
 }

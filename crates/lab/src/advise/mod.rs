@@ -119,7 +119,7 @@ impl<'a> Clock<'a> {
     /// Says on the terminal what is done, and how much time is left.
     fn tell(&self, what: &str) {
         let left = (self.seconds - self.seconds()).max(0.0);
-        eprintln!("[{left:>4.0} s left] {what}");
+        tell!("[{left:>4.0} s left] {what}");
     }
 
     fn check(&self) -> Result<(), AdviseError> {
