@@ -15,6 +15,8 @@ pub enum Success {
     Done,
     /// It did everything but the input lines that were bad.
     BadLines,
+    /// It did what could be done, and more than a hundredth could not.
+    LeftOut,
     /// It looked, and the key is not there.
     NotFound,
     /// It looked, and not all that is there is whole.
@@ -26,7 +28,7 @@ impl Success {
     pub fn exit_code(self) -> ExitCode {
         match self {
             Self::Done => ExitCode::SUCCESS,
-            Self::BadLines => ExitCode::from(3),
+            Self::BadLines | Self::LeftOut => ExitCode::from(3),
             Self::NotFound => ExitCode::from(4),
             Self::Corrupt => ExitCode::from(5),
         }

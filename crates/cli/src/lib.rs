@@ -57,7 +57,7 @@ Exit codes:
   0    success (also when the reader of a pipe went away)
   1    failure
   2    wrong usage
-  3    some input lines were bad (the good ones were imported)
+  3    some input lines were bad (the good ones were imported); of replay: more than a hundredth of the trace was left out
   4    a key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
   130  interrupted: import, ingest, scan, changes, verify-import, stats --watch, bench, replay and calibrate say what was done

@@ -198,6 +198,61 @@ fn scans_have_their_ends_counts_and_seeks() {
     assert!(scans[5].older_moment && scans[5].group != 0);
 }
 
+#[test]
+fn a_scan_that_gives_nothing_keeps_its_direction() {
+    let world = World::new();
+    let directions = |call: &dyn Fn(&World)| -> Vec<(bool, Option<u64>)> {
+        let operations = world.recorded(call);
+        let scans = operations.iter().filter(|one| one.kind == Kind::Scan);
+        scans.map(|scan| (scan.reverse, scan.count)).collect()
+    };
+    let backward = [(true, Some(0))];
+    assert_eq!(
+        directions(&|w| assert_eq!(w.keyspace.range("x"..).rev().count(), 0)),
+        backward
+    );
+    assert_eq!(
+        directions(&|w| assert_eq!(w.keyspace.prefix("x").rev().count(), 0)),
+        backward
+    );
+    assert_eq!(
+        directions(&|w| assert!(w.keyspace.cursor("x"..).next_back().unwrap().is_none())),
+        backward
+    );
+    assert_eq!(
+        directions(&|w| {
+            committed(w, |t| {
+                assert_eq!(t.range(&w.keyspace, "x"..).unwrap().rev().count(), 0);
+            });
+        }),
+        backward
+    );
+    let forward = [(false, Some(0))];
+    assert_eq!(
+        directions(&|w| assert_eq!(w.keyspace.range("x"..).count(), 0)),
+        forward
+    );
+    assert_eq!(directions(&|w| done(w.keyspace.range("a"..))), forward);
+}
+
+#[test]
+fn a_scan_in_a_transaction_has_the_time_that_it_took() {
+    let world = World::new();
+    let operations = world.recorded(|w| {
+        committed(w, |t| {
+            assert_eq!(t.range(&w.keyspace, "a"..).unwrap().count(), 4);
+            assert_eq!(t.range(&w.keyspace, "a"..).unwrap().rev().count(), 4);
+        });
+    });
+    let scans = operations.iter().filter(|one| one.kind == Kind::Scan);
+    let times: Vec<_> = scans.map(|scan| scan.latency_nanos).collect();
+    assert_eq!(times.len(), 2);
+    assert!(
+        times.iter().all(|time| time.is_some_and(|time| time > 0)),
+        "{times:?}"
+    );
+}
+
 /// What belongs to one batch or transaction has one group, and what ends it comes last.
 fn check_groups(operations: &[Operation]) -> Result<(), String> {
     let mut ended = BTreeSet::new();

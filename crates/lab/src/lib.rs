@@ -14,6 +14,9 @@
 //! A phase measures once. Arguments, rounds and printing are in [`experiments`], which ask one question
 //! each and are commands of `evendb` and of `crates/peers`.
 
+#[macro_use]
+mod said;
+
 pub mod advise;
 pub mod arrivals;
 pub mod calibrate;
@@ -47,3 +50,5 @@ pub mod traced;
 pub mod transactions;
 pub mod value;
 pub mod zipf;
+
+pub use said::is_broken_pipe;

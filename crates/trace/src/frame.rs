@@ -40,6 +40,8 @@ pub struct Header {
     pub has_hashes: bool,
     /// Writes have their values.
     pub has_values: bool,
+    /// Ends of ranges are lost: a range that has none here may have had one.
+    pub without_ends: bool,
     /// Where it comes from, for people.
     pub source: String,
     /// Names of keyspaces by number, as far as they are known at the beginning.
@@ -95,7 +97,9 @@ impl Header {
         let mut body = Vec::new();
         put_varint(&mut body, self.one_in);
         put_varint(&mut body, self.wall_clock_millis);
-        let flags = u64::from(self.has_hashes) | u64::from(self.has_values) << 1;
+        let flags = u64::from(self.has_hashes)
+            | u64::from(self.has_values) << 1
+            | u64::from(self.without_ends) << 2;
         put_varint(&mut body, flags);
         put_bytes(&mut body, self.source.as_bytes());
         put_names(&mut body, &self.keyspaces);
@@ -151,6 +155,7 @@ impl Header {
             wall_clock_millis,
             has_hashes: flags & 1 != 0,
             has_values: flags & 2 != 0,
+            without_ends: flags & 4 != 0,
             source,
             keyspaces: names.by_number,
         })

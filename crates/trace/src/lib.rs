@@ -30,7 +30,7 @@ pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX, NAMES_BYTES_MAX
 pub use in_order::InOrder;
 pub use key_lines::KeyLines;
 pub use operation::{Call, Failure, KEY_BYTES_MAX, Kind, Operation, Outcome, VALUE_BYTES_MAX};
-pub use reader::{Losses, Reader};
+pub use reader::{Losses, Reader, keyspaces_of};
 pub use recorder::{Began, Recorder, RecorderHandle, RecorderOptions, Summary};
 pub use sampler::Sampler;
 pub use writer::Writer;

@@ -22,7 +22,8 @@ use crate::frame::{
 };
 use crate::operation::{Kind, Operation};
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::fmt;
+use std::io::{Read, Seek, SeekFrom};
 
 /// Checksums of frames that are none may cost so many times what was read of the file, and so many bytes more.
 const VAIN_TIMES: u64 = 16;
@@ -56,6 +57,44 @@ impl Losses {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Losses::default()
+    }
+}
+
+/// In words, for people.
+impl fmt::Display for Losses {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        if self.is_torn {
+            words.push("the file ends within a frame".to_owned());
+        } else if self.has_no_end {
+            words.push("the trace was not ended, or its end is lost".to_owned());
+        }
+        let counts = [
+            (
+                self.missing_operations,
+                "operations that were recorded are not there",
+            ),
+            (self.unreadable_operations, "operations cannot be read"),
+            (self.missing_frames, "frames are missing"),
+            (
+                self.repeated_frames,
+                "frames were there already, and were passed over",
+            ),
+            (
+                self.skipped_bytes,
+                "bytes are damaged, and were passed over",
+            ),
+            (
+                self.names_passed_over,
+                "names of keyspaces were passed over",
+            ),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        words.extend(counts.map(|(count, what)| format!("{count} {what}")));
+        if words.is_empty() && self.damaged_places > 0 {
+            words.push(format!("{} places are damaged", self.damaged_places));
+        }
+        to.write_str(&words.join("; "))
     }
 }
 
@@ -383,6 +422,44 @@ impl<R: Read> Reader<R> {
         }
         Ok(self.buffer.len() >= bytes)
     }
+}
+
+/// The names of all keyspaces of a trace by number, also of those that were made while it was recorded. Of a trace that is
+/// whole it reads the heads of frames and the names, and seeks over the operations; of a damaged one everything.
+///
+/// # Errors
+/// As [`Reader::new`] and [`Reader::next`].
+pub fn keyspaces_of<R: Read + Seek>(mut source: R) -> Result<BTreeMap<u32, String>> {
+    let mut reader = Reader::new(&mut source)?;
+    let mut raw = Vec::new();
+    loop {
+        let mut head = [0; FRAME_HEADER_BYTES];
+        if read_full(reader.source, &mut head)? < FRAME_HEADER_BYTES {
+            break;
+        }
+        let Some(frame) = FrameHeader::read(&head) else {
+            break;
+        };
+        match frame.kind {
+            FrameKind::Operations => {
+                reader.source.seek(SeekFrom::Current(frame.stored as i64))?;
+            }
+            FrameKind::Names => {
+                let mut bytes = head.to_vec();
+                bytes.resize(FRAME_HEADER_BYTES + frame.stored, 0);
+                let got = read_full(reader.source, &mut bytes[FRAME_HEADER_BYTES..])?;
+                let is_whole = got == frame.stored && frame.open(&bytes, &mut raw).is_some();
+                if !is_whole || reader.names.read(&mut Input::new(&raw)).is_none() {
+                    break;
+                }
+            }
+            FrameKind::End => return Ok(reader.names.by_number().clone()),
+        }
+    }
+    source.rewind()?;
+    let mut reader = Reader::new(source)?;
+    while reader.next()?.is_some() {}
+    Ok(reader.names.by_number().clone())
 }
 
 /// Reads until the slice is full or the source ends; returns how much that is.

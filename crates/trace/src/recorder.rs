@@ -5,6 +5,7 @@
 //!           one load                         its own lock                        never waits         |
 //!           where it is off                  ^                                                       |
 //!                                            +--- ten times a second, and at the end: collects ------+
+//!                                                  and once a second: the file has what was collected
 //! ```
 //! * **Off costs one relaxed load**, at each call ([`RecorderHandle`] is what a store keeps).
 //! * **No lock that two callers share.** Each thread has a buffer of its own under a lock of its own, which otherwise only the
@@ -17,6 +18,11 @@
 //!   thread's lock, by whoever queues them.
 //! * **The end**: the slot is off first; then each buffer is closed under its lock and collected. An operation that ends after
 //!   that is not in the trace; one that ended before [`Recorder::stop`] was called is. The note at the end counts.
+//! * **A process that dies** loses what was recorded in its last second or so: the header is in the file when the recorder is there, and what
+//!   was collected is handed to the system once a second. No sync: a crash of the machine may take more.
+//! * **Nothing is woken where nothing is recorded.** When a collection finds nothing, the writer's thread hands the file over and sleeps
+//!   without an end. It says so before it looks into the buffers a last time, each under its lock; who records the first operation
+//!   of a buffer after that, under the same lock, sees it and wakes the thread.
 //! * **At its size** the file takes no more operations; they are counted. The end still fits.
 //!
 //! Time: nanoseconds since the recorder was made, of [`Clock`]. Not here: what is recorded, which is up to
@@ -44,6 +50,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// So many buffers wait for the writer at most: 8 MiB.
 const QUEUE: usize = 128;
 const COLLECT_EVERY: Duration = Duration::from_millis(100);
+/// What was written is handed to the system after so long.
+const HAND_OVER_EVERY: Duration = Duration::from_secs(1);
 /// Kept for the end, and the names of keyspaces to come.
 const RESERVE_BYTES: u64 = 16 << 10;
 
@@ -162,6 +170,8 @@ struct Shared {
     queue: ArrayQueue<Message>,
     writer: OnceLock<Thread>,
     stopping: AtomicBool,
+    /// The writer's thread sleeps until it is woken. Relaxed: the locks of buffers order it (see the module).
+    asleep: AtomicBool,
     /// The file takes no more.
     is_full: AtomicBool,
     dropped_behind: AtomicU64,
@@ -359,19 +369,21 @@ impl Shared {
     /// Waits until a buffer can be queued. The rest of the queue is for other threads that come at the same time.
     fn wait_for_room(&self) {
         while self.queue.len() >= QUEUE / 2 && !self.stopping.load(Ordering::Acquire) {
-            if let Some(writer) = self.writer.get() {
-                writer.unpark();
-            }
+            self.wake();
             thread::sleep(Duration::from_micros(100));
         }
     }
 
     fn send(&self, message: Message) -> std::result::Result<(), Message> {
         self.queue.push(message)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
         if let Some(writer) = self.writer.get() {
             writer.unpark();
         }
-        Ok(())
     }
 }
 
@@ -394,6 +406,9 @@ impl Local {
             call.value = None;
         }
         let thread = self.buffer.thread;
+        if state.encoder.operations == 0 && shared.asleep.load(Ordering::Relaxed) {
+            shared.wake();
+        }
         // A key above the limits of a trace: no store has such.
         let added = state.encoder.add(&call, thread, start_nanos, latency_nanos);
         if added.is_err() {
@@ -424,6 +439,7 @@ impl Recorder {
             wall_clock_millis: options.wall_clock_millis,
             has_hashes: options.has_hashes,
             has_values: options.has_values,
+            without_ends: false,
             source: options.source.clone(),
             keyspaces: options.keyspaces.clone(),
         };
@@ -433,7 +449,8 @@ impl Recorder {
             return Err(Error::new(ErrorKind::AlreadyRecording, message));
         }
         let to: Box<dyn Write + Send> = Box::new(to);
-        let frames = FrameWriter::new(BufWriter::with_capacity(256 << 10, to), &header)?;
+        let mut frames = FrameWriter::new(BufWriter::with_capacity(256 << 10, to), &header)?;
+        frames.to.flush()?;
         let shared = Arc::new(Shared::new(options));
         let for_writer = shared.clone();
         let writer = thread::Builder::new()
@@ -495,6 +512,7 @@ impl Shared {
             queue: ArrayQueue::new(QUEUE),
             writer: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             dropped_behind: AtomicU64::new(0),
             dropped_full: AtomicU64::new(0),
@@ -510,6 +528,8 @@ impl Shared {
 struct Collector<W: Write> {
     shared: Arc<Shared>,
     frames: FrameWriter<W>,
+    /// So many bytes of the file were handed to the system, and when.
+    handed_over: (u64, Instant),
     /// The first failure of the file.
     failure: Option<Error>,
 }
@@ -518,6 +538,7 @@ impl<W: Write> Collector<W> {
     fn new(shared: Arc<Shared>, frames: FrameWriter<W>) -> Self {
         Collector {
             shared,
+            handed_over: (frames.bytes, Instant::now()),
             frames,
             failure: None,
         }
@@ -528,13 +549,40 @@ impl<W: Write> Collector<W> {
         while !self.shared.stopping.load(Ordering::Acquire) {
             self.write_queued();
             if collected.elapsed() >= COLLECT_EVERY {
-                self.collect();
+                if !self.collect() {
+                    self.rest();
+                }
+                self.hand_over(HAND_OVER_EVERY);
                 collected = Instant::now();
                 continue;
             }
             thread::park_timeout(COLLECT_EVERY.saturating_sub(collected.elapsed()));
         }
         self.finish()
+    }
+
+    /// Sleeps until something is recorded, named or ended.
+    fn rest(&mut self) {
+        self.hand_over(Duration::ZERO);
+        self.shared.asleep.store(true, Ordering::Relaxed);
+        // What was recorded in between is found by this look; what comes after it wakes this thread.
+        let is_idle = !self.collect() && self.shared.queue.is_empty();
+        if is_idle && !self.shared.stopping.load(Ordering::Acquire) {
+            thread::park();
+        }
+        self.shared.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Gives the system what was written, if the last time was so long ago.
+    fn hand_over(&mut self, after: Duration) {
+        let (bytes, when) = self.handed_over;
+        if self.frames.bytes == bytes || when.elapsed() < after || self.failure.is_some() {
+            return;
+        }
+        self.handed_over = (self.frames.bytes, Instant::now());
+        if let Err(error) = self.frames.to.flush() {
+            self.fail(error.into());
+        }
     }
 
     fn write_queued(&mut self) {
@@ -552,11 +600,18 @@ impl<W: Write> Collector<W> {
         }
     }
 
-    /// Queues what threads have gathered, so that it is not long before it is in the file.
-    fn collect(&mut self) {
+    /// Queues what threads have gathered, so that it is not long before it is in the file; whether that was anything.
+    fn collect(&mut self) -> bool {
         let shared = self.shared.clone();
+        #[cfg(test)]
+        if shared.options.plant == Plant::LastBuffersLost {
+            // What is lost at the end must be there then, however late this thread comes.
+            return false;
+        }
+        let mut has_collected = false;
         shared.buffers.lock().retain(|buffer| {
             let mut state = buffer.state.lock();
+            has_collected |= state.encoder.operations > 0;
             if state.encoder.operations > 0 && !shared.queue.is_full() {
                 // Under the thread's lock, as the thread itself does, so that its buffers stay in order.
                 let (raw, operations) = state.encoder.take(Vec::with_capacity(BUFFER_BYTES));
@@ -573,6 +628,7 @@ impl<W: Write> Collector<W> {
             }
             true
         });
+        has_collected
     }
 
     fn finish(mut self) -> Result<Summary> {

@@ -85,6 +85,21 @@ impl<W: Write> Writer<W> {
         self.dropped.dropped_behind += behind;
     }
 
+    /// Says at the end that so many operations were recorded and are lost: who reads the trace is told so.
+    pub fn note_lost(&mut self, operations: u64) {
+        self.dropped.recorded += operations;
+    }
+
+    /// Leaves the trace without an end, because what it is made of has none; gives back what it was written to.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn finish_without_end(mut self) -> Result<W> {
+        self.end_frame()?;
+        self.frames.to.flush()?;
+        Ok(self.frames.to)
+    }
+
     /// Ends the trace, and gives back what it was written to.
     ///
     /// # Errors
@@ -92,7 +107,7 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> Result<(W, EndNote)> {
         self.end_frame()?;
         let note = EndNote {
-            recorded: self.frames.recorded,
+            recorded: self.frames.recorded + self.dropped.recorded,
             duration_nanos: self.last_nanos,
             ..self.dropped
         };

@@ -197,6 +197,143 @@ fn lines_of_twitter() {
     );
 }
 
+fn present(len: u64) -> Outcome {
+    Outcome::Present {
+        len: Some(len),
+        hash: None,
+    }
+}
+
+#[test]
+fn a_read_of_twitter_or_meta_has_the_size_of_what_it_found_and_nothing_where_that_is_0() {
+    let outcomes = |format, text: &str| -> Vec<Outcome> {
+        let (operations, imported) = read(format, text.as_bytes()).unwrap();
+        assert_eq!(imported.bad, 0, "{imported:?}");
+        operations.iter().map(|one| one.outcome).collect()
+    };
+    let twitter = "0,k,3,250,1,get,0\n0,k,3,0,1,gets,0\n";
+    assert_eq!(
+        outcomes(Format::TwitterCsv, twitter),
+        [present(250), Outcome::Absent]
+    );
+    let meta = "key,op,size,op_count,key_size\nk,GET,104,2,64\nk,GET,0,1,64\n";
+    assert_eq!(
+        outcomes(Format::MetaCsv, meta),
+        [present(104), present(104), Outcome::Absent]
+    );
+}
+
+#[test]
+fn the_operations_of_a_second_are_spread_evenly_over_it_and_their_order_stays() {
+    let mut text = String::new();
+    for number in 0..500 {
+        text.push_str(&format!("3,k{number},2,5,1,get,0\n"));
+    }
+    text.push_str("4,a,1,5,1,get,0\n3,b,1,5,1,get,0\n3,c,1,5,1,get,0\n");
+    let (operations, imported) = read(Format::TwitterCsv, text.as_bytes()).unwrap();
+    assert!(imported.spread && imported.times_back == 2, "{imported:?}");
+    for (number, operation) in operations[..500].iter().enumerate() {
+        assert_eq!(operation.start_nanos, number as u64 * 2_000_000);
+        assert_eq!(operation.key, format!("k{number}").into_bytes());
+    }
+    let late: Vec<_> = operations[500..]
+        .iter()
+        .map(|one| one.start_nanos)
+        .collect();
+    assert_eq!(late, [1_000_000_000, 0, 500_000_000]);
+    // Other formats have exact times.
+    assert!(!read(Format::RocksDb, &some_trace(2)).unwrap().1.spread);
+}
+
+/// Keys of 100 KiB: one second of more than is kept waiting. Nothing is lost, and times never go back.
+#[test]
+fn a_second_of_more_than_there_is_room_for_is_spread_in_parts() {
+    let key = "k".repeat(100 << 10);
+    let line = format!("7,{key},2,5,1,get,0\n");
+    let bytes = line.repeat(2000).into_bytes();
+    let (mut count, mut last) = (0, 0);
+    let imported = formats::read(Format::TwitterCsv, &mut &bytes[..], &mut |one| {
+        assert!(one.start_nanos >= last && one.start_nanos < 1_000_000_000);
+        (last, count) = (one.start_nanos, count + 1);
+        Ok(())
+    });
+    assert_eq!((imported.unwrap().operations, count), (2000, 2000));
+    assert!(last > 900_000_000, "{last}");
+}
+
+#[test]
+fn a_key_with_commas_is_read_in_lines_of_twitter_and_of_meta() {
+    let (operations, imported) = read(
+        Format::TwitterCsv,
+        b"1,a,b,,c,6,27,8,set,60\n1,,0,5,1,get,0\n",
+    )
+    .unwrap();
+    assert_eq!(imported.bad, 0, "{imported:?}");
+    assert_eq!(operations[0].key, b"a,b,,c");
+    assert_eq!(operations[0].value_len, Some(27));
+    assert_eq!(operations[1].key, b"");
+    let meta = "op,key,size\nGET,a,b,c,7\nSET,d,8\nSET,e\n";
+    let (operations, imported) = read(Format::MetaCsv, meta.as_bytes()).unwrap();
+    assert_eq!((operations.len(), imported.bad), (2, 1), "{imported:?}");
+    assert_eq!(
+        (&operations[0].key[..], operations[0].outcome),
+        (&b"a,b,c"[..], present(7))
+    );
+    assert_eq!(
+        (&operations[1].key[..], operations[1].value_len),
+        (&b"d"[..], Some(8))
+    );
+}
+
+#[test]
+fn what_is_read_as_a_merge_is_counted_by_its_name() {
+    let text = "0,a,1,9,8,incr,0\n0,a,1,9,8,decr,0\n0,a,1,9,8,incr,0\n0,a,1,9,8,append,0\n0,a,1,9,8,prepend,0\n0,a,1,9,8,cas,0\n";
+    let (operations, imported) = read(Format::TwitterCsv, text.as_bytes()).unwrap();
+    let counted: Vec<_> = imported.as_merges.into_iter().collect();
+    assert_eq!(
+        counted,
+        [("append", 1), ("decr", 1), ("incr", 2), ("prepend", 1)]
+    );
+    // What is added is a number of 8 bytes; what is appended has the size that the line tells.
+    let lens: Vec<_> = operations.iter().map(|one| one.value_len).collect();
+    assert_eq!(lens, [8, 8, 8, 9, 9, 9].map(Some));
+}
+
+#[test]
+fn keyspaces_of_other_formats_have_names() {
+    assert_eq!(Format::RocksDb.keyspace_name(0), "default");
+    assert_eq!(Format::RocksDb.keyspace_name(2), "cf-2");
+    assert_eq!(Format::RocksDbText.keyspace_name(1), "cf-1");
+    assert_eq!(Format::TwitterCsv.keyspace_name(0), "default");
+}
+
+#[test]
+fn a_trace_of_another_format_is_named_where_one_of_ours_is_expected() {
+    let kinds = [
+        (some_trace(2), "rocksdb"),
+        (b"0,k,1,2,3,get,0\n".to_vec(), "twitter"),
+        (b"key,op,size\n".to_vec(), "meta"),
+    ];
+    for (bytes, name) in kinds {
+        let error = formats::open_own(&bytes[..]).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotATrace);
+        let message = error.to_string();
+        assert!(
+            message.contains(&format!("the format {name},")) && message.contains("trace convert"),
+            "{message}"
+        );
+    }
+    let error = formats::open_own(&b"nothing that is known"[..]).map(|_| ());
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("no trace of EvenDB")
+    );
+    let own = Writer::new(Vec::new(), &Header::default()).unwrap();
+    assert!(formats::open_own(&own.finish().unwrap().0[..]).is_ok());
+}
+
 /// Both headers that Meta's traces have, with columns in several orders.
 #[test]
 fn lines_of_meta() {
@@ -224,18 +361,27 @@ fn lines_of_meta() {
         (operations[4].value_len, operations[4].ttl_millis),
         (Some(40), Some(60_000))
     );
-    assert_eq!(
-        (operations[4].start_nanos, operations[5].start_nanos),
-        (2_000_000_000, 1_000_000_000)
-    );
+    // The four operations of the first second are spread over it.
+    let starts: Vec<_> = operations
+        .iter()
+        .map(|one| one.start_nanos / 1_000_000)
+        .collect();
+    assert_eq!(starts, [0, 250, 500, 750, 2000, 1000, 3000]);
+    assert!(imported.spread);
     assert_eq!(operations[6].ttl_millis, Some(7000));
     let old = "key,op,size,op_count,key_size\n12,GET,100,2,3\n34,SET,7,1,2\n";
     let (operations, imported) = read(Format::MetaCsv, old.as_bytes()).unwrap();
     assert_eq!((operations.len(), imported.bad), (3, 0));
-    assert!(operations.iter().all(|one| one.start_nanos == 0));
+    assert!(!imported.spread);
+    let starts: Vec<_> = operations.iter().map(|one| one.start_nanos).collect();
+    assert_eq!(starts, [0, 1, 2]);
+    let found = Outcome::Present {
+        len: Some(100),
+        hash: None,
+    };
     assert_eq!(
         (&operations[1].key[..], operations[1].outcome),
-        (&b"12."[..], Outcome::Unknown)
+        (&b"12."[..], found)
     );
     let (operations, imported) = read(Format::MetaCsv, b"12,GET,100,2,3\n").unwrap();
     assert_eq!((operations.len(), imported.bad), (0, 1));
@@ -246,7 +392,7 @@ fn the_format_is_told_by_the_first_bytes() {
     let own = Writer::new(Vec::new(), &Header::default()).unwrap();
     let own = own.finish().unwrap().0;
     let rocksdb = some_trace(2);
-    let cases: [(&[u8], Option<Format>); 12] = [
+    let cases: [(&[u8], Option<Format>); 15] = [
         (&own, Some(Format::EvenDb)),
         (&rocksdb, Some(Format::RocksDb)),
         (b"0x6B31 1 2 100 5000\n", Some(Format::RocksDbText)),
@@ -263,7 +409,13 @@ fn the_format_is_told_by_the_first_bytes() {
         ),
         (b"", None),
         (b"\n\n", None),
-        (b"0,k,1,2,3,fly,0\n0,k,1,2,3,get,0\n", None),
+        (
+            b"0,k,1,2,3,fly,0\n0,k,1,2,3,get,0\n",
+            Some(Format::TwitterCsv),
+        ),
+        (b"0,k,with,commas,14,2,3,get,0\n", Some(Format::TwitterCsv)),
+        (b"# of a week\n0,k,1,2,3,get,0\n", Some(Format::TwitterCsv)),
+        (b"time,key\n0,k,fly\n", None),
         (&rocksdb[..20], None),
     ];
     for (begin, format) in cases {

@@ -53,6 +53,7 @@ fn trace() -> Vec<u8> {
         wall_clock_millis: 1_700_000_000_000,
         has_hashes: true,
         has_values: true,
+        without_ends: false,
         source: "golden".to_owned(),
         keyspaces: [(0, "default".to_owned())].into(),
     };

@@ -40,8 +40,12 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(FlsmOpener::EIGHT),
     ];
     openers.extend(undone::openers());
-    experiment
-        .run(&openers)
-        .map_err(|error| Failure::Message(error.to_string()))?;
+    experiment.run(&openers).map_err(|error| {
+        let error: &(dyn std::error::Error + 'static) = &*error;
+        match evendb_lab::is_broken_pipe(error) {
+            true => Failure::BrokenPipe,
+            false => Failure::Message(error.to_string()),
+        }
+    })?;
     Ok(Success::Done)
 }

@@ -26,7 +26,12 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key, or several
-    #[arg(required = true, num_args = 1, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(
+        required = true,
+        num_args = 1,
+        value_name = "KEY",
+        allow_hyphen_values = true
+    )]
     keys: Vec<String>,
     #[command(flatten)]
     form: KeyForm,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use evendb_lab::opener::Opener;
 use evendb_lab::recorder::RunError;
-use evendb_lab::replay::command::ReplayArguments;
+use evendb_lab::replay::command::{Ending, ReplayArguments};
 use evendb_lab::stores::evendb::{EvenDbOpener, ValuesApartOpener};
 use evendb_lab::stores::flsm::FlsmOpener;
 
@@ -15,7 +15,8 @@ use crate::interrupt::Interrupt;
 ///
 /// Keys are asked for in the order of the trace, with any number of threads; scans and lookups of several keys may see
 /// writes of other threads sooner or later. Values are those of the trace where it has them, else as many bytes that do not
-/// compress. What this store cannot be asked is counted and left out, by why: merges without --merges, pops and reverse scans on most stores.
+/// compress. What this store cannot be asked is counted and left out, by why: merges without --merges, pops and reverse scans on most stores. Where that is
+/// more than a hundredth of the trace, the first line says so, and the exit code is 3; that of a trace that is not whole is 5.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb replay app.trace --prepare
@@ -35,16 +36,19 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Box::new(ValuesApartOpener),
         Box::new(FlsmOpener::DEFAULT),
     ];
-    let text = arguments
-        .replay
-        .run(&openers, interrupt.flag())
-        .map_err(|error| match error {
-            RunError::Input(message) => Failure::Message(message),
-            error => Failure::Message(error.to_string()),
-        })?;
-    write!(io::stdout(), "{text}")?;
-    match interrupt.raised() {
-        true => Err(Failure::Interrupted),
-        false => Ok(Success::Done),
+    let replayed =
+        arguments
+            .replay
+            .run(&openers, interrupt.flag())
+            .map_err(|error| match error {
+                RunError::Input(message) => Failure::Message(message),
+                error => Failure::Message(error.to_string()),
+            })?;
+    write!(io::stdout(), "{}", replayed.text)?;
+    match (interrupt.raised(), replayed.ending) {
+        (true, _) => Err(Failure::Interrupted),
+        (false, Ending::Whole) => Ok(Success::Done),
+        (false, Ending::LeftOut) => Ok(Success::LeftOut),
+        (false, Ending::Damaged) => Ok(Success::Corrupt),
     }
 }

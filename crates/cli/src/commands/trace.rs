@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use evendb_lab::readable::{bytes, grouped};
-use evendb_trace::{Kind, Losses, Operation, Outcome, Reader};
+use evendb_trace::{Kind, Losses, Operation, Outcome, Reader, formats};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
@@ -70,7 +70,7 @@ fn open(path: &Path) -> Result<BufReader<File>, Failure> {
 }
 
 fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
-    Reader::new(open(path)?).map_err(|error| failed(path, &error))
+    formats::open_own(open(path)?).map_err(|error| failed(path, &error))
 }
 
 fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
@@ -81,39 +81,53 @@ fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
     }
 }
 
-/// What a trace has of a kind in a keyspace.
+/// What a trace has of a kind in a keyspace. What it does not tell of any operation is `None`.
 #[derive(Default)]
 struct Counts {
     operations: u64,
-    found: u64,
-    absent: u64,
-    failed: u64,
+    found: Option<u64>,
+    absent: Option<u64>,
+    failed: Option<u64>,
     key_bytes: u64,
-    value_bytes: u64,
-    records: u64,
+    value_bytes: Option<u64>,
+    records: Option<u64>,
 }
 
 impl Counts {
     fn add(&mut self, operation: &Operation) {
         self.operations += 1;
+        let looks = operation.kind.is_point_read() || operation.kind == Kind::Pop;
+        let (mut found, mut absent, mut failed, mut len) = (0, 0, 0, operation.value_len);
         match operation.outcome {
-            Outcome::Present { len, .. } => {
-                self.found += 1;
-                add_to(&mut self.value_bytes, len);
-            }
-            Outcome::Absent => self.absent += 1,
-            Outcome::Failed(_) => self.failed += 1,
+            Outcome::Present { len: found_len, .. } => (found, len) = (1, found_len),
+            Outcome::Absent => absent = 1,
+            Outcome::Failed(_) => failed = 1,
             Outcome::Unknown | Outcome::Done => {}
         }
-        add_to(&mut self.key_bytes, Some(operation.key.len() as u64));
-        add_to(&mut self.value_bytes, operation.value_len);
+        let is_known = operation.outcome != Outcome::Unknown;
+        add_to(&mut self.found, Some(found).filter(|_| looks && is_known));
+        add_to(&mut self.absent, Some(absent).filter(|_| looks && is_known));
+        add_to(&mut self.failed, Some(failed).filter(|_| is_known));
+        self.key_bytes = self.key_bytes.saturating_add(operation.key.len() as u64);
+        add_to(&mut self.value_bytes, len);
         add_to(&mut self.records, operation.count);
     }
 }
 
 /// A trace may claim any number: a sum of absurd ones is the highest there is.
-fn add_to(sum: &mut u64, more: Option<u64>) {
-    *sum = sum.saturating_add(more.unwrap_or_default());
+fn add_to(sum: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or_default().saturating_add(more));
+    }
+}
+
+/// A count for people: `unknown` where the trace does not tell it, and a dash where there is nothing to tell of such a kind.
+fn shown(count: Option<u64>, has_it: bool) -> String {
+    match (count, has_it) {
+        (Some(count), _) => grouped(count),
+        (None, true) => "unknown".to_owned(),
+        (None, false) => "-".to_owned(),
+    }
 }
 
 fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
@@ -146,7 +160,7 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
             "seconds": duration as f64 / 1e9, "file_bytes": reader.bytes_read(), "is_whole": losses.is_nothing(),
             "dropped_full": end.map(|end| end.dropped_full), "dropped_behind": end.map(|end| end.dropped_behind),
             "skipped_bytes": losses.skipped_bytes, "missing_frames": losses.missing_frames, "is_torn": losses.is_torn,
-            "missing_operations": losses.missing_operations, "repeated_frames": losses.repeated_frames, "counts": rows.collect::<Vec<_>>(),
+            "missing_operations": losses.missing_operations, "repeated_frames": losses.repeated_frames, "lost": losses.to_string(), "counts": rows.collect::<Vec<_>>(),
         });
         writeln!(out, "{value:#}")?;
     } else {
@@ -170,16 +184,17 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
             "keyspace", "kind", "operations", "found", "absent", "failed", "records"
         )?;
         for ((keyspace, kind), of) in &counts {
+            let looks = kind.is_point_read() || *kind == Kind::Pop;
             writeln!(
                 out,
                 "{:<20}{:<16}{:>14}{:>14}{:>12}{:>10}{:>14}",
                 name(*keyspace),
                 kind.name(),
                 grouped(of.operations),
-                grouped(of.found),
-                grouped(of.absent),
-                grouped(of.failed),
-                grouped(of.records)
+                shown(of.found, looks),
+                shown(of.absent, looks),
+                shown(of.failed, true),
+                shown(of.records, *kind == Kind::Scan)
             )?;
         }
     }
@@ -192,7 +207,7 @@ fn told(losses: Losses) -> Success {
     match losses.is_nothing() {
         true => Success::Done,
         false => {
-            output::complain(&format!("evendb: the trace is not whole: {losses:?}"));
+            output::complain(&format!("evendb: the trace is not whole: {losses}"));
             Success::Corrupt
         }
     }

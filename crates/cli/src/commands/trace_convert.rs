@@ -3,6 +3,7 @@
 //! Operations pass one at a time. Keys that are hidden in order need two passes and all keys in memory: see
 //! `evendb_trace::hidden`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -41,6 +42,18 @@ pub(super) struct ConvertArguments {
     /// default random, and forgotten
     #[arg(long, value_name = "PATH", requires = "hide_keys")]
     secret_file: Option<PathBuf>,
+    /// Names of keyspaces by their numbers in the source, as 0=default,1=users. RocksDB's traces have numbers alone, and a column family without
+    /// a name here is called cf- and its number
+    #[arg(long, value_name = "NUMBER=NAME,...", value_delimiter = ',', value_parser = keyspace_name)]
+    keyspace_names: Vec<(u32, String)>,
+}
+
+fn keyspace_name(text: &str) -> Result<(u32, String), String> {
+    let named = text.split_once('=').and_then(|(number, name)| {
+        let number = number.trim().parse().ok()?;
+        (!name.is_empty()).then(|| (number, name.to_owned()))
+    });
+    named.ok_or_else(|| "a number, =, and a name".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -142,6 +155,14 @@ enum Target {
 }
 
 impl Target {
+    /// Names a keyspace, where the form has names.
+    fn name_keyspace(&mut self, number: u32, name: &str) -> evendb_trace::Result<()> {
+        match self {
+            Target::Own(writer) => writer.name_keyspace(number, name),
+            Target::Text { .. } => Ok(()),
+        }
+    }
+
     fn add(&mut self, operation: &Operation) -> evendb_trace::Result<()> {
         match self {
             Target::Own(writer) => writer.add(operation),
@@ -177,29 +198,60 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
         _ => None,
     };
     let hiding = Hiding::of(arguments, format)?;
+    let given: BTreeMap<_, _> = arguments.keyspace_names.iter().cloned().collect();
     let mut header = match &own {
         Some(own) => own.header().clone(),
         None => Header {
             one_in: 1,
             has_values: format == Format::RocksDb,
-            source: format!("{format:?}"),
+            without_ends: format == Format::RocksDbText,
+            source: source_of(format),
             ..Header::default()
         },
     };
+    header.keyspaces.extend(given.clone());
     if hiding.is_on() {
         header = hide_names(&header);
+        header.without_ends |= matches!(hiding, Hiding::Hashed(_));
     }
     let mut target = target(to, arguments.to_format, &header)?;
     let is_own = own.is_some();
     let imported = match own {
-        Some(own) => copy(own, &hiding, &mut target),
-        None => formats::read(format, &mut source, &mut |operation| {
-            add(operation, &hiding, &mut target)
-        }),
+        Some(own) => copy(own, &hiding, &given, &mut target),
+        None => {
+            let mut named: BTreeSet<_> = header.keyspaces.into_keys().collect();
+            formats::read(format, &mut source, &mut |operation| {
+                let number = operation.keyspace;
+                if has_keyspace(operation) && named.insert(number) {
+                    let name = match hiding.is_on() {
+                        true => hidden_name(number),
+                        false => format.keyspace_name(number),
+                    };
+                    target.name_keyspace(number, &name)?;
+                }
+                add(operation, &hiding, &mut target)
+            })
+        }
     };
     let imported = imported.map_err(|error| failed(from, &error))?;
-    finish(target, to)?;
+    finish(target, to, imported.is_torn)?;
     tell(&imported, is_own)
+}
+
+/// What a trace says of where it comes from.
+fn source_of(format: Format) -> String {
+    match format {
+        Format::TwitterCsv | Format::MetaCsv => {
+            format!("{} (times to the second)", format.name())
+        }
+        _ => format.name().to_owned(),
+    }
+}
+
+/// Whether its keyspace says anything.
+fn has_keyspace(operation: &Operation) -> bool {
+    use evendb_trace::Kind::{Abort, BatchCommit, Begin, Commit, Other};
+    !matches!(operation.kind, BatchCommit | Begin | Commit | Abort | Other)
 }
 
 fn target(to: &Path, format: ToFormat, header: &Header) -> Result<Target, Failure> {
@@ -233,37 +285,51 @@ fn add(operation: &Operation, hiding: &Hiding, target: &mut Target) -> evendb_tr
 fn copy(
     mut own: Reader<BufReader<File>>,
     hiding: &Hiding,
+    given: &BTreeMap<u32, String>,
     target: &mut Target,
 ) -> evendb_trace::Result<Imported> {
     let mut imported = Imported::default();
     let mut named = own.keyspaces().clone();
+    named.extend(given.clone());
+    let mut known = own.keyspaces().len();
     while let Some(operation) = own.next()? {
         add(operation, hiding, target)?;
         imported.operations += 1;
-        if own.keyspaces().len() > named.len() {
+        if own.keyspaces().len() != known {
+            known = own.keyspaces().len();
             for (number, name) in own.keyspaces() {
-                if let (None, Target::Own(writer)) = (named.get(number), &mut *target) {
-                    match hiding.is_on() {
-                        true => writer.name_keyspace(*number, &hidden_name(*number))?,
-                        false => writer.name_keyspace(*number, name)?,
-                    }
+                if named.contains_key(number) {
+                    continue;
                 }
+                match hiding.is_on() {
+                    true => target.name_keyspace(*number, &hidden_name(*number))?,
+                    false => target.name_keyspace(*number, name)?,
+                }
+                named.insert(*number, name.clone());
             }
-            named = own.keyspaces().clone();
         }
     }
+    let losses = own.losses();
     if let (Some(end), Target::Own(writer)) = (own.end(), target) {
         writer.note_dropped(end.dropped_full, end.dropped_behind);
+        // The copy is as little whole as the trace is.
+        writer.note_lost(losses.missing_operations);
     }
-    if !own.losses().is_nothing() {
-        imported.bad = own.losses().damaged_places.max(1);
-        imported.first_bad = Some(format!("{:?}", own.losses()));
+    imported.is_torn = losses.has_no_end;
+    if !losses.is_nothing() {
+        imported.bad = losses.damaged_places.max(1);
+        imported.first_bad = Some(losses.to_string());
     }
     Ok(imported)
 }
 
-fn finish(target: Target, path: &Path) -> Result<(), Failure> {
+/// Ends what was written, if what it is made of has an end.
+fn finish(target: Target, path: &Path, is_torn: bool) -> Result<(), Failure> {
     match target {
+        Target::Own(writer) if is_torn => {
+            let written = writer.finish_without_end();
+            written.map_err(|error| failed(path, &error))?;
+        }
         Target::Own(writer) => {
             writer.finish().map_err(|error| failed(path, &error))?;
         }
@@ -287,6 +353,21 @@ fn tell(imported: &Imported, is_own: bool) -> Result<Success, Failure> {
     if imported.is_torn && !is_own {
         let message = "evendb: the source ends in the middle of a record, or has no end";
         output::complain(message);
+    }
+    if imported.spread {
+        output::complain(
+            "evendb: times are of whole seconds: the operations of each second were spread evenly over it",
+        );
+    }
+    if !imported.as_merges.is_empty() {
+        let each = imported.as_merges.iter();
+        let each: Vec<_> = each
+            .map(|(name, count)| format!("{name} {}", grouped(*count)))
+            .collect();
+        output::complain(&format!(
+            "evendb: read as merges: {}; a replay leaves them out unless --merges says what they do",
+            each.join(", ")
+        ));
     }
     if imported.times_back > 0 {
         output::complain(&format!(

@@ -6,6 +6,7 @@ mod bench;
 #[path = "../common/mod.rs"]
 mod common;
 mod expiry;
+mod foreign_traces;
 mod merges;
 mod ranges;
 mod traces;

@@ -103,7 +103,7 @@ fn traces_are_converted_there_and_back() {
     let again = run(&["trace", "convert", text(&form), text(&back)]);
     assert_eq!(again.code, Some(1), "it is there");
     let bad = place.path("bad.csv");
-    fs::write(&bad, "nonsense\n0,k,1,2,3,get,0\n").unwrap();
+    fs::write(&bad, "nonsense\nand more of it\n").unwrap();
     let unknown = run(&["trace", "convert", text(&bad), text(&place.path("x"))]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.error);
     let other = place.path("x");
@@ -135,8 +135,9 @@ fn a_damaged_trace_is_told() {
     assert_eq!(convert.code, Some(5), "{}", convert.error);
     assert!(convert.error.contains("not whole"), "{}", convert.error);
     let replay = run(&["replay", text(&trace)]);
-    assert_eq!(replay.code, Some(0), "{}", replay.error);
-    assert!(String::from_utf8_lossy(&replay.out).contains("not whole"));
+    assert_eq!(replay.code, Some(5), "{}", replay.error);
+    let first = String::from_utf8_lossy(&replay.out).into_owned();
+    assert!(first.starts_with("the trace is not whole: "), "{first}");
     let other = run(&["replay", text(&place.path("bench/CURRENT"))]);
     assert_eq!(other.code, Some(1), "{}", other.error);
     assert!(
@@ -214,7 +215,8 @@ fn absurd_times_and_lengths_are_read_and_replayed() {
         assert_eq!(done.code, Some(0), "{}", done.error);
     }
     let replay = run(&["replay", text(&trace), "--prepare", "--speed", "1000"]);
-    assert_eq!(replay.code, Some(0), "{}", replay.error);
+    // One of four operations is left out.
+    assert_eq!(replay.code, Some(3), "{}", replay.error);
     let said = String::from_utf8_lossy(&replay.out).into_owned();
     assert!(said.contains("64 MiB"), "what was left out: {said}");
 }

@@ -364,11 +364,11 @@ impl Cursor {
         fork::check()?;
         let given = self
             .try_advance(direction)
-            .inspect_err(|error| self.error = Some(error.clone()))?;
-        if given && let Some(record) = &mut self.record {
-            record.gave(direction == Direction::Backward);
+            .inspect_err(|error| self.error = Some(error.clone()));
+        if let Some(record) = &mut self.record {
+            record.asked(direction == Direction::Backward, matches!(given, Ok(true)));
         }
-        Ok(given)
+        given
     }
 
     fn try_advance(&mut self, direction: Direction) -> Result<bool> {

@@ -3,7 +3,7 @@
 //!
 //! It is taken by the key where it begins: the front by the range's least key or the one sought, the back by where the
 //! range ends. Its latency is the time that gathering records took; what the caller does between is not in it. An iterator that
-//! was never asked is a scan of no record.
+//! gave no record is a scan of none, backward if the back alone was asked, else forward.
 
 use super::{Recording, failed};
 use crate::error::Error;
@@ -38,6 +38,7 @@ struct EndRecord {
     began: Began,
     /// Where it begins, if it was sought.
     sought: Option<Vec<u8>>,
+    asked: bool,
     given: u64,
     gathering: Duration,
 }
@@ -55,6 +56,7 @@ impl Recording {
         let end = || EndRecord {
             began,
             sought: None,
+            asked: false,
             given: 0,
             gathering: Duration::ZERO,
         };
@@ -72,9 +74,11 @@ impl Recording {
 }
 
 impl ScanRecord {
-    /// An end gave a record.
-    pub(crate) fn gave(&mut self, is_back: bool) {
-        self.ends[usize::from(is_back)].given += 1;
+    /// An end was asked for a record, and gave one or not.
+    pub(crate) fn asked(&mut self, is_back: bool, gave: bool) {
+        let end = &mut self.ends[usize::from(is_back)];
+        end.asked = true;
+        end.given += u64::from(gave);
     }
 
     /// So long an end took to gather records.
@@ -91,6 +95,7 @@ impl ScanRecord {
         self.ends[usize::from(is_back)] = EndRecord {
             began,
             sought: Some(to.to_vec()),
+            asked: false,
             given: 0,
             gathering: Duration::ZERO,
         };
@@ -101,18 +106,24 @@ impl ScanRecord {
         self.tell(false, error);
         self.tell(true, error);
         if !self.told {
-            self.ends[0].sought = Some(self.low.clone());
-            self.tell(false, error);
+            let [front, back] = &self.ends;
+            self.tell_of(back.asked && !front.asked, error);
         }
     }
 
     /// Records what an end did, if it did anything.
     fn tell(&mut self, is_back: bool, error: Option<&Error>) {
         let end = &self.ends[usize::from(is_back)];
-        let count = end.given;
-        if (count == 0 && end.sought.is_none()) || fork::is_child() {
+        if end.given > 0 || end.sought.is_some() {
+            self.tell_of(is_back, error);
+        }
+    }
+
+    fn tell_of(&mut self, is_back: bool, error: Option<&Error>) {
+        if fork::is_child() {
             return;
         }
+        let end = &self.ends[usize::from(is_back)];
         self.told = true;
         let (low, high) = match is_back {
             false => (end.sought.as_ref().unwrap_or(&self.low), &self.high),
@@ -133,7 +144,7 @@ impl ScanRecord {
         call.reverse = is_back;
         call.keys_only = self.keys_only;
         call.limit = self.limit;
-        call.count = Some(count);
+        call.count = Some(end.given);
         call.outcome = error.map_or(Outcome::Done, failed);
         let nanos = end.gathering.as_nanos() as u64;
         self.slot.end_after(end.began, Some(nanos), &call);

@@ -29,6 +29,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::Bound;
+use std::time::Instant;
 
 /// What is merged: records of the moment, whole or their keys alone.
 pub(super) trait Records: DoubleEndedIterator<Item = Result<Self::Record>> {
@@ -170,7 +171,22 @@ impl<'t, R: Records> Seen<'t, R> {
         }
     }
 
+    /// The next record of an end. Takes the time, and what comes of it, where a trace has it.
     fn step(&mut self, end: End) -> Option<Result<R::Record>> {
+        if self.record.is_none() {
+            return self.step_on(end);
+        }
+        let began = Instant::now();
+        let given = self.step_on(end);
+        if let Some(record) = &mut self.record {
+            let is_back = end == End::Back;
+            record.gathered(is_back, began.elapsed());
+            record.asked(is_back, matches!(given, Some(Ok(_))));
+        }
+        given
+    }
+
+    fn step_on(&mut self, end: End) -> Option<Result<R::Record>> {
         if self.left == 0 {
             return None;
         }
@@ -220,9 +236,6 @@ impl<'t, R: Records> Seen<'t, R> {
             };
             if let Some(given) = given {
                 self.left -= 1;
-                if let Some(record) = &mut self.record {
-                    record.gave(end == End::Back);
-                }
                 return Some(Ok(given));
             }
         }
@@ -350,7 +363,7 @@ impl<'t, R: Records> Seen<'t, R> {
 impl<R: Records> Drop for Seen<'_, R> {
     fn drop(&mut self) {
         if let Some(record) = &mut self.record {
-            record.dropped(None);
+            record.dropped(self.error.as_ref());
         }
         self.note_passed(End::Front);
         self.note_passed(End::Back);

@@ -1,7 +1,6 @@
 //! The command `advise`: its arguments, the files that it writes, and what it says on the terminal.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -302,8 +301,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            let what = self.0.display();
-            let _ = writeln!(std::io::stderr(), "{what} could not be removed: {error}");
+            tell!("{} could not be removed: {error}", self.0.display());
         }
     }
 }

@@ -32,7 +32,6 @@ mod trial;
 mod words;
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -120,8 +119,7 @@ impl<'a> Clock<'a> {
     /// Says on the terminal what is done, and how much time is left.
     fn tell(&self, what: &str) {
         let left = (self.seconds - self.seconds()).max(0.0);
-        // Nobody may read it any more.
-        let _ = writeln!(std::io::stderr(), "[{left:>4.0} s left] {what}");
+        tell!("[{left:>4.0} s left] {what}");
     }
 
     fn check(&self) -> Result<(), AdviseError> {

@@ -29,6 +29,7 @@ use crate::experiments::processes::forget_files;
 use crate::memory_limit::{self, MemoryLimit};
 use crate::opener::Durability;
 use crate::replay::Merges;
+use crate::replay::command::Ending;
 use crate::stores::evendb::tuning::Tuning;
 
 /// For the program that replays, of which some 16 MiB are its own (operations in order, histograms), for what the kernel keeps for it, and for peaks. With half of it
@@ -288,7 +289,7 @@ fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), Advis
     let status = waited(&mut child, hold)?;
     let text = errors.join().unwrap_or_default();
     match status {
-        Some(status) if status.success() => Ok(()),
+        Some(status) if status.code().is_some_and(Ending::is_one) => Ok(()),
         Some(status) => {
             let text = text.trim();
             Err(AdviseError::Run(format!(

@@ -354,7 +354,7 @@ impl Measure for Arguments {
                     }
                     row.single()?;
                 }
-                eprintln!(
+                tell!(
                     "{memory_mib} MiB, values of {value_bytes} bytes: {} records a run",
                     row.records
                 );
@@ -362,7 +362,7 @@ impl Measure for Arguments {
             }
         }
         let below: Vec<Vec<usize>> = rows.iter().map(RowRun::below).collect();
-        eprintln!(
+        tell!(
             "{} cells are looked at again, up to {} times",
             below.iter().map(Vec::len).sum::<usize>(),
             self.laps

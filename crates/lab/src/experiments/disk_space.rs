@@ -99,7 +99,7 @@ impl Measure for Arguments {
         };
         let report = turn.in_fresh_store(&settings, |store, own| {
             let report = run(store, own, &self.settings_of(), &mut |step| {
-                eprintln!("{}{step}", store.name());
+                tell!("{}{step}", store.name());
             });
             Ok(report.map_err(|error| error.to_string())?)
         })?;

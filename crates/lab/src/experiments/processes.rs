@@ -46,7 +46,7 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
             let killed = experiment.ends_by_kill() && status.signal() == Some(SIGKILL);
             if !(status.success() || killed && figures.exists()) {
                 // The other stores' figures are still worth having.
-                eprintln!("{store}: round {} failed: {status}", round + 1);
+                tell!("{store}: round {} failed: {status}", round + 1);
                 continue;
             }
             let figures = serde_json::from_slice(&fs::read(&figures)?)?;
@@ -62,7 +62,7 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     if results.is_empty() {
         return Err("no round ended well".into());
     }
-    print!("{}", experiment.report(&results));
+    say!("{}", experiment.report(&results))?;
     if let Some(path) = &common.json {
         let rounds: Vec<Value> = results
             .iter()
@@ -102,7 +102,7 @@ pub(super) fn chosen<'a>(
     for opener in openers.iter().filter(|opener| is_wanted(&***opener)) {
         match opener.unavailable() {
             None => stores.push(opener.name()),
-            Some(why) => eprintln!("{}: left out: {why}", opener.name()),
+            Some(why) => tell!("{}: left out: {why}", opener.name()),
         }
     }
     if stores.is_empty() {
@@ -154,7 +154,7 @@ impl RemovedDirectory {
 impl Drop for RemovedDirectory {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{} could not be removed: {error}", self.0.display());
+            tell!("{} could not be removed: {error}", self.0.display());
         }
     }
 }

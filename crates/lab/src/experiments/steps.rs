@@ -70,7 +70,7 @@ impl Runner<'_> {
         };
         let (done, left): (Vec<&Step>, Vec<&Step>) = plan.iter().partition(is_done);
         if !done.is_empty() {
-            eprintln!(
+            tell!(
                 "{} of {} steps were finished before",
                 done.len(),
                 plan.len()
@@ -79,7 +79,7 @@ impl Runner<'_> {
         let mut estimate = Estimate::new(left.iter().map(|step| step.seconds).sum());
         let mut failed = 0;
         for (index, step) in left.iter().enumerate() {
-            eprintln!(
+            tell!(
                 "[{}/{}] {}, {}, round {}: {} phases; {} left",
                 index + 1,
                 left.len(),
@@ -92,7 +92,7 @@ impl Runner<'_> {
             let started = Instant::now();
             if let Err(error) = self.step(step) {
                 failed += 1;
-                eprintln!("  {}: {error}", step.store);
+                tell!("  {}: {error}", step.store);
             }
             estimate.passed(step.seconds, started.elapsed());
             after()?;

@@ -18,7 +18,7 @@ Measures the parts whose names contain WORDS (all without them), one thread.
 /// Runs the benchmarks with the yardsticks that `yardsticks` makes in the given directory.
 pub fn run(yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>) -> ExitCode {
     let Some(mut settings) = parse(env::args().skip(1)) else {
-        eprintln!("{USAGE}");
+        tell!("{USAGE}");
         return ExitCode::from(2);
     };
     settings.directory = settings
@@ -30,7 +30,7 @@ pub fn run(yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>) 
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            tell!("error: {error}");
             ExitCode::FAILURE
         }
     }
@@ -42,13 +42,14 @@ fn measure(
 ) -> Result<(), PartsError> {
     fs::create_dir_all(&settings.directory)?;
     let mut yardsticks = yardsticks(&settings.directory)?;
-    println!(
-        "{} MiB of data, medians of {} rounds of {} operations, one thread",
+    say!(
+        "{} MiB of data, medians of {} rounds of {} operations, one thread\n",
         settings.data_bytes >> 20,
         settings.rounds,
         settings.operations
-    );
-    run_parts(settings, &mut yardsticks, &mut |row| println!("{row}"))
+    )?;
+    // A row that nobody reads any more is not said.
+    run_parts(settings, &mut yardsticks, &mut |row| drop(say!("{row}\n")))
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Option<PartsSettings> {

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evendb_trace::{InOrder, Kind, Outcome, Reader};
 
-use super::ReplaySettings;
 use super::plan::key_in_store;
+use super::{ReplaySettings, has_several_keyspaces};
 use crate::recorder::RunError;
 use crate::store::Store;
 
@@ -36,7 +36,7 @@ pub fn age<R: Read>(
     for _ in 0..PASSES_MAX {
         let before = put;
         let reader = open()?;
-        let with_keyspaces = reader.keyspaces().len() > 1;
+        let with_keyspaces = has_several_keyspaces(&reader, settings);
         let until = usize::try_from(settings.part.until).unwrap_or(usize::MAX);
         let filling = usize::try_from(settings.part.load).unwrap_or(usize::MAX);
         let operations = InOrder::new(reader, settings.order_bytes).take(until);

@@ -6,9 +6,9 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use evendb_trace::Reader;
+use evendb_trace::{Kind, Reader, formats, keyspaces_of};
 
-use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, age, prepare, replay};
+use super::{Merges, Part, Prepared, ReplayReport, ReplaySettings, Speed, age, prepare, replay};
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
 use crate::readable::{bytes, duration, grouped};
@@ -34,7 +34,8 @@ pub struct ReplayArguments {
     /// Threads that ask
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Put first what the trace finds before it puts it; reads the trace twice, and keeps 16 bytes a key in memory
+    /// Put first what the trace finds before it puts it, and what it reads first without telling whether it was there; reads the trace twice,
+    /// and keeps 16 bytes a key in memory
     #[arg(long)]
     prepare: bool,
     /// Put again what the trace writes over, as it is, until so many bytes are put: the store is then as after long use. After --prepare, if that is given too
@@ -48,6 +49,9 @@ pub struct ReplayArguments {
     /// Bytes of values of which the trace has no length
     #[arg(long, default_value_t = 100)]
     value_bytes: u32,
+    /// Records that a scan takes of which the trace has no length, as RocksDB's traces have none
+    #[arg(long, value_name = "RECORDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    scan_length: u64,
     /// What merges do, for which the store is opened; without it they are left out
     #[arg(long, value_enum)]
     merges: Option<Merges>,
@@ -90,21 +94,73 @@ fn parse_speed(text: &str) -> Result<Speed, String> {
     Ok(Speed::Times(speed))
 }
 
+/// A replay that has come to its end.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The text for a terminal.
+    pub text: String,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// How a replay ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// What the trace asks was asked.
+    Whole,
+    /// More than a hundredth of it was left out.
+    LeftOut,
+    /// The trace is not whole. What is there was asked.
+    Damaged,
+}
+
+impl Ending {
+    /// The exit code of the program.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Ending::Whole => 0,
+            Ending::LeftOut => 3,
+            Ending::Damaged => 5,
+        }
+    }
+
+    /// Whether a process that ended with this code has done its replay, and says in its report what it could not do.
+    #[must_use]
+    pub fn is_one(code: i32) -> bool {
+        let all = [Ending::Whole, Ending::LeftOut, Ending::Damaged];
+        all.iter()
+            .any(|ending| i32::from(ending.exit_code()) == code)
+    }
+
+    fn of(report: &ReplayReport) -> Ending {
+        match (report.losses.is_nothing(), report.is_of_another_load()) {
+            (false, _) => Ending::Damaged,
+            (true, true) => Ending::LeftOut,
+            (true, false) => Ending::Whole,
+        }
+    }
+}
+
 /// What the store was made of before a replay.
 #[derive(Clone, Copy)]
 struct Made {
     /// Records that were put.
-    prepared: u64,
+    prepared: Prepared,
     /// Bytes that were put again.
     aged_bytes: u64,
 }
 
 impl ReplayArguments {
-    /// Carries the command out; returns the text for a terminal.
+    /// Carries the command out.
     ///
     /// # Errors
     /// The store's or the trace's, in words.
-    pub fn run(&self, openers: &[Box<dyn Opener>], stop: &AtomicBool) -> Result<String, RunError> {
+    pub fn run(
+        &self,
+        openers: &[Box<dyn Opener>],
+        stop: &AtomicBool,
+    ) -> Result<Replayed, RunError> {
         let tuned = self.tuned()?;
         let opener = openers.iter().find(|opener| opener.name() == self.store);
         let Some(opener) = opener else {
@@ -139,7 +195,8 @@ impl ReplayArguments {
         if let Some(path) = &self.json {
             let mut json = report.to_json();
             json["store"] = name.as_str().into();
-            json["prepared"] = made.prepared.into();
+            json["prepared"] = made.prepared.put.into();
+            json["prepared_by_assumption"] = made.prepared.assumed.into();
             json["aged_bytes"] = made.aged_bytes.into();
             if let Some(usage) = usage {
                 json["bytes_written"] = usage.stored_bytes().into();
@@ -148,7 +205,10 @@ impl ReplayArguments {
             }
             fs::write(path, format!("{json:#}\n")).map_err(failed)?;
         }
-        Ok(self.text(&name, made, &report))
+        Ok(Replayed {
+            text: self.text(&name, made, &report),
+            ending: Ending::of(&report),
+        })
     }
 
     /// EvenDB with the settings that were chosen, if there are any.
@@ -176,7 +236,17 @@ impl ReplayArguments {
             RunError::Input(format!("{}: {error}", self.trace.display()))
         };
         let file = File::open(&self.trace).map_err(|error| input(&error))?;
-        Reader::new(BufReader::new(file)).map_err(|error| input(&error))
+        formats::open_own(BufReader::new(file)).map_err(|error| input(&error))
+    }
+
+    /// Whether the trace has several keyspaces, also such as were made while it was recorded.
+    fn has_several_keyspaces(&self) -> Result<bool, RunError> {
+        let input = |error: &dyn std::fmt::Display| {
+            RunError::Input(format!("{}: {error}", self.trace.display()))
+        };
+        let file = File::open(&self.trace).map_err(|error| input(&error))?;
+        let keyspaces = keyspaces_of(file).map_err(|error| input(&error))?;
+        Ok(keyspaces.len() > 1)
     }
 
     fn replay(
@@ -190,6 +260,8 @@ impl ReplayArguments {
             threads: usize::from(self.threads),
             compare: true,
             value_bytes: self.value_bytes as usize,
+            scan_length: self.scan_length,
+            several_keyspaces: self.has_several_keyspaces()?,
             merges: self.merges,
             part: Part {
                 load: self.load,
@@ -201,7 +273,7 @@ impl ReplayArguments {
         };
         let prepared = match self.prepare {
             true => prepare(self.reader()?, store, &settings, stop)?,
-            false => 0,
+            false => Prepared::default(),
         };
         let aged_bytes = match self.age_bytes {
             0 => 0,
@@ -218,6 +290,9 @@ impl ReplayArguments {
         let mut text = String::new();
         let seconds = report.duration.as_secs_f64();
         let rate = report.replayed() as f64 / seconds.max(1e-9);
+        for warning in self.warnings(report) {
+            let _ = writeln!(text, "{warning}");
+        }
         let mut line = |line: String| {
             let _ = writeln!(text, "{line}");
         };
@@ -228,8 +303,15 @@ impl ReplayArguments {
             self.threads
         ));
         if self.prepare {
-            let prepared = grouped(made.prepared);
-            line(format!("{prepared} records were put before"));
+            let Prepared { put, assumed } = made.prepared;
+            let assumed = match assumed {
+                0 => String::new(),
+                assumed => format!(
+                    "; of {} of them the trace does not tell whether their first read found them",
+                    grouped(assumed)
+                ),
+            };
+            line(format!("{} records were put before{assumed}", grouped(put)));
         }
         if self.age_bytes > 0 {
             let aged = bytes(made.aged_bytes);
@@ -242,49 +324,107 @@ impl ReplayArguments {
                 duration(report.late_max.as_nanos() as f64)
             ));
         }
+        line(format!("\n{}", table(report)));
         line(format!(
-            "\n{:<16}{:>14}{:>12}{:>12}{:>12}{:>12}",
-            "kind", "operations", "p50", "p99", "p99.9", "max"
-        ));
-        for (kind, of) in &report.kinds {
-            let at = |quantile| duration(of.latencies.value_at_quantile(quantile) as f64);
-            let max = duration(of.latencies.max() as f64);
-            line(format!(
-                "{:<16}{:>14}{:>12}{:>12}{:>12}{max:>12}",
-                kind.name(),
-                grouped(of.latencies.len()),
-                at(0.5),
-                at(0.99),
-                at(0.999)
-            ));
-        }
-        line(format!(
-            "\n{} results compared, {} differ",
+            "{} results compared, {} differ",
             grouped(report.compared),
             grouped(report.differences.total())
         ));
-        for (what, count) in report
-            .differences
-            .each()
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-        {
+        let differences = report.differences.each();
+        for (what, count) in differences.into_iter().filter(|(_, count)| *count > 0) {
             line(format!("  {what}: {}", grouped(count)));
         }
         for (why, count) in &report.left_out {
             line(format!("left out: {why}: {}", grouped(*count)));
         }
-        if report.ranges_by_key > 0 {
-            line(format!(
-                "{} deletions of ranges were done key by key: the store has none",
-                report.ranges_by_key
-            ));
+        for (count, what) in [
+            (
+                report.ranges_by_key,
+                "deletions of ranges were done key by key: the store has none",
+            ),
+            (
+                report.expired,
+                "values were deleted when their time to live was over",
+            ),
+            (
+                report.kept_for_ever,
+                "values stay after their time to live: too many wait for their end at once",
+            ),
+        ] {
+            if count > 0 {
+                line(format!("{} {what}", grouped(count)));
+            }
         }
-        if !report.losses.is_nothing() {
-            line(format!("the trace is not whole: {:?}", report.losses));
+        if report.unknown_lengths > 0 {
+            line(format!(
+                "{} scans have no length in the trace, and asked for {} records each (--scan-length)",
+                grouped(report.unknown_lengths),
+                grouped(self.scan_length)
+            ));
         }
         text
     }
+
+    /// What whoever reads the figures must know first.
+    fn warnings(&self, report: &ReplayReport) -> Vec<String> {
+        let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+        let mut warnings = Vec::new();
+        if report.is_of_another_load() {
+            let not_asked = report.not_asked();
+            warnings.push(format!(
+                "this is not the load of the trace: {} of its {} operations ({:.1} %) were left out, as is said below",
+                grouped(not_asked),
+                grouped(report.operations_in_trace),
+                share(not_asked, report.operations_in_trace)
+            ));
+        }
+        if report.measures_misses() {
+            let remedy = match self.prepare {
+                true => "",
+                false => "; --prepare puts before what the trace reads",
+            };
+            warnings.push(format!(
+                "misses are measured: {} of {} reads ({:.1} %) found nothing, and the trace does not say so{remedy}",
+                grouped(report.misses),
+                grouped(report.looked),
+                share(report.misses, report.looked)
+            ));
+        }
+        if !report.losses.is_nothing() {
+            warnings.push(format!("the trace is not whole: {}", report.losses));
+        }
+        warnings
+    }
+}
+
+/// A line for each kind of operation.
+fn table(report: &ReplayReport) -> String {
+    let mut text = format!(
+        "{:<16}{:>14}{:>10}{:>12}{:>12}{:>12}{:>12}\n",
+        "kind", "operations", "found", "p50", "p99", "p99.9", "max"
+    );
+    for (kind, of) in &report.kinds {
+        let at = |quantile| duration(of.latencies.value_at_quantile(quantile) as f64);
+        let max = duration(of.latencies.max() as f64);
+        let operations = of.latencies.len();
+        let found = match kind.is_point_read() || *kind == Kind::Pop {
+            true => format!(
+                "{:.1} %",
+                100.0 * of.records as f64 / operations.max(1) as f64
+            ),
+            false => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{:<16}{:>14}{found:>10}{:>12}{:>12}{:>12}{max:>12}",
+            kind.name(),
+            grouped(operations),
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        );
+    }
+    text
 }
 
 fn failed(error: std::io::Error) -> RunError {

@@ -17,7 +17,8 @@
 //! operation when the last one is done, and latencies are the store's.
 //!
 //! **Keyspaces.** A store of the lab has one. Where the trace names one, keys are as they are; where it names several,
-//! each key has its keyspace's number before it, as four bytes that sort.
+//! each key has its keyspace's number before it, as four bytes that sort. Names that come within the trace count too, if who opens it has
+//! looked for them before ([`ReplaySettings::several_keyspaces`]).
 //!
 //! **Merges** are asked where it is said what they do ([`Merges`]): a trace has the operands, and not the operator. A batch or transaction
 //! with merges or deletions of ranges is done in parts, in their order.
@@ -25,19 +26,25 @@
 //! **Savepoints.** What a transaction took back is not done: the trace has the savepoints by number.
 //!
 //! **A part of a trace** ([`Part`]) is replayed on a store that has done what comes before it: operations are passed over, done and not
-//! counted, or counted, in this order. A transaction that began among those that are passed over is not done.
+//! counted, or counted, in this order. A transaction that began among those that are passed over, and ends behind them, is done whole.
+//!
+//! **Times to live** end by the time of the trace: a value is deleted when the trace comes to the moment at which it expired.
+//!
+//! **Scans of unknown length**, as in traces of RocksDB, ask for as many records as the settings say ([`ReplaySettings::scan_length`]).
 //!
 //! **What cannot be asked** of the store is counted by kind and left out: scans in reverse and pops of one without
 //! [`both ends`](crate::store::Store::both_ends), pops of a sample, merges of which nothing is said, calls without a key, values above
-//! 64 MiB. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
+//! 64 MiB, keyspaces without a name. Where that is more than a hundredth of the trace, the report says so first. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
 
 mod age;
 pub mod command;
+mod expiry;
 mod keys;
 mod lanes;
 mod plan;
 mod prepare;
 mod report;
+mod values;
 mod worker;
 
 #[cfg(test)]
@@ -57,8 +64,8 @@ use crate::store::Store;
 pub use age::age;
 pub use keys::put_keys;
 use lanes::Lanes;
-use plan::Planner;
-pub use prepare::prepare;
+use plan::{Planner, to_lanes};
+pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;
 
@@ -105,6 +112,10 @@ pub struct ReplaySettings {
     pub compare: bool,
     /// The length of values of which the trace says none.
     pub value_bytes: usize,
+    /// Records that a scan asks for of which the trace has no length.
+    pub scan_length: u64,
+    /// The trace has several keyspaces, also if its header names fewer ([`evendb_trace::keyspaces_of`]).
+    pub several_keyspaces: bool,
     /// What merges do; without it they are left out.
     pub merges: Option<Merges>,
     /// Which part of the trace.
@@ -144,11 +155,18 @@ impl Default for ReplaySettings {
             threads: 1,
             compare: true,
             value_bytes: 100,
+            scan_length: 1,
+            several_keyspaces: false,
             merges: None,
             part: Part::default(),
             order_bytes: ORDER_BYTES_MAX,
         }
     }
+}
+
+/// Whether keys have their keyspace's number before them in the store.
+fn has_several_keyspaces<R: Read>(reader: &Reader<R>, settings: &ReplaySettings) -> bool {
+    settings.several_keyspaces || reader.keyspaces().len() > 1
 }
 
 /// Replays what `reader` gives on `store`, until the end or until `stop` is raised.
@@ -161,7 +179,7 @@ pub fn replay<R: Read>(
     settings: &ReplaySettings,
     stop: &AtomicBool,
 ) -> Result<ReplayReport, RunError> {
-    let mut planner = Planner::new(reader.keyspaces(), reader.header().one_in, settings, store);
+    let mut planner = Planner::new(&reader, settings, store);
     let mut source = Source {
         ordered: InOrder::new(reader, settings.order_bytes),
         left: settings.part.until,
@@ -174,7 +192,8 @@ pub fn replay<R: Read>(
         let Some(passed) = source.next(u64::MAX) else {
             break;
         };
-        passed?;
+        // A transaction that ends behind them is done whole, and what they put for a time is still to end.
+        planner.take(passed?, &mut |_| {});
     }
     let run = Run {
         store,
@@ -271,7 +290,7 @@ fn feed<R: Read>(
     let mut left = operations;
     while let Some(operation) = source.next(left) {
         left -= 1;
-        planner.take(operation?, &mut lanes);
+        planner.take(operation?, &mut |work| to_lanes(work, &mut lanes));
         let is_stopped = || stops.iter().any(|stop| stop.load(Ordering::Relaxed));
         if is_stopped() || !lanes.pass_on(&is_stopped) {
             break;

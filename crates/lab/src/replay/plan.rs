@@ -1,12 +1,15 @@
 //! What each operation of a trace is for a store of the lab, and in which lanes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
 
-use evendb_trace::{Kind, Operation, Outcome};
+use evendb_trace::{Kind, Operation, Outcome, Reader};
 
+use super::expiry::Expiry;
 use super::lanes::Lanes;
 use super::report::ReplayReport;
-use super::{Merges, ReplaySettings, Speed};
+use super::values::{Source, Values};
+use super::{Merges, ReplaySettings, Speed, has_several_keyspaces};
 use crate::purposes::{COUNTER_BYTES, RangeEnd};
 use crate::random::mix64;
 use crate::store::Store;
@@ -21,11 +24,20 @@ pub(super) const VALUE_BYTES_MAX: u64 = 64 << 20;
 /// From here on a limit of records is none.
 const UNLIMITED: u64 = u32::MAX as u64;
 
+/// Bytes of a keyspace's number in front of a key.
+const KEYSPACE_BYTES: usize = 4;
+
 const SAVEPOINT_BYTES: usize = size_of::<(u64, usize)>();
 
 const TOO_LONG: &str = "values above 64 MiB";
 const TOO_MANY: &str = "parts of too many batches and transactions at once";
 const FAILED: &str = "writes that failed in the trace";
+const NOT_COMMITTED: &str = "batches and transactions that were not committed in the trace";
+const NOTHING: &str = "scans that asked for nothing";
+const KEYLESS: &str = "calls without a key";
+
+/// Why a replay rightly leaves something out: the load had no effect by it, or no record.
+pub(super) const RIGHTLY: [&str; 4] = [FAILED, NOT_COMMITTED, NOTHING, KEYLESS];
 
 /// What is to be asked of the store.
 pub(super) struct Work {
@@ -34,16 +46,34 @@ pub(super) struct Work {
     /// Under which kind it is counted.
     pub(super) kind: Kind,
     pub(super) ask: Ask,
+    pub(super) keyspace: u32,
+    /// Bytes in front of each key that are not the trace's.
+    prefix: usize,
     /// What came of it in the trace, as far as that can be compared.
     pub(super) expected: Outcome,
+    /// The trace says that it found nothing.
+    pub(super) is_absent: bool,
+    /// The bytes that it finds may be made up.
+    pub(super) may_be_made_up: bool,
+}
+
+impl Work {
+    /// Its key as the trace has it.
+    pub(super) fn bare_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        key.get(self.prefix..).unwrap_or_default()
+    }
 }
 
 pub(super) enum Ask {
     Get(Vec<u8>),
-    Put(Vec<u8>, Bytes),
+    /// A value, and until when it stays, if not for ever: in nanoseconds from the beginning of the trace.
+    Put(Vec<u8>, Bytes, Option<u64>),
     Delete(Vec<u8>),
-    DeleteRange(Vec<u8>, Vec<u8>),
+    /// To below a key, or to the last one of all.
+    DeleteRange(Vec<u8>, Option<Vec<u8>>),
     Merge(Vec<u8>, Bytes),
+    /// A value is over whose time to live the trace tells.
+    Expire(Vec<u8>),
     /// The record at an end of a range.
     Pop(Range, RangeEnd),
     /// A batch or transaction: its parts, in their order.
@@ -76,19 +106,28 @@ pub(super) enum Bytes {
     Len(usize),
 }
 
+impl Bytes {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Bytes::Known(value) => value.len(),
+            Bytes::Len(len) => *len,
+        }
+    }
+}
+
 /// One write of a batch or transaction.
 pub(super) enum Part {
-    Put(Vec<u8>, Bytes),
+    Put(Vec<u8>, Bytes, Option<u64>),
     Delete(Vec<u8>),
     Merge(Vec<u8>, Bytes),
-    DeleteRange(Vec<u8>, Vec<u8>),
+    DeleteRange(Vec<u8>, Option<Vec<u8>>),
 }
 
 impl Part {
     /// The key that it writes, if it is one.
     fn key(&self) -> Option<&[u8]> {
         match self {
-            Part::Put(key, _) | Part::Delete(key) | Part::Merge(key, _) => Some(key),
+            Part::Put(key, ..) | Part::Delete(key) | Part::Merge(key, _) => Some(key),
             Part::DeleteRange(..) => None,
         }
     }
@@ -101,9 +140,9 @@ impl Part {
         };
         size_of::<Part>()
             + match self {
-                Part::Put(key, value) | Part::Merge(key, value) => key.len() + known(value),
+                Part::Put(key, value, _) | Part::Merge(key, value) => key.len() + known(value),
                 Part::Delete(key) => key.len(),
-                Part::DeleteRange(low, high) => low.len() + high.len(),
+                Part::DeleteRange(low, high) => low.len() + high.as_ref().map_or(0, Vec::len),
             }
     }
 }
@@ -116,14 +155,19 @@ struct Abilities {
     merges: Option<Merges>,
 }
 
+/// What takes the work of an operation.
+pub(super) type Give<'a> = &'a mut dyn FnMut(Work);
+
 /// See the module.
 pub(super) struct Planner {
     with_keyspaces: bool,
     /// The one keyspace, where keys are as they are.
     only: Option<u32>,
     is_sample: bool,
+    without_ends: bool,
     compare: bool,
     value_bytes: usize,
+    scan_length: u64,
     /// 1 / speed; none at most speed.
     slowness: Option<f64>,
     abilities: Abilities,
@@ -131,6 +175,10 @@ pub(super) struct Planner {
     open: HashMap<u64, Group>,
     open_bytes: usize,
     left_out: BTreeMap<&'static str, u64>,
+    /// Scans of which the trace has no length.
+    unknown_lengths: u64,
+    expiry: Expiry,
+    values: Values,
     last_nanos: u64,
     /// When the part of the trace began from which times count; it begins with the next operation if there is none.
     begin_nanos: Option<u64>,
@@ -148,12 +196,12 @@ struct Group {
 }
 
 impl Planner {
-    pub(super) fn new(
-        keyspaces: &BTreeMap<u32, String>,
-        one_in: u64,
+    pub(super) fn new<R: Read>(
+        reader: &Reader<R>,
         settings: &ReplaySettings,
         store: &dyn Store,
     ) -> Planner {
+        let header = reader.header();
         let has = |merges: &Merges| match merges {
             Merges::Counters => store.counters().is_some(),
             Merges::Appends => store.appending().is_some(),
@@ -164,11 +212,16 @@ impl Planner {
                 merges: settings.merges.filter(has),
             },
             asked_merges: settings.merges,
-            with_keyspaces: keyspaces.len() > 1,
-            only: keyspaces.keys().next().copied(),
-            is_sample: one_in > 1,
+            with_keyspaces: has_several_keyspaces(reader, settings),
+            only: reader.keyspaces().keys().next().copied(),
+            is_sample: header.one_in > 1,
+            without_ends: header.without_ends,
             compare: settings.compare,
             value_bytes: settings.value_bytes,
+            scan_length: settings.scan_length.max(1),
+            unknown_lengths: 0,
+            expiry: Expiry::default(),
+            values: Values::new(header, settings.compare),
             slowness: match settings.speed {
                 Speed::Times(speed) => Some(1.0 / speed),
                 Speed::Max => None,
@@ -190,12 +243,15 @@ impl Planner {
     /// Counts and times begin with the next operation. What has begun of batches and transactions stays.
     pub(super) fn begin_anew(&mut self) {
         self.left_out.clear();
+        (self.unknown_lengths, self.expiry.kept) = (0, 0);
         (self.taken, self.last_nanos, self.begin_nanos) = (0, 0, None);
     }
 
     pub(super) fn finish(self, report: &mut ReplayReport) {
         report.operations_in_trace = self.taken;
         report.left_out = self.left_out;
+        report.unknown_lengths = self.unknown_lengths;
+        report.kept_for_ever = self.expiry.kept;
         let open = self.open.values().filter(|group| !group.is_empty());
         let open = open.count() as u64;
         if open > 0 {
@@ -209,35 +265,68 @@ impl Planner {
         *self.left_out.entry(why).or_default() += 1;
     }
 
-    /// Gives an operation to the lanes that it concerns.
-    pub(super) fn take(&mut self, mut operation: Operation, lanes: &mut Lanes) {
+    /// Plans an operation: gives what is to be asked of the store now.
+    pub(super) fn take(&mut self, mut operation: Operation, give: Give<'_>) {
         self.taken += 1;
         let begin = *self.begin_nanos.get_or_insert(operation.start_nanos);
+        while let Some((when, key)) = self.expiry.next(operation.start_nanos) {
+            let mut over = Operation::new(Kind::Delete, Vec::new());
+            over.start_nanos = when.saturating_sub(begin);
+            self.give(self.work(&over, Ask::Expire(key), Outcome::Unknown), give);
+        }
+        let until = operation.ttl_millis.map(|millis| {
+            let nanos = millis.saturating_mul(1_000_000);
+            operation.start_nanos.saturating_add(nanos)
+        });
         operation.start_nanos = operation.start_nanos.saturating_sub(begin);
         self.last_nanos = self.last_nanos.max(operation.start_nanos);
         if !self.with_keyspaces {
             let only = *self.only.get_or_insert(operation.keyspace);
             let has_key = !is_of_group(operation.kind) && operation.kind != Kind::Other;
             if has_key && operation.keyspace != only {
-                return self
-                    .leave_out("of a keyspace that the trace does not name at its beginning");
+                return self.leave_out("of a keyspace that the trace does not name");
             }
         }
         match operation.kind {
             Kind::Begin | Kind::BatchCommit | Kind::Commit | Kind::Abort => {
-                self.end_group(&operation, lanes);
+                self.end_group(&operation, give);
             }
             Kind::Other => self.other(&operation),
             kind if operation.group != 0
                 && (kind.is_point_write() || kind == Kind::DeleteRange) =>
             {
-                self.part(operation);
+                self.part(operation, until);
             }
-            _ => match self.ask(operation) {
-                Ok(work) => give(work, lanes),
+            _ => match self.ask(operation, until) {
+                Ok(work) => self.give(work, give),
                 Err(why) => self.leave_out(why),
             },
         }
+    }
+
+    /// Gives work, and follows what it writes.
+    fn give(&mut self, work: Work, give: Give<'_>) {
+        self.values.ask(&work.ask);
+        match &work.ask {
+            Ask::Put(key, _, until) => self.expiry.written(key, *until),
+            Ask::Delete(key) | Ask::Merge(key, _) => self.expiry.written(key, None),
+            Ask::Parts(parts) => {
+                for part in parts {
+                    match part {
+                        Part::Put(key, _, until) => self.expiry.written(key, *until),
+                        Part::Delete(key) | Part::Merge(key, _) => self.expiry.written(key, None),
+                        Part::DeleteRange(..) => {}
+                    }
+                }
+            }
+            // What is deleted with a range or popped may be deleted once more.
+            Ask::Get(_)
+            | Ask::DeleteRange(..)
+            | Ask::Expire(_)
+            | Ask::Pop(..)
+            | Ask::Scan { .. } => {}
+        }
+        give(work);
     }
 
     fn other(&mut self, operation: &Operation) {
@@ -250,7 +339,7 @@ impl Planner {
                 self.open_bytes += group.bytes;
             }
             (b"rollback_to", _) => {}
-            _ => self.leave_out("calls without a key"),
+            _ => self.leave_out(KEYLESS),
         }
     }
 
@@ -286,7 +375,7 @@ impl Planner {
     }
 
     /// A write that counts when its batch or transaction ends.
-    fn part(&mut self, operation: Operation) {
+    fn part(&mut self, operation: Operation, until: Option<u64>) {
         if matches!(operation.outcome, Outcome::Failed(_)) {
             return self.leave_out(FAILED);
         }
@@ -294,8 +383,8 @@ impl Planner {
             return self.leave_out(TOO_MANY);
         }
         let number = operation.group;
-        let part = match self.ask(operation).map(|work| work.ask) {
-            Ok(Ask::Put(key, bytes)) => Part::Put(key, bytes),
+        let part = match self.ask(operation, until).map(|work| work.ask) {
+            Ok(Ask::Put(key, bytes, until)) => Part::Put(key, bytes, until),
             Ok(Ask::Delete(key)) => Part::Delete(key),
             Ok(Ask::Merge(key, operand)) => Part::Merge(key, operand),
             Ok(Ask::DeleteRange(low, high)) => Part::DeleteRange(low, high),
@@ -310,7 +399,7 @@ impl Planner {
         self.take_room(number, bytes);
     }
 
-    fn end_group(&mut self, operation: &Operation, lanes: &mut Lanes) {
+    fn end_group(&mut self, operation: &Operation, give: Give<'_>) {
         if operation.kind == Kind::Begin {
             return;
         }
@@ -321,14 +410,15 @@ impl Planner {
         let is_done = operation.kind != Kind::Abort
             && matches!(operation.outcome, Outcome::Done | Outcome::Unknown);
         if !is_done {
-            return self.leave_out("batches and transactions that were not committed in the trace");
+            return self.leave_out(NOT_COMMITTED);
         }
         if let Some(why) = group.left_out {
             return self.leave_out(why);
         }
         if !group.parts.is_empty() {
             let ask = Ask::Parts(group.parts);
-            give(self.work(operation, ask, Outcome::Unknown), lanes);
+            let work = self.work(operation, ask, Outcome::Unknown);
+            self.give(work, give);
         }
     }
 
@@ -338,14 +428,25 @@ impl Planner {
             due_nanos: self.slowness.map_or(0, due),
             kind: operation.kind,
             ask,
+            keyspace: operation.keyspace,
+            prefix: if self.with_keyspaces {
+                KEYSPACE_BYTES
+            } else {
+                0
+            },
             expected,
+            is_absent: operation.outcome == Outcome::Absent,
+            may_be_made_up: true,
         }
     }
 
     /// What it is for the store; or why it cannot be asked.
-    fn ask(&self, mut operation: Operation) -> Result<Work, &'static str> {
+    fn ask(&mut self, mut operation: Operation, until: Option<u64>) -> Result<Work, &'static str> {
         let keyspace = operation.keyspace;
         let key = self.key(keyspace, std::mem::take(&mut operation.key));
+        if operation.kind == Kind::DeleteRange && operation.end_key.is_none() && self.without_ends {
+            return Err("deletions of ranges whose end the trace has lost");
+        }
         let end = operation.end_key.take();
         let end = end.map(|end| self.key(keyspace, end));
         let end = end.or_else(|| self.end_of(keyspace));
@@ -355,13 +456,14 @@ impl Planner {
             return Err(FAILED);
         }
         let mut expected = Outcome::Unknown;
-        let limit = scan_limit(&operation, end.is_some());
+        let mut may_be_made_up = true;
         let ask = match operation.kind {
             Kind::Get | Kind::Contains | Kind::GetForUpdate | Kind::MultiGet => {
                 expected = self.expected(&operation);
+                may_be_made_up = self.source(&key, &mut expected) == Source::MadeUp;
                 Ask::Get(key)
             }
-            Kind::Put | Kind::Ingest => Ask::Put(key, self.value(&mut operation)?),
+            Kind::Put | Kind::Ingest => Ask::Put(key, self.value(&mut operation)?, until),
             Kind::Merge => Ask::Merge(key, self.operand(&mut operation)?),
             Kind::Delete | Kind::SingleDelete => Ask::Delete(key),
             Kind::DeleteRange => match end {
@@ -369,8 +471,7 @@ impl Planner {
                 Some(end) if end < key => {
                     return Err("deletions of ranges that end before they begin");
                 }
-                Some(end) => Ask::DeleteRange(key, end),
-                None => return Err("deletions of ranges without an end"),
+                end => Ask::DeleteRange(key, end),
             },
             Kind::Pop if !self.abilities.both_ends => return Err("pops"),
             // The sample has the least key of the range, and not the one that went.
@@ -388,23 +489,55 @@ impl Planner {
             Kind::Scan if operation.reverse && !self.abilities.both_ends => {
                 return Err("scans in reverse");
             }
-            Kind::Scan => Ask::Scan {
-                range: Range {
-                    low: key,
-                    high: end,
-                },
-                begins: begins_at(&operation),
-                limit,
-                expected: operation
-                    .count
-                    .filter(|_| self.compare && !operation.older_moment && !self.is_sample),
-            },
+            Kind::Scan => {
+                let limit = self.scan_limit(&operation, end.is_some())?;
+                // Of one that found nothing it is not known whether it was asked for a record.
+                let is_known = operation.limit.is_some() || operation.count != Some(0);
+                let is_now = !operation.older_moment && !self.is_sample;
+                Ask::Scan {
+                    range: Range {
+                        low: key,
+                        high: end,
+                    },
+                    begins: begins_at(&operation),
+                    limit,
+                    expected: operation
+                        .count
+                        .filter(|_| self.compare && is_now && is_known),
+                }
+            }
             _ => return Err("kinds that this program does not know"),
         };
-        if matches!(ask, Ask::Scan { limit: 0, .. }) {
-            return Err("scans that asked for nothing");
+        let mut work = self.work(&operation, ask, expected);
+        work.may_be_made_up = may_be_made_up;
+        Ok(work)
+    }
+
+    /// Where the value of a key is from. What cannot be found again is not expected.
+    fn source(&self, key: &[u8], expected: &mut Outcome) -> Source {
+        let Outcome::Present { hash, .. } = expected else {
+            return Source::MadeUp;
+        };
+        let source = self.values.source(key);
+        if source == Source::Mixed {
+            *hash = None;
         }
-        Ok(self.work(&operation, ask, expected))
+        source
+    }
+
+    /// How many records a scan asks for. One without a limit and an end was ended by whoever took the records, after as many as it took;
+    /// one of which neither is known may have read one record or all.
+    fn scan_limit(&mut self, operation: &Operation, has_end: bool) -> Result<u64, &'static str> {
+        match (operation.limit, operation.count) {
+            (Some(0), _) => Err(NOTHING),
+            (Some(limit), Some(count)) if limit >= UNLIMITED && !has_end => Ok(count.max(1)),
+            (Some(limit), _) if limit < UNLIMITED || has_end => Ok(limit),
+            (_, Some(count)) => Ok(count.max(1)),
+            (_, None) => {
+                self.unknown_lengths += 1;
+                Ok(self.scan_length)
+            }
+        }
     }
 
     fn expected(&self, operation: &Operation) -> Outcome {
@@ -433,11 +566,7 @@ impl Planner {
             (None, None) => return Err("merges"),
         };
         let value = self.value(operation)?;
-        let len = match &value {
-            Bytes::Known(value) => value.len(),
-            Bytes::Len(len) => *len,
-        };
-        match merges == Merges::Counters && len != COUNTER_BYTES {
+        match merges == Merges::Counters && value.len() != COUNTER_BYTES {
             true => Err("merges of what is no counter"),
             false => Ok(value),
         }
@@ -463,13 +592,15 @@ pub(super) fn key_in_store(with_keyspaces: bool, keyspace: u32, key: Vec<u8>) ->
 }
 
 fn is_of_group(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Begin | Kind::BatchCommit | Kind::Commit | Kind::Abort
-    )
+    kind == Kind::Begin || is_end_of_group(kind)
 }
 
-fn number_that_sorts(number: u32) -> [u8; 4] {
+/// Whether it ends a batch or transaction.
+pub(super) fn is_end_of_group(kind: Kind) -> bool {
+    matches!(kind, Kind::BatchCommit | Kind::Commit | Kind::Abort)
+}
+
+fn number_that_sorts(number: u32) -> [u8; KEYSPACE_BYTES] {
     [24, 16, 8, 0].map(|shift| (number >> shift) as u8)
 }
 
@@ -511,19 +642,15 @@ fn lane_of(key: &[u8], lanes: usize) -> usize {
     (mix64(evendb_trace::value_hash(key)) % lanes as u64) as usize
 }
 
-/// How many records a scan asks for. One without a limit and an end was ended by whoever took the records, after as many as it took.
-fn scan_limit(operation: &Operation, has_end: bool) -> u64 {
-    match (operation.limit, operation.count) {
-        (Some(limit), Some(count)) if limit >= UNLIMITED && !has_end => count.max(1),
-        (limit, count) => limit.or(count).unwrap_or(u64::MAX),
-    }
-}
-
 /// Gives work to its lane, or to all of those that it concerns.
-fn give(work: Work, lanes: &mut Lanes) {
+pub(super) fn to_lanes(work: Work, lanes: &mut Lanes) {
     let count = lanes.count();
     let key = match &work.ask {
-        Ask::Get(key) | Ask::Put(key, _) | Ask::Delete(key) | Ask::Merge(key, _) => Some(&key[..]),
+        Ask::Get(key)
+        | Ask::Put(key, ..)
+        | Ask::Delete(key)
+        | Ask::Expire(key)
+        | Ask::Merge(key, _) => Some(&key[..]),
         Ask::Scan { range, .. } => Some(&range.low[..]),
         Ask::DeleteRange(..) | Ask::Pop(..) | Ask::Parts(_) => None,
     };

@@ -1,22 +1,40 @@
 //! What a store must have before a replay, so that its reads find what they found.
 //!
 //! The first operation of a key says whether it was there: a read that found it. Such keys are put first, with the length that
-//! was found. Where a trace begins with the filling of a store ([`Part::load`](super::Part)), its puts and deletions are done too. Memory: 16 bytes for each key, of which a hash of 64 bits is kept; of two keys with the same hash
-//! the second one may be left out.
+//! was found. Writes count when they are done, in the plan of the replay: one that failed, was aborted or rolled back says nothing of its key, and neither does
+//! what a transaction reads after its own write. Where a read does not tell whether it found something, as in traces of other stores, its key is
+//! put. Where no length is told, a later read of the key before it is written tells it, or else that write, or else the length is
+//! [`value_bytes`](ReplaySettings::value_bytes).
+//!
+//! Where a trace begins with the filling of a store ([`Part::load`](super::Part)), what it writes is done too, as a replay does it. Memory: 16 bytes for each key, of which a
+//! hash of 64 bits is kept; of two keys with the same hash the second one may be left out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use evendb_trace::{InOrder, Kind, Operation, Outcome, Reader, value_hash};
+use evendb_trace::{InOrder, Operation, Outcome, Reader, value_hash};
 
 use super::ReplaySettings;
-use super::plan::{Bytes, VALUE_BYTES_MAX, key_in_store};
-use super::worker::value_of;
+use super::plan::{Ask, Bytes, Part, Planner, VALUE_BYTES_MAX, Work, is_end_of_group};
+use super::worker::{Worker, value_of};
 use crate::recorder::RunError;
-use crate::store::Store;
+use crate::store::{Store, StoreResult};
 
-/// Puts what the trace finds before it puts it; how many records that are.
+/// Own writes of transactions that have not ended: so many keys of them at most are remembered.
+const OWN_MAX: usize = 8 << 20;
+
+/// What was put before a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Prepared {
+    /// Records.
+    pub put: u64,
+    /// Of these: keys of which the trace does not tell whether they were there when they were read first.
+    pub assumed: u64,
+}
+
+/// Puts what the trace finds before it puts it.
 ///
 /// # Errors
 /// The store's; `Input` if the trace cannot be read.
@@ -25,58 +43,159 @@ pub fn prepare<R: Read>(
     store: &dyn Store,
     settings: &ReplaySettings,
     stop: &AtomicBool,
-) -> Result<u64, RunError> {
-    let with_keyspaces = reader.keyspaces().len() > 1;
-    let mut seen = HashSet::new();
-    let (mut put, mut value) = (0, Vec::new());
+) -> Result<Prepared, RunError> {
+    let settings = &ReplaySettings {
+        compare: false,
+        ..*settings
+    };
+    let mut planner = Planner::new(&reader, settings, store);
+    let mut filling = Filling {
+        store,
+        worker: Worker::new(store, settings, Instant::now(), (stop, stop)),
+        value_bytes: settings.value_bytes,
+        keys: HashMap::new(),
+        own: Own::default(),
+        prepared: Prepared::default(),
+        value: Vec::new(),
+    };
     let until = usize::try_from(settings.part.until).unwrap_or(usize::MAX);
     let operations = InOrder::new(reader, settings.order_bytes).take(until);
     for (number, operation) in (0..).zip(operations) {
-        let mut operation = operation.map_err(|error| RunError::Input(error.to_string()))?;
-        let kind = operation.kind;
-        if !kind.is_point_read() && !kind.is_point_write() {
-            continue;
-        }
-        let key = std::mem::take(&mut operation.key);
-        let key = key_in_store(with_keyspaces, operation.keyspace, key);
-        if number < settings.part.load {
-            put += u64::from(fill(store, &key, &mut operation, (settings, &mut value))?);
-        }
-        if !seen.insert(value_hash(&key)) {
-            continue;
-        }
-        if let (Outcome::Present { len, .. }, true) = (operation.outcome, kind.is_point_read()) {
-            let len = len.unwrap_or(settings.value_bytes as u64);
-            if len > VALUE_BYTES_MAX {
-                continue;
+        let operation = operation.map_err(|error| RunError::Input(error.to_string()))?;
+        let (group, outcome) = (operation.group, operation.outcome);
+        filling.own.note(&operation);
+        let mut done = Ok(());
+        planner.take(operation, &mut |work| {
+            if done.is_ok() {
+                done = filling.work(&work, (group, outcome), number < settings.part.load);
             }
-            store.put(&key, value_of(&mut value, &key, &Bytes::Len(len as usize)))?;
-            put += 1;
-        }
+        });
+        done?;
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
     store.settle_debt()?;
-    Ok(put)
+    Ok(filling.prepared)
 }
 
-/// Does what an operation of a filling writes; whether it puts.
-fn fill(
-    store: &dyn Store,
-    key: &[u8],
-    operation: &mut Operation,
-    (settings, made): (&ReplaySettings, &mut Vec<u8>),
-) -> Result<bool, RunError> {
-    let len = operation.value_len.unwrap_or(settings.value_bytes as u64);
-    let bytes = match operation.value.take() {
-        Some(value) => Bytes::Known(value),
-        None => Bytes::Len(len.min(VALUE_BYTES_MAX) as usize),
-    };
-    match operation.kind {
-        Kind::Put | Kind::Ingest => store.put(key, value_of(made, key, &bytes))?,
-        Kind::Delete | Kind::SingleDelete => store.delete(key)?,
-        _ => {}
+/// The keys that transactions and batches have written that have not ended, by hash.
+#[derive(Default)]
+struct Own {
+    of_group: HashMap<u64, HashSet<u64>>,
+    count: usize,
+}
+
+impl Own {
+    fn note(&mut self, operation: &Operation) {
+        if operation.group == 0 {
+            return;
+        }
+        if is_end_of_group(operation.kind) {
+            let ended = self.of_group.remove(&operation.group);
+            self.count -= ended.map_or(0, |keys| keys.len());
+        } else if operation.kind.is_point_write() && self.count < OWN_MAX {
+            let keys = self.of_group.entry(operation.group).or_default();
+            self.count += usize::from(keys.insert(hash(operation.keyspace, &operation.key)));
+        }
     }
-    Ok(matches!(operation.kind, Kind::Put | Kind::Ingest))
+
+    fn has(&self, group: u64, keyspace: u32, key: &[u8]) -> bool {
+        let keys = self.of_group.get(&group);
+        keys.is_some_and(|keys| keys.contains(&hash(keyspace, key)))
+    }
+}
+
+fn hash(keyspace: u32, key: &[u8]) -> u64 {
+    value_hash(key).wrapping_add(u64::from(keyspace))
+}
+
+struct Filling<'a> {
+    store: &'a dyn Store,
+    worker: Worker<'a>,
+    value_bytes: usize,
+    /// The keys that were named. True: it was put, and its length is not known yet.
+    keys: HashMap<u64, bool>,
+    own: Own,
+    prepared: Prepared,
+    value: Vec<u8>,
+}
+
+impl Filling<'_> {
+    /// What is asked, by an operation of this group and with this outcome.
+    fn work(&mut self, work: &Work, read: (u64, Outcome), fills: bool) -> StoreResult<()> {
+        match &work.ask {
+            Ask::Get(key) => return self.read(key, work, read),
+            Ask::Put(key, value, _) => self.written(key, Some(value), fills)?,
+            Ask::Delete(key) | Ask::Merge(key, _) => self.written(key, None, fills)?,
+            Ask::Parts(parts) => {
+                for part in parts {
+                    match part {
+                        Part::Put(key, value, _) => self.written(key, Some(value), fills)?,
+                        Part::Delete(key) | Part::Merge(key, _) => {
+                            self.written(key, None, fills)?
+                        }
+                        Part::DeleteRange(..) => {}
+                    }
+                }
+            }
+            Ask::DeleteRange(..) | Ask::Expire(_) => {}
+            Ask::Pop(..) | Ask::Scan { .. } => return Ok(()),
+        }
+        match fills {
+            true => self.worker.ask(work).map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
+    fn read(
+        &mut self,
+        key: &[u8],
+        work: &Work,
+        (group, outcome): (u64, Outcome),
+    ) -> StoreResult<()> {
+        if group != 0 && self.own.has(group, work.keyspace, work.bare_key(key)) {
+            return Ok(());
+        }
+        let hash = value_hash(key);
+        let known = self.keys.get(&hash).copied();
+        match (known, outcome) {
+            (Some(false), _) | (_, Outcome::Failed(_) | Outcome::Done) => Ok(()),
+            (None, Outcome::Absent) | (Some(true), Outcome::Absent) => {
+                self.keys.insert(hash, false);
+                Ok(())
+            }
+            (_, Outcome::Present { len: Some(len), .. }) => {
+                self.keys.insert(hash, false);
+                self.prepared.put += u64::from(known.is_none());
+                self.put(key, len)
+            }
+            (Some(true), _) => Ok(()),
+            (None, _) => {
+                self.keys.insert(hash, true);
+                self.prepared.put += 1;
+                self.prepared.assumed += u64::from(outcome == Outcome::Unknown);
+                self.put(key, self.value_bytes as u64)
+            }
+        }
+    }
+
+    /// A key is written. If its length before is not known, it is taken to be that of the value.
+    fn written(&mut self, key: &[u8], value: Option<&Bytes>, fills: bool) -> StoreResult<()> {
+        self.prepared.put += u64::from(fills && value.is_some());
+        let was_open = self.keys.insert(value_hash(key), false) == Some(true);
+        match value {
+            Some(value) if was_open => self.put(key, value.len() as u64),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&mut self, key: &[u8], len: u64) -> StoreResult<()> {
+        if len > VALUE_BYTES_MAX {
+            return Ok(());
+        }
+        let len = Bytes::Len(len as usize);
+        let value = value_of(&mut self.value, key, &len);
+        self.store.put(key, value)
+    }
 }

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evendb_trace::{Kind, Losses};
+
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
+
+use super::plan::RIGHTLY;
 
 /// The longest latency that is told apart: ten minutes.
 const NANOS_MAX: u64 = 600_000_000_000;
@@ -71,6 +74,16 @@ pub struct ReplayReport {
     pub differences: Differences,
     /// Deletions of ranges that were done key by key, because the store has none.
     pub ranges_by_key: u64,
+    /// Point reads and pops.
+    pub looked: u64,
+    /// Of these: those that found nothing where the trace found something, or does not tell what it found.
+    pub misses: u64,
+    /// Values that were deleted when their time to live was over.
+    pub expired: u64,
+    /// Values that stay though their time to live was over: there were too many to wait for.
+    pub kept_for_ever: u64,
+    /// Scans of which the trace has no length: they asked for as many records as the settings say.
+    pub unknown_lengths: u64,
     /// By kind: latencies in nanoseconds, and records read or written.
     pub kinds: BTreeMap<Kind, KindReport>,
 }
@@ -105,6 +118,9 @@ impl ReplayReport {
         self.late_max = self.late_max.max(part.late_max);
         self.compared += part.compared;
         self.ranges_by_key += part.ranges_by_key;
+        self.looked += part.looked;
+        self.misses += part.misses;
+        self.expired += part.expired;
         let (own, other) = (&mut self.differences, part.differences);
         own.present_not_absent += other.present_not_absent;
         own.absent_not_present += other.absent_not_present;
@@ -124,6 +140,28 @@ impl ReplayReport {
     #[must_use]
     pub fn replayed(&self) -> u64 {
         self.kinds.values().map(|kind| kind.latencies.len()).sum()
+    }
+
+    /// Operations that the store could not be asked, though the load had an effect by them.
+    #[must_use]
+    pub fn not_asked(&self) -> u64 {
+        let not_asked = self
+            .left_out
+            .iter()
+            .filter(|(why, _)| !RIGHTLY.contains(why));
+        not_asked.map(|(_, count)| count).sum()
+    }
+
+    /// Whether more than a hundredth of the trace could not be asked: the figures are of another load.
+    #[must_use]
+    pub fn is_of_another_load(&self) -> bool {
+        self.not_asked() * 100 > self.operations_in_trace
+    }
+
+    /// Whether more than a hundredth of the reads found nothing, and the trace does not say so.
+    #[must_use]
+    pub fn measures_misses(&self) -> bool {
+        self.misses * 100 > self.looked
     }
 
     /// All of it, for programs.
@@ -158,8 +196,15 @@ impl ReplayReport {
             "operations_in_trace": self.operations_in_trace,
             "replayed": self.replayed(),
             "left_out": counts(&mut left_out),
+            "not_asked": self.not_asked(),
+            "point_reads": self.looked,
+            "misses_not_in_trace": self.misses,
+            "expired": self.expired,
+            "kept_after_their_time": self.kept_for_ever,
+            "scans_of_unknown_length": self.unknown_lengths,
             "out_of_order_in_trace": self.late_in_trace,
             "trace_is_whole": self.losses.is_nothing(),
+            "lost": self.losses.to_string(),
             "compared": self.compared,
             "differences": counts(&mut self.differences.each().into_iter()),
             "range_deletions_key_by_key": self.ranges_by_key,

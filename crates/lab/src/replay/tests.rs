@@ -1,3 +1,5 @@
+mod faithful;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -180,7 +182,7 @@ fn what_the_trace_finds_first_can_be_put_before() {
     let store = MemoryStore::new();
     let go = AtomicBool::new(false);
     let put = prepare(Reader::new(&trace[..]).unwrap(), &store, &settings(1), &go).unwrap();
-    assert_eq!(put, 1);
+    assert_eq!(put.put, 1);
     assert_eq!(
         replayed(&trace, &store, &settings(1)).differences.total(),
         0
@@ -673,7 +675,7 @@ fn the_beginning_of_a_trace_can_fill_the_store() {
     };
     let (store, go) = (MemoryStore::new(), AtomicBool::new(false));
     let put = prepare(Reader::new(&trace[..]).unwrap(), &store, &filling, &go).unwrap();
-    assert_eq!((put, contents(&store).len()), (11, 10));
+    assert_eq!((put.put, contents(&store).len()), (11, 10));
     let report = replayed(&trace, &store, &filling);
     assert_eq!((report.replayed(), report.compared), (3, 3));
     assert_eq!(report.differences.total(), 0, "{:?}", report.differences);

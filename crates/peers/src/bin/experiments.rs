@@ -1,5 +1,6 @@
 //! The lab's experiments, for EvenDB and every other store of this build in one run.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -31,15 +32,19 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Experiment(experiment) => experiment.run(&openers),
         Command::Conformance(arguments) => arguments.run(&openers),
-        Command::Replay(arguments) => {
-            let outcome = arguments.run(&openers, &AtomicBool::new(false));
-            outcome.map(|text| print!("{text}")).map_err(Into::into)
-        }
+        Command::Replay(arguments) => match arguments.run(&openers, &AtomicBool::new(false)) {
+            Ok(replayed) => {
+                let _ = write!(io::stdout(), "{}", replayed.text);
+                return ExitCode::from(replayed.ending.exit_code());
+            }
+            Err(error) => Err(error.into()),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if evendb_lab::is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -6,8 +6,8 @@
 //! live are in seconds; a line without `op_time` has the time of the one before it, or 0. Keys are anonymised: one that
 //! is shorter than the size of the original is filled up with dots. The columns of tenants (`usecase`) are not kept.
 
-use super::text::{LineFormat, SinceFirst, number, quoted};
-use crate::operation::{Kind, Operation, Outcome};
+use super::text::{Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
+use crate::operation::{Kind, Operation};
 
 /// A line that stands for more is bad: the traces count in 16 bits.
 const COUNT_MAX: u64 = u16::MAX as u64;
@@ -25,6 +25,8 @@ struct Columns {
     key_size: Option<usize>,
     hits: Option<usize>,
     ttl: Option<usize>,
+    /// How many there are.
+    all: usize,
 }
 
 impl Columns {
@@ -39,7 +41,26 @@ impl Columns {
             key_size: at("key_size"),
             hits: at("cache_hits"),
             ttl: at("ttl"),
+            all: line.split(',').count(),
         })
+    }
+
+    /// The fields of a line. Commas beyond those between the columns are the key's.
+    fn fields<'l>(&self, line: &'l str) -> Vec<&'l str> {
+        let commas: Vec<_> = line.match_indices(',').map(|(at, _)| at).collect();
+        let more = (commas.len() + 1).saturating_sub(self.all);
+        let mut fields = Vec::with_capacity(self.all);
+        let (mut begin, mut comma) = (0, 0);
+        while comma <= commas.len() {
+            let last = match fields.len() == self.key {
+                true => comma + more,
+                false => comma,
+            };
+            let end = commas.get(last).copied().unwrap_or(line.len());
+            fields.push(&line[begin..end]);
+            (begin, comma) = ((end + 1).min(line.len()), last + 1);
+        }
+        fields
     }
 }
 
@@ -52,16 +73,12 @@ pub(super) fn is_header(line: &str) -> bool {
 pub(super) struct Lines {
     columns: Option<Columns>,
     since: SinceFirst,
-    /// For lines without a time.
+    /// The second of the last line; without a column of times, where the next line begins.
     last_nanos: u64,
-    /// Operations of the last line, how many of them found something, and its size.
-    count: u64,
-    hits: Option<u64>,
-    size: u64,
 }
 
 impl LineFormat for Lines {
-    fn parse(&mut self, line: &str) -> Result<Option<Operation>, String> {
+    fn parse(&mut self, line: &str) -> Result<Option<Line>, String> {
         if line.is_empty() {
             return Ok(None);
         }
@@ -71,7 +88,8 @@ impl LineFormat for Lines {
             return Ok(None);
         }
         let columns = self.columns.ok_or("no names of columns before it")?;
-        let field = |at: usize| line.split(',').nth(at);
+        let fields = columns.fields(line);
+        let field = |at: usize| fields.get(at).copied();
         let optional = |at: Option<usize>, what| {
             let field = at.and_then(field).filter(|field| !field.trim().is_empty());
             field.map(|field| number(Some(field), what)).transpose()
@@ -96,36 +114,40 @@ impl LineFormat for Lines {
         let hits = optional(columns.hits, "cache hits")?;
         let ttl = optional(columns.ttl, "time to live")?.unwrap_or_default();
         let mut operation = Operation::new(kind, key);
-        operation.start_nanos = match optional(columns.time, "time")? {
-            Some(seconds) => self.since.of(seconds).saturating_mul(1_000_000_000),
-            None => self.last_nanos,
-        };
+        if let Some(seconds) = optional(columns.time, "time")? {
+            self.last_nanos = self.since.of(seconds).saturating_mul(SECOND);
+        }
+        operation.start_nanos = self.last_nanos;
         if kind == Kind::Put {
             operation.value_len = Some(size);
             operation.ttl_millis = Some(ttl.saturating_mul(1000)).filter(|ttl| *ttl > 0);
         }
-        self.last_nanos = operation.start_nanos;
-        (self.count, self.size) = (count, size);
-        self.hits = hits.filter(|_| kind == Kind::Get);
-        Ok(Some(operation))
-    }
-
-    fn count(&self) -> u64 {
-        self.count
-    }
-
-    fn adjust(&self, number: u64, operation: &mut Operation) {
-        operation.outcome = match self.hits {
-            None => Outcome::Unknown,
-            Some(hits) if number < hits => Outcome::Present {
-                len: Some(self.size),
-                hash: None,
-            },
-            Some(_) => Outcome::Absent,
+        let mut line = Line::from(operation);
+        line.count = count;
+        line.within_nanos = match columns.time {
+            Some(_) => SECOND,
+            None => count,
         };
+        if columns.time.is_none() {
+            self.last_nanos = self.last_nanos.saturating_add(count);
+        }
+        if kind == Kind::Get {
+            line.hits = hits;
+            line.operation.outcome = found(if hits.is_some() {
+                Some(size)
+            } else {
+                sized(size)
+            });
+        }
+        Ok(Some(line))
     }
 
     fn times_back(&self) -> u64 {
         self.since.times_back()
     }
+}
+
+/// A size that says that something was found.
+fn sized(size: u64) -> Option<u64> {
+    Some(size).filter(|size| *size > 0)
 }

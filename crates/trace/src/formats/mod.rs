@@ -24,8 +24,10 @@ mod ycsb;
 
 pub use detect::{DETECT_BYTES, detect};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::operation::Operation;
+use crate::reader::Reader;
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::str::FromStr;
 
@@ -59,6 +61,44 @@ impl Format {
     ];
 }
 
+impl Format {
+    /// Its name, by which commands know it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Format::NAMES.iter().find(|(_, format)| *format == self);
+        named.map_or("?", |(name, _)| name)
+    }
+
+    /// What a keyspace of this number is called where the format has no names: a column family of RocksDB is `cf-` and its number,
+    /// and the first one `default`.
+    #[must_use]
+    pub fn keyspace_name(self, number: u32) -> String {
+        match (self, number) {
+            (_, 0) => "default".to_owned(),
+            (Format::RocksDb | Format::RocksDbText, number) => format!("cf-{number}"),
+            (_, number) => format!("keyspace-{number}"),
+        }
+    }
+}
+
+/// Opens a trace of EvenDB's format. Where the source is one of another format, the error says which, and what makes one of EvenDB's of it.
+///
+/// # Errors
+/// As [`Reader::new`].
+pub fn open_own<R: BufRead>(mut source: R) -> Result<Reader<R>> {
+    let other = detect(source.fill_buf()?).filter(|format| *format != Format::EvenDb);
+    match other {
+        None => Reader::new(source),
+        Some(format) => {
+            let message = format!(
+                "this is a trace of the format {}, and not EvenDB's: `evendb trace convert FROM TO` makes one of EvenDB's of it",
+                format.name()
+            );
+            Err(Error::new(ErrorKind::NotATrace, message))
+        }
+    }
+}
+
 impl FromStr for Format {
     type Err = String;
 
@@ -86,6 +126,10 @@ pub struct Imported {
     pub is_torn: bool,
     /// Operations whose time is before that of one that comes before them.
     pub times_back: u64,
+    /// The source has times of whole seconds: the operations of a second were spread evenly over it.
+    pub spread: bool,
+    /// Operations that are no merges and were read as such, by their names in the source.
+    pub as_merges: BTreeMap<&'static str, u64>,
 }
 
 impl Imported {

@@ -25,7 +25,7 @@ pub(super) fn read(
     imported.is_torn = losses.is_torn || losses.has_no_end;
     if !losses.is_nothing() {
         imported.bad = losses.damaged_places.max(1);
-        imported.first_bad = Some(format!("{losses:?}"));
+        imported.first_bad = Some(losses.to_string());
     }
     Ok(imported)
 }

@@ -4,7 +4,7 @@
 //! the one before, 8 multi-get. Without keys a line begins with its type; such a trace is refused line by line. Since
 //! the form has no scan lengths, results and groups, what is written loses them.
 
-use super::text::{LineFormat, SinceFirst, number};
+use super::text::{Line, LineFormat, SinceFirst, number};
 use crate::error::Result;
 use crate::key_lines::{NoKey, read_hex};
 use crate::operation::{Kind, Operation};
@@ -16,7 +16,7 @@ pub(super) struct Lines {
 }
 
 impl LineFormat for Lines {
-    fn parse(&mut self, line: &str) -> std::result::Result<Option<Operation>, String> {
+    fn parse(&mut self, line: &str) -> std::result::Result<Option<Line>, String> {
         if line.is_empty() {
             return Ok(None);
         }
@@ -53,7 +53,7 @@ impl LineFormat for Lines {
         if matches!(operation.kind, Kind::Put | Kind::Merge) {
             operation.value_len = Some(size);
         }
-        Ok(Some(operation))
+        Ok(Some(operation.into()))
     }
 
     fn times_back(&self) -> u64 {

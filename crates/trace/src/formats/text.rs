@@ -3,24 +3,55 @@
 use super::Imported;
 use crate::error::Result;
 use crate::lines::next_line;
-use crate::operation::{KEY_BYTES_MAX, Operation};
+use crate::operation::{KEY_BYTES_MAX, Operation, Outcome};
 use std::io::BufRead;
 
 /// A longer line is bad, and passed over without being kept.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// Nanoseconds of a second.
+pub(super) const SECOND: u64 = 1_000_000_000;
+/// So many bytes of operations of one second wait for its other ones, so that all can be spread over it.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// What a line says.
+pub(super) struct Line {
+    /// The operation, or each of the operations.
+    pub(super) operation: Operation,
+    /// For how many operations it stands.
+    pub(super) count: u64,
+    /// So many of these have the outcome of the operation, and the others found nothing; `None`: all have it.
+    pub(super) hits: Option<u64>,
+    /// Its time is that of the beginning of so many nanoseconds, somewhere in which it was. 0: it is exact.
+    pub(super) within_nanos: u64,
+    /// What the source calls it, where it is read as a merge.
+    pub(super) as_merge: Option<&'static str>,
+}
+
+impl From<Operation> for Line {
+    fn from(operation: Operation) -> Line {
+        Line {
+            operation,
+            count: 1,
+            hits: None,
+            within_nanos: 0,
+            as_merge: None,
+        }
+    }
+}
+
+/// The outcome of a read that found so many bytes, or nothing.
+pub(super) fn found(len: Option<u64>) -> Outcome {
+    match len {
+        None => Outcome::Absent,
+        len => Outcome::Present { len, hash: None },
+    }
+}
+
 /// A format of lines.
 pub(super) trait LineFormat {
-    /// The operation of a line; `None` for a line that is to be passed over in silence. The error says why it is bad.
-    fn parse(&mut self, line: &str) -> std::result::Result<Option<Operation>, String>;
-
-    /// How many operations the line stands for that was parsed last.
-    fn count(&self) -> u64 {
-        1
-    }
-
-    /// Makes of the operation of that line the one with this number, from 0 on.
-    fn adjust(&self, _number: u64, _operation: &mut Operation) {}
+    /// What a line says; `None` for a line that is to be passed over in silence. The error says why it is bad.
+    fn parse(&mut self, line: &str) -> std::result::Result<Option<Line>, String>;
 
     /// See [`Imported::times_back`].
     fn times_back(&self) -> u64;
@@ -32,6 +63,7 @@ pub(super) fn read(
     format: &mut dyn LineFormat,
 ) -> Result<Imported> {
     let mut imported = Imported::default();
+    let mut waiting = Waiting::default();
     let (mut line, mut number) = (Vec::new(), 0_u64);
     while let Some(is_whole) = next_line(from, &mut line, LINE_BYTES_MAX)? {
         number += 1;
@@ -42,21 +74,89 @@ pub(super) fn read(
         };
         match parsed {
             Ok(None) => {}
-            Ok(Some(operation)) if longest_key(&operation) > KEY_BYTES_MAX => {
+            Ok(Some(line)) if longest_key(&line.operation) > KEY_BYTES_MAX => {
                 imported.note_bad(|| format!("line {number}: a key above {KEY_BYTES_MAX} bytes"));
             }
-            Ok(Some(mut operation)) => {
-                for number in 0..format.count() {
-                    format.adjust(number, &mut operation);
-                    each(&operation)?;
-                    imported.operations += 1;
+            Ok(Some(line)) => {
+                if let Some(name) = line.as_merge {
+                    *imported.as_merges.entry(name).or_default() += line.count;
                 }
+                imported.spread |= line.within_nanos == SECOND;
+                waiting.add(line, each)?;
             }
             Err(why) => imported.note_bad(|| format!("line {number}: {why}")),
         }
     }
-    imported.times_back = format.times_back();
+    waiting.give(SECOND, each)?;
+    imported.operations = waiting.given;
+    imported.times_back = format.times_back().max(waiting.back);
     Ok(imported)
+}
+
+/// Lines of one time that stand one behind the other, whose operations are spread evenly over what the time leaves open.
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<Line>,
+    bytes: usize,
+    operations: u64,
+    /// Of their time so much has been given to lines that there was no room to keep.
+    used_nanos: u64,
+    given: u64,
+    latest: u64,
+    /// Operations that were given after one that began later.
+    back: u64,
+}
+
+impl Waiting {
+    fn add(&mut self, line: Line, each: &mut dyn FnMut(&Operation) -> Result<()>) -> Result<()> {
+        let place = |line: &Line| (line.operation.start_nanos, line.within_nanos);
+        if let Some(last) = self.lines.last().map(place) {
+            if last != place(&line) {
+                self.give(SECOND, each)?;
+                self.used_nanos = 0;
+            } else if self.bytes > WAITING_BYTES_MAX {
+                // How many more come is not known: they have the other half of what is left.
+                let half = self.used_nanos + (last.1 - self.used_nanos) / 2;
+                self.give(half, each)?;
+                self.used_nanos = half;
+            }
+        }
+        self.bytes += size_of::<Line>() + line.operation.key.len();
+        self.operations += line.count;
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// Gives all of them, up to so many nanoseconds of what their time leaves open.
+    fn give(
+        &mut self,
+        until_nanos: u64,
+        each: &mut dyn FnMut(&Operation) -> Result<()>,
+    ) -> Result<()> {
+        let (mut number, all) = (0, u128::from(self.operations.max(1)));
+        for line in self.lines.drain(..) {
+            let mut operation = line.operation;
+            let (start, outcome) = (operation.start_nanos, operation.outcome);
+            let room = until_nanos
+                .min(line.within_nanos)
+                .saturating_sub(self.used_nanos);
+            for copy in 0..line.count {
+                let after = (u128::from(room) * number / all) as u64 + self.used_nanos;
+                operation.start_nanos = start.saturating_add(after);
+                operation.outcome = match line.hits.is_none_or(|hits| copy < hits) {
+                    true => outcome,
+                    false => Outcome::Absent,
+                };
+                each(&operation)?;
+                self.back += u64::from(operation.start_nanos < self.latest);
+                self.latest = self.latest.max(operation.start_nanos);
+                self.given += 1;
+                number += 1;
+            }
+        }
+        (self.bytes, self.operations) = (0, 0);
+        Ok(())
+    }
 }
 
 fn longest_key(operation: &Operation) -> usize {

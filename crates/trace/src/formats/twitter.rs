@@ -1,11 +1,16 @@
 //! Twitter's cache traces: `timestamp,key,key size,value size,client id,operation,TTL`, in seconds and bytes.
 //!
-//! `get` and `gets` are reads; the trace does not say whether they found something. `set`, `add`, `replace` and `cas` are
-//! puts; `append`, `prepend`, `incr` and `decr` are merges; `delete` is a delete. A key has commas in no known trace. Keys
-//! are anonymised, and may be shorter than the size beside them, which is that of the original.
+//! `get` and `gets` are reads. The value size of a read is that of what it found, and 0 where it found nothing: that is how those who
+//! keep the traces read them. A value of no bytes that was found cannot be told from that. `set`, `add`, `replace` and `cas` are
+//! puts; `append`, `prepend`, `incr` and `decr` are read as merges, and counted by name ([`Imported::as_merges`](super::Imported)); `delete` is a
+//! delete. The operand of `incr` and `decr` is a number of 8 bytes. The operations of one second are spread evenly over it. A key may have commas. Keys are
+//! anonymised, and may be shorter than the size beside them, which is that of the original.
 
-use super::text::{LineFormat, SinceFirst, number, quoted};
+use super::text::{Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
 use crate::operation::{Kind, Operation};
+
+/// Bytes of the number that `incr` and `decr` add or take away.
+const NUMBER_BYTES: u64 = 8;
 
 #[derive(Default)]
 pub(super) struct Lines {
@@ -13,36 +18,50 @@ pub(super) struct Lines {
 }
 
 impl LineFormat for Lines {
-    fn parse(&mut self, line: &str) -> Result<Option<Operation>, String> {
+    fn parse(&mut self, line: &str) -> Result<Option<Line>, String> {
         if line.is_empty() {
             return Ok(None);
         }
-        let mut fields = line.split(',');
-        let seconds = number(fields.next(), "timestamp")?;
-        let key = fields.next().ok_or("no key")?;
-        number(fields.next(), "key size")?;
-        let value_len = number(fields.next(), "value size")?;
-        let client = number(fields.next(), "client")?;
-        let name = fields.next().unwrap_or_default().trim();
-        let ttl = number(fields.next(), "time to live")?;
-        if fields.next().is_some() {
-            return Err("more than seven fields".to_owned());
-        }
-        let kind = match name {
-            "get" | "gets" => Kind::Get,
-            "set" | "add" | "replace" | "cas" => Kind::Put,
-            "append" | "prepend" | "incr" | "decr" => Kind::Merge,
-            "delete" => Kind::Delete,
+        let (seconds, rest) = line.split_once(',').unwrap_or((line, ""));
+        // What is behind the key has no commas; the key may.
+        let mut fields = rest.rsplitn(6, ',');
+        let (ttl, name, client) = (fields.next(), fields.next(), fields.next());
+        let (value_len, key_len, key) = (fields.next(), fields.next(), fields.next());
+        let key = key.ok_or("fewer than seven fields")?;
+        let seconds = number(Some(seconds), "timestamp")?;
+        number(key_len, "key size")?;
+        let value_len = number(value_len, "value size")?;
+        let client = number(client, "client")?;
+        let name = name.unwrap_or_default().trim();
+        let ttl = number(ttl, "time to live")?;
+        let (kind, as_merge) = match name {
+            "get" | "gets" => (Kind::Get, None),
+            "set" | "add" | "replace" | "cas" => (Kind::Put, None),
+            "append" => (Kind::Merge, Some("append")),
+            "prepend" => (Kind::Merge, Some("prepend")),
+            "incr" => (Kind::Merge, Some("incr")),
+            "decr" => (Kind::Merge, Some("decr")),
+            "delete" => (Kind::Delete, None),
             other => return Err(format!("no operation {}", quoted(other))),
         };
         let mut operation = Operation::new(kind, key);
-        operation.start_nanos = self.since.of(seconds).saturating_mul(1_000_000_000);
         operation.thread = u32::try_from(client).map_err(|_| "an absurd client")?;
-        if matches!(kind, Kind::Put | Kind::Merge) {
-            operation.value_len = Some(value_len);
-            operation.ttl_millis = Some(ttl.saturating_mul(1000)).filter(|ttl| *ttl > 0);
+        operation.start_nanos = self.since.of(seconds).saturating_mul(SECOND);
+        match kind {
+            Kind::Get => operation.outcome = found(Some(value_len).filter(|len| *len > 0)),
+            Kind::Put | Kind::Merge => {
+                operation.value_len = Some(match as_merge {
+                    Some("incr" | "decr") => NUMBER_BYTES,
+                    _ => value_len,
+                });
+                operation.ttl_millis = Some(ttl.saturating_mul(1000)).filter(|ttl| *ttl > 0);
+            }
+            _ => {}
         }
-        Ok(Some(operation))
+        let mut line = Line::from(operation);
+        line.within_nanos = SECOND;
+        line.as_merge = as_merge;
+        Ok(Some(line))
     }
 
     fn times_back(&self) -> u64 {

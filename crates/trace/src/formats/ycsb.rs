@@ -4,7 +4,7 @@
 //! Other lines of the output (settings, statistics) are passed over. The length of a value is that of the fields' text as
 //! far as they are printed.
 
-use super::text::LineFormat;
+use super::text::{Line, LineFormat};
 use crate::operation::{Kind, Operation};
 
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(super) struct Lines {
 }
 
 impl LineFormat for Lines {
-    fn parse(&mut self, line: &str) -> Result<Option<Operation>, String> {
+    fn parse(&mut self, line: &str) -> Result<Option<Line>, String> {
         let mut words = line.split(' ');
         let kind = match words.next() {
             Some("READ") => Kind::Get,
@@ -34,7 +34,7 @@ impl LineFormat for Lines {
             Kind::Put => operation.value_len = value_len(line),
             _ => {}
         }
-        Ok(Some(operation))
+        Ok(Some(operation.into()))
     }
 
     /// The form has no times.

@@ -3,8 +3,10 @@ use crate::{Call, ErrorKind, Kind, Operation, Outcome, Reader, Sampler};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 /// A file in memory that is looked at afterwards.
 #[derive(Clone, Default)]
@@ -222,4 +224,37 @@ fn a_disk_that_fails_is_told_at_the_end_and_disturbs_nobody() {
         slot.end(began, &Call::new(Kind::Get, 0, &key));
     }
     assert_eq!(recorder.stop().unwrap_err().kind(), ErrorKind::Io);
+}
+
+/// Waits for what the writer's thread does by itself.
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_slow_load_is_in_the_file_while_it_is_recorded_and_nothing_is_woken_in_between() {
+    let (file, slot) = (Shared::default(), Arc::new(RecorderHandle::default()));
+    let recorder = Recorder::start(&slot, file.clone(), RecorderOptions::default()).unwrap();
+    let in_file = || {
+        let bytes = file.0.lock().clone();
+        read(&bytes).0.len()
+    };
+    // The header is there at once.
+    assert_eq!(in_file(), 0);
+    for number in 1..4 {
+        // The writer's thread sleeps without an end.
+        until(|| recorder.shared.asleep.load(Ordering::Relaxed));
+        let began = slot.begin(b"k").unwrap();
+        slot.end(began, &Call::new(Kind::Get, 0, b"k"));
+        until(|| in_file() == number);
+    }
+    until(|| recorder.shared.asleep.load(Ordering::Relaxed));
+    slot.name_keyspace(7, "late");
+    until(|| {
+        let bytes = file.0.lock().clone();
+        crate::keyspaces_of(io::Cursor::new(bytes)).unwrap().len() == 1
+    });
+    assert_eq!(recorder.stop().unwrap().recorded, 3);
 }

@@ -169,8 +169,7 @@ impl Arguments {
         let stores = processes::chosen(&self.stores, openers, takes_part)?;
         let plan = self.plan(&claims, &stores);
         if self.list {
-            self.print(&claims, &plan);
-            return Ok(());
+            return self.print(&claims, &plan);
         }
         fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
@@ -195,7 +194,7 @@ impl Arguments {
         let measured = runner.run(&plan, &|| report::write(&self.out));
         // What could not be measured is in the report too.
         report::write(&self.out)?;
-        println!("{}", report::path(&self.out).display());
+        say!("{}\n", report::path(&self.out).display())?;
         measured
     }
 
@@ -236,17 +235,18 @@ impl Arguments {
         claim.phases.iter().map(phase).sum()
     }
 
-    fn print(&self, claims: &[&Claim], plan: &[Step]) {
+    fn print(&self, claims: &[&Claim], plan: &[Step]) -> Result<(), Failure> {
         for claim in claims {
             let pairs = crate::readable::grouped(claim.pairs(self.scale));
             let memory = crate::readable::bytes(claim.memory_bytes(self.scale));
-            println!("{}: {pairs} pairs, {memory} of memory", claim.name);
-            println!("  {}", claim.says);
+            say!("{}: {pairs} pairs, {memory} of memory\n", claim.name)?;
+            say!("  {}\n", claim.says)?;
             for phase in claim.phases {
-                println!("  - {}", phase.name);
+                say!("  - {}\n", phase.name)?;
             }
         }
         let seconds: f64 = plan.iter().map(|step| step.seconds).sum();
-        println!("{} steps, about {}", plan.len(), minutes(seconds));
+        say!("{} steps, about {}\n", plan.len(), minutes(seconds))?;
+        Ok(())
     }
 }

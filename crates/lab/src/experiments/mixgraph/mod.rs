@@ -157,8 +157,8 @@ impl MixgraphArguments {
         }
         if self.print_model {
             match presets::text(&self.model) {
-                Some(text) => print!("{text}"),
-                None => print!("{}", model_named(&self.model)?.to_toml()?),
+                Some(text) => say!("{text}")?,
+                None => say!("{}", model_named(&self.model)?.to_toml()?)?,
             }
         }
         if self.tracing.trace.is_some() && self.allocations().len() > 1 {
@@ -368,7 +368,7 @@ impl Measure for MixgraphArguments {
         let opener = traced.as_ref().map_or(turn.opener, |traced| traced as _);
         let turn = Turn { opener, ..turn };
         if let Some(trace) = &self.replay {
-            eprintln!("{}: {} replay", turn.opener.name(), model.name);
+            tell!("{}: {} replay", turn.opener.name(), model.name);
             cells.push(turn.in_fresh_store_for(purpose, &settings, |store, _| {
                 replayed::cell(
                     store,
@@ -379,7 +379,7 @@ impl Measure for MixgraphArguments {
             })?);
         }
         for (number, allocation) in self.allocations().into_iter().enumerate() {
-            eprintln!(
+            tell!(
                 "{}: {} {}",
                 turn.opener.name(),
                 model.name,

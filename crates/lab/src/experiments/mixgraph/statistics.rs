@@ -57,7 +57,7 @@ impl Arguments {
     /// # Errors
     /// There is no such model.
     pub fn run(&self) -> Result<(), Failure> {
-        print!("{}", self.report()?);
+        say!("{}", self.report()?)?;
         Ok(())
     }
 

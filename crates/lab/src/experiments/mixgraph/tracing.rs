@@ -108,7 +108,7 @@ impl Tracing {
         let to = BufWriter::with_capacity(1 << 20, file);
         let note = drawn_trace::write(load, load.model.operations, timetable, to)?;
         let (operations, seconds) = (grouped(note.recorded), note.duration_nanos as f64 / 1e9);
-        eprintln!("trace: {operations} operations of {seconds:.0} seconds, 0 left out");
+        tell!("trace: {operations} operations of {seconds:.0} seconds, 0 left out");
         Ok(())
     }
 
@@ -130,7 +130,7 @@ pub(super) fn end(recorder: Option<Recorder>) -> Result<(), Failure> {
     let Some(recorder) = recorder else {
         return Ok(());
     };
-    eprintln!("{}", traced::told(&recorder.stop()?));
+    tell!("{}", traced::told(&recorder.stop()?));
     Ok(())
 }
 

@@ -296,7 +296,7 @@ impl Arguments {
         }
         if plan.is_empty() && self.wanted()?.has(&["table-3"]) {
             // Nothing is measured for it.
-            print!("{}", report::table_3(self.memory_bytes(), self.value_bytes));
+            say!("{}", report::table_3(self.memory_bytes(), self.value_bytes))?;
             return Ok(());
         }
         fs::create_dir_all(&self.out)?;
@@ -333,7 +333,7 @@ impl Arguments {
 
     /// What the machine can do, for the report; null, with a message, where that cannot be measured.
     fn calibrate(&self) -> Value {
-        eprintln!("what the machine can do, half a minute");
+        tell!("what the machine can do, half a minute");
         let mut settings = calibrate::CalibrationSettings::new(self.out.clone());
         if self.quick {
             (settings.time, settings.file_bytes) = (Duration::from_millis(300), 256 << 20);
@@ -342,7 +342,7 @@ impl Arguments {
         match calibrate::run(&settings, &never, &|_| ()) {
             Ok(calibration) => calibration.to_json(),
             Err(error) => {
-                eprintln!("  not measured: {error}");
+                tell!("  not measured: {error}");
                 Value::Null
             }
         }
@@ -396,18 +396,19 @@ impl Arguments {
 
     fn print_plan(&self, plan: &[PlannedStep]) -> Result<(), Failure> {
         for step in plan {
-            println!("{}, {}, round {}", step.family, step.store, step.round + 1);
+            let round = step.round + 1;
+            say!("{}, {}, round {round}\n", step.family, step.store)?;
             for cell in &step.cells {
-                println!("  {} {cell}", cell.experiment);
+                say!("  {} {cell}\n", cell.experiment)?;
             }
         }
         let seconds: f64 = plan.iter().map(|step| self.seconds_of(step)).sum();
         let cells: usize = plan.iter().map(|step| step.cells.len()).sum();
-        println!(
-            "{} steps, {cells} phases, about {}",
+        say!(
+            "{} steps, {cells} phases, about {}\n",
             plan.len(),
             minutes(seconds)
-        );
+        )?;
         Ok(())
     }
 }

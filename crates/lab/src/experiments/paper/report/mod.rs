@@ -48,8 +48,8 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     let report = directory.join(REPORT_FILE);
     fs::write(&report, document::text(&results))
         .map_err(|error| format!("{}: {error}", report.display()))?;
-    println!("{}", document::summary(&results).join("\n"));
-    println!("{}", report.display());
+    say!("{}\n", document::summary(&results).join("\n"))?;
+    say!("{}\n", report.display())?;
     Ok(())
 }
 

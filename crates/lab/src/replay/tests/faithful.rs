@@ -1,0 +1,481 @@
+//! That a replay leaves and finds what the trace did, where traces say little or what they say is easily taken for something else.
+
+use std::io::Cursor;
+
+use super::*;
+use crate::replay::Prepared;
+
+/// An operation of a transaction or batch, or of none (0), so many milliseconds after the beginning.
+fn at(millis: u64, kind: Kind, key: &str, group: u64) -> Operation {
+    let mut operation = Operation::new(kind, key);
+    operation.start_nanos = millis * 1_000_000;
+    operation.group = group;
+    operation.outcome = Outcome::Done;
+    if kind == Kind::Put {
+        operation.value_len = Some(5);
+    }
+    operation
+}
+
+fn present(len: Option<u64>) -> Outcome {
+    Outcome::Present { len, hash: None }
+}
+
+fn with(mut operation: Operation, outcome: Outcome) -> Operation {
+    operation.outcome = outcome;
+    operation
+}
+
+fn prepared(trace: &[u8], store: &dyn Store, settings: &ReplaySettings) -> Prepared {
+    let go = AtomicBool::new(false);
+    prepare(Reader::new(trace).unwrap(), store, settings, &go).unwrap()
+}
+
+fn keys(store: &dyn Store) -> Vec<String> {
+    let keys = contents(store).into_iter().map(|(key, _)| key);
+    keys.map(|key| String::from_utf8_lossy(&key).into_owned())
+        .collect()
+}
+
+fn len_of(store: &dyn Store, key: &str) -> Option<usize> {
+    let mut len = None;
+    store
+        .get(key.as_bytes(), &mut |value| len = Some(value.len()))
+        .unwrap();
+    len
+}
+
+#[test]
+fn keys_whose_first_write_failed_or_was_taken_back_are_put_before() {
+    use Kind::{Abort, Begin, Commit, Get, Other, Put};
+    let numbered = |mut operation: Operation| {
+        operation.count = Some(1);
+        operation
+    };
+    let mut operations = vec![
+        with(at(1, Put, "failed", 0), Outcome::Failed(Failure::NoSpace)),
+        with(at(2, Get, "failed", 0), present(Some(7))),
+        at(3, Begin, "", 1),
+        at(4, Put, "aborted", 1),
+        at(5, Put, "own", 1),
+        // What it has written itself says nothing of what was there.
+        with(at(6, Get, "own", 1), present(Some(5))),
+        at(7, Abort, "", 1),
+        with(at(8, Get, "aborted", 0), present(Some(8))),
+        with(at(9, Get, "own", 0), Outcome::Absent),
+        at(10, Begin, "", 2),
+        at(11, Put, "committed", 2),
+        numbered(at(12, Other, "savepoint", 2)),
+        at(13, Put, "rolled back", 2),
+        numbered(at(14, Other, "rollback_to", 2)),
+        at(15, Commit, "", 2),
+        with(at(16, Get, "rolled back", 0), present(Some(9))),
+        with(at(17, Get, "committed", 0), present(Some(5))),
+        at(18, Begin, "", 3),
+        at(19, Put, "refused", 3),
+        with(at(20, Commit, "", 3), Outcome::Failed(Failure::Conflict)),
+        with(at(21, Get, "refused", 0), present(Some(4))),
+    ];
+    for operation in &mut operations {
+        operation.older_moment = operation.kind == Get && operation.group != 0;
+    }
+    let trace = written(&operations);
+    let store = MemoryStore::new();
+    let put = prepared(&trace, &store, &settings(1));
+    assert_eq!(
+        keys(&store),
+        ["aborted", "failed", "refused", "rolled back"]
+    );
+    assert_eq!((put.put, put.assumed), (4, 0));
+    assert_eq!(len_of(&store, "rolled back"), Some(9));
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+    assert_eq!((report.compared, report.misses), (6, 0));
+    // What the load did by them was nothing, so nothing of it is missing.
+    assert_eq!(report.not_asked(), 0, "{:?}", report.left_out);
+}
+
+/// The filling does what the replay would do: nothing that was not committed, and deletions of ranges too.
+#[test]
+fn the_filling_of_a_store_is_done_as_a_replay_does_it() {
+    let mut operations = vec![
+        at(1, Kind::Begin, "", 1),
+        at(2, Kind::Put, "aborted", 1),
+        at(3, Kind::Abort, "", 1),
+        with(at(4, Kind::Put, "failed", 0), Outcome::Failed(Failure::Io)),
+        at(5, Kind::Put, "a", 0),
+        at(6, Kind::Put, "b", 0),
+        at(7, Kind::DeleteRange, "b", 0),
+        at(8, Kind::Put, "c", 0),
+        at(9, Kind::Begin, "", 2),
+        at(10, Kind::Put, "across", 2),
+        at(11, Kind::Put, "across too", 2),
+        at(12, Kind::Commit, "", 2),
+    ];
+    operations[6].end_key = None;
+    let trace = written(&operations);
+    let filling = ReplaySettings {
+        part: Part {
+            load: 10,
+            ..Part::default()
+        },
+        ..ReplaySettings::default()
+    };
+    let store = MemoryStore::new();
+    prepared(&trace, &store, &filling);
+    assert_eq!(keys(&store), ["a", "c"]);
+    // The transaction ends behind the filling, and is done whole.
+    replayed(&trace, &store, &filling);
+    assert_eq!(keys(&store), ["a", "across", "across too", "c"]);
+}
+
+#[test]
+fn what_is_put_for_a_time_is_gone_when_the_trace_comes_to_its_end() {
+    let for_a_time = |mut operation: Operation| {
+        operation.ttl_millis = Some(10);
+        operation
+    };
+    let found = |millis, key, is_there| {
+        let outcome = if is_there {
+            present(Some(5))
+        } else {
+            Outcome::Absent
+        };
+        with(at(millis, Kind::Get, key, 0), outcome)
+    };
+    let trace = written(&[
+        for_a_time(at(0, Kind::Put, "short", 0)),
+        for_a_time(at(0, Kind::Put, "again", 0)),
+        for_a_time(at(1, Kind::Put, "stays", 0)),
+        at(2, Kind::Put, "stays", 0),
+        for_a_time(at(3, Kind::Put, "in batch", 7)),
+        at(3, Kind::BatchCommit, "", 7),
+        for_a_time(at(5, Kind::Put, "again", 0)),
+        found(9, "short", true),
+        found(11, "short", false),
+        found(11, "again", true),
+        found(11, "in batch", true),
+        found(14, "in batch", false),
+        found(16, "again", false),
+        found(17, "stays", true),
+    ]);
+    for threads in [1, 4] {
+        let store = MemoryStore::new();
+        let report = replayed(&trace, &store, &settings(threads));
+        assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+        assert_eq!((report.compared, report.expired), (7, 3));
+        assert_eq!(keys(&store), ["stays"]);
+        // They are no operations of the trace.
+        assert!(!report.kinds.contains_key(&Kind::Delete));
+    }
+    // In two parts on one store.
+    let part = |skip, until| ReplaySettings {
+        part: Part {
+            skip,
+            until,
+            ..Part::default()
+        },
+        ..ReplaySettings::default()
+    };
+    let store = MemoryStore::new();
+    replayed(&trace, &store, &part(0, 8));
+    let report = replayed(&trace, &store, &part(8, u64::MAX));
+    assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+    assert_eq!(keys(&store), ["stays"]);
+}
+
+/// What EvenDB records of `run`, which makes keyspaces and deletes ranges, and what is left then in the order of the keyspaces' numbers.
+fn of_evendb(run: impl FnOnce(&evendb::Db)) -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trace");
+    let options = evendb::Options::new().memory_budget(16 << 20);
+    let store = EvenDbStore::open(&directory.path().join("db"), options, "").unwrap();
+    let db = store.database();
+    let trace = db.start_trace(evendb::TraceOptions::new(&file).values(true));
+    let trace = trace.unwrap();
+    run(db);
+    trace.stop().unwrap();
+    std::fs::read(&file).unwrap()
+}
+
+#[test]
+fn deletions_of_ranges_without_an_end_are_replayed() {
+    let trace = of_evendb(|db| {
+        for key in [&b"a"[..], b"b", b"c", b"\xff\xff1"] {
+            db.put(key, "1").unwrap();
+        }
+        db.delete_prefix(b"\xff").unwrap();
+        db.delete_range("c"..).unwrap();
+        assert_eq!(db.iter().count(), 2);
+    });
+    let all = of_evendb(|db| {
+        db.put("a", "1").unwrap();
+        db.put(b"\xff\xff", "1").unwrap();
+        db.delete_range::<&str>(..).unwrap();
+        let mut batch = db.batch();
+        batch.put(db.default_keyspace(), "x", "1");
+        batch.delete_range::<&str>(db.default_keyspace(), ..);
+        batch.put(db.default_keyspace(), "y", "1");
+        batch.commit().unwrap();
+    });
+    for threads in [1, 3] {
+        // One store deletes ranges; the other one has no such call, and no reverse scans.
+        for store in [
+            Box::new(MemoryStore::new()) as Box<dyn Store>,
+            Box::new(Slow::new(0, false)),
+        ] {
+            let report = replayed(&trace, &*store, &settings(threads));
+            assert!(report.left_out.is_empty(), "{:?}", report.left_out);
+            assert_eq!(keys(&*store), ["a", "b"]);
+            replayed(&all, &*store, &settings(threads));
+            assert_eq!(keys(&*store), ["y"]);
+        }
+    }
+}
+
+/// A trace whose keys were hidden by hashes has no ends: such a deletion is none of all that follows.
+#[test]
+fn a_deletion_of_a_range_whose_end_is_lost_is_left_out() {
+    let header = Header {
+        without_ends: true,
+        keyspaces: [(0, "a".to_owned()), (1, "b".to_owned())].into(),
+        ..Header::default()
+    };
+    let mut writer = Writer::new(Vec::new(), &header).unwrap();
+    for operation in puts(5, 1).iter().chain([&at(1, Kind::DeleteRange, "", 0)]) {
+        writer.add(operation).unwrap();
+    }
+    let trace = writer.finish().unwrap().0;
+    assert!(Reader::new(&trace[..]).unwrap().header().without_ends);
+    let store = MemoryStore::new();
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(keys(&store).len(), 5);
+    assert_eq!(report.not_asked(), 1, "{:?}", report.left_out);
+}
+
+#[test]
+fn keyspaces_that_were_made_while_the_trace_was_recorded_are_replayed() {
+    let trace = of_evendb(|db| {
+        db.put("key", "1").unwrap();
+        let late = db.keyspace("late").unwrap();
+        late.put("key", "22").unwrap();
+        late.put("other", "22").unwrap();
+        late.delete_range::<&str>("o"..).unwrap();
+    });
+    let several = evendb_trace::keyspaces_of(Cursor::new(&trace))
+        .unwrap()
+        .len()
+        > 1;
+    let settings = ReplaySettings {
+        several_keyspaces: several,
+        ..settings(2)
+    };
+    let store = MemoryStore::new();
+    let report = replayed(&trace, &store, &settings);
+    assert_eq!(report.not_asked(), 0, "{:?}", report.left_out);
+    let lens: Vec<_> = contents(&store)
+        .iter()
+        .map(|(key, value)| (key.len(), value.len()))
+        .collect();
+    assert_eq!(lens, [(7, 1), (7, 2)]);
+}
+
+#[test]
+fn what_is_left_out_for_want_of_a_name_is_more_than_a_hundredth() {
+    let of = |keyspace, number: u32| {
+        let mut put = at(0, Kind::Put, &number.to_string(), 0);
+        put.keyspace = keyspace;
+        put
+    };
+    let unnamed = |count| {
+        let operations: Vec<_> = (0..200)
+            .map(|number| of(u32::from(number < count), number))
+            .collect();
+        replayed(&written(&operations), &MemoryStore::new(), &settings(1))
+    };
+    // The first one is the only one.
+    let report = unnamed(50);
+    let why = "of a keyspace that the trace does not name";
+    assert_eq!((report.not_asked(), report.left_out[why]), (150, 150));
+    assert!(report.is_of_another_load());
+    let mut operations: Vec<_> = (0..200).map(|number| of(0, number)).collect();
+    operations[7].keyspace = 1;
+    operations[8].keyspace = 1;
+    let report = replayed(&written(&operations), &MemoryStore::new(), &settings(1));
+    assert!(report.not_asked() == 2 && !report.is_of_another_load());
+}
+
+#[test]
+fn values_that_were_made_up_are_not_wrong_and_others_are() {
+    let before = MemoryStore::new();
+    for key in [b"a", b"b", b"c"] {
+        before.put(key, b"old value").unwrap();
+    }
+    let trace = recorded(Box::new(before), with_values(), |store| {
+        for key in [b"a", b"b", b"c"] {
+            store.get(key, &mut |_| {}).unwrap();
+        }
+        store.put(b"b", b"new value").unwrap();
+        for key in [b"a", b"b"] {
+            store.get(key, &mut |_| {}).unwrap();
+        }
+    });
+    let store = MemoryStore::new();
+    assert_eq!(prepared(&trace, &store, &settings(1)).put, 3);
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(
+        (report.compared, report.differences.total()),
+        (5, 0),
+        "{report:?}"
+    );
+    // A store that forgets the put, and gives the value that was made up: that is a difference.
+    let store = Forgetful {
+        inner: MemoryStore::new(),
+    };
+    prepared(&trace, &store.inner, &settings(1));
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(
+        report.differences.other_value, 1,
+        "{:?}",
+        report.differences
+    );
+    // One of another value of the same length is one as well.
+    let store = MemoryStore::new();
+    prepared(&trace, &store, &settings(1));
+    store.put(b"c", b"bad value").unwrap();
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(
+        report.differences.other_value, 1,
+        "{:?}",
+        report.differences
+    );
+}
+
+/// A store whose puts have no effect.
+struct Forgetful {
+    inner: MemoryStore,
+}
+
+impl Store for Forgetful {
+    crate::passed_on!(inner: get, delete, scan, batch, stats, settle_debt, close);
+
+    fn name(&self) -> String {
+        "forgetful".to_owned()
+    }
+
+    fn put(&self, _: &[u8], _: &[u8]) -> StoreResult<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn hashes_of_values_that_the_trace_does_not_have_are_not_compared() {
+    let hashes = RecorderOptions {
+        has_hashes: true,
+        ..RecorderOptions::default()
+    };
+    let trace = recorded(Box::new(MemoryStore::new()), hashes, |store| {
+        store.put(b"a", b"value").unwrap();
+        store.get(b"a", &mut |_| {}).unwrap();
+    });
+    let report = replayed(&trace, &MemoryStore::new(), &settings(1));
+    assert_eq!((report.compared, report.differences.total()), (1, 0));
+}
+
+#[test]
+fn a_scan_of_unknown_length_asks_for_as_many_records_as_the_settings_say() {
+    let mut operations = puts(50, 0);
+    for number in 0..4 {
+        let mut scan = at(1, Kind::Scan, "key", 0);
+        scan.outcome = Outcome::Unknown;
+        scan.end_key = (number == 3).then(|| b"kez".to_vec());
+        operations.push(scan);
+    }
+    let mut known = at(2, Kind::Scan, "key", 0);
+    (known.limit, known.count) = (Some(20), None);
+    operations.push(known);
+    let trace = written(&operations);
+    for (scan_length, records) in [(1, 24), (7, 48)] {
+        let settings = ReplaySettings {
+            scan_length,
+            ..settings(1)
+        };
+        let report = replayed(&trace, &MemoryStore::new(), &settings);
+        assert_eq!(report.kinds[&Kind::Scan].records, records);
+        assert_eq!(report.unknown_lengths, 4);
+    }
+}
+
+#[test]
+fn what_a_trace_without_results_reads_first_is_put_before() {
+    let unknown = |millis, key| with(at(millis, Kind::Get, key, 0), Outcome::Unknown);
+    let put = |millis, key, len| {
+        let mut put = with(at(millis, Kind::Put, key, 0), Outcome::Unknown);
+        put.value_len = Some(len);
+        put
+    };
+    let trace = written(&[
+        put(0, "put first", 5),
+        unknown(1, "put first"),
+        unknown(2, "read"),
+        unknown(3, "read, then put"),
+        put(4, "read, then put", 250),
+        put(5, "read, then put", 7),
+        with(
+            at(6, Kind::Contains, "length comes later", 0),
+            present(None),
+        ),
+        with(at(7, Kind::Get, "length comes later", 0), present(Some(33))),
+        with(at(8, Kind::Get, "absent", 0), Outcome::Absent),
+        unknown(9, "absent"),
+    ]);
+    let store = MemoryStore::new();
+    let put = prepared(&trace, &store, &settings(1));
+    assert_eq!(put, Prepared { put: 3, assumed: 2 });
+    assert_eq!(len_of(&store, "read"), Some(100));
+    assert_eq!(len_of(&store, "read, then put"), Some(250));
+    assert_eq!(len_of(&store, "length comes later"), Some(33));
+    assert_eq!(keys(&store).len(), 3);
+    let report = replayed(&trace, &store, &settings(1));
+    // `absent` is read once more, and the trace does not say that it is not there.
+    assert_eq!((report.looked, report.misses), (7, 1));
+}
+
+#[test]
+fn a_replay_on_an_unprepared_store_says_that_it_measures_misses() {
+    let gets: Vec<_> = (0..200)
+        .map(|number| {
+            with(
+                at(0, Kind::Get, &format!("key{number}"), 0),
+                Outcome::Unknown,
+            )
+        })
+        .collect();
+    let trace = written(&gets);
+    let report = replayed(&trace, &MemoryStore::new(), &settings(1));
+    assert_eq!((report.looked, report.misses), (200, 200));
+    assert!(report.measures_misses());
+    let store = MemoryStore::new();
+    assert_eq!(prepared(&trace, &store, &settings(1)).assumed, 200);
+    let report = replayed(&trace, &store, &settings(1));
+    assert!(report.misses == 0 && !report.measures_misses());
+    // Misses that the trace has are what it measures.
+    let absent: Vec<_> = gets
+        .into_iter()
+        .map(|get| with(get, Outcome::Absent))
+        .collect();
+    let report = replayed(&written(&absent), &MemoryStore::new(), &settings(1));
+    assert!(report.misses == 0 && !report.measures_misses());
+}
+
+#[test]
+fn a_recorded_scan_that_found_nothing_is_asked_and_one_of_no_record_is_not() {
+    let trace = of_evendb(|db| {
+        db.put("a", "1").unwrap();
+        assert_eq!(db.range("x"..).count(), 0);
+        assert_eq!(db.range("x"..).limit(3).rev().count(), 0);
+    });
+    let report = replayed(&trace, &MemoryStore::new(), &settings(1));
+    assert_eq!(report.kinds[&Kind::Scan].latencies.len(), 2);
+    assert!(report.left_out.is_empty(), "{:?}", report.left_out);
+}

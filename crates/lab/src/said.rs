@@ -1,0 +1,42 @@
+//! What is said on standard output and on standard error, without the panic of the standard macros where a reader has gone away.
+//!
+//! [`say!`] gives the error back, so that who measures ends and removes what it made; [`tell!`] is of progress and warnings, and goes on.
+
+use std::error::Error;
+use std::fmt::Arguments;
+use std::io::{self, Write};
+
+/// Writes to standard output.
+pub(crate) fn say(text: Arguments<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_fmt(text)?;
+    out.flush()
+}
+
+/// Writes a line to standard error, if that is there.
+pub(crate) fn tell(text: Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes to standard output, as `print!` does; gives back why it could not.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::said::say(format_args!($($text)*)) };
+}
+
+/// Writes a line to standard error, as `eprintln!` does, if that is there.
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::said::tell(format_args!($($text)*)) };
+}
+
+/// Whether it failed because the reader of its output has gone away, which is no failure of who writes.
+#[must_use]
+pub fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return error.kind() == io::ErrorKind::BrokenPipe;
+        }
+        cause = error.source();
+    }
+    false
+}
