@@ -175,23 +175,29 @@ pub fn bound_json(types: &[ColumnType], bound: &[u8]) -> Value {
     })
 }
 
-/// A key, or a limit of a range, as one field of text: its columns with commas between them, as
-/// arguments have them.
+/// A key as one field of text: its columns with commas between them, as arguments have them.
 pub fn key_field(types: &[ColumnType], key: &[u8]) -> String {
-    with_bound(types, key, |columns| {
-        let Some((last, others)) = columns.and_then(<[_]>::split_last) else {
-            let mark = match scan_output::is_plain(types) {
-                true => "",
-                false => "\\k",
-            };
-            return mark.to_owned() + &escaped(key);
+    field(types, key, columns_of(types, key).as_deref())
+}
+
+/// A limit of a range as one field of text; of the columns the last ones may be missing.
+pub fn bound_field(types: &[ColumnType], bound: &[u8]) -> String {
+    with_bound(types, bound, |columns| field(types, bound, columns))
+}
+
+fn field(types: &[ColumnType], key: &[u8], columns: Option<&[Column<'_>]>) -> String {
+    let Some((last, others)) = columns.and_then(<[_]>::split_last) else {
+        let mark = match scan_output::is_plain(types) {
+            true => "",
+            false => "\\k",
         };
-        let text = |column| escaped(&keys::text_of(column));
-        let others = others
-            .iter()
-            .map(|column| text(column).replace(',', "\\x2c") + ",");
-        others.collect::<String>() + &text(last)
-    })
+        return mark.to_owned() + &escaped(key);
+    };
+    let text = |column| escaped(&keys::text_of(column));
+    let others = others
+        .iter()
+        .map(|column| text(column).replace(',', "\\x2c") + ",");
+    others.collect::<String>() + &text(last)
 }
 
 /// Writes a message to standard error; that standard error is closed is no error.
@@ -285,10 +291,11 @@ mod tests {
             ),
             (Vec::new(), "\\k", json!("")),
         ] {
-            assert_eq!(key_field(&types, &key), field);
+            assert_eq!(bound_field(&types, &key), field);
             assert_eq!(bound_json(&types, &key), in_json);
         }
         assert_eq!(key_json(&types, app), json!("a,p\0\x01"), "no whole key");
+        assert_eq!(key_field(&types, app), "\\ka,p\\x00\\x01");
         assert_eq!(key_field(&[ColumnType::Text], b"a\tb"), "a\\tb");
         assert_eq!(key_field(&[ColumnType::U64], time), "7");
         assert_eq!(bound_json(&[ColumnType::U64], b"7"), json!("7"));

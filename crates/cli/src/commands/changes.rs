@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::keys::ColumnType;
 use crate::open::{DatabaseArguments, Purpose};
-use crate::output::{bound_json, complain, escaped, key_field, key_json};
+use crate::output::{bound_field, bound_json, complain, escaped, key_field, key_json};
 use crate::store::Store;
 use crate::time_text::show_time;
 use crate::values::Values;
@@ -89,9 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             match arguments.database.try_reading_evendb() {
                 Ok(database) => {
                     if arguments.follow && has_no_log(&database)? {
-                        if looked.is_none() {
-                            complain(NO_LOG_YET);
-                        }
+                        complain(NO_LOG_YET);
                     } else if arguments.position {
                         writeln!(target, "{}", database.position()?)?;
                     } else {
@@ -209,10 +207,11 @@ fn write_lines<'w>(
 ) -> Result<(), Failure> {
     for write in writes {
         let Shape { types, values } = shapes.of(write.keyspace)?;
-        let (keyspace, key) = (
-            escaped(write.keyspace.as_bytes()),
-            key_field(types, write.key),
-        );
+        let keyspace = escaped(write.keyspace.as_bytes());
+        let key = match write.deleted_to {
+            Some(_) => bound_field(types, write.key),
+            None => key_field(types, write.key),
+        };
         if let Some(operands) = write.operands {
             for operand in operands.iter() {
                 let operand = values.as_text(operand);
@@ -224,7 +223,7 @@ fn write_lines<'w>(
             (Some(value), _) => ("put", Some(values.as_text(value))),
             (None, None) => ("delete", None),
             (None, Some(Bound::Excluded(behind))) => {
-                ("delete range", Some(key_field(types, behind)))
+                ("delete range", Some(bound_field(types, behind)))
             }
             (None, Some(_)) => ("delete range", None),
         };

@@ -84,9 +84,10 @@ fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
     }
     writeln!(
         target,
-        "given up: {} of the commit log, the damaged one aside; the log as it was is kept as \
+        "{} of the commit log {} given up, the damaged one aside; the log as it was is kept as \
          COMMIT-LOG.damaged-N",
-        counted(records, "record")
+        counted(records, "record"),
+        if records == 1 { "was" } else { "were" }
     )?;
     target.flush()?;
     Ok(Success::Corrupt)
