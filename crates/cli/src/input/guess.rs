@@ -92,7 +92,7 @@ pub fn completed(
             "jsonl needs --key-columns, names of its members; the first object has: {members}"
         )));
     }
-    let mut told = told(&completed, &extension, content);
+    let mut told = told(&completed, &extension, content, &lines);
     if let Some(header) = taken_header(&completed, &lines) {
         told.push_str(&format!(
             ". Line 1, `{header}`, is taken as a record: --skip-header leaves it out, and so do names of its columns \
@@ -222,18 +222,26 @@ fn content(lines: &[&[u8]], delimiter: Option<u8>) -> Content {
 fn columns(lines: &[&[u8]], delimiter: u8) -> Option<usize> {
     let mut fields = Fields::new(delimiter);
     let (mut expected, mut records, mut equal) = (None, 0, 0);
-    let mut lines = lines.iter();
-    while let Some(line) = lines.next() {
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
         let mut parsed = fields.parse(line);
+        let mut next = at + 1;
         while parsed == Parsed::Open {
-            // A record that is not complete in the sample says nothing.
-            let Some(line) = lines.next() else { break };
+            let Some(line) = lines.get(next) else { break };
             parsed = fields.parse_on(b"\n", line);
+            next += 1;
         }
-        if parsed == Parsed::Open {
+        // Near the end of the sample a record may be cut.
+        if parsed == Parsed::Open && at > lines.len() / 2 {
             break;
         }
         records += 1;
+        // As the reader does it, a stray quote costs its line alone.
+        at = if parsed == Parsed::Complete {
+            next
+        } else {
+            at + 1
+        };
         let count = fields.len();
         let is_equal = parsed == Parsed::Complete && *expected.get_or_insert(count) == count;
         equal += usize::from(is_equal);
@@ -291,7 +299,7 @@ fn chosen(
 }
 
 /// What is told of the guess.
-fn told(arguments: &InputArguments, extension: &str, content: Content) -> String {
+fn told(arguments: &InputArguments, extension: &str, content: Content, lines: &[&[u8]]) -> String {
     let format = match arguments.format() {
         Format::Csv => "csv",
         Format::Jsonl => "jsonl",
@@ -318,6 +326,13 @@ fn told(arguments: &InputArguments, extension: &str, content: Content) -> String
             format!("the first lines have {count} columns between {between}")
         }
         Content::SomeTabs => "some of the first lines have tabs".to_owned(),
+        Content::Lines
+            if lines
+                .iter()
+                .any(|line| line.contains(&arguments.delimiter())) =>
+        {
+            "the first lines have unlike numbers of columns".to_owned()
+        }
         Content::Lines => {
             "the first lines have no columns: each line is a key with an empty value".to_owned()
         }
