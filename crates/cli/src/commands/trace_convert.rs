@@ -203,6 +203,7 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
 }
 
 fn target(to: &Path, format: ToFormat, header: &Header) -> Result<Target, Failure> {
+    output::refuse_inside_database(to, "a trace")?;
     let file = OpenOptions::new().write(true).create_new(true).open(to);
     let file =
         file.map_err(|error| Failure::new(format!("cannot make {}", to.display()), error))?;
