@@ -52,7 +52,7 @@ impl EngineKind {
         EngineKind::of(&OsVfs, dir.as_ref())
     }
 
-    fn of(vfs: &dyn Vfs, dir: &Path) -> Option<EngineKind> {
+    pub(crate) fn of(vfs: &dyn Vfs, dir: &Path) -> Option<EngineKind> {
         EngineKind::by_mark(vfs, dir).or_else(|| {
             let names = vfs.list(dir).unwrap_or_default();
             let names = names.iter().filter_map(|name| name.to_str());

@@ -6,6 +6,7 @@
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
 //! * [`directory_lock`] - one writer of a directory at a time. [`claim`] - it, for as long as a database is open. [`mod@fork`] -
 //!   whether this process is a forked child, which may not touch it. [`mod@destroy`] - a database is removed.
+//! * [`placement`] - nothing is made inside of a database's directory, or of one with backups.
 //! * [`key_range`] - a range of keys as its least one and its upper limit.
 //! * [`inspect`] - what a look inside of a closed database finds.
 //!
@@ -26,6 +27,8 @@ pub mod fork;
 pub mod inspect;
 #[doc(hidden)]
 pub mod key_range;
+#[doc(hidden)]
+pub mod placement;
 mod range_size;
 #[doc(hidden)]
 pub mod sync;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use evendb::inspect::InspectOptions;
-use evendb::{Key, KeyRing, Options};
+use evendb::{Backups, Key, KeyRing, Options};
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
@@ -35,6 +35,14 @@ impl KeyFile {
         match &self.key_file {
             Some(key) => options.encryption(Arc::new(KeyRing::new(key.clone()))),
             None => options,
+        }
+    }
+
+    /// The same for a directory of backups.
+    pub fn given_to_backups(&self, backups: Backups) -> Backups {
+        match &self.key_file {
+            Some(key) => backups.encryption(Arc::new(KeyRing::new(key.clone()))),
+            None => backups,
         }
     }
 

@@ -1,9 +1,11 @@
 //! How records and messages are written.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use clap::ValueEnum;
 use evendb::inspect::ChunkName;
+use evendb::vfs::OsVfs;
 use serde_json::{Value, json};
 
 pub use crate::escapes::escaped;
@@ -198,6 +200,11 @@ fn field(types: &[ColumnType], key: &[u8], columns: Option<&[Column<'_>]>) -> St
         .iter()
         .map(|column| text(column).replace(',', "\\x2c") + ",");
     others.collect::<String>() + &text(last)
+}
+
+/// Refuses to make `what` in a place inside of a database's directory, or of one with backups.
+pub fn refuse_inside_database(path: &Path, what: &str) -> evendb::Result<()> {
+    evendb::placement::refuse_inside(&OsVfs, path, what)
 }
 
 /// Writes a message to standard error; that standard error is closed is no error.

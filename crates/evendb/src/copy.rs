@@ -16,7 +16,7 @@
 //!    are taken. The handles keep files and extents from being deleted (I13); the mutex is given
 //!    back, and from here on nothing of the source waits for the copy.
 //! 3. SSTables are linked, or copied where the file system has no links; extents are copied. All
-//!    is synced.
+//!    is synced. What the copy has is read again, and verified against its checksums ([`check`]).
 //! 4. The manifest, synced; all names, synced with its own; then `CURRENT`; the mark goes.
 //!
 //! The copy has no commit log: no record lies above the checkpoint. Opening it above the relaxed
@@ -29,26 +29,30 @@
 //! A failure is this call's alone: it never latches the source, and the target is removed, its
 //! `CURRENT` first and durably.
 
+pub(crate) mod check;
+mod fill;
+
 use crate::api::db::Db;
 use crate::checkpoint;
 use crate::engine::Engine;
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, KEYS, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::funk::tables::{TableHandle, table_path};
-use crate::manifest::edit::{Part, Place};
+use crate::manifest::edit::Part;
 use crate::manifest::state::ManifestState;
-use crate::manifest::writer::Manifest;
 use crate::sync::Arc;
 use crate::value_files;
-use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind, read_exact_at};
+use check::CopyOptions;
+use evendb_base::placement;
+use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind};
 use evendb_storage::{Error as StorageError, TableId};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use fill::copy_bytes;
 
 /// Files are copied in pieces of this size.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
@@ -67,6 +71,8 @@ pub struct CopySummary {
     pub runs_copied: u64,
     /// Bytes of copied tables, runs and value files.
     pub bytes_copied: u64,
+    /// Bytes of keys and values that were read to be verified.
+    pub bytes_verified: u64,
     /// From the call to the end.
     pub elapsed: Duration,
 }
@@ -77,30 +83,55 @@ impl Db {
     /// prefix; batches are whole. On return the copy survives power loss.
     ///
     /// SSTables are shared by hard links where `dir` is on the same file system, so the copy takes
-    /// little time and space; the chunks' logs are copied. Copy and source are independent
-    /// afterwards: either may be written, moved or deleted.
+    /// little space; the chunks' logs are copied. Copy and source are independent
+    /// afterwards: either may be written, moved or deleted. All of the copy is read and verified, which
+    /// takes most of the time; [`copy_to_with`](Self::copy_to_with) does without, or faster.
     ///
     /// # Errors
-    /// `AlreadyExists` if `dir` exists and is not an empty directory; `NoSpace` and `Io` for
-    /// failures here or there, after which the target is removed and the source goes on; as for
-    /// [`flush`](Self::flush).
+    /// `AlreadyExists` if `dir` exists and is not an empty directory; `InvalidArgument` if it lies inside of a database's
+    /// directory or one with backups; `Corruption` with the file and the offset if the
+    /// database is damaged; `NoSpace` and `Io` for failures here or there. The target is removed then and the
+    /// source goes on. As for [`flush`](Self::flush).
     #[doc(alias = "backup")]
     #[doc(alias = "checkpoint")]
     pub fn copy_to(&self, dir: impl AsRef<Path>) -> Result<CopySummary> {
+        self.copy_to_with(dir, &CopyOptions::new())
+    }
+
+    /// The same, as the options say.
+    ///
+    /// # Errors
+    /// As [`copy_to`](Self::copy_to).
+    pub fn copy_to_with(&self, dir: impl AsRef<Path>, how: &CopyOptions) -> Result<CopySummary> {
         let recording = &self.engine().core.recording;
-        let copy = || self.copy_into(dir.as_ref());
+        let copy = || self.copy_into(dir.as_ref(), how);
         recording.other("copy_to", copy)
     }
 
-    fn copy_into(&self, dir: &Path) -> Result<CopySummary> {
-        copy_to(self.engine(), dir, &|engine, wanted| {
+    fn copy_into(&self, dir: &Path, how: &CopyOptions) -> Result<CopySummary> {
+        self.engine().core.health.check_writable()?;
+        placement::refuse_inside(&*self.engine().disk.vfs, dir, "a copy")?;
+        let from_source = |engine: &Engine, wanted: Wanted<'_>| {
             let dir = &engine.disk.dir;
-            Some(match wanted {
+            let path = match wanted {
                 Wanted::Table(part) => table_path(dir, part.table),
                 Wanted::Values { id, .. } => value_files::file_path(dir, id),
+            };
+            Some(Sharing {
+                path,
+                is_verified: false,
             })
-        })
+        };
+        copy_to(self.engine(), dir, how, &from_source, Mark::Goes)
     }
+}
+
+/// Whether the mark of what is not whole goes from a copy that is a database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Goes,
+    /// The caller has more to do before it counts.
+    Stays,
 }
 
 /// What a copy needs.
@@ -112,8 +143,15 @@ pub(crate) enum Wanted<'p> {
     Values { id: u64, len: u64 },
 }
 
-/// The file with which a copy may share it, if there is one: it has the same bytes, and nobody writes to it.
-pub(crate) type SharesWith<'s> = dyn Fn(&Engine, Wanted<'_>) -> Option<PathBuf> + 's;
+/// A file with which a copy may share: it has the same bytes, and nobody writes to it.
+pub(crate) struct Sharing {
+    pub(crate) path: PathBuf,
+    /// It was verified when it was first taken.
+    pub(crate) is_verified: bool,
+}
+
+/// The file with which a copy may share it, if there is one.
+pub(crate) type SharesWith<'s> = dyn Fn(&Engine, Wanted<'_>) -> Option<Sharing> + 's;
 
 /// What is copied: the structure at one moment, and what keeps its tables from being deleted.
 struct CopyMoment {
@@ -142,13 +180,20 @@ pub(crate) fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error
 pub(crate) fn copy_to(
     engine: &Engine,
     dir: &Path,
+    how: &CopyOptions,
     shares_with: &SharesWith<'_>,
+    mark: Mark,
 ) -> Result<CopySummary> {
     engine.core.health.check_writable()?;
     let started = Instant::now();
     let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
     let target = Target::make(&*engine.disk.vfs, &dir)?;
-    let copied = take_moment(engine).and_then(|moment| fill(engine, &target, moment, shares_with));
+    let copied = take_moment(engine)
+        .and_then(|moment| fill::fill(engine, &target, moment, how, shares_with))
+        .and_then(|summary| match mark {
+            Mark::Goes => target.finish().map(|()| summary),
+            Mark::Stays => Ok(summary),
+        });
     // What was dropped from the source meanwhile waited for the copy.
     engine.disk.collect(&engine.core.health);
     match copied {
@@ -194,166 +239,6 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
         .flat_map(|table| &table.part.meta.value_files);
     moment.value_files = named.map(|(id, _)| *id).collect();
     Ok(moment)
-}
-
-/// Steps 3 and 4.
-fn fill(
-    engine: &Engine,
-    target: &Target<'_>,
-    moment: CopyMoment,
-    shares_with: &SharesWith<'_>,
-) -> Result<CopySummary> {
-    let Engine { core, disk, .. } = engine;
-    let CopyMoment {
-        mut state,
-        tables,
-        value_files,
-    } = moment;
-    let mut summary = CopySummary::default();
-    let mut may_link = true;
-    for table in &tables {
-        if table.part.place == Place::File {
-            core.health.check_readable()?;
-            let id = table.part.table;
-            let to = table_path(&target.dir, id);
-            let bytes = table.part_len();
-            let shared = shares_with(engine, Wanted::Table(&table.part)).filter(|_| may_link);
-            let is_linked = match shared {
-                Some(from) => target.link(&from, &to, &mut may_link)?,
-                None => false,
-            };
-            if is_linked {
-                summary.tables_linked += 1;
-                summary.bytes_linked += bytes;
-            } else {
-                target.copy_file(&table_path(&disk.dir, id), &to, bytes, &mut |_| {})?;
-                summary.tables_copied += 1;
-                summary.bytes_copied += bytes;
-            }
-        }
-    }
-    if disk.vfs.secrets().is_some() {
-        // Replaced as a whole when the key changes: either of the two opens the copy.
-        let (from, to) = (disk.dir.join(KEYS), target.dir.join(KEYS));
-        let len = disk.vfs.open(&from, false).and_then(|file| file.len());
-        let len = len.map_err(failed(&from, "look at the keys"))?;
-        target.copy_file(&from, &to, len, &mut |_| {})?;
-    }
-    for id in value_files {
-        core.health.check_readable()?;
-        let from = value_files::file_path(&disk.dir, id);
-        let to = value_files::file_path(&target.dir, id);
-        // As it lies there: room that a value had taken which then was not written is not in the file.
-        let len = disk.vfs.open(&from, false).and_then(|file| file.len());
-        let len = len.map_err(failed(&from, "look at a value file"))?;
-        let shared = shares_with(engine, Wanted::Values { id, len }).filter(|_| may_link);
-        let is_linked = match shared {
-            Some(from) => target.link(&from, &to, &mut may_link)?,
-            None => false,
-        };
-        match is_linked {
-            true => summary.bytes_linked += len,
-            false => {
-                target.copy_file(&from, &to, len, &mut |_| {})?;
-                summary.bytes_copied += len;
-            }
-        }
-    }
-    let places = copy_runs(core, disk, target, &tables, &mut summary)?;
-    for chunk in state.chunks.values_mut() {
-        for part in &mut chunk.parts {
-            if let Some(&offset) = places.get(&part.table) {
-                part.place = Place::Extent { offset };
-            }
-        }
-    }
-    state.ring_bytes = 0;
-    // It syncs the directory before `CURRENT` comes.
-    drop(Manifest::create(disk.vfs.clone(), &target.dir, 1, state)?);
-    target.finish()?;
-    Ok(summary)
-}
-
-/// Copies the live extents, in the order in which they lie, into a new container; where each
-/// table is there.
-fn copy_runs(
-    core: &Core,
-    disk: &Disk,
-    target: &Target<'_>,
-    tables: &[Arc<TableHandle>],
-    summary: &mut CopySummary,
-) -> Result<BTreeMap<TableId, u64>> {
-    let mut extents: Vec<(u64, u64, TableId)> = tables
-        .iter()
-        .filter_map(|table| match table.part.place {
-            Place::Extent { offset } => Some((offset, table.part_len(), table.part.table)),
-            Place::File => None,
-        })
-        .collect();
-    extents.sort_unstable();
-    let file = target.create(CONTAINER)?;
-    let path = file.path().to_owned();
-    let total: u64 = extents.iter().map(|extent| sectors(extent.1)).sum();
-    if total > 0 {
-        file.preallocate(0, total)
-            .map_err(failed(&path, "reserve room for the copy's logs"))?;
-    }
-    let source = disk.container.file();
-    let mut behind = WriteBehind::default();
-    let mut places = BTreeMap::new();
-    let mut at = 0;
-    let mut rest = &extents[..];
-    while let Some(&(start, len, _)) = rest.first() {
-        core.health.check_readable()?;
-        // Neighbours in one go, as long as they are a piece at most.
-        let mut end = start + len;
-        let mut count = 0;
-        for &(offset, len, id) in rest {
-            let near = count == 0 || offset == start + sectors(end - start);
-            if !near || (count > 0 && offset + len - start > PIECE_BYTES) {
-                break;
-            }
-            places.insert(id, at + offset - start);
-            end = offset + len;
-            count += 1;
-        }
-        let to = (&*file, &mut behind);
-        copy_bytes(&*source, start, to, at, end - start, &mut |_| {})?;
-        summary.runs_copied += count as u64;
-        summary.bytes_copied += end - start;
-        at += sectors(end - start);
-        rest = &rest[count..];
-    }
-    file.sync_data()
-        .map_err(failed(&path, "sync the copy's logs"))?;
-    Ok(places)
-}
-
-fn sectors(len: u64) -> u64 {
-    len.next_multiple_of(512)
-}
-
-/// `behind` is of the target's writes; `note` is given the bytes, in pieces of [`PIECE_BYTES`].
-fn copy_bytes(
-    from: &dyn File,
-    start: u64,
-    (to, behind): (&dyn File, &mut WriteBehind),
-    at: u64,
-    len: u64,
-    note: &mut dyn FnMut(&[u8]),
-) -> Result<()> {
-    let mut buffer = vec![0; PIECE_BYTES.min(len) as usize];
-    let mut done = 0;
-    while done < len {
-        let piece = &mut buffer[..PIECE_BYTES.min(len - done) as usize];
-        read_exact_at(from, piece, start + done).map_err(failed(from.path(), "read to copy"))?;
-        behind
-            .write_at(to, piece, at + done)
-            .map_err(failed(to.path(), "write a copy"))?;
-        note(piece);
-        done += piece.len() as u64;
-    }
-    Ok(())
 }
 
 impl Target<'_> {

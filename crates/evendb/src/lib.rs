@@ -82,6 +82,7 @@ pub use backup::{BackupInfo, BackupSummary, Backups};
 pub use changes::{Change, Changes, Operands, Position, Write, Writes};
 pub use compact::CompactionSummary;
 pub use copy::CopySummary;
+pub use copy::check::{CopyCheck, CopyOptions};
 pub use encryption::{Key, KeyError, KeyProvider, KeyRing};
 #[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
@@ -111,6 +112,10 @@ pub use evendb_keys as keys;
 /// For the lab's experiments alone: the paper's own design, beside which ours is measured.
 #[doc(hidden)]
 pub use options::Departure;
+
+/// Where nothing may be made, for the command.
+#[doc(hidden)]
+pub use evendb_base::placement;
 
 /// The file seam, for tests that simulate crashes and faults.
 #[doc(hidden)]

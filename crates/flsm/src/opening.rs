@@ -38,7 +38,7 @@ use crate::worker;
 use crate::write::writer::insert;
 use evendb_base::claim::Claim;
 use evendb_base::sync::{Arc, Mutex};
-use evendb_base::{Durability, EngineKind, directory_lock};
+use evendb_base::{Durability, EngineKind, directory_lock, placement};
 use evendb_storage::vfs::{Vfs, WriteBehind};
 use evendb_storage::{Error as StorageError, Version};
 use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ fn check_vacant(options: &Options, dir: &Path) -> Result<()> {
             );
             Err(Error::new(ErrorKind::AlreadyExists, message))
         }
-        false => Ok(()),
+        false => placement::refuse_inside(&*options.vfs, dir, "a database"),
     }
 }
 

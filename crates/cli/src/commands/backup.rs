@@ -3,22 +3,28 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
+use evendb::{CopyCheck, CopyOptions};
 use evendb_lab::readable::{bytes, counted};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::size::parse_size;
 
 /// Back a database up into a directory of backups
 ///
-/// Each backup is whole, and shares the tables that the one before has by hard links, so that only what is new takes
+/// What is taken is verified against the checksums: a damaged database is not backed up, and no older backup goes then. Each backup is
+/// whole, and shares the tables that the one before has by hard links, so that only what is new takes
 /// time and room. The directory of backups is made if it is not there. A program that has the database open makes backups by
 /// Db::backup, while it goes on writing.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb backup files.db /mnt/backups/files
   evendb backups /mnt/backups/files
-  evendb restore /mnt/backups/files restored.db")]
+  evendb restore /mnt/backups/files restored.db
+
+Exit codes: 0 backed up, 5 the database is damaged, 1 failure, 2 wrong arguments")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -28,9 +34,26 @@ pub struct Arguments {
     /// Keep so many backups, and remove older ones afterwards
     #[arg(long, value_name = "COUNT")]
     keep: Option<usize>,
+    /// What is verified: what is new, nothing, or all, also what the backup before has
+    #[arg(long, value_name = "WHAT", default_value = "new")]
+    verify: Verify,
+    /// Read so many bytes a second at most to verify, as 64MiB; 0 for no limit
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "128MiB")]
+    verify_rate: u64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// What of a backup is verified when it is taken.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Verify {
+    /// All that the backup before does not have
+    New,
+    /// That, and what the backup before has, which is taken anew if it is damaged there
+    All,
+    /// Nothing: damage of the database comes into the backup
+    Nothing,
 }
 
 /// Carries the command out.
@@ -44,7 +67,14 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Access::Existing,
         DurabilityArgument::Process,
     )?;
-    let done = database.backup(&arguments.into)?;
+    let check = match arguments.verify {
+        Verify::New => CopyCheck::New,
+        Verify::All => CopyCheck::All,
+        Verify::Nothing => CopyCheck::Nothing,
+    };
+    let how = CopyOptions::new().verify(check);
+    let how = how.verify_rate(arguments.verify_rate);
+    let done = database.backup_with(&arguments.into, &how)?;
     database.close()?;
     let removed = match arguments.keep {
         Some(keep) => evendb::Backups::at(&arguments.into).prune(keep)?,
@@ -56,6 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             "number": done.number,
             "bytes": done.bytes,
             "bytes_shared": done.bytes_shared,
+            "bytes_verified": done.bytes_verified,
             "seconds": done.elapsed.as_secs_f64(),
             "removed": removed,
         });

@@ -8,12 +8,15 @@ use evendb_lab::readable::{bytes, rfc_3339};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
+use crate::key_file::KeyFile;
+use crate::output;
 
 /// List the backups in a directory, verify them, or remove old ones
 ///
 /// Prints a line of names, and then a line for each backup: its number, when it was begun (UTC),
-/// its size, how much of that was new then, and whether it is damaged. With --json: number, time,
-/// seconds since 1970, files, bytes, bytes_shared (with the backup before) and damage of each.
+/// its size, how much of that was new then, and whether it is damaged, or was made without verifying
+/// the database. With --json: number, time, seconds since 1970, files, bytes, bytes_shared (with the
+/// backup before), verified and damage of each.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb backups /mnt/backups/files
@@ -24,12 +27,14 @@ Exit codes: 0 all is well, 5 a backup is damaged, 1 failure")]
 pub struct Arguments {
     /// The directory of backups
     backups: PathBuf,
-    /// Read every byte, and compare it with the checksums
+    /// Read every byte, and compare it with the checksums of the backup and of the database in it
     #[arg(long)]
     verify: bool,
-    /// Remove all but so many of the newest, before anything else
+    /// Remove all but so many of the newest; with --verify only if these are whole
     #[arg(long, value_name = "COUNT")]
     keep: Option<usize>,
+    #[command(flatten)]
+    key_file: KeyFile,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -37,30 +42,65 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let backups = Backups::at(&arguments.backups);
-    if let Some(keep) = arguments.keep {
-        backups.prune(keep)?;
+    let backups = arguments
+        .key_file
+        .given_to_backups(Backups::at(&arguments.backups));
+    let prune = || match arguments.keep {
+        Some(keep) => backups.prune(keep).map(drop),
+        None => Ok(()),
+    };
+    if !arguments.verify {
+        prune()?;
     }
-    let mut outcome = Success::Done;
+    let mut infos = backups.list()?;
+    let gone = match arguments.keep {
+        Some(keep) if arguments.verify => infos.len().saturating_sub(keep.max(1)),
+        _ => 0,
+    };
+    // Those that would go are shown only if they stay.
+    let (old, kept) = infos.split_at_mut(gone);
+    if arguments.verify {
+        kept.iter_mut().for_each(|info| look(&backups, info));
+    }
+    let is_damaged = |infos: &[BackupInfo]| infos.iter().any(|info| info.damage.is_some());
+    let shown = match (arguments.verify, is_damaged(kept)) {
+        (false, _) => kept,
+        (true, false) => {
+            prune()?;
+            kept
+        }
+        (true, true) => {
+            old.iter_mut().for_each(|info| look(&backups, info));
+            if arguments.keep.is_some() {
+                output::complain("a backup that was to be kept is damaged: none is removed");
+            }
+            &mut infos[..]
+        }
+    };
+    let outcome = match is_damaged(shown) {
+        true => Success::Corrupt,
+        false => Success::Done,
+    };
     let mut target = io::stdout().lock();
     if !arguments.json {
         writeln!(target, "number\ttime\tsize\tnew\tstate")?;
     }
-    for mut info in backups.list()? {
-        if arguments.verify && info.damage.is_none() {
-            let verified = backups.verify(Some(info.number));
-            info.damage = verified.err().map(|error| error.to_string());
-        }
-        if info.damage.is_some() {
-            outcome = Success::Corrupt;
-        }
+    for info in shown {
         match arguments.json {
-            true => writeln!(target, "{}", as_json(&info))?,
-            false => writeln!(target, "{}", as_text(&info))?,
+            true => writeln!(target, "{}", as_json(info))?,
+            false => writeln!(target, "{}", as_text(info))?,
         }
     }
     target.flush()?;
     Ok(outcome)
+}
+
+/// Looks for damage of a backup whose list can be read.
+fn look(backups: &Backups, info: &mut BackupInfo) {
+    if info.damage.is_none() {
+        let verified = backups.verify(Some(info.number));
+        info.damage = verified.err().map(|error| error.to_string());
+    }
 }
 
 fn as_json(info: &BackupInfo) -> serde_json::Value {
@@ -71,6 +111,7 @@ fn as_json(info: &BackupInfo) -> serde_json::Value {
         "files": info.files,
         "bytes": info.bytes,
         "bytes_shared": info.bytes_shared,
+        "verified": info.verified,
         "damage": info.damage,
     })
 }
@@ -86,9 +127,10 @@ fn as_text(info: &BackupInfo) -> String {
         Some(_) => bytes(bytes_of),
         None => "-".to_owned(),
     };
-    let state = match &info.damage {
-        Some(damage) => format!("damaged: {damage}"),
-        None => "whole".to_owned(),
+    let state = match (&info.damage, info.verified) {
+        (Some(damage), _) => format!("damaged: {damage}"),
+        (None, true) => "whole".to_owned(),
+        (None, false) => "not verified when it was made".to_owned(),
     };
     format!(
         "{}\t{}\t{}\t{}\t{state}",

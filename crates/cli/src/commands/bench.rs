@@ -184,6 +184,9 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if engine == EngineKind::Flsm {
         arguments.refuse_for_flsm()?;
     }
+    if let Some(path) = &arguments.json {
+        output::refuse_inside_database(path, "a report")?;
+    }
     let place = StoreDirectory::new(arguments.dir.as_deref())?;
     let interrupt = Interrupt::install()?;
     let mut options = Options::new()
@@ -339,6 +342,7 @@ impl Arguments {
         let Some(path) = &self.trace else {
             return Ok(None);
         };
+        output::refuse_inside_database(path, "a trace")?;
         let cannot = || format!("cannot make {}", path.display());
         let file = fs::OpenOptions::new()
             .write(true)

@@ -37,6 +37,9 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    if let Some(Some(path)) = &arguments.json {
+        output::refuse_inside_database(path, "a report")?;
+    }
     let interrupt = Interrupt::install()?;
     let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
     let mut settings = CalibrationSettings::new(directory);

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::{analyze, model};
 use crate::failure::{Failure, Success};
+use crate::output;
 
 /// Profile a load: record it, analyze it, make a model of it, and hold benchmarks against it
 ///
@@ -87,6 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let name = load.file_name().unwrap_or(load.as_os_str());
         PathBuf::from(format!("{}.profile", name.to_string_lossy()))
     });
+    output::refuse_inside_database(&folder, "a profile")?;
     fs::create_dir(&folder)
         .map_err(|error| Failure::new(format!("cannot make {}", folder.display()), error))?;
     let path = |name: &str| folder.join(name);

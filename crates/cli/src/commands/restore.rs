@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use evendb::{Backups, ErrorKind};
 
 use crate::failure::{Failure, Success};
+use crate::key_file::KeyFile;
 use crate::output;
 
 /// Make a database of a backup
 ///
-/// Every byte is compared with the checksums of the backup. The directory must be empty or not there.
+/// Every byte is compared with the checksums of the backup. A backup that was not verified when it was made is verified first, which
+/// takes the key if it is encrypted (without a key it is only compared). Of a damaged one `evendb repair` saves what is whole. The directory must be empty or not there.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb restore /mnt/backups/files restored.db
@@ -24,11 +26,15 @@ pub struct Arguments {
     /// Which backup; the newest if not given
     #[arg(long)]
     number: Option<u64>,
+    #[command(flatten)]
+    key_file: KeyFile,
 }
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let backups = Backups::at(&arguments.backups);
+    let backups = arguments
+        .key_file
+        .given_to_backups(Backups::at(&arguments.backups));
     let restored = backups.restore(arguments.number, &arguments.into);
     let number = restored.map_err(|error| {
         let text = match error.kind() {

@@ -255,6 +255,7 @@ fn has_keyspace(operation: &Operation) -> bool {
 }
 
 fn target(to: &Path, format: ToFormat, header: &Header) -> Result<Target, Failure> {
+    output::refuse_inside_database(to, "a trace")?;
     let file = OpenOptions::new().write(true).create_new(true).open(to);
     let file =
         file.map_err(|error| Failure::new(format!("cannot make {}", to.display()), error))?;

@@ -3,6 +3,8 @@
 use crate::api::db::Db;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
+use evendb_base::placement;
+use evendb_storage::vfs::OsVfs;
 use evendb_trace::{Recorder, RecorderOptions};
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -112,7 +114,7 @@ impl Db {
     ///
     /// # Errors
     /// `AlreadyExists` for a file that is there; `InvalidArgument` while another trace is recorded, and for an encrypted
-    /// database without [`TraceOptions::of_encrypted`]; `Io`, `Closed`.
+    /// database without [`TraceOptions::of_encrypted`], and for a file inside of a database's directory or one with backups; `Io`, `Closed`.
     pub fn start_trace(&self, options: TraceOptions) -> Result<Trace> {
         fork::check()?;
         let engine = self.engine();
@@ -125,6 +127,7 @@ impl Db {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         let path = options.path;
+        placement::refuse_inside(&OsVfs, &path, "a trace")?;
         if core.recording.slot.is_on() {
             return Err(already_recording());
         }

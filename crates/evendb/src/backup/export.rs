@@ -22,6 +22,7 @@ use crate::op;
 use crate::options::Options;
 use crate::read::get;
 use crate::sync::Arc;
+use evendb_base::placement;
 use evendb_storage::table::{Table, TableCursor, TableOptions, TableWriter};
 use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
@@ -69,7 +70,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `AlreadyExists` if `dir` holds something; `NoSpace` and `Io`, after which what was written is removed; as for
+    /// `AlreadyExists` if `dir` holds something; `InvalidArgument` if it lies inside of a database's directory or one with
+    /// backups; `NoSpace` and `Io`, after which what was written is removed; as for
     /// [`get`](Self::get).
     pub fn export(&self, dir: impl AsRef<Path>) -> Result<ExportSummary> {
         let export = || self.export_to(dir.as_ref());
@@ -213,7 +215,8 @@ impl ExportWriter {
     /// Begins an export into directory `dir`, which is empty or does not exist.
     ///
     /// # Errors
-    /// `AlreadyExists` if `dir` holds something; `Io`, `NoSpace`.
+    /// `AlreadyExists` if `dir` holds something; `InvalidArgument` if it lies inside of a database's directory or one with
+    /// backups; `Io`, `NoSpace`.
     pub fn create(dir: impl AsRef<Path>) -> Result<ExportWriter> {
         let dir = dir.as_ref();
         let export = Export {
@@ -315,6 +318,7 @@ struct Export {
 impl Export {
     fn make_directory(&self) -> Result<()> {
         let (vfs, dir) = (&self.vfs, &self.dir);
+        placement::refuse_inside(&**vfs, dir, "an export")?;
         let names = match vfs.list(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(failed(dir, "list the target"))?,
@@ -352,6 +356,7 @@ impl Export {
             checksum: sum.0,
             table: Some(checksum),
             shared: false,
+            verified: true,
         })
     }
 

@@ -4,6 +4,7 @@
 //! panics.
 
 use crate::error::Result;
+use crate::files::KEYS;
 use evendb_storage::Error as StorageError;
 use evendb_storage::codec::{checksum, get_slice, get_u32, get_varint, put_slice, put_varint};
 use std::path::Path;
@@ -21,7 +22,13 @@ pub(super) struct ListedFile {
     pub(super) table: Option<u32>,
     /// The generation before has the same file.
     pub(super) shared: bool,
+    /// What is in it was verified against its own checksums when it was first taken.
+    pub(super) verified: bool,
 }
+
+/// The flags of a file.
+const SHARED: u64 = 1;
+const VERIFIED: u64 = 2;
 
 /// The list of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +36,17 @@ pub(super) struct BackupList {
     /// Seconds since 1970 at which it was begun.
     pub(super) seconds: u64,
     pub(super) files: Vec<ListedFile>,
+}
+
+impl BackupList {
+    /// Whether all of it was verified when it was first taken. Lists of older builds never say so.
+    pub(super) fn is_verified(&self) -> bool {
+        self.files.iter().all(|file| file.verified)
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.files.iter().any(|file| file.name == KEYS)
+    }
 }
 
 /// The checksum of a file: of its pieces of 1 MiB, each started from that of those before.
@@ -51,7 +69,11 @@ impl BackupList {
             put_varint(&mut out, file.len);
             put_varint(&mut out, u64::from(file.checksum));
             put_varint(&mut out, file.table.map_or(0, |table| u64::from(table) + 1));
-            put_varint(&mut out, u64::from(file.shared));
+            let flag = |is_so, flag| if is_so { flag } else { 0 };
+            put_varint(
+                &mut out,
+                flag(file.shared, SHARED) | flag(file.verified, VERIFIED),
+            );
         }
         let crc = checksum(0, &[&out]);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -85,15 +107,20 @@ impl BackupList {
             if name.is_empty() || name.contains(['/', '\\']) || name == ".." {
                 return None;
             }
+            let len = get_varint(input)?;
+            let checksum = u32::try_from(get_varint(input)?).ok()?;
+            let table = match get_varint(input)? {
+                0 => None,
+                table => Some(u32::try_from(table - 1).ok()?),
+            };
+            let flags = get_varint(input)?;
             files.push(ListedFile {
                 name,
-                len: get_varint(input)?,
-                checksum: u32::try_from(get_varint(input)?).ok()?,
-                table: match get_varint(input)? {
-                    0 => None,
-                    table => Some(u32::try_from(table - 1).ok()?),
-                },
-                shared: get_varint(input)? != 0,
+                len,
+                checksum,
+                table,
+                shared: flags & SHARED != 0,
+                verified: flags & VERIFIED != 0,
             });
         }
         input.is_empty().then_some(BackupList { seconds, files })
@@ -113,6 +140,7 @@ mod tests {
             checksum: 0xdead_beef,
             table,
             shared,
+            verified: !shared,
         };
         BackupList {
             seconds: 1_700_000_000,
@@ -137,6 +165,23 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(BackupList::decode(path, &flipped).is_err(), "bit {bit}");
         }
+    }
+
+    /// Older builds wrote 0 and 1, and take whatever is not 0 for 1.
+    #[test]
+    fn a_list_of_an_older_build_is_read_and_counts_as_not_verified() {
+        let mut list = sample();
+        for verified in [true, false] {
+            list.files
+                .iter_mut()
+                .for_each(|file| file.verified = verified);
+            assert_eq!(list.is_verified(), verified);
+            let read = BackupList::decode(Path::new("/b"), &list.encode()).unwrap();
+            assert_eq!(read, list);
+        }
+        let bytes = list.encode();
+        let flags = [bytes.len() - 5, 8 + 5 + 1 + 1 + 10 + 2 + 5 + 1];
+        assert_eq!(flags.map(|at| bytes[at]), [1, 0]);
     }
 
     #[test]

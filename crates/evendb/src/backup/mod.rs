@@ -14,13 +14,16 @@
 //! to it, is not in the backup. Where the file system has no links, each generation is a copy of its own. The container's
 //! runs are copied each time.
 //!
+//! What is new in a generation is verified against the database's own checksums while it is made ([`crate::copy`]), and its list says
+//! so. Only what was verified is shared by later ones. So a damaged database is backed up by nobody as if it were sound.
+//!
 //! Durability, each step needing the one before: the generation is a database, durably ([`crate::copy`]); its files are
 //! read back for their checksums; the list is written, synced, renamed, and the names are synced, those of the generation
-//! and that of its directory. Only then does the call return. A backup that is killed leaves a directory without a list.
-//! It counts for nothing, and the next backup or pruning removes it; no generation before it is touched. Pruning removes
-//! the list first, durably, and then the rest, so what it leaves when it is killed does not count either.
+//! and that of its directory. Only then does the call return. A backup that is killed leaves a directory without a list, and with
+//! a mark. It counts for nothing, and the next backup or pruning removes it ([`removal`]); no generation before it is touched.
+//! Pruning renames the list first, durably, and then removes the rest, so what it leaves when it is killed does not count either.
 //!
-//! Restoring checks every byte against the list, and makes a database in an empty directory, with `CURRENT` last.
+//! Restoring checks every byte against the list, verifies what was not when it was taken, and makes a database in an empty directory, with `CURRENT` last.
 //!
 //! Thread safety: any; the lock keeps processes apart. Not here: a schedule, and other machines.
 
@@ -29,31 +32,41 @@
     reason = "a list says when its backup was begun; nothing depends on it"
 )]
 
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod damage_tests;
 pub(crate) mod export;
 mod list;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod place_tests;
+mod removal;
+mod sharing;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
 use crate::api::db::Db;
-use crate::copy::{self, PIECE_BYTES, Target, Wanted, failed};
+use crate::copy::check::{CopyCheck, CopyOptions};
+use crate::copy::{self, Mark, PIECE_BYTES, Target, Wanted, failed};
+use crate::encryption::KeyProvider;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CURRENT, CURRENT_UNFINISHED, LOCK, UNFINISHED_COPY};
-use crate::funk::tables::table_path;
+use crate::inspect::{self, Finding, InspectOptions, Severity};
 use crate::plant::planted;
 use crate::sync::Arc;
-use crate::value_files;
+use evendb_base::placement;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, OsVfs, Vfs, read_exact_at};
 use list::{BackupList, FileSum, ListedFile};
-use std::collections::BTreeMap;
+use sharing::Shared;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The list of a generation, and one that is not written yet.
-const LIST: &str = "BACKUP-LIST";
+const LIST: &str = placement::BACKUP_LIST;
 const LIST_UNFINISHED: &str = "BACKUP-LIST.tmp";
 /// No list is longer.
 const LIST_BYTES_MAX: u64 = 1 << 30;
@@ -68,6 +81,8 @@ pub struct BackupSummary {
     pub bytes: u64,
     /// Bytes of those that the backup before has, too.
     pub bytes_shared: u64,
+    /// Bytes of keys and values that were read to be verified.
+    pub bytes_verified: u64,
     /// From the call to the end.
     pub elapsed: Duration,
 }
@@ -86,6 +101,8 @@ pub struct BackupInfo {
     pub bytes: u64,
     /// Bytes of those that the backup before had, too.
     pub bytes_shared: u64,
+    /// Whether all of it was verified against the checksums of the database when it was taken.
+    pub verified: bool,
     /// Why its list cannot be read, if it cannot. The figures are 0 then.
     pub damage: Option<String>,
 }
@@ -114,23 +131,35 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Locked` if another backup or pruning is under way there; `NoSpace` and `Io` for failures here or there, after which
-    /// the backups that were there are as they were; as for [`flush`](Self::flush).
+    /// `InvalidArgument` if `dir` is the directory of a database, lies inside of one or of one with backups, or has this
+    /// database in it; `Corruption` with the file and the offset if the database is damaged, `Locked` if another backup or pruning is under
+    /// way there, `NoSpace` and `Io` for failures here or there. The backups that were there are as they were then. As for
+    /// [`flush`](Self::flush).
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupSummary> {
+        self.backup_with(dir, &CopyOptions::new())
+    }
+
+    /// The same, as the options say.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup).
+    pub fn backup_with(&self, dir: impl AsRef<Path>, how: &CopyOptions) -> Result<BackupSummary> {
         let recording = &self.engine().core.recording;
-        recording.other("backup", || backup(self.engine(), dir.as_ref()))
+        recording.other("backup", || backup(self.engine(), dir.as_ref(), how))
     }
 }
 
-fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
+fn backup(engine: &Engine, dir: &Path, how: &CopyOptions) -> Result<BackupSummary> {
     engine.core.health.check_writable()?;
     let started = Instant::now();
     let seconds = seconds_now();
     let backups = Backups {
         vfs: engine.disk.vfs.clone(),
         dir: std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?,
+        keys: None,
     };
     let vfs = &backups.vfs;
+    placement::refuse_backups(&**vfs, dir, &engine.disk.dir)?;
     let created = vfs.create_dir_all(&backups.dir);
     created.map_err(failed(&backups.dir, "create a directory of backups"))?;
     let _lock = backups.lock(false)?;
@@ -140,30 +169,47 @@ fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
         let list = backups.read_list(found.number).ok()?;
         Some((found.number, list))
     });
-    let number = found.last().map_or(1, |last| last.number + 1);
+    let last = found.last().map_or(0, |last| last.number);
+    let number = last.checked_add(1).ok_or_else(|| {
+        let message = format!(
+            "there is no number above that of {}: move it out of the directory of backups",
+            backups.path_of(last).display()
+        );
+        Error::new(ErrorKind::InvalidArgument, message)
+    })?;
     let shared = match &before {
-        Some((number, list)) => Shared::with(backups.path_of(*number), list),
-        None => Shared::default(),
+        Some((number, list)) => Shared::with(backups.path_of(*number), list, how.check),
+        None => Shared::none(),
+    };
+    let shared = match how.check {
+        CopyCheck::All => shared.compared(&backups, how.pace()),
+        CopyCheck::New | CopyCheck::Nothing => shared,
     };
     let target = backups.path_of(number);
     let by_name = planted!(engine.core.options, BackupSharesByName);
-    let shares_with = |_: &Engine, wanted: Wanted<'_>| shared.path_of(wanted, by_name);
-    let copied = copy::copy_to(engine, &target, &shares_with)?;
+    let shares_with = |_: &Engine, wanted: Wanted<'_>| shared.find(wanted, by_name);
+    let copied = copy::copy_to(engine, &target, how, &shares_with, Mark::Stays)?;
     let shared = match copied.bytes_linked {
         // The file system has no links.
-        0 => Shared::default(),
+        0 => Shared::none(),
         _ => shared,
     };
     let syncs = !planted!(engine.core.options, BackupNotSynced);
-    let listed = backups.files_of(&target, &shared).and_then(|files| {
-        let list = BackupList { seconds, files };
-        backups.write_list(number, &list, syncs).map(|()| list)
-    });
+    let is_verified = how.check != CopyCheck::Nothing;
+    let listed = backups
+        .files_of(&target, &shared, is_verified)
+        .and_then(|files| {
+            let list = BackupList { seconds, files };
+            backups.write_list(number, &list, syncs).map(|()| list)
+        });
     let list = listed.inspect_err(|_| backups.discard(number))?;
+    // Where it stays, it says nothing beside a list.
+    let _ = vfs.remove(&target.join(UNFINISHED_COPY));
     Ok(BackupSummary {
         number,
         bytes: list.files.iter().map(|file| file.len).sum(),
         bytes_shared: bytes_shared(&list),
+        bytes_verified: copied.bytes_verified,
         elapsed: started.elapsed(),
     })
 }
@@ -177,42 +223,6 @@ fn seconds_now() -> u64 {
 fn bytes_shared(list: &BackupList) -> u64 {
     let shared = list.files.iter().filter(|file| file.shared);
     shared.map(|file| file.len).sum()
-}
-
-/// The tables of the generation before.
-#[derive(Default)]
-struct Shared {
-    dir: PathBuf,
-    files: BTreeMap<String, ListedFile>,
-}
-
-impl Shared {
-    fn with(dir: PathBuf, list: &BackupList) -> Shared {
-        let may_be = |file: &&ListedFile| file.table.is_some() || is_value_file(&file.name);
-        let tables = list.files.iter().filter(may_be);
-        let files = tables.map(|file| (file.name.clone(), file.clone()));
-        Shared {
-            dir,
-            files: files.collect(),
-        }
-    }
-
-    /// Where it has the table: the same id, length and checksum. A value file: the same number, half of which is random, and the
-    /// same length, because values are only appended. (`by_name` is a planted fault.)
-    fn path_of(&self, wanted: Wanted<'_>, by_name: bool) -> Option<PathBuf> {
-        let path = match wanted {
-            Wanted::Table(part) => table_path(&self.dir, part.table),
-            Wanted::Values { id, .. } => value_files::file_path(&self.dir, id),
-        };
-        let own = self.files.get(path.file_name()?.to_str()?)?;
-        let is_same = match wanted {
-            Wanted::Table(part) => {
-                own.len == part.meta.len && (own.table == Some(part.meta.checksum) || by_name)
-            }
-            Wanted::Values { len, .. } => own.len == len,
-        };
-        is_same.then_some(path)
-    }
 }
 
 fn is_value_file(name: &str) -> bool {
@@ -230,6 +240,7 @@ struct Generation {
 pub struct Backups {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
+    keys: Option<Arc<dyn KeyProvider>>,
 }
 
 impl std::fmt::Debug for Backups {
@@ -244,7 +255,16 @@ impl Backups {
         Backups {
             vfs: Arc::new(OsVfs),
             dir: dir.as_ref().to_owned(),
+            keys: None,
         }
+    }
+
+    /// Who gives the key of backups of an encrypted database ([`Advanced::encryption`](crate::Advanced::encryption)). Only
+    /// what was not verified when it was taken needs one, to be verified later.
+    #[must_use]
+    pub fn encryption(self, keys: Arc<dyn KeyProvider>) -> Backups {
+        let keys = Some(keys);
+        Backups { keys, ..self }
     }
 
     /// The same on other files, for tests.
@@ -269,6 +289,7 @@ impl Backups {
                     files: list.files.len() as u64,
                     bytes: list.files.iter().map(|file| file.len).sum(),
                     bytes_shared: bytes_shared(&list),
+                    verified: list.is_verified(),
                     damage: None,
                 },
                 Err(error) => BackupInfo {
@@ -277,6 +298,7 @@ impl Backups {
                     files: 0,
                     bytes: 0,
                     bytes_shared: 0,
+                    verified: false,
                     damage: Some(error.to_string()),
                 },
             }
@@ -284,23 +306,49 @@ impl Backups {
         Ok(found.map(info).collect())
     }
 
-    /// Reads all of backup `number`, or of the newest one, and compares it with its list. Returns its number.
+    /// Reads all of backup `number`, or of the newest one, compares it with its list, and verifies it against the checksums of
+    /// the database in it. Returns its number. Of a backup of an encrypted database the comparison has to do without a key, which
+    /// is as good if all of it was verified when it was taken ([`BackupInfo::verified`]).
     ///
     /// # Errors
-    /// `Corruption` with the file that is missing or differs, `NotFound`, `Io`, `Locked` while a backup is made.
+    /// `Corruption` with the file that is missing or differs, `NotFound`, `Io`, `Locked` while a backup is made; `NeedsKey` if
+    /// only a key could tell.
     pub fn verify(&self, number: Option<u64>) -> Result<u64> {
         let _lock = self.lock(true)?;
         let number = self.number(number)?;
         let dir = self.path_of(number);
-        for file in self.read_list(number)?.files {
+        let list = self.read_list(number)?;
+        for file in &list.files {
             let path = dir.join(&file.name);
-            let (len, sum) = self.sum_of(&path)?;
-            check(&path, &file, len, sum)?;
+            let (len, sum) = self.sum_of(&path, &mut |_| {})?;
+            check(&path, file, len, sum)?;
+        }
+        if self.keys.is_some() || !list.is_encrypted() || !list.is_verified() {
+            self.look_inside(&dir)?;
         }
         Ok(number)
     }
 
-    /// Removes all but the `keep` newest. Returns how many were removed. What others share with them stays.
+    /// Verifies the database in `dir`.
+    fn look_inside(&self, dir: &Path) -> Result<()> {
+        let options = InspectOptions::new().vfs(self.vfs.clone());
+        let options = match &self.keys {
+            Some(keys) => options.encryption(keys.clone()),
+            None => options,
+        };
+        let report = inspect::verify(dir, options)?;
+        let is_damage = |finding: &&Finding| finding.severity == Severity::Corruption;
+        match report.findings.iter().find(is_damage) {
+            None => Ok(()),
+            Some(found) => {
+                let (path, offset) = (dir.join(&found.file), found.offset.unwrap_or(0));
+                Err(StorageError::corruption(&path, offset, &*found.what).into())
+            }
+        }
+    }
+
+    /// Removes all but the `keep` newest whose lists can be read. Returns how many were removed. What others share with them
+    /// stays, and so do newer ones whose lists are damaged.
     ///
     /// # Errors
     /// `InvalidArgument` if `keep` is 0, `NotFound`, `Io`, `Locked`.
@@ -312,26 +360,40 @@ impl Backups {
         let _lock = self.lock(false)?;
         let found = self.find()?;
         self.remove_unfinished(&found)?;
-        let whole: Vec<&Generation> = found.iter().filter(|found| found.has_list).collect();
-        let old = &whole[..whole.len().saturating_sub(keep)];
-        for generation in old {
-            self.remove(generation.number)?;
+        let whole = found.iter().filter(|found| found.has_list);
+        let whole: Vec<u64> = whole.map(|found| found.number).collect();
+        // One that nothing can be restored of takes the place of none that is good.
+        let is_readable = |number: &&u64| self.read_list(**number).is_ok();
+        let oldest_kept = whole.iter().rev().filter(is_readable).nth(keep - 1);
+        let is_old = |number: &&u64| oldest_kept.is_some_and(|kept| *number < kept);
+        let old = whole.iter().filter(is_old);
+        let mut removed = 0;
+        for number in old {
+            self.remove(*number)?;
+            removed += 1;
         }
-        Ok(old.len() as u64)
+        Ok(removed)
     }
 
     /// Makes a database of backup `number`, or of the newest one, in directory `into`, which is empty or does not exist.
-    /// Each byte is compared with the list of the backup. Returns its number. On return the database survives power loss.
+    /// Each byte is compared with the list of the backup. A backup that was not verified when it was taken is verified first, as
+    /// [`verify`](Self::verify) does, unless it is encrypted and there is no key. Returns its number. On return the database
+    /// survives power loss.
     ///
     /// # Errors
-    /// `AlreadyExists` if `into` holds something; `Corruption` if the backup is damaged; `NotFound`, `NoSpace`, `Io`. `into`
-    /// is then as it was.
+    /// `AlreadyExists` if `into` holds something; `InvalidArgument` if it lies inside of a database's directory or one with
+    /// backups; `Corruption` if the backup is damaged ([`inspect::repair`] saves what is
+    /// whole of it); `NotFound`, `NoSpace`, `Io`. `into` is then as it was.
     pub fn restore(&self, number: Option<u64>, into: impl AsRef<Path>) -> Result<u64> {
         let into = into.as_ref();
         let into = std::path::absolute(into).map_err(failed(into, "resolve the path"))?;
         let _lock = self.lock(true)?;
         let number = self.number(number)?;
         let list = self.read_list(number)?;
+        placement::refuse_inside(&*self.vfs, &into, "a restored database")?;
+        if !list.is_verified() && (self.keys.is_some() || !list.is_encrypted()) {
+            self.look_inside(&self.path_of(number))?;
+        }
         let target = Target::make(&*self.vfs, &into)?;
         match self.fill(&target, &self.path_of(number), &list) {
             Ok(()) => Ok(number),
@@ -344,6 +406,17 @@ impl Backups {
 
     /// All but `CURRENT` is copied and synced, with its names, before `CURRENT` appears.
     fn fill(&self, target: &Target<'_>, from: &Path, list: &BackupList) -> Result<()> {
+        if let Some(file) = list
+            .files
+            .iter()
+            .find(|file| !removal::is_database_name(&file.name))
+        {
+            let what = format!(
+                "the list names {:?}, a file that no database has",
+                file.name
+            );
+            return Err(StorageError::corruption(&from.join(LIST), 0, what).into());
+        }
         let (current, others): (Vec<_>, Vec<_>) =
             list.files.iter().partition(|file| file.name == CURRENT);
         let [current] = current[..] else {
@@ -388,7 +461,7 @@ impl Backups {
     }
 
     fn path_of(&self, number: u64) -> PathBuf {
-        self.dir.join(format!("{number:06}"))
+        self.dir.join(placement::backup_name(number))
     }
 
     fn lock(&self, shared: bool) -> Result<Option<Box<dyn LockGuard>>> {
@@ -429,13 +502,14 @@ impl Backups {
         })?;
         let mut found = Vec::new();
         for name in names.iter().filter_map(|name| name.to_str()) {
-            let is_number = name.len() >= 6 && name.bytes().all(|byte| byte.is_ascii_digit());
-            let Some(number) = name.parse().ok().filter(|_| is_number) else {
+            let Some(number) = placement::backup_number(name) else {
                 continue;
             };
             let list = self.path_of(number).join(LIST);
-            let has_list = self.vfs.exists(&list);
-            let has_list = has_list.map_err(failed(&list, "look for the list of a backup"))?;
+            let has_list = match self.vfs.exists(&list) {
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => false,
+                asked => asked.map_err(failed(&list, "look for the list of a backup"))?,
+            };
             found.push(Generation { number, has_list });
         }
         found.sort_by_key(|found| found.number);
@@ -494,7 +568,7 @@ impl Backups {
     }
 
     /// Length and checksum of a file.
-    fn sum_of(&self, path: &Path) -> Result<(u64, u32)> {
+    fn sum_of(&self, path: &Path, note: &mut dyn FnMut(u64)) -> Result<(u64, u32)> {
         let file = self.vfs.open(path, false);
         let file = file.map_err(|source| StorageError::open(path, "open a backup", source))?;
         let len = file.len().map_err(failed(path, "ask for the length of"))?;
@@ -505,13 +579,14 @@ impl Backups {
             let piece = &mut buffer[..PIECE_BYTES.min(len - at) as usize];
             read_exact_at(&*file, piece, at).map_err(failed(path, "read a backup"))?;
             sum.add(piece);
+            note(piece.len() as u64);
             at += piece.len() as u64;
         }
         Ok((len, sum.0))
     }
 
-    /// What was copied to `dir`: the checksums of shared tables are known, all else is read back.
-    fn files_of(&self, dir: &Path, shared: &Shared) -> Result<Vec<ListedFile>> {
+    /// What was copied to `dir`: the checksums of shared tables are known, all else is read back. `is_verified`: what is new was.
+    fn files_of(&self, dir: &Path, shared: &Shared, is_verified: bool) -> Result<Vec<ListedFile>> {
         let names = self.vfs.list(dir).map_err(failed(dir, "list a backup"))?;
         let mut files = Vec::new();
         for name in names.iter().filter_map(|name| name.to_str()) {
@@ -523,7 +598,7 @@ impl Backups {
                 true => Some(self.table_checksum(&path)?),
                 false => None,
             };
-            let mut known = shared.files.get(name).filter(|own| own.table == table);
+            let mut known = shared.given(name).filter(|own| own.table == table);
             if is_value_file(name) && known.is_some() {
                 let file = self.vfs.open(&path, false);
                 let len = file.and_then(|file| file.len());
@@ -533,16 +608,18 @@ impl Backups {
             files.push(match known {
                 Some(known) => ListedFile {
                     shared: true,
+                    verified: known.verified || is_verified,
                     ..known.clone()
                 },
                 None => {
-                    let (len, checksum) = self.sum_of(&path)?;
+                    let (len, checksum) = self.sum_of(&path, &mut |_| {})?;
                     ListedFile {
                         name: name.to_owned(),
                         len,
                         checksum,
                         table,
                         shared: false,
+                        verified: is_verified,
                     }
                 }
             });
@@ -561,41 +638,6 @@ impl Backups {
         let id = evendb_storage::TableId(id.unwrap_or(0));
         let table = evendb_storage::table::Table::open(file, 0, len, id)?;
         Ok(table.meta().checksum)
-    }
-
-    /// Removes what backups and prunings that were killed have left.
-    fn remove_unfinished(&self, found: &[Generation]) -> Result<()> {
-        for generation in found.iter().filter(|found| !found.has_list) {
-            self.remove(generation.number)?;
-        }
-        Ok(())
-    }
-
-    /// Removes a generation: first, durably, what makes it count.
-    fn remove(&self, number: u64) -> Result<()> {
-        let dir = self.path_of(number);
-        let names = self.vfs.list(&dir).map_err(failed(&dir, "list a backup"))?;
-        let remove = |name: &Path| {
-            let path = dir.join(name);
-            self.vfs
-                .remove(&path)
-                .map_err(failed(&path, "remove a file of a backup"))
-        };
-        if names.iter().any(|name| name == LIST) {
-            remove(Path::new(LIST))?;
-            let synced = self.vfs.sync_dir(&dir);
-            synced.map_err(failed(&dir, "sync the directory of a backup"))?;
-        }
-        for name in names.iter().filter(|name| *name != LIST) {
-            remove(Path::new(name))?;
-        }
-        let removed = self.vfs.remove_dir(&dir);
-        removed.map_err(failed(&dir, "remove the directory of a backup"))
-    }
-
-    /// As [`remove`](Self::remove), after a failure: what cannot be removed now is removed by the next backup.
-    fn discard(&self, number: u64) {
-        let _ = self.remove(number);
     }
 }
 

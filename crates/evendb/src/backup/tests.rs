@@ -5,37 +5,38 @@ use crate::ingest::tests::options;
 use crate::plant::Plant;
 use crate::{Db, ExportWriter};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
+use std::collections::BTreeMap;
 
-const DIR: &str = "/db";
-const BACKUPS: &str = "/backups";
+pub(super) const DIR: &str = "/db";
+pub(super) const BACKUPS: &str = "/backups";
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(vfs: &SimVfs, dir: &str) -> Db {
     options(vfs, Plant::Nothing).open(dir).expect("opens")
 }
 
-fn backups(vfs: &SimVfs) -> Backups {
+pub(super) fn backups(vfs: &SimVfs) -> Backups {
     Backups::at(BACKUPS).vfs(Arc::new(vfs.clone()))
 }
 
-fn try_contents(db: &Db) -> Result<Map> {
+pub(super) fn try_contents(db: &Db) -> Result<Map> {
     let owned = |(key, value): (crate::Value, crate::Value)| (key.to_vec(), value.to_vec());
     db.iter().map(|item| item.map(owned)).collect()
 }
 
-fn contents(db: &Db) -> Map {
+pub(super) fn contents(db: &Db) -> Map {
     try_contents(db).expect("reads")
 }
 
-fn put(db: &Db, range: std::ops::Range<usize>, value: u8) {
+pub(super) fn put(db: &Db, range: std::ops::Range<usize>, value: u8) {
     for number in range {
         db.put(format!("k{number:04}"), vec![value; 60]).unwrap();
     }
 }
 
 /// What a backup holds, by restoring it; the directory is removed.
-fn restored(vfs: &SimVfs, number: Option<u64>) -> Result<Map> {
+pub(super) fn restored(vfs: &SimVfs, number: Option<u64>) -> Result<Map> {
     let machine = vfs.fork_state();
     backups(&machine).restore(number, "/restored")?;
     let db = open(&machine, "/restored");
@@ -44,7 +45,7 @@ fn restored(vfs: &SimVfs, number: Option<u64>) -> Result<Map> {
     map
 }
 
-fn numbers(vfs: &SimVfs) -> Vec<u64> {
+pub(super) fn numbers(vfs: &SimVfs) -> Vec<u64> {
     let list = backups(vfs).list().expect("lists");
     list.iter().map(|info| info.number).collect()
 }

@@ -53,7 +53,7 @@ use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use creation::{Creation, Locked, create};
 use directory::Wish;
 use evendb_base::claim::Claim;
-use evendb_base::{EngineKind, directory_lock};
+use evendb_base::{EngineKind, directory_lock, placement};
 use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
 use replay::Replay;
@@ -106,6 +106,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
             (false, true) => Wish::Create,
         };
         directory::check_vacant(&*vfs, &dir, wish)?;
+        placement::refuse_inside(&*vfs, path, "a database")?;
         encryption::check_creation(&dir, options.advanced.encryption.as_ref())?;
         creation = Some(Creation::begin(&options, &dir)?);
     } else {

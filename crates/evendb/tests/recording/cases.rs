@@ -1,7 +1,7 @@
 //! One case for each public call, and which calls are in no trace.
 
 use super::{World, done};
-use evendb::KeyspaceOptions;
+use evendb::{CopyOptions, KeyspaceOptions};
 use evendb_trace::Kind;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -214,6 +214,14 @@ fn of_databases() -> Vec<Case> {
         }),
         ("Db::copy_to", Other, |w| {
             done(w.db.copy_to(w.path("c")).unwrap())
+        }),
+        ("Db::backup_with", Other, |w| {
+            let how = CopyOptions::new();
+            done(w.db.backup_with(w.path("g"), &how).unwrap())
+        }),
+        ("Db::copy_to_with", Other, |w| {
+            let how = CopyOptions::new();
+            done(w.db.copy_to_with(w.path("f"), &how).unwrap())
         }),
         ("Db::position", Other, |w| done(w.db.position().unwrap())),
         ("Db::oldest_position", Other, |w| {
@@ -441,13 +449,14 @@ fn of_batches_and_transactions() -> Vec<Case> {
 }
 
 /// What is in no trace, and why.
-pub const NOT_RECORDED: [(&str, &str); 11] = [
+pub const NOT_RECORDED: [(&str, &str); 12] = [
     ("Backups::", "calls on files of backups, without a database"),
     ("Change::", "looks at a change in memory"),
     (
         "Changes::",
         "reads the log, not keys; its beginning is recorded",
     ),
+    ("CopyOptions::", "options in memory"),
     ("ExportWriter::", "writes files of no database"),
     ("Position::", "bytes in memory"),
     ("Trace::", "ends the trace"),

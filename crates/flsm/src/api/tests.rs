@@ -32,6 +32,39 @@ fn key(number: u32) -> String {
 }
 
 #[test]
+fn no_database_is_made_inside_of_one_of_either_engine_nor_of_backups() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    tiny().open(at("db")).unwrap().put("key", "value").unwrap();
+    fs::create_dir_all(at("other")).unwrap();
+    fs::write(at("other/CURRENT"), "EVENCUR5").unwrap();
+    fs::create_dir_all(at("backups/000001")).unwrap();
+    fs::write(at("backups/LOCK"), "").unwrap();
+    fs::write(at("backups/000001/BACKUP-LIST"), "").unwrap();
+    std::os::unix::fs::symlink("db", at("link")).unwrap();
+    for (inside, around) in [
+        ("db/x", "db"),
+        ("db/x/y", "db"),
+        ("link/x", "db"),
+        ("other/../db/x", "db"),
+        ("other/x", "other"),
+        ("backups/x", "backups"),
+    ] {
+        let error = tiny().open(at(inside)).err().expect(inside);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        for path in [inside, around] {
+            let path = at(path);
+            assert!(
+                error.to_string().contains(path.to_str().unwrap()),
+                "{error}"
+            );
+        }
+        assert!(!at(inside).exists(), "{inside}");
+    }
+    tiny().open(at("beside")).unwrap();
+}
+
+#[test]
 fn a_reader_changes_nothing_and_reads_tables_and_log() {
     let dir = tempfile::tempdir().unwrap();
     let db = tiny().open(dir.path()).unwrap();

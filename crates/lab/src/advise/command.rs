@@ -1,5 +1,7 @@
 //! The command `advise`: its arguments, the files that it writes, and what it says on the terminal.
 
+use evendb::placement;
+use evendb::vfs::OsVfs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -111,6 +113,8 @@ impl AdviseArguments {
             let what = "there is no such program";
             return Err(AdviseError::Input(format!("{}: {what}", peers.display())));
         }
+        let beside = |dir| placement::refuse_inside(&OsVfs, dir, "advice");
+        beside(&self.out).map_err(|error| AdviseError::Input(error.to_string()))?;
         fs::create_dir_all(&self.out)?;
         let place = Place::new(self.dir.as_deref().unwrap_or(&self.out))?;
         let earlier = match self.exhaustive {

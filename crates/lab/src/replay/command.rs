@@ -1,5 +1,7 @@
 //! The command `replay`, for every program that knows stores: arguments, the store, and the report as text.
 
+use evendb::placement;
+use evendb::vfs::OsVfs;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -171,6 +173,10 @@ impl ReplayArguments {
         let opener = tuned.as_ref().map_or(&**opener, |tuned| tuned as _);
         if let Some(why) = opener.unavailable() {
             return Err(RunError::Input(why));
+        }
+        if let Some(path) = &self.json {
+            let allowed = placement::refuse_inside(&OsVfs, path, "a report");
+            allowed.map_err(|error| RunError::Input(error.to_string()))?;
         }
         // The trace first: nothing is made for one that cannot be read.
         let reader = self.reader()?;

@@ -4,7 +4,7 @@ use super::Secrets;
 use crate::vfs::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A directory tree whose files tell a secret ([`File::secrets`]); otherwise the one that it is made of.
@@ -53,6 +53,9 @@ impl Vfs for SealedVfs {
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
         self.inner.list(dir)
+    }
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.resolve(path)
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)

@@ -5,7 +5,7 @@ use super::reader::Table;
 use super::stored::Malformed;
 use super::walk::Walk;
 use super::window::{Reach, Window};
-use crate::{Result, Version, codec};
+use crate::{EntryRef, Result, Version, codec};
 
 /// Blocks that a pass fetches by one read.
 const PASS_BLOCKS: usize = 64;
@@ -41,6 +41,11 @@ impl Table {
     /// their numbers, the blocks' checksums against the properties, index and filter against the
     /// records.
     pub fn verify(&self) -> Result<()> {
+        self.verify_each(&mut |_| {})
+    }
+
+    /// The same, and shows each record.
+    pub fn verify_each(&self, each: &mut dyn FnMut(EntryRef<'_>)) -> Result<()> {
         let mut window = Window::default();
         let mut walk = Walk::default();
         let mut seen = Properties::default();
@@ -71,6 +76,7 @@ impl Table {
                     return Err(bad("record that index or filter do not know"));
                 }
                 seen.count(entry);
+                each(entry);
                 if !walk.advance(&block).map_err(malformed)? {
                     break;
                 }

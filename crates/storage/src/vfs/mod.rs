@@ -29,7 +29,7 @@ use crate::sealing::Secrets;
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// A directory tree. All paths are absolute.
@@ -53,6 +53,17 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Names in `dir`, in no order, without `.` and `..`.
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
+    /// Where `path` leads once links, `.` and `..` are followed, of which what is not there yet has none.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut resolved = PathBuf::new();
+        for component in std::path::absolute(path)?.components() {
+            match component {
+                Component::ParentDir => drop(resolved.pop()),
+                other => resolved.push(other),
+            }
+        }
+        Ok(resolved)
+    }
     /// Whether `path` names a file or directory.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Takes an advisory lock on `path`, creating the file: exclusive, or shared for readers. Held

@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -118,6 +118,22 @@ impl Vfs for OsVfs {
         fs::read_dir(dir)?
             .map(|entry| Ok(entry?.file_name()))
             .collect()
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut resolved = PathBuf::new();
+        for component in std::path::absolute(path)?.components() {
+            if component == Component::ParentDir {
+                resolved.pop();
+                continue;
+            }
+            resolved.push(component);
+            // What is not there, or may not be looked at, leads nowhere else.
+            if let Ok(real) = resolved.canonicalize() {
+                resolved = real;
+            }
+        }
+        Ok(resolved)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

@@ -32,6 +32,7 @@ use crate::options::{Advanced, Durability, KeyspaceOptions, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
 use crate::value_files;
+use evendb_base::placement;
 use evendb_storage::vfs::File;
 use evendb_storage::{Apart, Kind, TableId, Time};
 use find::Found;
@@ -57,7 +58,8 @@ pub struct RepairOptions {
 ///
 /// # Errors
 /// `NotFound` without a database, `Locked` if it is open for writing, `AlreadyExists` if `into` is
-/// not an empty or new directory, `Unsupported` where tables need a feature that this build lacks, and as for writing the
+/// not an empty or new directory, `InvalidArgument` if it lies inside of a database's directory or one with backups,
+/// `Unsupported` where tables need a feature that this build lacks, and as for writing the
 /// new one.
 pub fn repair(
     path: impl AsRef<Path>,
@@ -110,7 +112,12 @@ fn refuse_used(directory: &LockedDirectory, into: &Path) -> Result<()> {
             let message = format!("{} is not empty", into.display());
             Err(Error::new(ErrorKind::AlreadyExists, message))
         }
-        false => Ok(()),
+        false => {
+            let what = "a repaired database";
+            placement::refuse_inside(&**vfs, into, what)?;
+            // Where the damage is that of the mark by which a database is known.
+            placement::refuse_at(&**vfs, into, &directory.dir, what)
+        }
     }
 }
 

@@ -46,6 +46,7 @@ pub(super) struct Tracing {
 }
 
 fn create(path: &Path) -> Result<File, Failure> {
+    evendb::placement::refuse_inside(&evendb::vfs::OsVfs, path, "a trace")?;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).open(path);
     file.map_err(|error| format!("cannot make {}: {error}", path.display()).into())

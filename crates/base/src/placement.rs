@@ -1,0 +1,224 @@
+//! Where nothing may be made: inside of a database's directory, or inside of a directory of backups. What is there is taken
+//! for files of ours, and removed or read as such.
+//!
+//! Every call and command that makes a directory or a file asks here first, with the path as the caller gave it. Links, `.` and
+//! `..` are followed. Thread safety: any. Nothing is written. What cannot be looked at counts as no database.
+
+use crate::engine_kind::EngineKind;
+use crate::error::{Error, ErrorKind, Result};
+use evendb_storage::Error as StorageError;
+use evendb_storage::vfs::Vfs;
+use std::path::{Path, PathBuf};
+
+/// The list of a backup, which makes its directory count.
+pub const BACKUP_LIST: &str = "BACKUP-LIST";
+/// The lock of a database's directory, and of one with backups.
+const LOCK: &str = "LOCK";
+
+/// Whether a directory of this name in a directory of backups is one of them: its number, in decimal with at least 6 digits.
+pub fn backup_number(name: &str) -> Option<u64> {
+    let number = name.parse().ok()?;
+    (name == backup_name(number)).then_some(number)
+}
+
+/// The name of the directory of a backup.
+pub fn backup_name(number: u64) -> String {
+    format!("{number:06}")
+}
+
+/// Refuses to make `what` in `path` if that lies inside of a database's directory or of one with backups.
+///
+/// # Errors
+/// `InvalidArgument` with both paths.
+pub fn refuse_inside(vfs: &dyn Vfs, path: &Path, what: &str) -> Result<()> {
+    let resolved = resolve(vfs, path)?;
+    for around in resolved.ancestors().skip(1) {
+        let whose = match (is_database(vfs, around), is_of_backups(vfs, around)) {
+            (true, _) => "a database",
+            (false, true) => "backups",
+            (false, false) => continue,
+        };
+        return Err(refusal(
+            path,
+            what,
+            &format!("inside of {}, the directory of {whose}", around.display()),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to make `what` in `path` if that is the directory of the database in `db`, inside of it or around it.
+///
+/// # Errors
+/// `InvalidArgument` with both paths.
+pub fn refuse_at(vfs: &dyn Vfs, path: &Path, db: &Path, what: &str) -> Result<()> {
+    let (resolved, database) = (resolve(vfs, path)?, resolve(vfs, db)?);
+    let how = if resolved == database {
+        "the directory"
+    } else if resolved.starts_with(&database) {
+        "inside of the directory"
+    } else if database.starts_with(&resolved) {
+        "around the directory"
+    } else {
+        return Ok(());
+    };
+    let where_it_is = format!("{how} of the database in {}", db.display());
+    Err(refusal(path, what, &where_it_is))
+}
+
+/// Refuses to make backups of the database in `db` in directory `path` if that is no place of its own.
+///
+/// # Errors
+/// `InvalidArgument` with both paths.
+pub fn refuse_backups(vfs: &dyn Vfs, path: &Path, db: &Path) -> Result<()> {
+    const WHAT: &str = "backups";
+    refuse_at(vfs, path, db, WHAT)?;
+    refuse_inside(vfs, path, WHAT)?;
+    match EngineKind::of(vfs, path) {
+        None => Ok(()),
+        Some(_) => Err(refusal(path, WHAT, "the directory of a database")),
+    }
+}
+
+fn refusal(path: &Path, what: &str, is: &str) -> Error {
+    let message = format!(
+        "cannot make {what} in {}: it is {is}; give a place outside of it",
+        path.display()
+    );
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+fn resolve(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
+    let resolved = vfs.resolve(path);
+    Ok(resolved.map_err(|source| StorageError::io(path, "resolve the path", source))?)
+}
+
+fn is_database(vfs: &dyn Vfs, dir: &Path) -> bool {
+    EngineKind::has_family(vfs, dir).unwrap_or(false)
+}
+
+fn is_of_backups(vfs: &dyn Vfs, dir: &Path) -> bool {
+    // Asked first: few directories that are not ours have it, and some have very many names.
+    vfs.exists(&dir.join(LOCK)).unwrap_or(false)
+        && vfs.list(dir).unwrap_or_default().iter().any(|name| {
+            let is_number = name
+                .to_str()
+                .is_some_and(|name| backup_number(name).is_some());
+            is_number
+                && vfs
+                    .exists(&dir.join(name).join(BACKUP_LIST))
+                    .unwrap_or(false)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evendb_storage::vfs::OsVfs;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// A directory with a database, and one with backups.
+    fn place() -> tempfile::TempDir {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir_all(at("db/sub")).unwrap();
+        fs::write(at("db/CURRENT"), "EVENCUR5").unwrap();
+        fs::create_dir_all(at("backups/000001")).unwrap();
+        fs::write(at("backups/LOCK"), "").unwrap();
+        fs::write(at("backups/000001/BACKUP-LIST"), "").unwrap();
+        fs::create_dir_all(at("else/sub")).unwrap();
+        symlink(at("db/sub"), at("else/link")).unwrap();
+        symlink("link", at("else/link of a link")).unwrap();
+        place
+    }
+
+    #[test]
+    fn what_lies_inside_of_a_database_or_of_backups_is_refused_through_links_and_dots_too() {
+        let place = place();
+        let at = |name: &str| place.path().join(name);
+        let inside = [
+            "db/x",
+            "db/sub",
+            "db/sub/x/y",
+            "db/../db/x",
+            "else/../db/./sub/x",
+            "else/link/x",
+            "else/link of a link",
+            "else/link/../x",
+            "else/missing/../../db/x",
+            "backups/x",
+            "backups/000002",
+            "backups/000001/x",
+        ];
+        for path in inside {
+            let error = refuse_inside(&OsVfs, &at(path), "a trace").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
+            let around = place.path().canonicalize().unwrap();
+            let around = around.join(if path.starts_with("backups") {
+                "backups"
+            } else {
+                "db"
+            });
+            let text = error.to_string();
+            assert!(
+                text.contains(path) && text.contains(around.to_str().unwrap()),
+                "{text}"
+            );
+        }
+        for path in [
+            "db",
+            "x",
+            "else/x",
+            "else/link/../../x",
+            "backups",
+            "db2/x",
+            "else/sub/../x",
+        ] {
+            refuse_inside(&OsVfs, &at(path), "a trace").expect(path);
+        }
+    }
+
+    #[test]
+    fn the_same_inside_and_around_are_refused_and_beside_is_not() {
+        let place = place();
+        let at = |name: &str| place.path().join(name);
+        for path in [
+            "db",
+            "db/",
+            "db/sub",
+            "db/sub/x",
+            ".",
+            "else/..",
+            "else/link",
+            "x/../db",
+        ] {
+            let error = refuse_at(&OsVfs, &at(path), &at("db"), "backups").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
+            assert!(
+                error.to_string().contains(at("db").to_str().unwrap()),
+                "{error}"
+            );
+        }
+        for path in ["d", "db2", "else", "else/sub/../../x"] {
+            refuse_at(&OsVfs, &at(path), &at("db"), "backups").expect(path);
+        }
+    }
+
+    #[test]
+    fn numbers_of_backups_have_one_name_each() {
+        assert_eq!(backup_number("000001"), Some(1));
+        assert_eq!(backup_number("20240101"), Some(20_240_101));
+        for other in [
+            "1",
+            "00001",
+            "0000001",
+            "+00001",
+            "00000a",
+            "",
+            "99999999999999999999",
+        ] {
+            assert_eq!(backup_number(other), None, "{other}");
+        }
+    }
+}

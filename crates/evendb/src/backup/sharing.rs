@@ -1,0 +1,98 @@
+//! What a new backup shares with the one before it.
+
+use super::list::{BackupList, ListedFile};
+use super::{Backups, is_value_file};
+use crate::copy::check::{CopyCheck, ReadPace};
+use crate::copy::{Sharing, Wanted};
+use crate::funk::tables::table_path;
+use crate::sync::Mutex;
+use crate::value_files;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The tables and value files of the generation before that may be shared.
+pub(super) struct Shared {
+    dir: PathBuf,
+    files: BTreeMap<String, ListedFile>,
+    /// The names of those that were asked for and given.
+    given: Mutex<BTreeSet<String>>,
+    /// To compare each with the list first, if that is asked for.
+    compares: Option<(Backups, Mutex<ReadPace>)>,
+}
+
+impl Shared {
+    /// Nothing.
+    pub(super) fn none() -> Shared {
+        Shared {
+            dir: PathBuf::new(),
+            files: BTreeMap::new(),
+            given: Mutex::default(),
+            compares: None,
+        }
+    }
+
+    /// Where something is to be verified, nothing is shared that was not when it was first taken.
+    pub(super) fn with(dir: PathBuf, list: &BackupList, check: CopyCheck) -> Shared {
+        let may_be = |file: &&ListedFile| {
+            let is_shareable = file.table.is_some() || is_value_file(&file.name);
+            is_shareable && (file.verified || check == CopyCheck::Nothing)
+        };
+        let files = list.files.iter().filter(may_be);
+        let files = files.map(|file| (file.name.clone(), file.clone()));
+        Shared {
+            dir,
+            files: files.collect(),
+            given: Mutex::default(),
+            compares: None,
+        }
+    }
+
+    /// Each file is compared with the list of its backup before it is shared.
+    pub(super) fn compared(mut self, backups: &Backups, pace: ReadPace) -> Shared {
+        self.compares = Some((backups.clone(), Mutex::new(pace)));
+        self
+    }
+
+    /// Where it has the table: the same id, length and checksum. A value file: the same number, half of which is random, and the
+    /// same length, because values are only appended. (`by_name` is a planted fault.)
+    pub(super) fn find(&self, wanted: Wanted<'_>, by_name: bool) -> Option<Sharing> {
+        let path = match wanted {
+            Wanted::Table(part) => table_path(&self.dir, part.table),
+            Wanted::Values { id, .. } => value_files::file_path(&self.dir, id),
+        };
+        let own = self.files.get(path.file_name()?.to_str()?)?;
+        let is_same = match wanted {
+            Wanted::Table(part) => {
+                own.len == part.meta.len && (own.table == Some(part.meta.checksum) || by_name)
+            }
+            Wanted::Values { len, .. } => own.len == len,
+        };
+        let sharing = Sharing {
+            path,
+            is_verified: own.verified,
+        };
+        let is_given = is_same && self.is_as_listed(&sharing.path, own);
+        if is_given {
+            self.given.lock().insert(own.name.clone());
+        }
+        is_given.then_some(sharing)
+    }
+
+    /// What the list says of a file that the new backup has from here.
+    pub(super) fn given(&self, name: &str) -> Option<&ListedFile> {
+        match self.given.lock().contains(name) {
+            true => self.files.get(name),
+            false => None,
+        }
+    }
+
+    fn is_as_listed(&self, path: &Path, listed: &ListedFile) -> bool {
+        let Some((backups, pace)) = &self.compares else {
+            return true;
+        };
+        let note = &mut |bytes| pace.lock().note(bytes);
+        // What cannot be read is taken from the database.
+        let sum = backups.sum_of(path, note);
+        sum.is_ok_and(|found| found == (listed.len, listed.checksum))
+    }
+}

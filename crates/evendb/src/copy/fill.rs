@@ -1,0 +1,271 @@
+//! Steps 3 and 4 of a copy: its files, each verified as soon as it is there, and then what makes them a database.
+
+use super::check::{CopyCheck, CopyOptions, Lying, ReadPace, whose};
+use super::{CopyMoment, CopySummary, PIECE_BYTES, SharesWith, Target, Wanted, failed};
+use crate::encryption;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::files::{CONTAINER, KEYS};
+use crate::funk::tables::{TableHandle, table_path};
+use crate::manifest::edit::{Part, Place};
+use crate::manifest::writer::Manifest;
+use crate::sync::Arc;
+use crate::value_files;
+use evendb_storage::TableId;
+use evendb_storage::vfs::{File, WriteBehind, read_exact_at};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A copy that is being made.
+struct Filling<'f> {
+    engine: &'f Engine,
+    target: &'f Target<'f>,
+    shares_with: &'f SharesWith<'f>,
+    check: CopyCheck,
+    pace: ReadPace,
+    may_link: bool,
+    /// Value files that were not taken over from what is verified.
+    new_values: BTreeSet<u64>,
+    summary: CopySummary,
+}
+
+pub(super) fn fill(
+    engine: &Engine,
+    target: &Target<'_>,
+    moment: CopyMoment,
+    how: &CopyOptions,
+    shares_with: &SharesWith<'_>,
+) -> Result<CopySummary> {
+    let CopyMoment {
+        mut state,
+        tables,
+        value_files,
+    } = moment;
+    let mut filling = Filling {
+        engine,
+        target,
+        shares_with,
+        check: how.check,
+        pace: how.pace(),
+        may_link: true,
+        new_values: BTreeSet::new(),
+        summary: CopySummary::default(),
+    };
+    filling.keys()?;
+    for id in value_files {
+        filling.values(id)?;
+    }
+    let container = target.create(CONTAINER)?;
+    for table in &tables {
+        if table.part.place == Place::File {
+            filling.table(&table.part, &container)?;
+        }
+    }
+    let places = filling.runs(&container, &tables)?;
+    for chunk in state.chunks.values_mut() {
+        for part in &mut chunk.parts {
+            if let Some(&offset) = places.get(&part.table) {
+                part.place = Place::Extent { offset };
+            }
+        }
+    }
+    state.ring_bytes = 0;
+    let vfs = engine.disk.vfs.clone();
+    // It syncs the directory before `CURRENT` comes.
+    drop(Manifest::create(vfs, &target.dir, 1, state)?);
+    filling.summary.bytes_verified = filling.pace.total;
+    Ok(filling.summary)
+}
+
+impl Filling<'_> {
+    fn keys(&mut self) -> Result<()> {
+        let Engine { core, disk, .. } = self.engine;
+        if disk.vfs.secrets().is_none() {
+            return Ok(());
+        }
+        // Replaced as a whole when the key changes: either of the two opens the copy.
+        let (from, to) = (disk.dir.join(KEYS), self.target.dir.join(KEYS));
+        let len = disk.vfs.open(&from, false).and_then(|file| file.len());
+        let len = len.map_err(failed(&from, "look at the keys"))?;
+        self.target.copy_file(&from, &to, len, &mut |_| {})?;
+        if self.check == CopyCheck::Nothing {
+            return Ok(());
+        }
+        let opens = |dir: &Path| {
+            let (files, provider) = (&core.options.vfs, &core.options.advanced.encryption);
+            encryption::find(files, dir, provider.as_ref()).map(drop)
+        };
+        whose(opens(&self.target.dir), || opens(&disk.dir))
+    }
+
+    /// Links or copies a file of so many bytes. Whether it is taken over from what is verified.
+    fn take(&mut self, wanted: Wanted<'_>, from: &Path, to: &Path, bytes: u64) -> Result<Taken> {
+        self.engine.core.health.check_readable()?;
+        let shared = match self.may_link {
+            true => (self.shares_with)(self.engine, wanted),
+            false => None,
+        };
+        if let Some(shared) = shared
+            && self.target.link(&shared.path, to, &mut self.may_link)?
+        {
+            self.summary.bytes_linked += bytes;
+            return Ok(Taken {
+                is_linked: true,
+                is_verified: shared.is_verified,
+            });
+        }
+        self.target.copy_file(from, to, bytes, &mut |_| {})?;
+        self.summary.bytes_copied += bytes;
+        Ok(Taken {
+            is_linked: false,
+            is_verified: false,
+        })
+    }
+
+    fn values(&mut self, id: u64) -> Result<()> {
+        let disk = &self.engine.disk;
+        let from = value_files::file_path(&disk.dir, id);
+        let to = value_files::file_path(&self.target.dir, id);
+        // As it lies there: room that a value had taken which then was not written is not in the file.
+        let len = disk.vfs.open(&from, false).and_then(|file| file.len());
+        let len = len.map_err(failed(&from, "look at a value file"))?;
+        if !self
+            .take(Wanted::Values { id, len }, &from, &to, len)?
+            .is_verified
+        {
+            self.new_values.insert(id);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, part: &Part, container: &Arc<dyn File>) -> Result<()> {
+        let id = part.table;
+        let from = table_path(&self.engine.disk.dir, id);
+        let to = table_path(&self.target.dir, id);
+        let taken = self.take(Wanted::Table(part), &from, &to, part.meta.len)?;
+        match taken.is_linked {
+            true => self.summary.tables_linked += 1,
+            false => self.summary.tables_copied += 1,
+        }
+        let mut values = part.meta.value_files.iter();
+        match taken.is_verified && !values.any(|(id, _)| self.new_values.contains(id)) {
+            true => Ok(()),
+            false => self.verify(part, Place::File, container),
+        }
+    }
+
+    /// Verifies what the copy has of a table, at `place` there.
+    fn verify(&mut self, part: &Part, place: Place, container: &Arc<dyn File>) -> Result<()> {
+        if self.check == CopyCheck::Nothing {
+            return Ok(());
+        }
+        let (disk, vfs) = (&self.engine.disk, &*self.engine.disk.vfs);
+        let copied = Lying {
+            vfs,
+            dir: &self.target.dir,
+            container,
+        };
+        let copied = copied.verify(part, place, &mut self.pace);
+        whose(copied, || {
+            let source = Lying {
+                vfs,
+                dir: &disk.dir,
+                container: &disk.container.file(),
+            };
+            source.verify(part, part.place, &mut self.pace)
+        })
+    }
+
+    /// Copies the live extents, in the order in which they lie, into a new container; where each
+    /// table is there.
+    fn runs(
+        &mut self,
+        container: &Arc<dyn File>,
+        tables: &[Arc<TableHandle>],
+    ) -> Result<BTreeMap<TableId, u64>> {
+        let mut extents: Vec<(u64, u64, TableId)> = tables
+            .iter()
+            .filter_map(|table| match table.part.place {
+                Place::Extent { offset } => Some((offset, table.part_len(), table.part.table)),
+                Place::File => None,
+            })
+            .collect();
+        extents.sort_unstable();
+        let path = container.path().to_owned();
+        let total: u64 = extents.iter().map(|extent| sectors(extent.1)).sum();
+        if total > 0 {
+            container
+                .preallocate(0, total)
+                .map_err(failed(&path, "reserve room for the copy's logs"))?;
+        }
+        let source = self.engine.disk.container.file();
+        let mut behind = WriteBehind::default();
+        let mut places = BTreeMap::new();
+        let mut at = 0;
+        let mut rest = &extents[..];
+        while let Some(&(start, len, _)) = rest.first() {
+            self.engine.core.health.check_readable()?;
+            // Neighbours in one go, as long as they are a piece at most.
+            let mut end = start + len;
+            let mut count = 0;
+            for &(offset, len, id) in rest {
+                let near = count == 0 || offset == start + sectors(end - start);
+                if !near || (count > 0 && offset + len - start > PIECE_BYTES) {
+                    break;
+                }
+                places.insert(id, at + offset - start);
+                end = offset + len;
+                count += 1;
+            }
+            let to = (&**container, &mut behind);
+            copy_bytes(&*source, start, to, at, end - start, &mut |_| {})?;
+            self.summary.runs_copied += count as u64;
+            self.summary.bytes_copied += end - start;
+            at += sectors(end - start);
+            rest = &rest[count..];
+        }
+        container
+            .sync_data()
+            .map_err(failed(&path, "sync the copy's logs"))?;
+        for table in tables {
+            if let Some(&offset) = places.get(&table.part.table) {
+                self.engine.core.health.check_readable()?;
+                self.verify(&table.part, Place::Extent { offset }, container)?;
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// How a copy came to have a file.
+struct Taken {
+    is_linked: bool,
+    is_verified: bool,
+}
+
+fn sectors(len: u64) -> u64 {
+    len.next_multiple_of(512)
+}
+
+/// `behind` is of the target's writes; `note` is given the bytes, in pieces of [`PIECE_BYTES`].
+pub(super) fn copy_bytes(
+    from: &dyn File,
+    start: u64,
+    (to, behind): (&dyn File, &mut WriteBehind),
+    at: u64,
+    len: u64,
+    note: &mut dyn FnMut(&[u8]),
+) -> Result<()> {
+    let mut buffer = vec![0; PIECE_BYTES.min(len) as usize];
+    let mut done = 0;
+    while done < len {
+        let piece = &mut buffer[..PIECE_BYTES.min(len - done) as usize];
+        read_exact_at(from, piece, start + done).map_err(failed(from.path(), "read to copy"))?;
+        behind
+            .write_at(to, piece, at + done)
+            .map_err(failed(to.path(), "write a copy"))?;
+        note(piece);
+        done += piece.len() as u64;
+    }
+    Ok(())
+}
