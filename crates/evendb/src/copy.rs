@@ -93,6 +93,7 @@ impl Db {
     }
 
     fn copy_into(&self, dir: &Path) -> Result<CopySummary> {
+        let _inside = self.engine().core.health.enter_writable()?;
         copy_to(self.engine(), dir, &|engine, wanted| {
             let dir = &engine.disk.dir;
             Some(match wanted {
@@ -139,12 +140,12 @@ pub(crate) fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error
     move |source| StorageError::io(&path, &what, source).into()
 }
 
+/// The caller has entered.
 pub(crate) fn copy_to(
     engine: &Engine,
     dir: &Path,
     shares_with: &SharesWith<'_>,
 ) -> Result<CopySummary> {
-    engine.core.health.check_writable()?;
     let started = Instant::now();
     let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
     let target = Target::make(&*engine.disk.vfs, &dir)?;

@@ -123,7 +123,7 @@ impl Db {
 }
 
 fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
-    engine.core.health.check_writable()?;
+    let _inside = engine.core.health.enter_writable()?;
     let started = Instant::now();
     let seconds = seconds_now();
     let backups = Backups {
