@@ -1,6 +1,6 @@
 //! Every public call that can touch files is refused after closing, and changes no file then.
 
-use super::public;
+use crate::common::public::{self, words};
 use crate::common::tiny;
 use evendb::{
     Changes, Db, Durability, Error, ErrorKind, KeyspaceOptions, Merges, Position, Result,
@@ -301,10 +301,6 @@ fn of_other_handles(calls: &mut Calls) {
     let begin = db.oldest_position().unwrap();
     add!("Changes::wait", changes = feed(&begin) => changes.wait(Duration::MAX));
     add!("Changes::next_blocking", changes = feed(&begin) => changes.next_blocking());
-}
-
-fn words(list: &str) -> BTreeSet<String> {
-    list.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Whoever adds a public function says here what it does, and so whether closing has to wait for it.
