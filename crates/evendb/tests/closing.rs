@@ -1,4 +1,5 @@
 //! Closing: what is asked of a database afterwards, what other threads ask of it meanwhile, and who may close.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod closing {
     pub mod calls;

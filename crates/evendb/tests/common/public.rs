@@ -6,14 +6,14 @@ use std::path::Path;
 
 fn rust_files(dir: &Path, into: &mut Vec<String>) {
     let mut paths: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("lists")
+        .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();
     for path in paths {
         match path.extension() {
             None => rust_files(&path, into),
-            Some(_) => into.push(fs::read_to_string(&path).unwrap()),
+            Some(_) => into.push(fs::read_to_string(&path).expect("reads")),
         }
     }
 }
@@ -80,17 +80,17 @@ pub fn functions(types: &[&str], made_by_macro: &[&str]) -> BTreeSet<String> {
     let all = texts
         .iter()
         .flat_map(|text| functions_of(text, made_by_macro));
-    let is_of = |function: &String| types.contains(&function.split("::").next().unwrap());
+    let is_of = |function: &String| types.contains(&function.split("::").next().expect("a type"));
     all.filter(is_of).collect()
 }
 
 /// The types that the crate gives out.
 pub fn types() -> BTreeSet<String> {
     let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
-    let lib = fs::read_to_string(lib).unwrap();
+    let lib = fs::read_to_string(lib).expect("reads");
     let statements = lib.split(';').filter(|part| part.contains("pub use "));
     let names = statements.flat_map(|statement| {
-        let named = statement.split_once("pub use ").unwrap().1;
+        let named = statement.split_once("pub use ").expect("a statement").1;
         let names = named.split(|c: char| !c.is_alphanumeric() && c != '_');
         names.map(str::to_owned).collect::<Vec<_>>()
     });
