@@ -5,9 +5,10 @@
 //! * [`EngineKind`] - which engine made a database. [`RangeSize`] - about how much a range holds.
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
 //! * [`directory_lock`] - one writer of a directory at a time. [`claim`] - it, for as long as a database is open. [`mod@fork`] -
-//!   whether this process is a forked child, which may not touch it. [`mod@destroy`] - a database is removed.
+//!   whether this process is a forked child, which may not touch it. [`gate`] - who touches it, so that closing can wait for
+//!   them. [`mod@destroy`] - a database is removed.
 //! * [`placement`] - nothing is made inside of a database's directory, or of one with backups.
-//! * [`key_range`] - a range of keys as its least one and its upper limit.
+//! * [`key_range`] - a range of keys as its least one and its upper limit. [`limits`] - what is said of an option outside of its own.
 //! * [`inspect`] - what a look inside of a closed database finds.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
@@ -24,9 +25,13 @@ mod engine_kind;
 pub mod error;
 #[doc(hidden)]
 pub mod fork;
+#[doc(hidden)]
+pub mod gate;
 pub mod inspect;
 #[doc(hidden)]
 pub mod key_range;
+#[doc(hidden)]
+pub mod limits;
 #[doc(hidden)]
 pub mod placement;
 mod range_size;

@@ -71,7 +71,6 @@ impl KeySpan {
 
 /// Compacts every keyspace.
 pub(crate) fn compact_all(engine: &Engine) -> Result<CompactionSummary> {
-    engine.core.health.check_writable()?;
     let whole = |keyspace| KeySpan {
         keyspace,
         low: Vec::new(),
@@ -84,9 +83,8 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<CompactionSummary> {
 }
 
 /// Compacts the chunks of the spans. A chunk that cannot be read does not keep the others from
-/// it; the first such error is returned in the end.
+/// it; the first such error is returned in the end. The caller has entered.
 pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSummary> {
-    engine.core.health.check_writable()?;
     let job = trace::job!("compact");
     let started = Instant::now();
     // What was put counts as it lies on disk.

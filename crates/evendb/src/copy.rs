@@ -109,7 +109,7 @@ impl Db {
     }
 
     fn copy_into(&self, dir: &Path, how: &CopyOptions) -> Result<CopySummary> {
-        self.engine().core.health.check_writable()?;
+        let _inside = self.engine().core.health.enter_writable()?;
         placement::refuse_inside(&*self.engine().disk.vfs, dir, "a copy")?;
         let from_source = |engine: &Engine, wanted: Wanted<'_>| {
             let dir = &engine.disk.dir;
@@ -177,6 +177,7 @@ pub(crate) fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error
     move |source| StorageError::io(&path, &what, source).into()
 }
 
+/// The caller has entered.
 pub(crate) fn copy_to(
     engine: &Engine,
     dir: &Path,
@@ -184,7 +185,6 @@ pub(crate) fn copy_to(
     shares_with: &SharesWith<'_>,
     mark: Mark,
 ) -> Result<CopySummary> {
-    engine.core.health.check_writable()?;
     let started = Instant::now();
     let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
     let target = Target::make(&*engine.disk.vfs, &dir)?;

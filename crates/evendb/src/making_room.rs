@@ -312,6 +312,8 @@ pub(crate) fn maintain_all(engine: &Engine) -> Result<()> {
             each.map(|(_, chunk)| Arc::downgrade(chunk)).collect()
         };
         for chunk in chunks.iter().filter_map(Weak::upgrade) {
+            // Closing does not wait for all of them.
+            engine.core.health.check_readable()?;
             match maintain_on_full_disk(engine, chunk) {
                 Ok(done) => worked |= done,
                 Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}

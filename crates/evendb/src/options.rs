@@ -15,12 +15,12 @@ pub use self::departure::Departure;
 pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 #[doc(inline)]
 pub use evendb_base::Durability;
+use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, refuse, within};
 use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,28 +73,11 @@ pub struct Options {
     pub(crate) plant: crate::plant::Plant,
 }
 
-/// Limits of the memory budget: below, its parts are too small to work; above, it is no size of a
-/// machine's memory but a mistake.
-const MEMORY_BUDGET_LIMITS: (u64, u64) = (1 << 20, 16 << 40);
-/// Threads of one database. Each takes address space and mappings, of which a process has some ten
-/// thousand; when those run out the process is aborted, not told.
-const WORKERS_MAX: u64 = 256;
+/// Limits of the memory budget: below, its parts are too small to work.
+const MEMORY_BUDGET_LIMITS: (u64, u64) = (1 << 20, MEMORY_BUDGET_MAX);
 /// Limits of how often figures are written.
 const STATS_INTERVAL_LIMITS: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
-
-/// Refuses a number outside of its limits, both of which are allowed.
-fn within(name: &str, given: u64, (min, max): (u64, u64)) -> Result<()> {
-    match (min..=max).contains(&given) {
-        true => Ok(()),
-        false => refuse(name, &given, &min, &max),
-    }
-}
-
-fn refuse(name: &str, given: &dyn Debug, min: &dyn Debug, max: &dyn Debug) -> Result<()> {
-    let message = format!("{name} must be between {min:?} and {max:?}, and {given:?} was given");
-    Err(Error::new(ErrorKind::InvalidArgument, message))
-}
 
 /// Average space amplification, if none is asked for.
 const SPACE_AMPLIFICATION: f64 = 1.25;
@@ -290,7 +273,7 @@ impl Options {
     /// Refuses what no database can work with, naming the limit.
     pub(crate) fn check(&self) -> Result<()> {
         within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
-        within("workers", self.workers as u64, (0, WORKERS_MAX))?;
+        within("workers", self.workers as u64, (0, THREADS_MAX))?;
         if !self.stats_interval.is_zero() {
             let (min, max) = STATS_INTERVAL_LIMITS;
             if !(min..=max).contains(&self.stats_interval) {

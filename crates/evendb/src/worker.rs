@@ -171,8 +171,8 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     while *completed < number {
         // Under the lock that a thread takes before it wakes others after a failure or at closing: no
         // wake-up is missed.
+        // Closing waits for the caller, so a checkpoint still comes then.
         engine.core.health.check_healthy()?;
-        engine.core.health.check_readable()?;
         if engine.disk.full_disk.refusals.count() != refusals {
             return Err(engine
                 .disk
@@ -193,9 +193,8 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes durable what was put before the call: it survives power loss when this returns.
+/// Makes durable what was put before the call: it survives power loss when this returns. The caller has entered.
 pub(crate) fn persist(engine: &Engine) -> Result<()> {
-    engine.core.health.check_writable()?;
     checkpoint::take_inherited(engine)?;
     match &engine.log.commit_log {
         Some(_) => flush_commit_log(&engine.core, &engine.log),
@@ -206,9 +205,8 @@ pub(crate) fn persist(engine: &Engine) -> Result<()> {
 /// Debt is looked for again as often as paying it shows more, but no more often than this.
 const SETTLING_ROUNDS: u32 = 4;
 
-/// Runs a checkpoint, and all the reorganisation that is owed.
+/// Runs a checkpoint, and all the reorganisation that is owed. The caller has entered.
 pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
-    engine.core.health.check_writable()?;
     checkpoint::checkpoint(engine)?;
     if !engine.core.manual() {
         engine.work.wait_idle();
@@ -265,17 +263,21 @@ fn space_round(engine: &Engine, now: bool) {
     space::space_round(&engine.jobs(), catalog, space, &engine.idle, now);
 }
 
-/// Closes the database: refuses writes, waits for those under way, runs a checkpoint, seals the
-/// manifest, unlocks.
+/// Closes the database: refuses calls, waits for those under way, runs a checkpoint, seals the
+/// manifest, unlocks. Several that close at once wait for the one that does it, and have its result.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
     fork::check()?;
-    if !engine.core.health.set_closed() {
-        return Ok(());
-    }
+    let wake = || {
+        engine.core.admission.cancel();
+        engine.work.begin_closing();
+        engine.wake_all();
+    };
+    engine.core.health.close(wake, || end(engine))
+}
+
+/// The last things of a database. No call is under way, and none comes.
+fn end(engine: &Engine) -> Result<()> {
     let job = trace::job!("close");
-    engine.core.admission.cancel();
-    // Announced writes finish; later ones see that it is closed.
-    engine.core.clock.wait_all_idle_once();
     engine.work.stop();
     observe::end(engine);
     let mut result = Ok(());
@@ -317,7 +319,6 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     {
         give_all_back(&engine.disk, &engine.log, &engine.catalog);
     }
-    engine.wake_all();
     engine.claim.give_up();
     let result = match engine.core.health.failure() {
         Some(cause) if result.is_ok() => Err(Error::latched(cause)),

@@ -4,6 +4,7 @@
 use crate::engine::work::WAITING_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::Durability;
+use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, within};
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::sync::Arc;
@@ -104,9 +105,17 @@ const LOOK_PART: u64 = 16;
 /// Tables that are kept open, where the process may have twice as many files or more.
 const OPEN_FILES_MAX: u64 = 8192;
 
-const MEMORY_BUDGET_MIN: u64 = 64 << 10;
+const MEMORY_BUDGET_LIMITS: (u64, u64) = (64 << 10, MEMORY_BUDGET_MAX);
 const WRITE_BUFFER_BYTES_MIN: u64 = 4 << 10;
-const WRITE_BUFFER_BYTES_MAX: u64 = 1 << 30;
+const WRITE_BUFFER_LIMITS: (u64, u64) = (WRITE_BUFFER_BYTES_MIN, 1 << 30);
+/// Of a table, and between guards.
+const TABLE_BYTES_LIMITS: (u64, u64) = (1, 1 << 40);
+/// A scan looks into each run of a guard.
+const GUARD_RUNS_LIMITS: (u64, u64) = (1, 1024);
+/// Every read looks into each table of level 0.
+const LEVEL0_TABLES_LIMITS: (u64, u64) = (1, 64 << 10);
+const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
+const FILTER_BITS_LIMITS: (u64, u64) = (0, 40);
 const RESTART_INTERVAL: usize = 16;
 
 impl Default for Options {
@@ -149,7 +158,7 @@ impl Options {
         }
     }
 
-    /// Bytes of memory that the database plans with. Default: 512 MiB. A process takes up to 64 MiB beside it.
+    /// Bytes of memory that the database plans with, from 64 KiB to 16 TiB. Default: 512 MiB. A process takes up to 64 MiB beside it.
     ///
     /// The first record or block of 1 MiB tells glibc's allocator to map each piece of that size by itself (`M_MMAP_THRESHOLD`), for
     /// the whole process: otherwise values of megabytes leave holes of megabytes.
@@ -208,41 +217,49 @@ impl Options {
     /// Refuses what no database can work with, naming the limit.
     pub(crate) fn check(&self) -> Result<()> {
         let advanced = &self.advanced;
-        let wrong = |message: String| Err(Error::new(ErrorKind::InvalidArgument, message));
-        if self.memory_budget < MEMORY_BUDGET_MIN {
-            let least = MEMORY_BUDGET_MIN;
-            return wrong(format!("a memory budget below {least} bytes"));
+        within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
+        if let Some(bytes) = advanced.write_buffer_bytes {
+            within("write_buffer_bytes", bytes, WRITE_BUFFER_LIMITS)?;
         }
-        let buffer = advanced.write_buffer_bytes;
-        if buffer.is_some_and(|bytes| {
-            !(WRITE_BUFFER_BYTES_MIN..=WRITE_BUFFER_BYTES_MAX).contains(&bytes)
-        }) {
-            return wrong("a write buffer has 4 KiB to 1 GiB".to_owned());
+        within(
+            "table_bytes_max",
+            advanced.table_bytes_max,
+            TABLE_BYTES_LIMITS,
+        )?;
+        if let Some(bytes) = advanced.last_guard_bytes {
+            within("last_guard_bytes", bytes, TABLE_BYTES_LIMITS)?;
         }
-        let level0 = advanced.level0;
-        if !(1 <= level0.compact && level0.compact <= level0.slow && level0.slow <= level0.stop) {
-            return wrong("the tables of level 0 at which it is compacted, writes are slowed and writes stop do not ascend".to_owned());
+        let runs = advanced.max_files_per_guard as u64;
+        within("max_files_per_guard", runs, GUARD_RUNS_LIMITS)?;
+        let Level0 {
+            compact,
+            slow,
+            stop,
+        } = advanced.level0;
+        for tables in [compact, slow, stop] {
+            within("level0_tables", tables as u64, LEVEL0_TABLES_LIMITS)?;
         }
-        if !(64..=1 << 20).contains(&advanced.block_bytes) {
-            return wrong("a block has 64 bytes to 1 MiB".to_owned());
+        if compact > slow || slow > stop {
+            let message = "the tables of level 0 at which it is compacted, writes are slowed and writes stop do not ascend";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        if advanced.max_files_per_guard == 0 || advanced.compaction_threads == 0 {
-            return wrong("no files in a guard, or no thread for compactions".to_owned());
+        within(
+            "block_bytes",
+            advanced.block_bytes as u64,
+            BLOCK_BYTES_LIMITS,
+        )?;
+        let bits = u64::from(advanced.filter_bits_per_key);
+        within("filter_bits_per_key", bits, FILTER_BITS_LIMITS)?;
+        let threads = advanced.compaction_threads as u64;
+        within("compaction_threads", threads, (1, THREADS_MAX))?;
+        if let Some(bytes) = advanced.cache_bytes {
+            within("cache_bytes", bytes, (0, MEMORY_BUDGET_MAX))?;
         }
-        if advanced.filter_bits_per_key > 40 {
-            return wrong("more than 40 bits per key in filters".to_owned());
+        if let Some(files) = advanced.open_files_max {
+            let files_max = self.vfs.open_files_max().unwrap_or(u64::MAX);
+            within("open_files_max", files, (1, files_max))?;
         }
-        let files_max = self.vfs.open_files_max().unwrap_or(u64::MAX);
-        if advanced
-            .open_files_max
-            .is_some_and(|files| !(1..=files_max).contains(&files))
-        {
-            return wrong(format!("tables are kept open from 1 to {files_max}"));
-        }
-        match advanced.table_bytes_max == 0 || advanced.last_guard_bytes == Some(0) {
-            true => wrong("tables or guards of no bytes".to_owned()),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Bytes of a generation's memory tables at which the next one begins.
@@ -308,35 +325,36 @@ impl Options {
 }
 
 impl Advanced {
-    /// Bytes of memory tables at which they are flushed. Default: an eighth of the memory budget, at most 64 MiB.
+    /// Bytes of memory tables at which they are flushed, from 4 KiB to 1 GiB. Default: an eighth of the memory budget, at most 64 MiB.
     /// Touch it when level 0 gets tables that are too small or too large.
     pub fn write_buffer_bytes(mut self, bytes: u64) -> Self {
         self.write_buffer_bytes = Some(bytes);
         self
     }
 
-    /// Bytes at which a table of level 1 or deeper ends. Default: 32 MiB.
+    /// Bytes at which a table of level 1 or deeper ends, from 1 to 1 TiB. Default: 32 MiB.
     /// Touch it when single compactions must be shorter.
     pub fn table_bytes_max(mut self, bytes: u64) -> Self {
         self.table_bytes_max = bytes;
         self
     }
 
-    /// Bytes that lie between two guards of the last level on average; each level above has four times as many. Default:
-    /// those of a write buffer. Touch it when there are too many guards.
+    /// Bytes that lie between two guards of the last level on average, from 1 to 1 TiB; each level above has four times as
+    /// many. Default: those of a write buffer. Touch it when there are too many guards.
     pub fn last_guard_bytes(mut self, bytes: u64) -> Self {
         self.last_guard_bytes = Some(bytes);
         self
     }
 
     /// Sorted runs that a guard may have before they are merged or go down. More of them: less is written, and more is read.
-    /// With 1 it is a leveled tree. Default: 2. Touch it when writes or reads are what matters.
+    /// With 1, the least, it is a leveled tree; 1,024 is the most. Default: 2. Touch it when writes or reads are what matters.
     pub fn max_files_per_guard(mut self, runs: usize) -> Self {
         self.max_files_per_guard = runs;
         self
     }
 
-    /// Tables of level 0 at which it is compacted, writes are slowed, and writes stop until it was compacted. Default: 4, 8, 12.
+    /// Tables of level 0 at which it is compacted, writes are slowed, and writes stop until it was compacted: from 1 to 65,536,
+    /// none less than the one before. Default: 4, 8, 12.
     /// Touch it when writes stop too often, or reads find too many tables.
     pub fn level0_tables(mut self, compact: usize, slow: usize, stop: usize) -> Self {
         self.level0 = Level0 {
@@ -347,7 +365,7 @@ impl Advanced {
         self
     }
 
-    /// Bytes of a block of a table before compression, about. Default: 4096. Touch it when values are large, or reads few.
+    /// Bytes of a block of a table before compression, about, from 64 to 1 MiB. Default: 4096. Touch it when values are large, or reads few.
     pub fn block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes;
         self
@@ -359,7 +377,7 @@ impl Advanced {
         self
     }
 
-    /// Bits per key of the tables' filters; 0 for none. Default: 10. Touch it when most gets are of keys that are there once.
+    /// Bits per key of the tables' filters, at most 40; 0 for none. Default: 10. Touch it when most gets are of keys that are there once.
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.filter_bits_per_key = bits;
         self
@@ -379,13 +397,13 @@ impl Advanced {
         self
     }
 
-    /// Threads that compact, beside the one that flushes. Default: 2. Touch it when compaction is behind and there are idle cores.
+    /// Threads that compact, beside the one that flushes, from 1 to 256. Default: 2. Touch it when compaction is behind and there are idle cores.
     pub fn compaction_threads(mut self, threads: usize) -> Self {
         self.compaction_threads = threads;
         self
     }
 
-    /// Bytes of blocks that are kept in memory; what they and the write buffers leave of the memory budget is for indexes and filters
+    /// Bytes of blocks that are kept in memory, at most 16 TiB; what they and the write buffers leave of the memory budget is for indexes and filters
     /// of tables. Default: three eighths of the memory budget. Touch it when the system's cache is to do that.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);

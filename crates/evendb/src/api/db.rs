@@ -130,7 +130,7 @@ impl Db {
             let message = "a keyspace's name has 1 to 255 bytes";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        self.engine().core.health.check_readable()?;
+        let _inside = self.engine().core.health.enter()?;
         let known = self.engine().catalog.lock().get(name).cloned();
         let state = match known {
             Some(state) => state,
@@ -409,7 +409,10 @@ impl Db {
     #[doc(alias = "sync_wal")]
     pub fn persist(&self) -> Result<()> {
         let recording = &self.engine().core.recording;
-        recording.other("persist", || worker::persist(self.engine()))
+        recording.other("persist", || {
+            let _inside = self.engine().core.health.enter_writable()?;
+            worker::persist(self.engine())
+        })
     }
 
     /// Writes what is in memory to the chunks' logs, after which the commit log is recycled: a
@@ -421,6 +424,8 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         let core = &self.engine().core;
         core.recording.other("flush", || {
+            let enters = !planted!(core.options, FlushOutsideOfGate);
+            let _inside = enters.then(|| core.health.enter()).transpose()?;
             core.health.check_writable()?;
             checkpoint::checkpoint(self.engine())
         })
@@ -435,7 +440,7 @@ impl Db {
     /// one of the two keys opens it.
     pub fn rotate_key(&self) -> Result<()> {
         let engine = self.engine();
-        engine.core.health.check_writable()?;
+        let _inside = engine.core.health.enter_writable()?;
         // One at a time.
         let _no_other = engine.flow.checkpoint_mutex.lock();
         let provider = engine.core.options.advanced.encryption.as_ref();
@@ -450,7 +455,10 @@ impl Db {
     /// As [`flush`](Self::flush).
     #[doc(alias = "wait_for_compact")]
     pub fn settle_debt(&self) -> Result<()> {
-        let settle = || worker::settle_debt(self.engine());
+        let settle = || {
+            let _inside = self.engine().core.health.enter_writable()?;
+            worker::settle_debt(self.engine())
+        };
         self.engine().core.recording.other("settle_debt", settle)
     }
 
@@ -458,6 +466,7 @@ impl Db {
     /// whether or not puts have come lately: for tests. Returns the chunks rewritten.
     #[doc(hidden)]
     pub fn idle_pass(&self) -> Result<u64> {
+        let _inside = self.engine().core.health.enter_writable()?;
         worker::idle_pass(self.engine())
     }
 
@@ -501,15 +510,27 @@ impl Db {
     /// # Errors
     /// As there.
     pub fn compact(&self) -> Result<CompactionSummary> {
-        let compact = || compact::compact_all(self.engine());
+        let compact = || {
+            let _inside = self.engine().core.health.enter_writable()?;
+            compact::compact_all(self.engine())
+        };
         self.engine().core.recording.other("compact", compact)
     }
 
-    /// Closes the database: waits for writes under way, runs a checkpoint, gives the directory
-    /// free. Other handles get `Closed` from then on.
+    /// Closes the database: waits for the calls under way of all threads, runs a checkpoint, gives the directory free. From
+    /// then on other handles get `Closed`, and nothing of this opening reads or writes a file in the directory, so that it
+    /// may be opened again at once. Of calls that take long (compactions, copies, waiting for room) those that are
+    /// under way end early, with `Closed`; every other one ends as if nobody closed. Snapshots, iterators, transactions and
+    /// ingests that are open are not waited for, and are refused what they ask for later.
+    ///
+    /// Of several threads that close at once, one does it, the others wait for it, and all have its result. So has a later
+    /// call.
     ///
     /// # Errors
-    /// The first failure of the checkpoint, or the one that latched the database before.
+    /// The first failure of the checkpoint, or the one that latched the database before: it is closed all the same.
+    /// `InvalidArgument` in a merge operator, a compaction filter or other code that the database calls: the call
+    /// under way would be waited for for ever, so the database stays open. A last handle that is dropped there closes it in a
+    /// thread of its own.
     pub fn close(self) -> Result<()> {
         let close = || worker::close(self.engine());
         self.engine().core.recording.other("close", close)
@@ -563,7 +584,7 @@ pub(crate) fn create_keyspace(
 }
 
 fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
-    engine.core.health.check_writable()?;
+    let _inside = engine.core.health.enter_writable()?;
     // First: what was put earlier is durable before the removal.
     worker::persist(engine)?;
     // No checkpoint meanwhile: it could name a chunk that is no longer there.

@@ -553,7 +553,7 @@ impl Keyspace {
     }
 
     fn compact_span(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<CompactionSummary> {
-        self.handle.engine.core.health.check_writable()?;
+        let _inside = self.handle.engine.core.health.enter_writable()?;
         self.state.check_readable_at(Version::MAX)?;
         let span = KeySpan {
             keyspace: self.state.clone(),

@@ -112,7 +112,7 @@ pub(super) fn change_properties(
     keyspace: &KeyspaceState,
     wanted: Vec<(String, Option<Vec<u8>>)>,
 ) -> Result<()> {
-    engine.core.health.check_writable()?;
+    let _inside = engine.core.health.enter_writable()?;
     engine.disk.full_disk.check(&engine.catalog)?;
     // Held through the edit: it orders changes of one keyspace, and keeps it from being dropped.
     let _catalog = engine.catalog.lock();

@@ -57,7 +57,7 @@ impl Keyspace {
 
     fn approximate_size_between(&self, low: &[u8], high: Option<&[u8]>) -> Result<RangeSize> {
         self.recording().other("approximate_size", || {
-            self.handle.engine.core.health.check_readable()?;
+            let _inside = self.handle.engine.core.health.enter()?;
             self.state.check_readable_at(Version::MAX)?;
             size::approximate_size(&self.state, low, high)
         })

@@ -119,7 +119,7 @@ impl Db {
         fork::check()?;
         let engine = self.engine();
         let core = &engine.core;
-        core.health.check_readable()?;
+        let _inside = core.health.enter()?;
         let is_encrypted = core.options.advanced.encryption.is_some();
         if is_encrypted && !options.of_encrypted {
             let message = "a trace is not encrypted, and has the database's keys in plain: say so by \

@@ -150,7 +150,7 @@ impl Db {
 }
 
 fn backup(engine: &Engine, dir: &Path, how: &CopyOptions) -> Result<BackupSummary> {
-    engine.core.health.check_writable()?;
+    let _inside = engine.core.health.enter_writable()?;
     let started = Instant::now();
     let seconds = seconds_now();
     let backups = Backups {

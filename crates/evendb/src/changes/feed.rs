@@ -98,7 +98,7 @@ pub(super) fn take_inherited(engine: &Engine) -> Result<()> {
 impl Changes {
     pub(crate) fn since(handle: &Arc<Handle>, position: &Position) -> Result<Changes> {
         let engine = &handle.engine;
-        engine.core.health.check_readable()?;
+        let _inside = engine.core.health.enter()?;
         file_of(&engine.log)?;
         if let Some(ring) = &engine.log.commit_log {
             ring.keep_for_readers();
@@ -179,7 +179,8 @@ impl Changes {
     }
 
     fn try_next(&mut self) -> Result<Option<Change>> {
-        self.handle.engine.core.health.check_readable()?;
+        let handle = self.handle.clone();
+        let _inside = handle.engine.core.health.enter()?;
         while let Some(taken) = self.take_record()? {
             let (end, position) = (taken.end, taken.position);
             if is_before(&self.position, taken.version, end) {

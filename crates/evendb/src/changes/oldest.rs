@@ -19,7 +19,7 @@ use evendb_storage::Version;
 
 /// See [`Db::oldest_position`](crate::Db::oldest_position).
 pub(crate) fn oldest_position(engine: &Engine) -> Result<Position> {
-    engine.core.health.check_readable()?;
+    let _inside = engine.core.health.enter()?;
     let log = &engine.log;
     let file = file_of(log)?;
     take_inherited(engine)?;

@@ -4,7 +4,7 @@ use crate::catalog::KeyspaceState;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
-use crate::sync::{Arc, OnceLock};
+use crate::sync::{Arc, OnceLock, thread};
 
 /// Keeps the database open; dropping the last handle closes it.
 pub(crate) struct Handle {
@@ -73,7 +73,18 @@ impl Drop for Handle {
             std::mem::forget(self.engine.clone());
             return;
         }
+        let (engine, close) = (self.engine.clone(), self.close);
         // The last handle closes silently; `Db::close` tells of errors.
-        let _ = (self.close)(&self.engine);
+        let close = move || drop(close(&engine));
+        match self.engine.core.health.is_inside() {
+            // Code of the application had it, which a job called: closing waits for that job. Where there is no thread for
+            // it, the database stays as a crash leaves it, and the directory locked as long as the process lives.
+            true => drop(
+                thread::Builder::new()
+                    .name("evendb-close".to_owned())
+                    .spawn(close),
+            ),
+            false => close(),
+        }
     }
 }

@@ -3,13 +3,17 @@
 //! The first failed write or sync **latches**: from then on every write is refused, because it is not
 //! known any more what the disk holds. Reading goes on.
 //!
+//! **Closing.** Every public call that writes files, or reads them, enters ([`Health::enter`]) before it does; closing
+//! shuts the gate and waits for those that are inside. What only RAM answers asks [`Health::check_readable`].
+//!
 //! Thread safety: any. Not here: why a single call is refused (no room, a dropped keyspace), and what a
 //! failure wakes ([`Health::when_failed`] is given that).
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::OnceLock;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, OnceLock};
 use crate::{fork, trace};
+use evendb_base::gate::{Gate, Held, Inside, Mark};
 use std::path::{Path, PathBuf};
 
 type Wake = Box<dyn Fn(&Error) + Send + Sync>;
@@ -19,7 +23,9 @@ pub(crate) struct Health {
     dir: PathBuf,
     read_only: bool,
     failure: OnceLock<Error>,
+    /// As the gate is shut. Apart from it, because every call reads this and none writes it.
     closed: AtomicBool,
+    gate: Arc<Gate>,
     /// Wakes every waiter. Not the seam's: it is set before a second thread can see it.
     wake: std::sync::OnceLock<Wake>,
 }
@@ -32,6 +38,7 @@ impl Health {
             read_only,
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
+            gate: Arc::default(),
             wake: std::sync::OnceLock::new(),
         }
     }
@@ -42,13 +49,53 @@ impl Health {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // Pairs with the Release of `set_closed`.
+        // Pairs with the Release of `close`.
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Closes the database for new calls. Whether this call did it, and not an earlier one.
-    pub(crate) fn set_closed(&self) -> bool {
-        !self.closed.swap(true, Ordering::AcqRel)
+    /// A call begins that touches files. Until the result is dropped the directory stays this database's.
+    ///
+    /// Whoever is inside finishes, or gives up with `Closed` where it would take long ([`Health::check_readable`]).
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+        fork::check()?;
+        self.gate.enter()
+    }
+
+    /// As [`Health::enter`], for a call that writes.
+    pub(crate) fn enter_writable(&self) -> Result<Inside<'_>> {
+        let inside = self.enter()?;
+        self.check_writable()?;
+        Ok(inside)
+    }
+
+    /// As [`Health::enter`], for what a helper of a call does.
+    pub(crate) fn hold(&self) -> Result<Held> {
+        self.gate.hold()
+    }
+
+    /// Marks a thread of the database.
+    pub(crate) fn mark(&self) -> Mark {
+        self.gate.mark()
+    }
+
+    /// Whether this thread is one that closing waits for.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.gate.is_inside()
+    }
+
+    /// Closes the database for new calls, wakes those that only wait, waits for all that are inside, and does the `last`
+    /// things ([`Gate::close`]).
+    pub(crate) fn close(
+        &self,
+        wake: impl FnOnce(),
+        last: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let wake = || {
+            self.closed.store(true, Ordering::Release);
+            wake();
+        };
+        self.gate.close(wake, last)
     }
 
     /// The failure that latched the database, if one did.

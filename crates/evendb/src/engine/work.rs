@@ -83,6 +83,8 @@ pub(crate) struct JobQueue {
     /// Calls that wait until no job waits or runs.
     pub(crate) idle_awaited: usize,
     pub(crate) stop: bool,
+    /// The database closes: calls that wait for jobs give up.
+    pub(crate) closing: bool,
 }
 
 impl JobQueue {
@@ -263,12 +265,12 @@ impl Work {
         }
     }
 
-    /// Waits until no job waits or runs, or the threads have been told to stop.
+    /// Waits until no job waits or runs, or the database closes.
     pub(crate) fn wait_idle(&self) {
         let mut queue = self.queue.lock();
         queue.idle_awaited += 1;
         self.jobs.notify_all();
-        while !queue.stop && (queue.running > 0 || !queue.is_empty()) {
+        while !queue.closing && (queue.running > 0 || !queue.is_empty()) {
             self.idle.wait_for(&mut queue, TICK);
         }
         queue.idle_awaited -= 1;
@@ -279,7 +281,7 @@ impl Work {
         let until = Instant::now() + limit;
         let mut queue = self.queue.lock();
         let mut waited = false;
-        while !queue.stop && (queue.running > 0 || !queue.is_empty()) && Instant::now() < until {
+        while !queue.closing && (queue.running > 0 || !queue.is_empty()) && Instant::now() < until {
             waited = true;
             self.idle.wait_for(&mut queue, TICK);
         }
@@ -385,6 +387,12 @@ impl Work {
             queue.stirred = true;
             self.upkeep.notify_one();
         }
+    }
+
+    /// The database closes: calls that wait for jobs end. The threads go on, because a call under way may wait for what they do.
+    pub(crate) fn begin_closing(&self) {
+        self.queue.lock().closing = true;
+        self.idle.notify_all();
     }
 
     /// Tells the threads to stop and waits for them.

@@ -7,7 +7,8 @@
 //! publish: names synced; checkpoint; chunks held; checkpoint; one edit of the manifest, synced; one root
 //! ```
 //! Invariants: no chunk and no edit names a table before all are synced. An ingest that fails, or is dropped, leaves no
-//! file; one that is killed leaves files that nothing names, which the next opening removes. Rows have no version
+//! file; one that is killed, or open when its database is closed, leaves files that nothing names, which the next opening
+//! removes. Rows have no version
 //! (`Version::ZERO`): the version is known when they are shown, and stands in the manifest ([`publish`]).
 //!
 //! Thread safety: one thread has an [`IngestWriter`]; its helper has nothing but a file and a buffer. Not here: what the
@@ -30,7 +31,8 @@ use crate::op::check_limits;
 use crate::plant::planted;
 use crate::read::folded;
 use crate::sync::{Arc, reclaim, thread};
-use crate::{fork, write};
+use crate::write;
+use evendb_base::gate::Held;
 use evendb_storage::table::{TableMeta, TableWriter};
 use evendb_storage::vfs::{Appender, BLOCK_BYTES, Vfs};
 use evendb_storage::{EntryRef, Kind, TableId, Time, Version};
@@ -75,6 +77,8 @@ struct Finished {
     bytes: Vec<u8>,
     piece_bytes: usize,
     is_synced: bool,
+    /// Closing waits until it is written.
+    _held: Held,
 }
 
 /// Which step of writing a file failed.
@@ -227,7 +231,7 @@ impl IngestWriter {
 
     /// Takes the next record, which expires at a time if there is one. After an error nothing is left, and nothing more is taken.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
-        fork::check()?;
+        self.handle.engine.core.health.check_readable()?;
         self.check_begun()?;
         let Some(time) = expires else {
             let put = self.try_put(key, (Kind::Put, value));
@@ -319,6 +323,7 @@ impl IngestWriter {
         };
         let handle = self.handle.clone();
         let engine = &*handle.engine;
+        let _inside = engine.core.health.enter()?;
         let (bytes, meta) = open.writer.finish()?;
         self.summary.tables += 1;
         self.summary.table_bytes += meta.len;
@@ -331,6 +336,7 @@ impl IngestWriter {
             piece_bytes,
             is_synced: !planted!(engine.core.options, IngestNotSynced),
             bytes,
+            _held: engine.core.health.hold()?,
         };
         let buffers = 1 + usize::from(self.helper.is_some());
         let capacity = finished.bytes.capacity().max(self.spare.capacity());
@@ -362,7 +368,8 @@ impl IngestWriter {
 
     /// Shows all records at once, durably.
     pub(crate) fn finish(mut self) -> Result<IngestSummary> {
-        fork::check()?;
+        let handle = self.handle.clone();
+        let _inside = handle.engine.core.health.enter()?;
         self.check_begun()?;
         let result = self.finish_files();
         if let Err(error) = result {
@@ -439,8 +446,12 @@ fn part_of(engine: &Engine, id: TableId, meta: TableMeta) -> Part {
     }
 }
 
-/// Removes files that nothing names. After a failure it is not known what the manifest names, so they stay.
+/// Removes files that nothing names. After a failure it is not known what the manifest names, so they stay. After closing the
+/// directory may be another opening's, which has removed them.
 fn remove(engine: &Engine, parts: &[Part]) {
+    let Ok(_inside) = engine.core.health.enter() else {
+        return;
+    };
     if engine.core.health.may_remove() {
         for part in parts {
             let _ = engine

@@ -33,6 +33,7 @@ fn read(
     mut value: Value,
     mut ask: impl FnMut() -> Result<Option<Value>>,
 ) -> Result<Option<Value>> {
+    let _inside = core.health.enter()?;
     let mut missing = 0;
     for _ in 0..TRIES_MAX {
         if let Some(apart) = value.place_apart() {

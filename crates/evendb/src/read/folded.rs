@@ -147,6 +147,7 @@ pub(crate) fn get(
     point: ReadPoint<'_>,
     apart: WhatIsApart,
 ) -> Result<Folded> {
+    let _inside = core.health.enter()?;
     let at = point.at;
     let hidden_below = || {
         let covers = view.covers.as_ref();

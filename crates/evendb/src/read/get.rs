@@ -344,6 +344,7 @@ fn search_funk(
     hash: u64,
     at: Version,
 ) -> Result<Option<(Component, Found)>> {
+    let _inside = core.health.enter()?;
     let (settings, metrics) = (&caches.search_settings, Some(&core.metrics));
     let found = view.funk.get(key, hash, at, settings, metrics);
     found.inspect_err(|_| chunk.note_damage())

@@ -71,7 +71,7 @@ impl Cursor {
             return Ok(true);
         };
         let engine = moment.engine();
-        engine.core.health.check_readable()?;
+        let _inside = engine.core.health.enter()?;
         engine.work.stir_gently();
         let end = match direction {
             Direction::Forward => &mut self.front,

@@ -240,6 +240,7 @@ pub(crate) fn shrink_all(
     }
     let mut rewritten = 0;
     while let Some(chunk) = next_idle_chunk(core, catalog, space, idle) {
+        core.health.check_readable()?;
         match shrink(context, catalog, space, idle, &chunk) {
             Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
             done => rewritten += u64::from(done?),

@@ -56,6 +56,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
 
 /// Runs a thread of a role from beginning to end. A panic latches the database.
 fn run_thread(role: ThreadRole, engine: &Engine) {
+    let _own = engine.core.health.mark();
     let done = catch_unwind(AssertUnwindSafe(|| perform(role, engine)));
     if done.is_err() {
         engine.work.left(role);

@@ -126,7 +126,7 @@ pub(crate) fn write_if(
     if ops.is_empty() {
         return Ok(Found::Same);
     }
-    engine.core.health.check_writable()?;
+    let _inside = engine.core.health.enter_writable()?;
     let durability = durability.max(engine.core.options.durability);
     if durability == Durability::Sync {
         checkpoint::take_inherited(engine)?;

@@ -2,10 +2,13 @@
 
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
-use crate::error::Result;
+use crate::engine::Engine;
+use crate::error::{ErrorKind, Result};
+use crate::keyspace::KeyspaceState;
 use crate::tree::Tree;
 use crate::worker;
 use evendb_base::key_range::limits;
+use evendb_base::sync::Arc;
 use std::ops::RangeBounds;
 
 /// What a compaction did.
@@ -44,37 +47,48 @@ impl Keyspace {
         &self,
         range: impl RangeBounds<K>,
     ) -> Result<CompactionSummary> {
-        let engine = &self.handle.engine;
-        engine.health.check_writable()?;
-        let bytes = || table_bytes(&self.state.view.load_full().tree);
-        let bytes_before = bytes();
         let (low, high) = limits(&range);
-        let jobs = worker::sweep(engine, &self.state, low, high)?;
-        Ok(CompactionSummary {
-            jobs,
-            bytes_before,
-            bytes_after: bytes(),
-        })
+        compact(&self.handle.engine, &self.state, low, high)
     }
 }
 
 impl Db {
-    /// Compacts all keyspaces, as [`Keyspace::compact_range`].
+    /// Compacts all keyspaces, as [`Keyspace::compact_range`]. One that is dropped meanwhile is passed over.
     ///
     /// # Errors
-    /// As there.
+    /// As there, but for `KeyspaceDropped`.
     pub fn compact(&self) -> Result<CompactionSummary> {
-        // There may be no keyspace to be asked: in a forked child.
-        self.check_writable()?;
+        let engine = self.engine();
+        let _inside = engine.health.enter()?;
         let mut all = CompactionSummary::default();
-        for name in self.keyspace_names() {
-            let done = self.keyspace(&name)?.compact_range::<&[u8]>(..)?;
+        for keyspace in engine.keyspaces() {
+            let done = match compact(engine, &keyspace, Vec::new(), None) {
+                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => continue,
+                done => done?,
+            };
             all.jobs += done.jobs;
             all.bytes_before += done.bytes_before;
             all.bytes_after += done.bytes_after;
         }
         Ok(all)
     }
+}
+
+fn compact(
+    engine: &Engine,
+    keyspace: &Arc<KeyspaceState>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+) -> Result<CompactionSummary> {
+    let _inside = engine.health.enter()?;
+    let bytes = || table_bytes(&keyspace.view.load_full().tree);
+    let bytes_before = bytes();
+    let jobs = worker::sweep(engine, keyspace, low, high)?;
+    Ok(CompactionSummary {
+        jobs,
+        bytes_before,
+        bytes_after: bytes(),
+    })
 }
 
 fn table_bytes(tree: &Tree) -> u64 {

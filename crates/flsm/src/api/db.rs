@@ -4,6 +4,7 @@ use crate::api::batch::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
 use crate::api::stats::{self, TableInfo};
+use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::Stats;
@@ -78,7 +79,7 @@ impl Db {
         if let Some(known) = catalog.get(name) {
             return Ok(Keyspace::new(&self.handle, known.clone()));
         }
-        engine.health.check_writable()?;
+        let _inside = engine.health.enter()?;
         let mut manifest = engine.manifest.lock();
         engine.check_claim()?;
         let id = manifest.state().next_keyspace;
@@ -131,6 +132,7 @@ impl Db {
             let message = "the default keyspace cannot be dropped";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        let _inside = self.handle.engine.health.enter()?;
         self.persist()?;
         self.drop_durable(name)?;
         // So that the files go now, and not behind some later job.
@@ -141,7 +143,6 @@ impl Db {
     fn drop_durable(&self, name: &str) -> Result<()> {
         let engine = &self.handle.engine;
         let mut writer = engine.writes.writer.lock();
-        writer.check_open()?;
         engine.health.check_latched()?;
         let mut catalog = engine.catalog.lock();
         let Some(state) = catalog.get(name).cloned() else {
@@ -255,12 +256,12 @@ impl Db {
     /// # Errors
     /// As [`persist`](Self::persist).
     pub fn flush(&self) -> Result<()> {
-        self.check_writable()?;
+        let _inside = self.handle.engine.health.enter()?;
         flush_all(&self.handle.engine)
     }
 
-    pub(super) fn check_writable(&self) -> Result<()> {
-        self.handle.engine.health.check_writable()
+    pub(super) fn engine(&self) -> &Engine {
+        &self.handle.engine
     }
 
     /// Flushes, and does all compactions that are due, and waits for them: what has been written so far is then paid for,
@@ -270,7 +271,7 @@ impl Db {
     /// As [`persist`](Self::persist); and `Corruption` where a table is damaged and its guard therefore stays as it is. All that can be
     /// done is done then.
     pub fn settle_debt(&self) -> Result<()> {
-        self.check_writable()?;
+        let _inside = self.handle.engine.health.enter()?;
         worker::settle(&self.handle.engine)
     }
 
@@ -290,11 +291,15 @@ impl Db {
         }
     }
 
-    /// Closes the database: waits for writes under way, makes all durable, gives the directory free. Other handles get
-    /// `Closed` from then on.
+    /// Closes the database: waits for the calls under way of all threads, makes all durable, gives the directory free. From then
+    /// on other handles get `Closed`, and nothing of this opening writes to the directory, so that it may be opened again at
+    /// once. Compactions that calls wait for end early, and those calls get `Closed`; every other call ends as if nobody
+    /// closed. Snapshots and iterators that are open are not waited for.
+    ///
+    /// Of several threads that close at once, one does it, the others wait for it, and all have its result. So has a later call.
     ///
     /// # Errors
-    /// The first failure, or the one that latched the database before.
+    /// The first failure, or the one that latched the database before: it is closed all the same.
     pub fn close(self) -> Result<()> {
         fork::check()?;
         self.handle.close()

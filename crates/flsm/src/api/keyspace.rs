@@ -164,10 +164,12 @@ impl Keyspace {
         &self,
         range: impl RangeBounds<K>,
     ) -> Result<RangeSize> {
-        self.handle.engine.health.check_readable()?;
+        let health = &self.handle.engine.health;
+        health.check_readable()?;
         self.state.check_there()?;
         let (low, high) = limits(&range);
-        approximate_size(&self.state.view.load_full(), &low, high.as_deref())
+        let size = approximate_size(&self.state.view.load_full(), &low, high.as_deref());
+        size.map_err(|error| health.of_read(error))
     }
 
     fn cursor_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {

@@ -110,7 +110,7 @@ impl Limits {
     fn growth(&self) -> u64 {
         match self.is_leveled() {
             true => LEVELED_GROWTH,
-            false => self.runs_max() as u64 + 1,
+            false => (self.runs_max() as u64).saturating_add(1),
         }
     }
 

@@ -1,17 +1,23 @@
 //! [`Health`]: whether the database still takes calls.
 //!
 //! The first failure after which it is not known what the disk holds latches it: no write begins any more, reads go on. Closing
-//! ends both.
+//! ends both: every call that writes files enters ([`Health::enter`]) before it does, and closing waits for those that are inside.
+//!
+//! Reads do not enter. A table's file is whole and never changes, and one that was removed is read on as long as it is open; so a
+//! read beside closing gives what is right, or fails to open a file, which [`Health::of_read`] then calls by its name.
 
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::fork;
+use evendb_base::gate::{Gate, Inside};
 use evendb_base::sync::Mutex;
 use evendb_base::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     read_only: bool,
+    /// As the gate is shut. Apart from it, because every call reads this and none writes it.
     closed: AtomicBool,
+    gate: Gate,
     /// Set after `cause`, with Release; loaded with Acquire.
     latched: AtomicBool,
     cause: Mutex<Option<Error>>,
@@ -26,15 +32,46 @@ impl Health {
         }
     }
 
-    /// Refuses all calls from now on. Whether this one did it.
-    pub(crate) fn close(&self) -> bool {
-        !self.closed.swap(true, Ordering::AcqRel)
+    /// A call begins that writes files. Until the result is dropped the directory stays this database's.
+    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+        fork::check()?;
+        let inside = self.gate.enter()?;
+        self.check_writable()?;
+        Ok(inside)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Pairs with the Release of `close`.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Closes the database for new calls, wakes those that only wait, waits for all that are inside, and does the `last`
+    /// things ([`Gate::close`]).
+    pub(crate) fn close(
+        &self,
+        wake: impl FnOnce(),
+        last: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let wake = || {
+            self.closed.store(true, Ordering::Release);
+            wake();
+        };
+        self.gate.close(wake, last)
+    }
+
+    /// The error of a read, which has failed because of closing if the database is closed.
+    #[cold]
+    pub(crate) fn of_read(&self, error: Error) -> Error {
+        match self.is_closed() {
+            true => Error::closed(),
+            false => error,
+        }
     }
 
     /// The first thing that every public call does, before it takes a lock.
     pub(crate) fn check_readable(&self) -> Result<()> {
         fork::check()?;
-        match self.closed.load(Ordering::Acquire) {
+        match self.is_closed() {
             true => Err(Error::closed()),
             false => Ok(()),
         }

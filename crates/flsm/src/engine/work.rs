@@ -273,20 +273,15 @@ impl Work {
         })
     }
 
-    /// Waits until a job that is under way has ended. `false` if none is.
+    /// Waits until a job that is under way has ended, or the database closes. `false` if none is.
     pub(crate) fn wait_for_jobs(&self, health: &Health) -> Result<bool> {
         let jobs = self.state.lock().jobs;
         match jobs {
             0 => Ok(false),
-            _ => self.wait(health, |state| state.jobs < jobs).map(|()| true),
-        }
-    }
-
-    /// Waits until no job is under way. None begins after [`Work::stop`].
-    pub(crate) fn wait_until_idle(&self) {
-        let mut state = self.state.lock();
-        while state.jobs > 0 {
-            self.done.wait(&mut state);
+            _ => {
+                let is_done = |state: &State| state.jobs < jobs || health.is_closed();
+                self.wait(health, is_done).map(|()| true)
+            }
         }
     }
 

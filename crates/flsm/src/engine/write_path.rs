@@ -116,8 +116,6 @@ pub(crate) struct Writer {
     pub(crate) bytes: u64,
     /// Of the last record.
     pub(crate) last: Version,
-    /// The database is being closed: nothing is written any more.
-    pub(crate) is_closed: bool,
 }
 
 impl Writer {
@@ -129,7 +127,6 @@ impl Writer {
             memories: HashMap::new(),
             bytes: 0,
             last,
-            is_closed: false,
         }
     }
 }

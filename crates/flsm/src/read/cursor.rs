@@ -164,7 +164,12 @@ impl Cursor {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
-        let moved = self.try_advance(direction);
+        let moved = self
+            .try_advance(direction)
+            .map_err(|error| match &self.source {
+                Some((moment, _)) => moment.engine().health.of_read(error),
+                None => error,
+            });
         if let Err(error) = &moved {
             self.error = Some(error.clone());
         }

@@ -45,7 +45,7 @@ pub(crate) fn get(
         return Ok(seen.value());
     }
     let tree = view.tree.clone();
-    in_tree(engine, &tree, key, at, pin)
+    in_tree(engine, &tree, key, at, pin).map_err(|error| engine.health.of_read(error))
 }
 
 fn in_memory(view: &View, key: &[u8], at: Version) -> Option<Seen> {

@@ -83,14 +83,18 @@ pub(super) enum Ended {
     SetAside(Error),
 }
 
-/// Does it. The job is over then, however that ended.
-pub(super) fn run(engine: &Engine, job: &Job) -> Result<Ended, Stopped> {
+/// Does it, unless nobody wants it any more, as `is_given_up` says. The job is over then, however that ended.
+pub(super) fn run(
+    engine: &Engine,
+    job: &Job,
+    is_given_up: &dyn Fn() -> bool,
+) -> Result<Ended, Stopped> {
     let mut underway = Underway {
         engine,
         job,
         damage: None,
     };
-    match rewrite(engine, job) {
+    match rewrite(engine, job, is_given_up) {
         Ok(()) => Ok(Ended::Done),
         // Of level 0 nothing can be left: what is written would pile up behind it.
         Err(Stopped::Failed(error))
@@ -129,10 +133,11 @@ impl Drop for Underway<'_> {
     }
 }
 
-fn rewrite(engine: &Engine, job: &Job) -> Result<(), Stopped> {
+fn rewrite(engine: &Engine, job: &Job, is_given_up: &dyn Fn() -> bool) -> Result<(), Stopped> {
     let horizon = engine.clock.horizon();
     let is_cancelled = || {
         engine.work.is_stopping()
+            || is_given_up()
             || engine.health.check_latched().is_err()
             || job.keyspace.is_dropped()
     };

@@ -104,7 +104,7 @@ fn compactor(engine: &Engine) {
         match compact::take(engine) {
             Some(job) => {
                 // What was set aside is told to who asks for compactions.
-                if let Err(Stopped::Failed(error)) = compact::run(engine, &job)
+                if let Err(Stopped::Failed(error)) = compact::run(engine, &job, &|| false)
                     && !goes_on_after(engine, error.into())
                 {
                     return;
@@ -154,7 +154,7 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
 
 /// Does a job for somebody who waits for it.
 fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
-    match compact::run(engine, job) {
+    match compact::run(engine, job, &|| engine.health.is_closed()) {
         Ok(ended) => Ok(ended),
         // The database was latched or closed, which whoever waits asks for before each job; or the keyspace was dropped.
         Err(Stopped::Cancelled) => Ok(Ended::Done),
@@ -168,21 +168,21 @@ fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
     }
 }
 
-/// Makes all that was written durable, ends all work, and gives the directory free: nothing is written to it after that. The
-/// first call does it.
+/// Waits for calls under way, makes all that was written durable, ends all work, and gives the directory free: nothing is
+/// written to it after that. Several that close at once wait for the one that does it, and have its result.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
-    if !engine.health.close() {
-        return Err(Error::closed());
-    }
+    let wake = || engine.work.wake_all();
+    engine.health.close(wake, || end(engine))
+}
+
+/// The last things of a database. No call is under way, and none comes.
+fn end(engine: &Engine) -> Result<()> {
     let outcome = match engine.options.read_only {
         true => Ok(()),
         false => last_writes(engine),
     };
     engine.work.stop();
     engine.work.join_threads();
-    // Of those who settle. And a keyspace that is being made is made.
-    engine.work.wait_until_idle();
-    drop(engine.catalog.lock());
     reclaim::collect();
     remove_unneeded(engine);
     engine.making.place.give_up();
@@ -201,9 +201,7 @@ fn remove_unneeded(engine: &Engine) {
 
 fn last_writes(engine: &Engine) -> Result<()> {
     let newest = {
-        // Whoever leads a group ends first; groups and flushes that come later are refused.
         let mut writer = engine.writes.writer.lock();
-        writer.close();
         engine.health.check_latched()?;
         if engine.options.durability > Durability::Relaxed {
             return writer.sync(engine);

@@ -50,7 +50,7 @@ pub(crate) struct Request<'r> {
 
 /// Writes, and waits until that survives what it should.
 pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
-    engine.health.check_writable()?;
+    let _inside = engine.health.enter()?;
     for keyspace in request.keyspaces {
         keyspace.check_there()?;
     }
@@ -163,7 +163,6 @@ impl Lead<'_> {
         let engine = self.engine;
         let group = &mut self.group;
         let mut writer = engine.writes.writer.lock();
-        writer.check_open()?;
         engine.health.check_latched()?;
         if group.body.records() > 0 {
             writer.make_room(engine)?;

@@ -20,17 +20,6 @@ use std::time::{Duration, Instant};
 const SLOWED: Duration = Duration::from_millis(1);
 
 impl Writer {
-    pub(crate) fn check_open(&self) -> Result<()> {
-        match self.is_closed {
-            true => Err(Error::closed()),
-            false => Ok(()),
-        }
-    }
-
-    pub(crate) fn close(&mut self) {
-        self.is_closed = true;
-    }
-
     /// Begins another generation if this one is full. Slows down, or waits, where flushes or compactions are behind.
     pub(crate) fn make_room(&mut self, engine: &Engine) -> Result<()> {
         let options = &engine.options;

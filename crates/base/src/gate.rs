@@ -1,0 +1,330 @@
+//! [`Gate`]: every call that touches files is inside of it, and closing shuts it and waits until nobody is.
+//!
+//! ```text
+//!   a call    enter --- Closed, if the gate is shut ---> works ---> leaves
+//!   closing   shuts the gate; wakes who only waits; waits until all have left; does the last things, alone
+//! ```
+//! After closing another opening owns the directory, perhaps at once. A call that still wrote would damage what that
+//! one has. So nothing may write to the directory that has not entered; the threads of a database are joined.
+//!
+//! **Cost.** A call adds one to a counter of its thread's stripe and takes it back: two atomic operations on a cache
+//! line that other threads rarely write to, five nanoseconds together with the note of the thread. The counter's
+//! highest bit says that the gate is shut. So entering and shutting change the same word, and one of the two is first:
+//! no fence is needed, and none is missing. Gets that RAM answers do not enter.
+//!
+//! **A thread that is inside cannot close.** It would wait for itself. Code of the application runs inside of calls
+//! (merge operators, compaction filters, key providers) and in the database's own threads ([`Gate::mark`]), and may
+//! have a handle. [`Gate::close`] refuses there; [`Gate::is_inside`] tells.
+//!
+//! Invariants: [`Gate::enter`] never waits. One thread closes; others that close wait for it, and are given what it was
+//! given. Whatever happens to the thread that closes, those are told.
+//!
+//! Thread safety: any. A leaf for whoever enters. Who closes holds no lock. Not here: what closing does.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Condvar, Mutex};
+use std::marker::PhantomData;
+
+const SHUT: usize = 1 << (usize::BITS - 1);
+/// A model explores each of them.
+const STRIPES: usize = if cfg!(any(evendb_loom, evendb_shuttle)) {
+    1
+} else {
+    16
+};
+
+/// How many are inside, in a cache line of its own, and [`SHUT`].
+#[derive(Debug)]
+#[repr(align(128))]
+struct Stripe(AtomicUsize);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Gate {
+    stripes: [Stripe; STRIPES],
+    stage: Mutex<Stage>,
+    /// The last one of a stripe left a gate that is shut, or closing has ended.
+    moved: Condvar,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Open,
+    Closing,
+    Closed(Result<()>),
+}
+
+/// A call of this thread that is under way.
+#[derive(Debug)]
+#[must_use = "the call has left when this is dropped"]
+pub struct Inside<'g> {
+    gate: &'g Gate,
+    stripe: usize,
+    _mark: Mark,
+}
+
+/// Something under way that no thread has for itself, such as a file that a helper writes.
+#[derive(Debug)]
+#[must_use = "it has left when this is dropped"]
+pub struct Held {
+    gate: Arc<Gate>,
+    stripe: usize,
+}
+
+/// Says that what this thread does is waited for by closing.
+#[derive(Debug)]
+#[must_use = "the mark is gone when this is dropped"]
+pub struct Mark {
+    gate: *const Gate,
+    /// It is of one thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate {
+            stripes: std::array::from_fn(|_| Stripe(AtomicUsize::new(0))),
+            stage: Mutex::new(Stage::Open),
+            moved: Condvar::new(),
+        }
+    }
+}
+
+impl Gate {
+    /// A call begins.
+    ///
+    /// # Errors
+    /// `Closed` once the gate is shut.
+    #[inline]
+    pub fn enter(&self) -> Result<Inside<'_>> {
+        let stripe = self.count()?;
+        let _mark = self.mark();
+        Ok(Inside {
+            gate: self,
+            stripe,
+            _mark,
+        })
+    }
+
+    /// As [`Gate::enter`], for what another thread ends.
+    ///
+    /// # Errors
+    /// `Closed` once the gate is shut.
+    pub fn hold(self: &Arc<Gate>) -> Result<Held> {
+        let stripe = self.count()?;
+        let gate = self.clone();
+        Ok(Held { gate, stripe })
+    }
+
+    #[inline]
+    fn count(&self) -> Result<usize> {
+        let stripe = own::stripe();
+        // Acquire: pairs with nothing that a call needs; it keeps what the call does behind this.
+        let before = self.stripes[stripe].0.fetch_add(1, Ordering::Acquire);
+        match before & SHUT {
+            0 => Ok(stripe),
+            _ => Err(self.turned_away(stripe)),
+        }
+    }
+
+    #[cold]
+    fn turned_away(&self, stripe: usize) -> Error {
+        self.leave(stripe);
+        Error::closed()
+    }
+
+    #[inline]
+    fn leave(&self, stripe: usize) {
+        // Release: what the call did is before what closing does once it has seen the count.
+        let before = self.stripes[stripe].0.fetch_sub(1, Ordering::Release);
+        if before & SHUT != 0 {
+            self.tell();
+        }
+    }
+
+    #[cold]
+    fn tell(&self) {
+        // In a forked child another thread may have had the lock, and nobody waits.
+        if !fork::is_child() {
+            drop(self.stage.lock());
+            self.moved.notify_all();
+        }
+    }
+
+    /// Says that closing waits for this thread, which is one of the database's own.
+    pub fn mark(&self) -> Mark {
+        own::push(self);
+        Mark {
+            gate: self,
+            _thread: PhantomData,
+        }
+    }
+
+    /// Whether this thread is in a call, or is one that closing waits for.
+    pub fn is_inside(&self) -> bool {
+        own::has(self)
+    }
+
+    /// Closes: shuts the gate, calls `wake` so that those inside who only wait give up, waits until nobody is inside,
+    /// and does the `last` things. Of several that close one does all this, and the others wait for it: each has its
+    /// result.
+    ///
+    /// # Errors
+    /// That of `last`. `InvalidArgument` if this thread is inside: nothing has happened then.
+    pub fn close(&self, wake: impl FnOnce(), last: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.is_inside() {
+            let message = "close was called within a call of the same database, or in a thread of it (by a merge \
+                           operator, a compaction filter, a key provider), and would wait for itself: the database \
+                           is open; close it after that call, or in another thread";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let mut stage = self.stage.lock();
+        loop {
+            match &*stage {
+                Stage::Open => break,
+                Stage::Closing => self.moved.wait(&mut stage),
+                Stage::Closed(outcome) => return outcome.clone(),
+            }
+        }
+        *stage = Stage::Closing;
+        drop(stage);
+        let panicked = Error::new(
+            ErrorKind::Io,
+            "the thread that closed the database panicked",
+        );
+        let mut closing = Closing {
+            gate: self,
+            outcome: Err(panicked),
+        };
+        for stripe in &self.stripes {
+            stripe.0.fetch_or(SHUT, Ordering::Relaxed);
+        }
+        wake();
+        self.wait_until_left();
+        closing.outcome = last();
+        closing.outcome.clone()
+    }
+
+    fn wait_until_left(&self) {
+        let mut stage = self.stage.lock();
+        // Acquire pairs with the Release of who leaves.
+        let is_left = |stripe: &Stripe| stripe.0.load(Ordering::Acquire) == SHUT;
+        while !self.stripes.iter().all(is_left) {
+            self.moved.wait(&mut stage);
+        }
+    }
+}
+
+/// Tells the others that close, whatever happened.
+struct Closing<'g> {
+    gate: &'g Gate,
+    outcome: Result<()>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        *self.gate.stage.lock() = Stage::Closed(self.outcome.clone());
+        self.gate.moved.notify_all();
+    }
+}
+
+impl Drop for Inside<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.gate.leave(self.stripe);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.gate.leave(self.stripe);
+    }
+}
+
+impl Drop for Mark {
+    #[inline]
+    fn drop(&mut self) {
+        own::pop(self.gate);
+    }
+}
+
+/// What a thread has for itself.
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod own {
+    use super::{Gate, STRIPES};
+    use std::cell::{Cell, RefCell};
+    // Not the seam's: any distribution of threads over stripes is right.
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+    std::thread_local! {
+        static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+        /// The gates that it is inside of, each as often as it has entered. Only compared.
+        static INSIDE: RefCell<Vec<*const Gate>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[inline]
+    pub(super) fn stripe() -> usize {
+        let known = STRIPE.with(Cell::get);
+        match known {
+            usize::MAX => new_stripe(),
+            _ => known,
+        }
+    }
+
+    #[cold]
+    fn new_stripe() -> usize {
+        let stripe = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
+        STRIPE.with(|own| own.set(stripe));
+        stripe
+    }
+
+    // A thread that is being torn down may still call. Then it is not known to be inside, which only matters to code of
+    // the application that this call runs.
+
+    #[inline]
+    pub(super) fn push(gate: *const Gate) {
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(gate));
+    }
+
+    #[inline]
+    pub(super) fn pop(gate: *const Gate) {
+        let _ = INSIDE.try_with(|inside| {
+            let mut inside = inside.borrow_mut();
+            if let Some(at) = inside.iter().rposition(|own| std::ptr::eq(*own, gate)) {
+                inside.remove(at);
+            }
+        });
+    }
+
+    pub(super) fn has(gate: *const Gate) -> bool {
+        let has = |inside: &RefCell<Vec<*const Gate>>| {
+            inside.borrow().iter().any(|own| std::ptr::eq(*own, gate))
+        };
+        INSIDE.try_with(has).unwrap_or(false)
+    }
+}
+
+/// In a model all threads may be one of the system's, and none closes within a call.
+#[cfg(any(evendb_loom, evendb_shuttle))]
+mod own {
+    use super::Gate;
+
+    pub(super) fn stripe() -> usize {
+        0
+    }
+
+    pub(super) fn push(_: *const Gate) {}
+
+    pub(super) fn pop(_: *const Gate) {}
+
+    pub(super) fn has(_: *const Gate) -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;
