@@ -121,8 +121,9 @@ pub use evendb_base::placement;
 #[doc(hidden)]
 pub use evendb_storage::vfs;
 
-/// The examples in README.md and docs/keys.md compile.
+/// The examples in README.md, docs/keys.md and docs/embedding.md compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/keys.md")]
+#[doc = include_str!("../../../docs/embedding.md")]
 struct Readme;
