@@ -141,6 +141,35 @@ fn the_format_is_guessed_and_told() {
     }
 }
 
+/// Where a stray quote would have hidden that there are columns.
+#[test]
+fn a_stray_quote_hides_no_columns_from_the_guess() {
+    let place = Place::new();
+    let others: String = (0..2000)
+        .map(|number| format!("k{number},\"\",x\n"))
+        .collect();
+    place.file("a.csv", format!("a,\"stray\n{others}"));
+    let outcome = place
+        .run("import", &["a.csv"])
+        .complains(3, "have 3 columns between `,`");
+    let why = "line 1: the quote that opens field 2 is still open at the end of the input";
+    assert!(outcome.error.contains(why), "{}", outcome.error);
+    assert!(
+        outcome.error.contains("imported 2,000 records"),
+        "{}",
+        outcome.error
+    );
+    assert!(
+        outcome.error.ends_with("; 1 bad line\n"),
+        "{}",
+        outcome.error
+    );
+    let cut = "a,1\nb,2\nc,3\nd,\"4\n5\n";
+    place
+        .run_with_input("import", &["-"], cut.as_bytes())
+        .complains(3, "2 columns between");
+}
+
 /// What is no lines of records is refused before anything is made, and the refusal names an option
 /// or a tool.
 #[test]
