@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             bytes(done.bytes),
             bytes(done.bytes - done.bytes_shared),
             done.elapsed.as_secs_f64(),
-            counted(removed as u64, "older backup")
+            counted(removed, "older backup")
         )?;
     }
     target.flush()?;
