@@ -69,6 +69,7 @@ pub async fn analyze_by(
     let summary = operations::write(&options.trace, options.format, &table, &mut |bytes| {
         progress(Step::Reading(bytes));
     })?;
+    session.fit_keys(summary.key_bytes / summary.operations.max(1));
     session.open_table("operations").await?;
     progress(Step::Keys);
     let has_stored = stored.is_some();

@@ -40,6 +40,8 @@ use std::sync::Arc;
 pub const HEAP_BYTES: usize = 64 << 20;
 /// Rows that are gathered before they are given to the file.
 const BATCH_ROWS: usize = 16 << 10;
+/// And so many bytes of keys.
+pub(crate) const BATCH_BYTES: usize = 8 << 20;
 
 /// What a source said of itself, and what was written.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +58,8 @@ pub struct Summary {
     pub source: String,
     /// The names of the keyspaces that have operations, by number.
     pub keyspaces: BTreeMap<u32, String>,
+    /// Bytes of the keys of all operations.
+    pub key_bytes: u64,
     /// Operations after one that began later than they.
     pub late: u64,
     /// What of EvenDB's format was lost.
@@ -132,6 +136,7 @@ pub fn write(
     summary.keyspaces = std::mem::take(&mut table.keyspaces);
     summary.operations = table.rows;
     summary.late = table.late;
+    summary.key_bytes = table.key_bytes;
     summary.duration_nanos = summary.duration_nanos.max(table.last_nanos);
     table.finish()?;
     Ok(summary)
@@ -171,6 +176,7 @@ struct Table {
     /// The names of the keyspaces so far.
     keyspaces: BTreeMap<u32, String>,
     rows: u64,
+    key_bytes: u64,
     last_nanos: u64,
     late: u64,
 }
@@ -193,6 +199,7 @@ struct Columns {
     reverse: BooleanBuilder,
     key_hash: UInt64Builder,
     rows: usize,
+    key_bytes: usize,
 }
 
 impl Table {
@@ -202,6 +209,7 @@ impl Table {
             columns: Columns::default(),
             keyspaces: BTreeMap::new(),
             rows: 0,
+            key_bytes: 0,
             last_nanos: 0,
             late: 0,
         })
@@ -220,7 +228,8 @@ impl Table {
         self.last_nanos = self.last_nanos.max(operation.start_nanos);
         self.columns.add(self.rows, operation, keyspace);
         self.rows += 1;
-        if self.columns.rows == BATCH_ROWS {
+        self.key_bytes += operation.key.len() as u64;
+        if self.columns.rows == BATCH_ROWS || self.columns.key_bytes >= BATCH_BYTES {
             self.flush().map_err(std::io::Error::other)?;
         }
         Ok(())
@@ -247,6 +256,7 @@ impl Columns {
         self.keyspace.append_value(keyspace);
         self.kind.append_value(operation.kind.name());
         self.key.append_value(&operation.key);
+        self.key_bytes += operation.key.len() + operation.end_key.as_ref().map_or(0, Vec::len);
         self.end_key.append_option(operation.end_key.as_deref());
         self.batch
             .append_option(Some(operation.group).filter(|group| *group != 0));
@@ -266,7 +276,7 @@ impl Columns {
 
     /// The rows so far, which are gone afterwards.
     fn take(&mut self) -> Result<RecordBatch> {
-        self.rows = 0;
+        (self.rows, self.key_bytes) = (0, 0);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.number.finish()),
             Arc::new(self.start_nanos.finish()),

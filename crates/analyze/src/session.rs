@@ -65,12 +65,18 @@ impl Budget {
 /// What the engine says when the pool refuses, wherever the query ran: another attempt would end like this one.
 const TOO_LITTLE_MEMORY: &str = "Resources exhausted";
 
+/// Rows that queries hand on at once, and bytes of keys in them: with long keys, fewer rows. A
+/// query holds several of such batches for each of its steps, whatever its part of the memory is.
+const BATCH_ROWS: usize = 8192;
+const BATCH_ROWS_MIN: usize = 16;
+const BATCH_BYTES: u64 = 2 << 20;
+
 /// The configuration that queries run with, wherever they run.
 #[must_use]
 pub fn configuration(threads: usize) -> SessionConfig {
     let mut configuration = SessionConfig::new()
         .with_target_partitions(threads)
-        .with_batch_size(8192)
+        .with_batch_size(BATCH_ROWS)
         .with_information_schema(false);
     let options = configuration.options_mut();
     options.execution.parquet.pushdown_filters = true;
@@ -110,6 +116,16 @@ impl Session {
             folder: folder.to_path_buf(),
             attempts: 1,
         })
+    }
+
+    /// Has queries hand on as many rows at once as fits keys of this mean length.
+    pub fn fit_keys(&self, key_bytes: u64) {
+        let rows = usize::try_from(BATCH_BYTES / key_bytes.max(1)).unwrap_or(BATCH_ROWS);
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let rows = rows.clamp(BATCH_ROWS_MIN, BATCH_ROWS);
+        let fitting = state.config().clone().with_batch_size(rows);
+        *state.config_mut() = fitting;
     }
 
     /// A session that runs its queries by `context`, which has the functions of [`functions::register`]. What runs them may get lost: what

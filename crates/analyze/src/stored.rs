@@ -11,7 +11,7 @@
 //! Memory: a batch of rows, and one group of rows of the file.
 
 use crate::error::{Error, Result};
-use crate::operations::Summary;
+use crate::operations::{BATCH_BYTES, Summary};
 use crate::tables;
 use arrow::array::{ArrayRef, BinaryBuilder, RecordBatch, StringArray};
 use evendb_trace::{KeyLines, Sampler};
@@ -64,7 +64,7 @@ impl Stored {
             }
             keys.append_value(key);
             gathered += 1;
-            if gathered == BATCH_ROWS {
+            if gathered == BATCH_ROWS || keys.values_slice().len() >= BATCH_BYTES {
                 writer.write(&rows(&mut keys, &keyspace, gathered)?)?;
                 gathered = 0;
             }

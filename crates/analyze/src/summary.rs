@@ -11,6 +11,8 @@ const ABSENT_MIN: f64 = 0.1;
 const FAILED_MIN: f64 = 0.001;
 /// A part of the time stands out whose rate is so many times that of the whole.
 const PEAK_TIMES: f64 = 5.0;
+/// Kinds that a cache serves.
+const LOOKUPS: [&str; 4] = ["get", "contains", "get_for_update", "multi_get"];
 /// Kinds in the first sentence.
 const KINDS_MAX: usize = 4;
 /// What the page says above its figures of what is not in them.
@@ -80,7 +82,11 @@ fn verdict(kinds: &[(String, f64)], operations: f64, seconds: Option<f64>) -> St
         None => ", all at one moment or without times".to_owned(),
     };
     let count = number_shown(operations, Unit::Count);
-    let noun = if operations == 1.0 { "operation" } else { "operations" };
+    let noun = if operations == 1.0 {
+        "operation"
+    } else {
+        "operations"
+    };
     format!("{count} {noun}{within}: {}.", parts.join(", "))
 }
 
@@ -94,7 +100,9 @@ fn value_bytes(document: &Document) -> Option<f64> {
         if table.text(row, "what") != "value" {
             continue;
         }
-        let of = kinds.iter().find(|(kind, _)| kind == table.text(row, "kind"));
+        let of = kinds
+            .iter()
+            .find(|(kind, _)| kind == table.text(row, "kind"));
         let count = of.map_or(0.0, |(_, count)| *count);
         bytes += table.number(row, "mean") * count;
         operations += count;
@@ -106,7 +114,9 @@ fn stands_out(document: &Document, rate: Option<f64>) -> Vec<String> {
     let mut said = Vec::new();
     for (name, what) in &document.facts {
         if LACKS.contains(&name.as_str()) {
-            said.push(format!("Not all of the trace is in the figures ({name}): {what}."));
+            said.push(format!(
+                "Not all of the trace is in the figures ({name}): {what}."
+            ));
         }
     }
     let share = |share: f64| number_shown(share, Unit::Share);
@@ -133,7 +143,8 @@ fn stands_out(document: &Document, rate: Option<f64>) -> Vec<String> {
     let per_key = Table::of(document, "accesses-per-key");
     for row in per_key.rows {
         let once = per_key.number(row, "once");
-        if once >= ONCE_MIN && per_key.number(row, "keys") > 1.0 {
+        let looks_up = LOOKUPS.contains(&per_key.text(row, "kind"));
+        if looks_up && once >= ONCE_MIN && per_key.number(row, "keys") > 1.0 {
             said.push(format!(
                 "{} of the keys that {} names in {} are named once: no cache has them when they are asked for.",
                 share(once),
@@ -150,7 +161,12 @@ fn stands_out(document: &Document, rate: Option<f64>) -> Vec<String> {
         said.push(format!(
             "The trace has {} keyspaces: {}.",
             keyspaces.len(),
-            keyspaces.iter().take(8).copied().collect::<Vec<_>>().join(", ")
+            keyspaces
+                .iter()
+                .take(8)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ")
         ));
     }
     said
@@ -163,12 +179,19 @@ fn keyspace(name: &str) -> String {
 /// Where a hundredth of the keys has much of the accesses.
 fn hottest(document: &Document) -> Vec<String> {
     let table = Table::of(document, "access-ranks");
-    let name = |row: &[Value]| [table.text(row, "keyspace").to_owned(), table.text(row, "kind").to_owned()];
+    let name = |row: &[Value]| {
+        [
+            table.text(row, "keyspace").to_owned(),
+            table.text(row, "kind").to_owned(),
+        ]
+    };
     let same = |a: &Vec<Value>, b: &Vec<Value>| name(a) == name(b);
     let groups = table.rows.chunk_by(same);
     let found = groups.filter_map(|rows| {
         let keys = table.number(rows.last()?, "rank");
-        let row = rows.iter().find(|row| table.number(row, "rank") >= keys / 100.0)?;
+        let row = rows
+            .iter()
+            .find(|row| table.number(row, "rank") >= keys / 100.0)?;
         let up_to = table.number(row, "accesses_up_to");
         (keys >= 100.0 && up_to >= HOTTEST_MIN).then(|| {
             let [of, kind] = name(row);
@@ -193,7 +216,9 @@ fn peak(document: &Document, rate: f64) -> Option<String> {
             None => times.push((time, here)),
         }
     }
-    let (time, most) = times.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let (time, most) = times
+        .into_iter()
+        .max_by(|one, other| one.1.total_cmp(&other.1))?;
     (most >= PEAK_TIMES * rate).then(|| {
         format!(
             "Operations come in bursts: {} at {} of the trace, and {} on average.",
@@ -224,7 +249,9 @@ impl<'a> Table<'a> {
     }
 
     fn number(&self, row: &[Value], column: &str) -> f64 {
-        self.cell(row, column).and_then(Value::as_f64).unwrap_or(0.0)
+        self.cell(row, column)
+            .and_then(Value::as_f64)
+            .unwrap_or(0.0)
     }
 
     fn text<'r>(&self, row: &'r [Value], column: &str) -> &'r str {
@@ -261,22 +288,47 @@ mod tests {
             ("lost".to_owned(), "the trace was not ended".to_owned()),
         ];
         let row = |keyspace: &str, kind: &str, count: u64, absent: u64| {
-            vec![json!(keyspace), json!(kind), json!(count), json!(100), json!(absent), json!(0)]
+            vec![
+                json!(keyspace),
+                json!(kind),
+                json!(count),
+                json!(100),
+                json!(absent),
+                json!(0),
+            ]
         };
-        let columns = ["keyspace", "kind", "operations", "found", "absent", "failed"];
-        let rank = |rank: u64, up_to: f64| vec![json!("app"), json!("get"), json!(rank), json!(up_to)];
+        let columns = [
+            "keyspace",
+            "kind",
+            "operations",
+            "found",
+            "absent",
+            "failed",
+        ];
+        let rank =
+            |rank: u64, up_to: f64| vec![json!("app"), json!("get"), json!(rank), json!(up_to)];
         document.figures = vec![
             figure(
                 "composition",
                 &columns,
-                vec![row("app", "get", 700, 600), row("app", "put", 200, 0), row("log", "put", 100, 0)],
+                vec![
+                    row("app", "get", 700, 600),
+                    row("app", "put", 200, 0),
+                    row("log", "put", 100, 0),
+                ],
             ),
             figure(
                 "accesses-per-key",
                 &["keyspace", "kind", "keys", "mean", "once"],
                 vec![
-                    vec![json!("app"), json!("get"), json!(300), json!(2.33), json!(0.6)],
-                    vec![json!("app"), json!("put"), json!(100), json!(2), json!(0.1)],
+                    vec![
+                        json!("app"),
+                        json!("get"),
+                        json!(300),
+                        json!(2.33),
+                        json!(0.6),
+                    ],
+                    vec![json!("app"), json!("put"), json!(100), json!(2), json!(0.9)],
                 ],
             ),
             figure(
@@ -296,7 +348,10 @@ mod tests {
             figure(
                 "rates",
                 &["kind", "time", "per_second"],
-                vec![vec![json!("get"), json!(0), json!(60)], vec![json!("put"), json!(0), json!(5)]],
+                vec![
+                    vec![json!("get"), json!(0), json!(60)],
+                    vec![json!("put"), json!(0), json!(5)],
+                ],
             ),
         ];
         document
@@ -309,7 +364,11 @@ mod tests {
             summary.verdict,
             "1 k operations within 100 s: 70 % get, 30 % put."
         );
-        let figures: Vec<&str> = summary.figures.iter().map(|(_, value)| value.as_str()).collect();
+        let figures: Vec<&str> = summary
+            .figures
+            .iter()
+            .map(|(_, value)| value.as_str())
+            .collect();
         assert_eq!(figures, ["1 k", "10/s", "300", "60 %", "130 B"]);
         let said = summary.stands_out.join("\n");
         for part in [
@@ -338,7 +397,13 @@ mod tests {
         one.figures[0].rows[0][3] = json!(1);
         one.figures[0].rows[0][4] = json!(0);
         let summary = of(&one);
-        assert!(summary.verdict.starts_with("1 operation, all at one moment"), "{}", summary.verdict);
+        assert!(
+            summary
+                .verdict
+                .starts_with("1 operation, all at one moment"),
+            "{}",
+            summary.verdict
+        );
         assert!(summary.stands_out.is_empty(), "{:?}", summary.stands_out);
     }
 }

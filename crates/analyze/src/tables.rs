@@ -43,6 +43,8 @@ use std::sync::Arc;
 
 /// Rows of a group of a file, which is written at once.
 const GROUP_ROWS: usize = 512 << 10;
+/// And bytes, as far as they can be foreseen.
+const GROUP_BYTES: usize = 64 << 20;
 
 /// Kinds that concern no key, in SQL.
 pub const KEYLESS: &str = "('begin', 'commit', 'abort', 'batch_commit', 'other')";
@@ -149,6 +151,7 @@ pub(crate) fn writer(columns: SchemaRef, to: &Path) -> Result<ArrowWriter<File>>
     let properties = WriterProperties::builder()
         .set_compression(Compression::LZ4_RAW)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_max_row_group_bytes(Some(GROUP_BYTES))
         .build();
     Ok(ArrowWriter::try_new(file, columns, Some(properties))?)
 }

@@ -7,8 +7,8 @@ use crate::words;
 
 /// Names in one drawing.
 const NAMES_MAX: usize = 20;
-/// Letters of a name beside its bars.
-const NAME_LETTERS: usize = 20;
+/// Letters of a name beside its bars take this share of the width.
+const NAMES_SHARE: f64 = 0.38;
 /// Standing bars, of all series.
 const BARS_MAX: usize = 1500;
 const NO_PLACE: &str = "Values of zero or below have no place on a logarithmic axis.";
@@ -20,19 +20,7 @@ pub(crate) fn lying(
     name: &str,
     notes: &mut Notes,
 ) -> Result<String, String> {
-    let mut groups: Vec<(String, Vec<(&Series<'_>, f64)>)> = Vec::new();
-    for part in series {
-        for row in &part.rows {
-            let Some(value) = words::number(&row[source.y.at]) else {
-                continue;
-            };
-            let name = words::name(&row[source.x.at]);
-            match groups.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, bars)) => bars.push((part, value)),
-                None => groups.push((name, vec![(part, value)])),
-            }
-        }
-    }
+    let mut groups = groups(source, series);
     let what = words::shown(&words::label(source.x.name), 44);
     notes.left_out(NAMES_MAX, groups.len(), &format!("values of {what}"));
     groups.truncate(NAMES_MAX);
@@ -46,9 +34,10 @@ pub(crate) fn lying(
     let axis = axis.ok_or("No row has a number to draw.")?;
     let several = series.len() > 1;
     let (thick, gap) = if several { (15.0, 9.0) } else { (17.0, 6.0) };
+    let name_letters = (source.width * NAMES_SHARE / LETTER) as usize;
     let longest = groups
         .iter()
-        .map(|(name, _)| letters(&words::shown(name, NAME_LETTERS)))
+        .map(|(name, _)| letters(&words::shown(name, name_letters)))
         .max();
     let left = longest.unwrap_or(1) as f64 * LETTER + 12.0;
     let beside: f64 = if several { 150.0 } else { 80.0 };
@@ -62,7 +51,7 @@ pub(crate) fn lying(
             left - 6.0,
             middle,
             Anchor::End,
-            &words::shown(name, NAME_LETTERS),
+            &words::shown(name, name_letters),
         );
         for (part, value) in bars {
             let Some(end) = axis.at(*value) else {
@@ -98,6 +87,27 @@ pub(crate) fn lying(
     let y_label = words::label(source.y.name);
     svg.text(right, y + 34.0, Anchor::End, &words::shown(&y_label, 44));
     Ok(svg.finish(y + 40.0, name))
+}
+
+/// A name, and the bars beside it, each with its series.
+type Group<'s, 'r> = (String, Vec<(&'s Series<'r>, f64)>);
+
+/// The bars of each name, in the order in which names come.
+fn groups<'s, 'r>(source: &Source<'_>, series: &'s [Series<'r>]) -> Vec<Group<'s, 'r>> {
+    let mut groups: Vec<Group<'s, 'r>> = Vec::new();
+    for part in series {
+        for row in &part.rows {
+            let Some(value) = words::number(&row[source.y.at]) else {
+                continue;
+            };
+            let name = words::name(&row[source.x.at]);
+            match groups.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, bars)) => bars.push((part, value)),
+                None => groups.push((name, vec![(part, value)])),
+            }
+        }
+    }
+    groups
 }
 
 /// Bars from below to above, where their numbers lie.
@@ -181,7 +191,7 @@ fn cut(values: &[f64], log: bool, notes: &mut Notes) -> f64 {
     }
     let few = sorted.len().div_ceil(CUT_PART);
     let is_cut = |pair: &&[f64]| pair[1] > 0.0 && pair[0] > CUT_TIMES * pair[1];
-    let found = sorted.windows(2).take(few).filter(is_cut).last();
+    let found = sorted.windows(2).take(few).filter(is_cut).next_back();
     let Some(pair) = found else {
         return f64::INFINITY;
     };

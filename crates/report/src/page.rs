@@ -18,7 +18,7 @@ const CELLS: usize = 60_000;
 const TABLE_ROWS: usize = 160;
 const GROUP_ROWS: usize = 6;
 /// A longer text in a table has several lines.
-const WRAPPED: usize = 48;
+const WRAPPED: usize = 28;
 /// Rows of a table that is not folded away.
 const OPEN_ROWS: usize = 12;
 

@@ -3,6 +3,7 @@
 
 mod accesses;
 mod load;
+mod models;
 mod sizes;
 mod small;
 mod stored;

@@ -70,8 +70,6 @@ const KEYS: &str = "load.keys";
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let program = analyze::program()?;
-    let own = env::current_exe()?;
     let load = Path::new(&arguments.load);
     let is_preset = presets::named(&arguments.load).is_some();
     let trace_given = !is_preset && is_trace(load)?;
@@ -84,6 +82,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let message = "--scale is for a model: a trace is used as it is";
         return Err(Failure::Usage(message.to_owned()));
     }
+    let program = analyze::program()?;
+    let own = env::current_exe()?;
     let folder = arguments.out.clone().unwrap_or_else(|| {
         let name = load.file_name().unwrap_or(load.as_os_str());
         PathBuf::from(format!("{}.profile", name.to_string_lossy()))

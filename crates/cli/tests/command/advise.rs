@@ -108,6 +108,10 @@ fn wrong_questions_are_told() {
     ask("up2x", &["--analysis", "missing.json"]).complains(1, "missing.json");
     ask("up2x", &["--scale", "0.00001", "--load", "99999999"]).complains(1, "no load is left");
     ask("up2x", &["--scale", "2"]).complains(2, "at most 1");
+    let small = ["--scale", "0.00001"];
+    let ask_small = |source: &str, more: &[&str]| ask(source, &[&small[..], more].concat());
+    ask_small("zippydb", &["--merges", "counters"]).complains(1, "--merges has no effect here");
+    ask_small("zippydb", &["--value-bytes", "9"]).complains(1, "--value-bytes has no effect here");
     ask("up2x", &["--scale", "0.00001", "--exhaustive"]).complains(1, "without --exhaustive");
     let refused = ["--scale", "0.00001", "--set", "chunk-bytes=1"];
     ask("up2x", &refused).complains(1, "chunk_bytes must be between");

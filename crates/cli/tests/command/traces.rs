@@ -320,3 +320,73 @@ fn no_model_is_made_of_what_is_no_analysis() {
     fs::write(folder.join("analysis.json"), empty).unwrap();
     run(&["model", text(&folder)]).complains(1, "the analysis has no figure \"composition\"");
 }
+
+#[test]
+fn a_model_is_printed_whole_and_what_is_not_known_is_said_on_standard_error() {
+    let place = Place::new();
+    let figure = |id: &str, columns: &str, row: &str| {
+        let columns: Vec<String> = columns
+            .split(' ')
+            .map(|name| format!(r#"{{"name": "{name}", "unit": "number"}}"#))
+            .collect();
+        format!(
+            r#"{{"id": "{id}", "title": "", "about": "", "section": "", "exactness": "exact",
+                "columns": [{}], "rows": [{row}]}}"#,
+            columns.join(", ")
+        )
+    };
+    // One scan, whose length nobody knows.
+    let scan = figure(
+        "composition",
+        "keyspace kind operations",
+        r#"["app", "scan", 1]"#,
+    );
+    let sizes = figure(
+        "key-sizes",
+        "keyspace kind bytes operations operations_up_to",
+        r#"["app", "scan", 12, 1, 1.0]"#,
+    );
+    let analysis = format!(
+        r#"{{"format": 1, "title": "one scan", "facts": [], "figures": [{scan}, {sizes}]}}"#
+    );
+    let analysis = place.file("analysis.json", analysis);
+    let model = run(&["model", text(&analysis)]);
+    assert_eq!(model.code, Some(0), "{}", model.error);
+    let lines: Vec<&str> = model.error.lines().collect();
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.starts_with("evendb: not known: ")),
+        "{}",
+        model.error
+    );
+    assert!(
+        model.error.contains("how many records they give"),
+        "{}",
+        model.error
+    );
+    let toml = String::from_utf8(model.out).unwrap();
+    assert!(toml.contains("scan = 1"), "{toml}");
+    let model = run(&["model", text(&analysis), "--scan-length", "30"]);
+    let toml = String::from_utf8(model.out).unwrap();
+    assert!(toml.contains("30 records each, as was asked"), "{toml}");
+    assert!(!model.error.contains("how many records"), "{}", model.error);
+    // Nothing is printed where there is nothing to be modelled.
+    let nothing = place.file(
+        "nothing.json",
+        r#"{"format": 1, "title": "nothing", "facts": [], "figures": []}"#,
+    );
+    let refused = run(&["model", text(&nothing)]);
+    assert!(refused.out.is_empty());
+    refused.complains(1, "no figure");
+}
+
+#[test]
+fn profile_refuses_a_scale_of_a_trace() {
+    let place = Place::new();
+    let trace = recorded(&place, &[]);
+    // It is looked for first, whether or not the analysis is built.
+    let refused = run(&["profile", text(&trace), "--scale", "0.5"]);
+    assert!(!place.path("trace.profile").exists());
+    refused.complains(2, "--scale is for a model");
+}

@@ -250,7 +250,8 @@ impl Pass {
         let value_len = operation.value_len.or(found);
         self.load.has_values |= operation.value.is_some();
         self.load.has_merges |= operation.kind == Kind::Merge;
-        self.load.makes_up_values |= makes_up_value(operation, value_len);
+        let puts = matches!(operation.kind, Kind::Put | Kind::Ingest | Kind::Merge);
+        self.load.makes_up_values |= puts && value_len.is_none() && operation.value.is_none();
         match is_loading {
             true => self.load.loading += 1,
             false => self.count(operation, value_len),
@@ -304,6 +305,11 @@ impl Pass {
         if value_hash(&key) > self.highest {
             return;
         }
+        // A read that comes first may find what a replay has to put before. Of keys that are not in
+        // the sample nobody knows which operation is the first.
+        let is_first = self.highest < u64::MAX || !self.keys.contains_key(&key);
+        let may_find = operation.kind.is_point_read() && operation.outcome != Outcome::Absent;
+        self.load.makes_up_values |= is_first && may_find && value_len.is_none();
         let note = self.keys.entry(key).or_default();
         note.accesses += u64::from(!is_loading);
         if operation.kind.is_point_write() && !is_loading {
@@ -360,14 +366,6 @@ impl Pass {
         load.hottest_10 = share_of_hottest(accesses, 10);
         self.load
     }
-}
-
-/// Whether a replay has to make up the value that this operation writes, or that it may find and
-/// that is put before.
-fn makes_up_value(operation: &Operation, value_len: Option<u64>) -> bool {
-    let writes = matches!(operation.kind, Kind::Put | Kind::Ingest | Kind::Merge);
-    let may_find = operation.kind.is_point_read() && operation.outcome != Outcome::Absent;
-    value_len.is_none() && operation.value.is_none() && (writes || may_find)
 }
 
 /// The share of the sum that the greatest ones have, of which there are one in `one_in`, at least one.

@@ -130,7 +130,7 @@ fn a_read_of_unknown_outcome_leaves_the_length_of_the_value_known() {
     assert_eq!(load.data_bytes, all_known.data_bytes);
     assert_eq!((load.value_bytes, load.unknown_lengths), (100_000.0, 0));
     let said = of_load(&load, 64 << 20).join(" ");
-    assert!(said.contains("95.4 MiB of data, 1.5 times"), "{said}");
+    assert!(said.contains("95.37 MiB of data, 1.5 times"), "{said}");
     // Neither does a lookup that found the key and not its value, or a put without a length.
     let mut found = Operation::new(Kind::Contains, "0001");
     found.outcome = Outcome::Present {
@@ -181,6 +181,11 @@ fn a_length_that_nobody_knows_is_taken_from_the_others_or_from_the_option_and_th
     assert_eq!((filled.value_bytes, filled.data_bytes), (40.0, 126));
     let all = load_of(&[put("aa", 10), get("bb", Some(4)), get("cc", None)], 0);
     assert!(!all.makes_up_values && !all.has_merges);
+    let put_before = load_of(&[put("aa", 10), asked("aa")], 1);
+    assert!(!put_before.makes_up_values);
+    let mut unknown_put = put("aa", 0);
+    unknown_put.value_len = None;
+    assert!(load_of(&[unknown_put], 0).makes_up_values);
 }
 
 #[test]
@@ -582,7 +587,7 @@ fn the_budget_is_no_larger_than_the_data_needs() {
     let document = page::document(&advice, Vec::new());
     let summary = &document.summary;
     assert!(
-        summary.verdict.contains("a budget of 64.0 MiB"),
+        summary.verdict.contains("a budget of 64.00 MiB"),
         "{summary:?}"
     );
     assert!(
