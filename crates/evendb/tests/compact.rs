@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -227,33 +227,30 @@ fn calls_that_go_over_all_keyspaces_pass_over_those_that_are_dropped() {
     let options = Options::new().memory_budget(1 << 20).workers(2);
     let options = options.advanced(|advanced| advanced.chunk_bytes(4 << 10));
     let db = options.open(path).unwrap();
-    let (over, copies) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let over = AtomicBool::new(false);
+    let again = |call: &dyn Fn(usize)| {
+        let mut times = 0;
+        while !over.load(Ordering::Relaxed) {
+            call(times);
+            times += 1;
+        }
+    };
     std::thread::scope(|scope| {
-        let copy = || {
-            let number = copies.fetch_add(1, Ordering::Relaxed);
-            db.copy_to(dir.path().join(number.to_string())).unwrap();
-        };
-        let calls: [&(dyn Fn() + Sync); 3] = [
-            &|| drop(db.compact().unwrap()),
-            &|| {
+        scope.spawn(|| again(&|_| drop(db.compact().unwrap())));
+        scope.spawn(|| {
+            again(&|_| {
                 db.settle_debt().unwrap();
                 db.flush().unwrap();
                 db.idle_pass().unwrap();
                 db.stats();
-            },
-            &|| {
-                db.backup(&backups).unwrap();
-                copy();
-            },
-        ];
-        let over = &over;
-        for call in calls {
-            scope.spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    call();
-                }
             });
-        }
+        });
+        scope.spawn(|| {
+            again(&|number| {
+                db.backup(&backups).unwrap();
+                db.copy_to(dir.path().join(number.to_string())).unwrap();
+            });
+        });
         for round in 0..30 {
             let names: Vec<String> = (0..4).map(|at| format!("{round}-{at}")).collect();
             for name in &names {

@@ -254,8 +254,8 @@ fn close_among_everything() {
 
 /// S8: calls that write in their own threads are under way when the database is closed, and it is opened again at once:
 /// what the second life writes is whole in the third.
-pub(super) fn opened_again_beside_calls(plant: Plant) {
-    let world = World::filled(2, plant);
+fn opened_again_beside_calls() {
+    let world = World::filled(2, Plant::Nothing);
     world.put(0);
     let ended = |done: crate::Result<()>| {
         if let Err(error) = done {
@@ -526,7 +526,7 @@ fn shuttle_s8_close_among_everything() {
 
 #[test]
 fn shuttle_s8_opened_again_beside_calls() {
-    explore(1000, || opened_again_beside_calls(Plant::Nothing));
+    explore(1000, opened_again_beside_calls);
 }
 
 #[test]

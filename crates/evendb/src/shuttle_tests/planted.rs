@@ -168,10 +168,3 @@ fn shuttle_p37_a_write_to_a_dropped_keyspace_is_queued() {
         lifecycle::writes_beside_a_drop(Plant::QueuesDropped)
     }));
 }
-
-#[test]
-fn shuttle_p99_a_flush_beside_closing() {
-    assert!(notices(1_000, None, || {
-        lifecycle::opened_again_beside_calls(Plant::FlushOutsideOfGate)
-    }));
-}
