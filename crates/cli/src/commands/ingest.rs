@@ -9,7 +9,7 @@ use evendb_lab::readable::{bytes, grouped};
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
 use crate::foreign;
-use crate::input::{InputArguments, Records, Step};
+use crate::input::{InputArguments, Records, Step, counted};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::leveldb_files::is_leveldb;
@@ -67,11 +67,14 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     store.close()?;
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "ingested {} records, {} in {} tables, in {seconds:.2} s; {} tables lie among older data",
-        grouped(done.records),
+        "ingested {}, {} in {}, in {seconds:.2} s; {} among older data",
+        counted(done.records, "record"),
         bytes(done.table_bytes),
-        grouped(done.tables),
-        grouped(done.tables_overlapping)
+        counted(done.tables, "table"),
+        match done.tables_overlapping {
+            1 => "1 table lies".to_owned(),
+            count => format!("{} tables lie", grouped(count)),
+        }
     ));
     Ok(Success::Done)
 }
