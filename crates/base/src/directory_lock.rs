@@ -1,13 +1,56 @@
 //! The lock of a database's directory: one writer, or readers.
 //!
-//! It is a lock of the system on a file in the directory, and goes with its owner. Thread safety: the system's.
+//! It is a lock of the system on a file in the directory, and goes with its owner. A process that was killed keeps its locks
+//! until the system has taken it down, some milliseconds later: so an opener waits for another process, for as long as it
+//! is told. It does not wait for its own process, whose other handle it would have to be told of instead.
+//! Thread safety: the system's.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::thread;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, LockHolder, Vfs};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-/// Locks the directory by its file `name`. A reader of a directory that has no lock file, and in which none can be
+/// How long an opener waits for another process, if it is not told.
+pub const LOCK_PATIENCE: Duration = Duration::from_millis(100);
+/// The longest that it can be told to wait, 68 years: a clock does not reach the end of every duration.
+const LOCK_PATIENCE_MAX: Duration = Duration::from_secs(1 << 31);
+/// Between two attempts.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+
+/// Locks the directory by its file `name`, as [`lock`] does, and tries again while another process has it, for as long as
+/// `patience` says.
+pub fn lock_within(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    name: &str,
+    (shared, patience): (bool, Duration),
+) -> Result<Option<Box<dyn LockGuard>>> {
+    let is_own = || vfs.lock_holder(&dir.join(name)).process == Some(std::process::id());
+    try_within(patience, &mut || {
+        let locked = lock(vfs, dir, name, shared);
+        let is_taken = matches!(&locked, Err(error) if error.kind() == ErrorKind::Locked);
+        (locked, is_taken && !is_own())
+    })
+}
+
+/// Tries again, for as long as `patience` says, what says beside its outcome whether it may be another one soon.
+fn try_within<T>(patience: Duration, attempt: &mut dyn FnMut() -> (T, bool)) -> T {
+    let until = Instant::now() + patience.min(LOCK_PATIENCE_MAX);
+    let mut pause = PAUSES.0;
+    loop {
+        let (outcome, may_change) = attempt();
+        let left = until.saturating_duration_since(Instant::now());
+        if !may_change || left.is_zero() {
+            return outcome;
+        }
+        thread::sleep(pause.min(left));
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Locks the directory by its file `name`, or says at once who has it. A reader of a directory that has no lock file, and in which none can be
 /// made (a read-only medium), does without: nobody can write there.
 pub fn lock(
     vfs: &dyn Vfs,
@@ -65,4 +108,51 @@ pub fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
     };
     let message = format!("the database in {} is open {who}", dir.display());
     Error::new(ErrorKind::Locked, message)
+}
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests {
+    use super::*;
+    use evendb_storage::vfs::SimVfs;
+
+    const LONG: Duration = Duration::from_secs(u64::MAX);
+
+    #[test]
+    fn a_lock_that_comes_free_while_there_is_patience_is_taken() {
+        for frees_after in [0, 1, 5] {
+            let mut attempts = 0;
+            let locked = try_within(LONG, &mut || {
+                attempts += 1;
+                (attempts > frees_after, attempts <= frees_after)
+            });
+            assert!(locked);
+            assert_eq!(attempts, frees_after + 1);
+        }
+    }
+
+    #[test]
+    fn without_patience_or_hope_there_is_one_attempt() {
+        for (patience, may_change) in [(Duration::ZERO, true), (LONG, false)] {
+            let mut attempts = 0;
+            try_within(patience, &mut || {
+                attempts += 1;
+                ((), may_change)
+            });
+            assert_eq!(attempts, 1);
+        }
+        // It ends whatever happens.
+        try_within(Duration::from_millis(2), &mut || ((), true));
+    }
+
+    #[test]
+    fn another_handle_of_the_process_is_not_waited_for() {
+        let vfs = SimVfs::new(1);
+        let dir = Path::new("/db");
+        vfs.create_dir_all(dir).expect("makes it");
+        let first = lock_within(&vfs, dir, "LOCK", (false, LONG)).expect("locks");
+        let error = lock_within(&vfs, dir, "LOCK", (false, LONG)).expect_err("is locked");
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        drop(first);
+        lock_within(&vfs, dir, "LOCK", (false, LONG)).expect("locks");
+    }
 }

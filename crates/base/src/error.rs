@@ -4,8 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Result of every operation of the store.
-pub type Result<T> = std::result::Result<T, Error>;
+/// Result of every operation of the store. With a second parameter it is the standard library's, so that a program that
+/// imports everything can go on writing that: `Result<(), Box<dyn std::error::Error>>`.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -84,8 +84,28 @@ pub use compact::CompactionSummary;
 pub use copy::CopySummary;
 pub use copy::check::{CopyCheck, CopyOptions};
 pub use encryption::{Key, KeyError, KeyProvider, KeyRing};
+/// ```
+/// // A program that imports everything goes on writing the standard library's `Result`.
+/// use evendb::*;
+///
+/// fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
+///     text.parse()
+/// }
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     # let dir = tempfile::tempdir()?;
+///     let db = Db::open(dir.path())?;
+///     db.put("a", "1")?;
+///     let value: Result<Option<Value>> = db.get("a");
+///     assert!(value?.is_some_and(|value| value == "1"));
+///     assert_eq!(number("7")?, 7);
+///     Ok(())
+/// }
+/// ```
 #[doc(inline)]
-pub use error::{Error, ErrorKind, Result};
+pub use error::Result;
+#[doc(inline)]
+pub use error::{Error, ErrorKind};
 #[doc(inline)]
 pub use evendb_base::{EngineKind, RangeSize};
 pub use expiry::WallClock;

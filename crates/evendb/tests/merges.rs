@@ -322,8 +322,6 @@ fn another_operator_or_none_is_refused_with_both_names() {
         .merge("a", "x")
         .unwrap();
     db.keyspace_with("counts", &adding()).unwrap();
-    let error = db.default_keyspace().merge("a", "x").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     db.close().unwrap();
 
     let db = open(&vfs);
@@ -359,6 +357,34 @@ fn another_operator_or_none_is_refused_with_both_names() {
     plain.merge("a", "z").unwrap();
     plain.set_options(&KeyspaceOptions::new()).unwrap();
     assert_eq!(plain.get("a").unwrap().unwrap(), "z", "an operator stays");
+}
+
+/// Whoever merges into a keyspace without an operator does what the message says, and it works: by every call that merges.
+#[test]
+fn the_message_of_a_merge_without_an_operator_names_the_way_that_works() {
+    let db = open(&SimVfs::new(7));
+    let made = db.keyspace("made").unwrap();
+    for keyspace in [db.default_keyspace(), &made] {
+        let mut batch = db.batch();
+        batch.merge(keyspace, "a", 1u64.to_le_bytes());
+        let mut transaction = db.transaction().unwrap();
+        for merged in [
+            keyspace.merge("a", 1u64.to_le_bytes()),
+            transaction.merge(keyspace, "a", 1u64.to_le_bytes()),
+            batch.commit(),
+        ] {
+            let error = merged.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let text = error.to_string();
+            let way = "Keyspace::set_options with KeyspaceOptions::merge_operator";
+            assert!(text.contains(way), "{text}");
+        }
+        drop(transaction);
+        let operator = KeyspaceOptions::new().merge_operator(Merges::AddU64);
+        keyspace.set_options(&operator).unwrap();
+        add(keyspace, "a", 2);
+        assert_eq!(number(keyspace, "a"), Some(2));
+    }
 }
 
 /// Adds as `AddU64`, unless it is told to fail or to panic.

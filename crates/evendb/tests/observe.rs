@@ -127,6 +127,28 @@ fn simulated_files_and_engines_without_threads_have_none() {
     db.close().unwrap();
 }
 
+#[test]
+fn without_gets_there_is_no_hit_rate_and_without_waits_no_list_of_them() {
+    let mut stats = evendb::Stats::default();
+    assert_eq!(stats.ram_hit_rate(), None);
+    let text = stats.to_string();
+    assert!(text.starts_with("gets 0\n"), "{text}");
+    assert!(!text.contains('%') && !text.contains(" waits "), "{text}");
+    (stats.gets.munk, stats.gets.absent) = (3, 1);
+    stats.pauses.pace.count = 2;
+    assert_eq!(stats.ram_hit_rate(), Some(0.75));
+    let text = stats.to_string();
+    assert!(text.contains("RAM hit rate 75.00%\n"), "{text}");
+    let waits: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains(" waits "))
+        .collect();
+    assert!(
+        waits.len() == 1 && waits[0].starts_with("  pace "),
+        "{text}"
+    );
+}
+
 #[cfg(feature = "metrics")]
 #[expect(
     clippy::disallowed_types,
@@ -144,7 +166,8 @@ mod metrics_facade {
     #[derive(Default)]
     struct Kept {
         values: Values,
-        described: Mutex<BTreeMap<String, Unit>>,
+        /// Type, unit and text of each name.
+        described: Mutex<BTreeMap<String, (&'static str, Unit, String)>>,
     }
 
     struct Slot(Values, String);
@@ -168,10 +191,29 @@ mod metrics_facade {
 
     impl Kept {
         fn slot(&self, key: &Key) -> Arc<Slot> {
-            let label = key.labels().next().unwrap();
+            let mut labels = key.labels();
+            let label = labels.next().unwrap();
             assert_eq!(label.key(), "db");
-            let name = format!("{} {}", key.name(), label.value());
+            let part = labels.next().map_or_else(String::new, |label| {
+                assert_eq!(label.key(), "part");
+                format!("/{}", label.value())
+            });
+            let name = format!("{}{part} {}", key.name(), label.value());
             Arc::new(Slot(self.values.clone(), name))
+        }
+
+        fn describe(
+            &self,
+            kind: &'static str,
+            key: KeyName,
+            unit: Option<Unit>,
+            text: SharedString,
+        ) {
+            assert!(!text.is_empty());
+            let name = key.as_str().to_owned();
+            let said = (kind, unit.unwrap(), text.to_string());
+            let before = self.described.lock().unwrap().insert(name, said.clone());
+            assert!(before.is_none_or(|before| before == said), "two texts");
         }
 
         fn value(&self, name: &str, dir: &str) -> Option<f64> {
@@ -182,18 +224,18 @@ mod metrics_facade {
 
     impl Recorder for Kept {
         fn describe_counter(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-            assert!(!text.is_empty());
-            let name = key.as_str().to_owned();
-            self.described.lock().unwrap().insert(name, unit.unwrap());
+            self.describe("counter", key, unit, text);
         }
         fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-            self.describe_counter(key, unit, text);
+            self.describe("gauge", key, unit, text);
         }
         fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            assert_eq!(self.described.lock().unwrap()[key.name()].0, "counter");
             Counter::from_arc(self.slot(key))
         }
         fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            assert_eq!(self.described.lock().unwrap()[key.name()].0, "gauge");
             Gauge::from_arc(self.slot(key))
         }
         fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
@@ -214,26 +256,77 @@ mod metrics_facade {
             a.put("k", "v").unwrap();
             a.publish_metrics();
             b.publish_metrics();
-            assert_eq!(kept.value("evendb.puts", "/a"), Some(1.0));
-            assert_eq!(kept.value("evendb.puts", "/b"), Some(0.0));
+            assert_eq!(kept.value("evendb_puts_total", "/a"), Some(1.0));
+            assert_eq!(kept.value("evendb_puts_total", "/b"), Some(0.0));
+            // All but those that others say, too: mean times of gets, and the longest pauses.
             let figures = a.stats().figures();
-            assert_eq!(kept.values.lock().unwrap().len(), 2 * figures.len());
+            assert_eq!(
+                kept.values.lock().unwrap().len(),
+                2 * (figures.len() - 6 - 2)
+            );
             a.put("k", "w").unwrap();
             a.publish_metrics();
             a.publish_metrics();
-            assert_eq!(kept.value("evendb.puts", "/a"), Some(2.0));
+            assert_eq!(kept.value("evendb_puts_total", "/a"), Some(2.0));
             let budget = a.stats().memory.budget as f64;
-            assert_eq!(kept.value("evendb.memory.budget", "/a"), Some(budget));
+            assert_eq!(kept.value("evendb_memory_budget_bytes", "/a"), Some(budget));
             // The counters of the next life begin at zero, the recorder's go on.
             a.close().unwrap();
             let a = open("/a");
             a.put("k", "x").unwrap();
             a.publish_metrics();
-            assert_eq!(kept.value("evendb.puts", "/a"), Some(3.0));
+            assert_eq!(kept.value("evendb_puts_total", "/a"), Some(3.0));
         });
         let described = kept.described.lock().unwrap();
-        assert_eq!(described["evendb.memory.munks"], Unit::Bytes);
-        assert_eq!(described["evendb.get_nanos.munk"], Unit::Nanoseconds);
+        assert_eq!(described["evendb_memory_bytes"].1, Unit::Bytes);
+        assert_eq!(described["evendb_get_seconds_sum"].1, Unit::Seconds);
+    }
+
+    /// docs/metrics.md has a line for each metric: name, type, unit, values of the label `part`, and what it says. What there is and what is
+    /// written there are the same; counters end with `_total`, no other one does, times are seconds, and no two say the same.
+    #[test]
+    fn the_page_lists_all_metrics_and_no_others() {
+        let vfs = SimVfs::new(1);
+        let db = Options::new().vfs(Arc::new(vfs)).workers(0);
+        let db = db.open("/a").unwrap();
+        let kept = Kept::default();
+        metrics::with_local_recorder(&kept, || db.publish_metrics());
+        let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for slot in kept.values.lock().unwrap().keys() {
+            let name = slot.strip_suffix(" /a").unwrap();
+            let (name, part) = name.split_once('/').unwrap_or((name, ""));
+            let own = parts.entry(name.to_owned()).or_default();
+            own.extend((!part.is_empty()).then(|| part.to_owned()));
+        }
+        let mut texts = BTreeMap::new();
+        let expected: Vec<String> = parts
+            .iter()
+            .map(|(name, parts)| {
+                let (kind, unit, text) = kept.described.lock().unwrap()[name].clone();
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+                let unit = unit.as_str();
+                assert_eq!(unit == "seconds", name.contains("_seconds"), "{name}");
+                assert!(!name.contains("nanos") && !name.contains('.'), "{name}");
+                let other = texts.insert(text.clone(), name);
+                assert!(other.is_none(), "{name} and {other:?}: {text}");
+                format!(
+                    "| {name} | {kind} | {unit} | {} | {text} |",
+                    parts.join(", ")
+                )
+            })
+            .collect();
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let listed: Vec<&str> = page
+            .lines()
+            .filter(|line| line.starts_with("| evendb_"))
+            .collect();
+        assert_eq!(
+            listed,
+            expected,
+            "docs/metrics.md should have:\n{}",
+            expected.join("\n")
+        );
     }
 
     /// A recorder of the application that panics takes the figures with it, not the database.

@@ -72,8 +72,23 @@ pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::stats::TableInfo;
 pub use destroy::destroy;
+/// ```
+/// // A program that imports everything goes on writing the standard library's `Result`.
+/// use evendb_flsm::*;
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     # let dir = tempfile::tempdir()?;
+///     let db = Db::open(dir.path())?;
+///     db.put("a", "7")?;
+///     let value: Result<Option<Value>> = db.get("a");
+///     assert!(value?.is_some_and(|value| value == "7"));
+///     Ok(())
+/// }
+/// ```
 #[doc(inline)]
-pub use error::{Error, ErrorKind, Result};
+pub use error::Result;
+#[doc(inline)]
+pub use error::{Error, ErrorKind};
 #[doc(inline)]
 pub use evendb_base::{Durability, EngineKind, RangeSize};
 pub use figures::{Stats, WaitStats};

@@ -4,10 +4,12 @@
 use crate::engine::work::WAITING_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::Durability;
+use evendb_base::directory_lock::LOCK_PATIENCE;
 use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, within};
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Options for opening a database.
 ///
@@ -30,6 +32,7 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
+    pub(crate) wait_for_lock: Duration,
     pub(crate) advanced: Advanced,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
@@ -133,6 +136,7 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            wait_for_lock: LOCK_PATIENCE,
             advanced: Advanced {
                 write_buffer_bytes: None,
                 table_bytes_max: 32 << 20,
@@ -183,6 +187,15 @@ impl Options {
     /// Whether opening a database that is there fails, with `AlreadyExists`. Default: no.
     pub fn error_if_exists(mut self, yes: bool) -> Self {
         self.error_if_exists = yes;
+        self
+    }
+
+    /// How long an opening waits while another process has the database open, before it fails with
+    /// [`ErrorKind::Locked`]. Default: 100 milliseconds. A process that was killed has its lock until the system
+    /// has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next process can
+    /// be started at once. Zero: the opening tries once. A handle in the same process is not waited for.
+    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
+        self.wait_for_lock = patience;
         self
     }
 

@@ -1,7 +1,7 @@
 //! Why bytes are not a key of the types that were asked for, and where in the key that shows.
 //!
 //! An error is three numbers and nothing else, so making one costs no memory: what is wrong, the column
-//! (counted from 0), and the byte of the key at which the wrong part begins. Encoding a key has no errors.
+//! (counted from 1), and the byte of the key at which the wrong part begins. Encoding a key has no errors.
 
 use std::fmt;
 
@@ -13,12 +13,13 @@ use std::fmt;
 /// let key = keys::key(&("app7", true));
 /// let error = keys::decode::<(&str, u64)>(&key).unwrap_err();
 /// assert_eq!(error.kind(), DecodeErrorKind::CutShort);
-/// assert_eq!((error.column(), error.position()), (1, 6));
-/// assert_eq!(error.to_string(), "column 1 of the key, at byte 6: the key ends within this column");
+/// assert_eq!((error.column(), error.position()), (2, 6));
+/// assert_eq!(error.to_string(), "column 2 of the key, at byte 6: the key ends within this column");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
+    /// Counted from 0.
     column: usize,
     position: usize,
 }
@@ -72,14 +73,14 @@ impl DecodeError {
         self.kind
     }
 
-    /// The column that could not be decoded, counted from 0.
+    /// The column that could not be decoded, counted from 1, as the message and the command count columns.
     ///
     /// ```
     /// let error = evendb_keys::decode::<(u8, bool)>(&[1, 2]).unwrap_err();
-    /// assert_eq!(error.column(), 1);
+    /// assert_eq!(error.column(), 2);
     /// ```
     pub fn column(&self) -> usize {
-        self.column
+        self.column + 1
     }
 
     /// The byte of the key, counted from 0, at which the part begins that is wrong.
@@ -95,7 +96,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (column, position) = (self.column, self.position);
+        let (column, position) = (self.column(), self.position);
         write!(f, "column {column} of the key, at byte {position}: ")?;
         f.write_str(match self.kind {
             DecodeErrorKind::CutShort => "the key ends within this column",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evendb_keys::DecodeErrorKind::{BadEscape, CutShort, NoValue, NotBorrowed, NotUtf8, TooLong};
 use evendb_keys::{self as keys, ColumnType, DecodeErrorKind, Desc, ReadKey};
 
+/// Columns are counted from 1, bytes from 0.
 #[track_caller]
 fn refused<'k, K: ReadKey<'k>>(key: &'k [u8], kind: DecodeErrorKind, column: usize, at: usize) {
     let Err(error) = keys::decode::<K>(key) else {
@@ -20,29 +21,29 @@ fn refused<'k, K: ReadKey<'k>>(key: &'k [u8], kind: DecodeErrorKind, column: usi
 
 #[test]
 fn errors_say_what_is_wrong_and_where() {
-    refused::<(u8, u32)>(b"\x01\x02\x03", CutShort, 1, 1);
-    refused::<(u8,)>(b"\x01\x02\x03", TooLong, 0, 1);
-    refused::<(u8, &str)>(b"\x01abc", CutShort, 1, 1);
-    refused::<(u8, &str)>(b"\x01abc\x00", CutShort, 1, 1);
-    refused::<(u8, &str)>(b"\x01abc\x00\x07", BadEscape, 1, 4);
-    refused::<(u8, String)>(b"\x01a\x00\xffb\x00\x07", BadEscape, 1, 5);
-    refused::<(u8, &str)>(b"\x01\xff\x00\x01", NotUtf8, 1, 1);
-    refused::<(u8, Cow<'_, str>)>(b"\x01\xff\x00\xff\x00\x01", NotUtf8, 1, 1);
-    refused::<&str>(b"\xff", NotUtf8, 0, 0);
-    refused::<(u8, &str)>(b"\x01a\x00\xff\x00\x01", NotBorrowed, 1, 1);
-    refused::<(u8, &[u8])>(b"\x01a\x00\xff\x00\x01", NotBorrowed, 1, 1);
-    refused::<(bool, bool)>(b"\x01\x02", NoValue, 1, 1);
-    refused::<(bool, Option<u8>)>(b"\x01\x02", NoValue, 1, 1);
-    refused::<(char,)>(b"\x00\x00\xd8\x00", NoValue, 0, 0);
-    refused::<f64>(b"\xff\xf8\x00\x00\x00\x00\x00\x01", NoValue, 0, 0);
-    refused::<f32>(b"\x00\x00\x00\x00", NoValue, 0, 0);
-    refused::<(Duration,)>(b"\0\0\0\0\0\0\0\0\x3b\x9a\xca\x00", NoValue, 0, 8);
-    refused::<Desc<String>>(b"\x9e\xff", CutShort, 0, 0);
-    refused::<Desc<String>>(b"\x9e\xff\xf0", BadEscape, 0, 1);
+    refused::<(u8, u32)>(b"\x01\x02\x03", CutShort, 2, 1);
+    refused::<(u8,)>(b"\x01\x02\x03", TooLong, 1, 1);
+    refused::<(u8, &str)>(b"\x01abc", CutShort, 2, 1);
+    refused::<(u8, &str)>(b"\x01abc\x00", CutShort, 2, 1);
+    refused::<(u8, &str)>(b"\x01abc\x00\x07", BadEscape, 2, 4);
+    refused::<(u8, String)>(b"\x01a\x00\xffb\x00\x07", BadEscape, 2, 5);
+    refused::<(u8, &str)>(b"\x01\xff\x00\x01", NotUtf8, 2, 1);
+    refused::<(u8, Cow<'_, str>)>(b"\x01\xff\x00\xff\x00\x01", NotUtf8, 2, 1);
+    refused::<&str>(b"\xff", NotUtf8, 1, 0);
+    refused::<(u8, &str)>(b"\x01a\x00\xff\x00\x01", NotBorrowed, 2, 1);
+    refused::<(u8, &[u8])>(b"\x01a\x00\xff\x00\x01", NotBorrowed, 2, 1);
+    refused::<(bool, bool)>(b"\x01\x02", NoValue, 2, 1);
+    refused::<(bool, Option<u8>)>(b"\x01\x02", NoValue, 2, 1);
+    refused::<(char,)>(b"\x00\x00\xd8\x00", NoValue, 1, 0);
+    refused::<f64>(b"\xff\xf8\x00\x00\x00\x00\x00\x01", NoValue, 1, 0);
+    refused::<f32>(b"\x00\x00\x00\x00", NoValue, 1, 0);
+    refused::<(Duration,)>(b"\0\0\0\0\0\0\0\0\x3b\x9a\xca\x00", NoValue, 1, 8);
+    refused::<Desc<String>>(b"\x9e\xff", CutShort, 1, 0);
+    refused::<Desc<String>>(b"\x9e\xff\xf0", BadEscape, 1, 1);
     let error = keys::decode_columns(&[ColumnType::U8, ColumnType::Bool], b"\x01\x02").unwrap_err();
     assert_eq!(
         (error.kind(), error.column(), error.position()),
-        (NoValue, 1, 1)
+        (NoValue, 2, 1)
     );
 }
 

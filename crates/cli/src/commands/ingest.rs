@@ -9,7 +9,7 @@ use evendb_lab::readable::{bytes, counted, grouped};
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
 use crate::foreign;
-use crate::input::{InputArguments, Records, Step, counted};
+use crate::input::{InputArguments, Records, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::leveldb_files::is_leveldb;

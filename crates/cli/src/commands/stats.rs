@@ -97,6 +97,11 @@ fn print(store: &Store, json: bool) -> Result<(), Failure> {
             Store::Flsm { db, .. } => db.stats().to_string(),
         };
         writeln!(target, "engine: {}", store.engine().name())?;
+        writeln!(
+            target,
+            "closed: no process writes to the database, so what it did is not known; sizes are those of the whole, and \
+             counts begin with this look"
+        )?;
         writeln!(target, "{}", text.trim_end())?;
         let names: Vec<String> = types
             .into_iter()

@@ -489,8 +489,8 @@ impl Db {
     }
 
     /// Gives all of [`stats`](Self::stats) to the recorder of the `metrics` facade that this thread
-    /// or process has installed: gauges and counters `evendb.*`, labelled `db` with the database's
-    /// directory. An open database does so by itself every
+    /// or process has installed: gauges and counters `evendb_*`, labelled `db` with the database's
+    /// directory; docs/metrics.md lists them. An open database does so by itself every
     /// [`stats_interval`](Options::stats_interval); this is for those who want it at a moment of
     /// their own.
     #[cfg(feature = "metrics")]

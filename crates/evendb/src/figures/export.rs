@@ -1,5 +1,12 @@
 //! The figures through the `metrics` facade: whatever recorder the application has installed gets
-//! gauges and counters `evendb.<name of the figure>`, labelled `db` with the database's directory.
+//! gauges and counters `evendb_*`, labelled `db` with the database's directory. docs/metrics.md lists them.
+//!
+//! ```text
+//!   gets.munk            evendb_gets_total{part="munk"}          what differs in a part alone is one metric with a label
+//!   pause.room_count     evendb_waits_total{part="room"}
+//!   get_nanos.munk       -                                       nothing has two names
+//! ```
+//! Times are seconds. A counter of the facade is a whole number, so a sum of seconds is a gauge: its name ends with `_seconds_sum`.
 //!
 //! Counters are given as increments: recorders take the greatest of absolute values, and a database
 //! that is closed and opened again in one process begins at zero.
@@ -14,15 +21,140 @@ pub(crate) struct Published {
     counters: HashMap<&'static str, u64>,
 }
 
+/// How a figure leaves the process.
+struct Metric<'f> {
+    name: String,
+    /// What of several figures of one metric it is.
+    part: Option<&'static str>,
+    help: &'f str,
+}
+
+/// Figures that others say, too: these are not given out.
+const SAID_TWICE: [&str; 3] = ["get_nanos", "put_pause_nanos_max", "get_pause_nanos_max"];
+
+/// Figures that differ in a part: what their names begin with, what they end with, the metric, and what it says.
+const FAMILIES: [(&str, &str, &str, &str); 12] = [
+    (
+        "gets.",
+        "",
+        "gets_total",
+        "gets, by the component that answered",
+    ),
+    (
+        "get_nanos_total.",
+        "",
+        "get_seconds_sum",
+        "time of all gets, from a sample, by the component that answered",
+    ),
+    (
+        "written.",
+        "",
+        "written_bytes_total",
+        "bytes written, by where they went",
+    ),
+    (
+        "memory.budget",
+        "",
+        "memory_budget_bytes",
+        "bytes of memory that it may use",
+    ),
+    (
+        "memory.",
+        "",
+        "memory_bytes",
+        "bytes of memory, by what has them",
+    ),
+    (
+        "pause.",
+        "_count",
+        "waits_total",
+        "waits of calls, by what they waited for",
+    ),
+    (
+        "pause.",
+        "_nanos_total",
+        "wait_seconds_sum",
+        "time of all waits of calls, by what they waited for",
+    ),
+    (
+        "pause.put_nanos_",
+        "",
+        "put_pause_seconds",
+        "the longest pause of a put (max), and what of a thousand or ten thousand sampled ones all but one stay below",
+    ),
+    (
+        "pause.get_nanos_",
+        "",
+        "get_pause_seconds",
+        "the longest pause of a get (max), and what of a thousand or ten thousand sampled ones all but one stay below",
+    ),
+    (
+        "pause.",
+        "_nanos_max",
+        "wait_seconds_max",
+        "the longest wait of a call, by what it waited for",
+    ),
+    (
+        "pause.",
+        "_above_5_ms",
+        "waits_above_5_ms_total",
+        "waits of calls that took more than 5 milliseconds, by what they waited for",
+    ),
+    (
+        "space.",
+        "_bytes",
+        "space_bytes",
+        "bytes on the disk, by what they are; some are parts of others",
+    ),
+];
+
+impl Metric<'_> {
+    /// `None` if another figure says the same.
+    fn of(figure: &Figure) -> Option<Metric<'_>> {
+        let (begin, _) = figure.name.split_once('.').unwrap_or((figure.name, ""));
+        if SAID_TWICE.contains(&begin) {
+            return None;
+        }
+        let of_family = FAMILIES.iter().find_map(|&(before, behind, name, help)| {
+            let part = figure.name.strip_prefix(before)?.strip_suffix(behind)?;
+            let name = format!("evendb_{name}");
+            let part = Some(part).filter(|part| !part.is_empty());
+            Some(Metric { name, part, help })
+        });
+        Some(of_family.unwrap_or_else(|| {
+            let plain = figure.name.replace('.', "_");
+            let name = match (figure.kind, figure.unit) {
+                (_, FigureUnit::Nanoseconds) => plain.replace("_nanos_total", "_seconds_sum"),
+                (FigureKind::Counter, _) => format!("{plain}_total"),
+                (FigureKind::Gauge, _) => plain,
+            };
+            Metric {
+                name: format!("evendb_{name}"),
+                part: None,
+                help: figure.description,
+            }
+        }))
+    }
+}
+
 pub(crate) fn publish(figures: &[Figure], database: &str, published: &mut Published) {
     metrics::with_recorder(|recorder| {
         if published.counters.is_empty() {
             describe(figures, recorder);
         }
-        let label = Label::new("db", database.to_owned());
         let metadata = Metadata::new("evendb", Level::INFO, Some(module_path!()));
         for figure in figures {
-            let key = Key::from_parts(name_of(figure), vec![label.clone()]);
+            let Some(metric) = Metric::of(figure) else {
+                continue;
+            };
+            let mut labels = vec![Label::new("db", database.to_owned())];
+            labels.extend(metric.part.map(|part| Label::new("part", part)));
+            let key = Key::from_parts(metric.name, labels);
+            if figure.unit == FigureUnit::Nanoseconds {
+                let seconds = figure.value as f64 / 1e9;
+                recorder.register_gauge(&key, &metadata).set(seconds);
+                continue;
+            }
             match figure.kind {
                 FigureKind::Gauge => recorder
                     .register_gauge(&key, &metadata)
@@ -39,22 +171,23 @@ pub(crate) fn publish(figures: &[Figure], database: &str, published: &mut Publis
     });
 }
 
-fn name_of(figure: &Figure) -> String {
-    format!("evendb.{}", figure.name)
-}
-
 fn describe(figures: &[Figure], recorder: &dyn Recorder) {
     for figure in figures {
-        let name = KeyName::from(name_of(figure));
+        let Some(metric) = Metric::of(figure) else {
+            continue;
+        };
+        let name = KeyName::from(metric.name);
         let unit = match figure.unit {
             FigureUnit::Count => Unit::Count,
             FigureUnit::Bytes => Unit::Bytes,
-            FigureUnit::Nanoseconds => Unit::Nanoseconds,
+            FigureUnit::Nanoseconds => Unit::Seconds,
         };
-        let description = SharedString::const_str(figure.description);
-        match figure.kind {
-            FigureKind::Counter => recorder.describe_counter(name, Some(unit), description),
-            FigureKind::Gauge => recorder.describe_gauge(name, Some(unit), description),
+        let help = SharedString::from(metric.help.to_owned());
+        match (figure.kind, figure.unit) {
+            (FigureKind::Gauge, _) | (_, FigureUnit::Nanoseconds) => {
+                recorder.describe_gauge(name, Some(unit), help);
+            }
+            (FigureKind::Counter, _) => recorder.describe_counter(name, Some(unit), help),
         }
     }
 }

@@ -222,12 +222,12 @@ impl Stats {
             events(
                 "scanned_records",
                 self.scanned_records,
-                "records they returned",
+                "records that scans returned",
             ),
             events(
                 "scanned_from_ram",
                 self.scanned_from_ram,
-                "those of them for which no file was read",
+                "records that scans returned and for which no file was read",
             ),
             time(
                 "put_pause_nanos_max",
@@ -278,7 +278,7 @@ impl Stats {
             number(
                 "spans_to_warm",
                 self.spans_to_warm,
-                "such spans that are still to be loaded",
+                "spans that were in RAM in the last life and are still to be loaded",
             ),
             events("checkpoints", self.checkpoints, "checkpoints completed"),
             checkpoint_time,
@@ -372,8 +372,8 @@ impl Stats {
                 self.debt_bytes,
                 "what pending reorganisation would write",
             ),
-            held("log_bytes", self.log_bytes, "in chunks' logs"),
-            held("sstable_bytes", self.sstable_bytes, "in SSTables"),
+            held("log_bytes", self.log_bytes, "bytes in chunks' logs"),
+            held("sstable_bytes", self.sstable_bytes, "bytes in SSTables"),
             held(
                 "data_bytes",
                 self.data_bytes,

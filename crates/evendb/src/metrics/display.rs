@@ -11,6 +11,7 @@ fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
 
+/// What there was none of is not listed part by part.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show_calls(f)?;
@@ -22,8 +23,23 @@ impl fmt::Display for Stats {
 
 impl Stats {
     fn show_calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ram_hit_rate() {
+            None => writeln!(f, "gets 0")?,
+            Some(rate) => {
+                self.show_gets(f)?;
+                writeln!(f, "RAM hit rate {:.2}%", 100.0 * rate)?;
+            }
+        }
+        writeln!(
+            f,
+            "puts {}  deletes {}  batches {}  scans {} ({} records)",
+            self.puts, self.deletes, self.batches, self.scans, self.scanned_records
+        )
+    }
+
+    fn show_gets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gets = &self.gets;
-        let total = gets.total().max(1) as f64;
+        let total = gets.total() as f64;
         writeln!(f, "gets by component     count      share   mean us")?;
         for (name, count, nanos) in [
             ("delta", gets.delta, gets.delta_nanos),
@@ -40,12 +56,7 @@ impl Stats {
                 nanos as f64 / 1e3
             )?;
         }
-        writeln!(f, "RAM hit rate {:.2}%", 100.0 * self.ram_hit_rate())?;
-        writeln!(
-            f,
-            "puts {}  deletes {}  batches {}  scans {} ({} records)",
-            self.puts, self.deletes, self.batches, self.scans, self.scanned_records
-        )
+        Ok(())
     }
 
     fn show_reorganisation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,6 +108,9 @@ impl Stats {
             ("freeze", &pauses.freeze),
             ("disk read", &pauses.read),
         ] {
+            if wait.count == 0 {
+                continue;
+            }
             writeln!(
                 f,
                 "  {name:<12} {:>12} waits {:>12.2} ms, longest {:>9.2} ms, {} above 5 ms",

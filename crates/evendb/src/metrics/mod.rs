@@ -522,13 +522,11 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Share of gets answered without reading a table (1.0 when there were none).
-    pub fn ram_hit_rate(&self) -> f64 {
+    /// Share of gets answered without reading a table; `None` if there were no gets.
+    pub fn ram_hit_rate(&self) -> Option<f64> {
         let total = self.gets.total();
-        if total == 0 {
-            return 1.0;
-        }
-        (self.gets.delta + self.gets.munk + self.gets.row_cache) as f64 / total as f64
+        let from_ram = self.gets.delta + self.gets.munk + self.gets.row_cache;
+        (total > 0).then(|| from_ram as f64 / total as f64)
     }
 
     /// Bytes that tables take for each byte of keys and values in them: what compression saves (1.0 without any).

@@ -129,7 +129,8 @@ fn open_locked(
     options: Options,
     locked: &mut Option<Locked>,
 ) -> Result<Engine> {
-    let guard = directory_lock::lock(&*vfs, &dir, LOCK, options.read_only)?;
+    let how = (options.read_only, options.wait_for_lock);
+    let guard = directory_lock::lock_within(&*vfs, &dir, LOCK, how)?;
     // Asked again under the lock: somebody may have created it meanwhile.
     let exists = vfs
         .exists(&dir.join(CURRENT))

@@ -390,7 +390,8 @@ pub(crate) fn operator_of(keyspace: &KeyspaceState) -> Result<Operator> {
         }
         None => {
             let message = format!(
-                "the keyspace {name:?} has no merge operator: make it with one, by keyspace_with"
+                "the keyspace {name:?} has no merge operator: give it one, by Keyspace::set_options with \
+                 KeyspaceOptions::merge_operator"
             );
             Error::new(ErrorKind::InvalidArgument, message)
         }

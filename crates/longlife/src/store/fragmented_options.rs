@@ -188,8 +188,12 @@ mod tests {
     use crate::options::tests::{all_pairs_are_met, check, setters};
 
     /// What is no choice of an opening, and why.
-    const LEFT_OUT: [(&str, &str); 3] = [
+    const LEFT_OUT: [(&str, &str); 4] = [
         ("error_if_exists", "it refuses every opening but the first"),
+        (
+            "wait_for_lock",
+            "no other process opens the database of a life",
+        ),
         ("vfs", "the files are the system's here"),
         ("advanced", "it sets the others"),
     ];
