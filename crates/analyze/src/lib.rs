@@ -27,7 +27,7 @@ mod session;
 pub mod stored;
 pub mod tables;
 
-pub use analysis::{Options, Step, analyze, analyze_by};
+pub use analysis::{LOST, Options, Step, analyze, analyze_by};
 pub use error::{Error, Result};
 pub use places::Cut;
 pub use session::{Budget, Session, configuration};

@@ -3,6 +3,7 @@
 
 mod accesses;
 mod load;
+mod places_of_scans;
 mod sizes;
 mod small;
 mod stored;

@@ -65,7 +65,11 @@ const OF_ACCESSES: [&str; 13] = [
 
 #[test]
 fn what_was_accessed_is_the_same_with_the_list() {
-    let (operations, without) = large();
+    let Large {
+        all: operations,
+        document: without,
+        ..
+    } = large();
     let keys = keys(operations);
     let with = with_keys(operations, &keys, Some("users")).unwrap();
     for id in OF_ACCESSES {
@@ -93,7 +97,9 @@ fn what_was_accessed_is_the_same_with_the_list() {
 
 #[test]
 fn stored_keys_are_counted_and_those_that_are_named() {
-    let (operations, _) = large();
+    let Large {
+        all: operations, ..
+    } = large();
     let mut keys = keys(operations);
     keys.push(keys[0].clone());
     let document = with_keys(operations, &keys, Some("users")).unwrap();

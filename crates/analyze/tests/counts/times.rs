@@ -90,7 +90,11 @@ fn assert_unique_keys(operations: &[Operation], document: &Document) {
 
 #[test]
 fn rates_are_counts_of_equal_stretches() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     assert_rates(operations, document);
     let zero = figure(document, "rates")
         .rows
@@ -101,7 +105,11 @@ fn rates_are_counts_of_equal_stretches() {
 
 #[test]
 fn periods_have_their_different_and_their_new_keys() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     assert_unique_keys(operations, document);
 }
 
