@@ -2,7 +2,7 @@
 
 use crate::load::*;
 use evendb_trace::{Failure, Header, Kind, Operation, Outcome, Writer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn at(number: u64, kind: Kind, key: &str, outcome: Outcome) -> Operation {
     let mut operation = Operation::new(kind, key);
@@ -64,18 +64,18 @@ fn what_a_trace_does_not_tell_is_null_and_what_failed_is_counted_apart() {
     let rows = &figure(&document, "composition").rows;
     let row = |kind: &str| rows.iter().find(|row| row[1] == kind).unwrap();
     let counts = |kind: &str| [2, 4, 5, 6, 7].map(|cell| row(kind)[cell].clone());
-    let null = Value::Null;
     assert_eq!(
         counts("put"),
-        [1.into(), 1.into(), 0.into(), 0.into(), 1.into()]
+        [json!(1), json!(1), json!(0), json!(0), json!(1)]
     );
+    let nothing = || Value::Null;
     assert_eq!(
         counts("get"),
-        [1.into(), 1.into(), null.clone(), null.clone(), null]
+        [json!(1), json!(1), nothing(), nothing(), nothing()]
     );
     assert_eq!(
         counts("contains"),
-        [1.into(), 1.into(), 0.into(), 1.into(), 0.into()]
+        [json!(1), json!(1), json!(0), json!(1), json!(0)]
     );
     let sizes = &figure(&document, "sizes").rows;
     let size = sizes
@@ -87,7 +87,7 @@ fn what_a_trace_does_not_tell_is_null_and_what_failed_is_counted_apart() {
         figure(&document, "hottest-keys")
             .rows
             .iter()
-            .all(|row| !row.contains(&"b".into()))
+            .all(|row| row[3] != "b")
     );
 }
 
