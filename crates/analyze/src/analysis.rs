@@ -9,7 +9,6 @@ use crate::stored::{STORED, Stored};
 use crate::summary;
 use crate::tables;
 use evendb_report::Document;
-use evendb_trace::Losses;
 use evendb_trace::formats::Format;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +103,9 @@ fn title(trace: &Path) -> String {
     format!("The load in {}", name.to_string_lossy())
 }
 
+/// The name of the fact that the trace is not whole.
+pub const LOST: &str = "lost";
+
 /// What the page says above the figures.
 fn facts(summary: &Summary) -> Vec<(String, String)> {
     let mut facts = Vec::new();
@@ -135,11 +137,10 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
     }
     if let Some(lost) = summary
         .losses
-        .as_ref()
-        .map(lost)
+        .map(|losses| losses.to_string())
         .filter(|lost| !lost.is_empty())
     {
-        fact("lost", lost);
+        fact(LOST, lost);
     }
     if let Some(imported) = summary
         .imported
@@ -152,6 +153,23 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
             format!("{} lines or records; the first: {first}", imported.bad),
         );
     }
+    if let Some(imported) = &summary.imported {
+        if imported.is_torn {
+            let torn = "the source ends in the middle of a record, or has no end";
+            fact(LOST, torn.to_owned());
+        }
+        if imported.spread {
+            let spread = "times are of whole seconds: the operations of each second were spread evenly over it, so nothing is known of what is shorter";
+            fact("times", spread.to_owned());
+        }
+        if !imported.as_merges.is_empty() {
+            let each = imported.as_merges.iter();
+            let each: Vec<_> = each
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect();
+            fact("read as merges", each.join(", "));
+        }
+    }
     if summary.late > 0 {
         fact(
             "late",
@@ -162,33 +180,4 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
         );
     }
     facts
-}
-
-/// What of a trace was lost, in words.
-fn lost(losses: &Losses) -> String {
-    let mut words = Vec::new();
-    if losses.is_torn {
-        words.push("the file ends within a frame".to_owned());
-    } else if losses.has_no_end {
-        words.push("the trace was not ended".to_owned());
-    }
-    let counts = [
-        (
-            losses.missing_operations,
-            "operations that were recorded are not there",
-        ),
-        (losses.unreadable_operations, "operations cannot be read"),
-        (losses.missing_frames, "frames are missing"),
-        (
-            losses.skipped_bytes,
-            "bytes were passed over, because they are damaged",
-        ),
-        (
-            losses.names_passed_over,
-            "names of keyspaces were passed over",
-        ),
-    ];
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    words.extend(counts.map(|(count, what)| format!("{count} {what}")));
-    words.join("; ")
 }

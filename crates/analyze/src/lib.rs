@@ -28,7 +28,7 @@ pub mod stored;
 pub mod summary;
 pub mod tables;
 
-pub use analysis::{Options, Step, analyze, analyze_by};
+pub use analysis::{LOST, Options, Step, analyze, analyze_by};
 pub use error::{Error, Result};
 pub use places::Cut;
 pub use session::{Budget, Session, configuration};

@@ -4,18 +4,20 @@
 mod roles;
 
 use clap::Parser;
-use evendb_analyze::{Budget, Cut, Error, Options, Step, Stored, analyze};
+use evendb_analyze::{Budget, Cut, Error, LOST, Options, Step, Stored, analyze};
 use evendb_model::{presets, study};
 use evendb_report::Document;
 use evendb_trace::formats::Format;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Analyze a trace: how often keys are asked for, which are hot, when, and how large everything is
 ///
-/// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same figures.
+/// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same figures. If the trace is not whole, both are of what is left, and the
+/// exit code is 5.
 #[derive(Parser)]
 #[command(
     name = "evendb-analyze",
@@ -98,9 +100,9 @@ fn return_freed_memory() {}
 fn main() -> ExitCode {
     return_freed_memory();
     match begin(Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
-            eprintln!("evendb-analyze: {error}");
+            complain(&error.to_string());
             ExitCode::from(if matches!(error, Error::Argument(_)) {
                 2
             } else {
@@ -110,10 +112,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn begin(arguments: Arguments) -> Result<(), Error> {
+/// Says something on standard error, if that is there.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "evendb-analyze: {message}");
+}
+
+/// The exit code of an analysis whose trace is not whole: that of all commands that found damage.
+const NOT_WHOLE: u8 = 5;
+
+fn begin(arguments: Arguments) -> Result<ExitCode, Error> {
     #[cfg(feature = "distributed")]
     if let Some(role) = arguments.role {
-        return roles::run(role);
+        return roles::run(role).map(|()| ExitCode::SUCCESS);
     }
     match &arguments.trace {
         Some(trace) => run(trace, &arguments),
@@ -121,7 +131,7 @@ fn begin(arguments: Arguments) -> Result<(), Error> {
     }
 }
 
-fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
+fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
     let folder = match &arguments.out {
         Some(folder) => folder.clone(),
         None => {
@@ -133,7 +143,13 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
     let length = fs::metadata(trace)
         .map_err(|error| io(trace, "cannot read", &error))?
         .len();
-    fs::create_dir(&folder).map_err(|error| io(&folder, "cannot make", &error))?;
+    fs::create_dir(&folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Io(format!(
+            "{} is there already, perhaps as the result of an analysis before: remove it, or name another folder by --out",
+            folder.display()
+        )),
+        _ => io(&folder, "cannot make", &error),
+    })?;
     let tables = tempfile::Builder::new()
         .prefix("tables-")
         .tempdir_in(&folder)
@@ -184,8 +200,18 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
         let kept = folder.join("tables");
         fs::rename(tables.keep(), &kept).map_err(|error| io(&kept, "cannot make", &error))?;
     }
-    println!("{}", page.display());
-    Ok(())
+    // Who does not read the page's name has the page all the same.
+    let _ = writeln!(std::io::stdout(), "{}", page.display());
+    let lost = document.facts.iter().filter(|(name, _)| name == LOST);
+    let lost: Vec<_> = lost.map(|(_, what)| what.as_str()).collect();
+    if lost.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    complain(&format!(
+        "the trace is not whole, and the figures are of what is left: {}",
+        lost.join("; ")
+    ));
+    Ok(ExitCode::from(NOT_WHOLE))
 }
 
 /// Analyzes the trace here, or by a scheduler.

@@ -8,7 +8,7 @@
 //! | `thread` | u32 | who called |
 //! | `keyspace` | text | its name |
 //! | `kind` | text | [`Kind::name`](evendb_trace::Kind::name) |
-//! | `key`, `end_key` | bytes, `end_key` null | the key, or a range's least and end |
+//! | `key`, `end_key` | bytes, `end_key` null | the key, or where a range begins and ends: see below |
 //! | `batch` | u64, null | what holds operations together |
 //! | `value_bytes` | u64, null | length of the value that was written or found |
 //! | `outcome` | text | `unknown`, `done`, `absent`, `present`, `failed` |
@@ -16,6 +16,9 @@
 //! | `record_limit` | u64, null | how many a scan was allowed |
 //! | `reverse` | bool | from the end backwards |
 //! | `key_hash` | u64 | xxh3 of keyspace's number and key: for samples of keys |
+//!
+//! A scan or pop in reverse begins at the end of its range: its `key` is that end (without the byte 0 of an end right behind a key), and its `end_key` the least key of
+//! the range. If the range has no end, it begins at the greatest key that operations of a key have named in the keyspace before.
 //!
 //! Memory: the reader's frames, the heap that puts operations in order ([`HEAP_BYTES`]), and one group of rows of the file.
 //! Times that go back after that stay as they are, and are counted ([`Summary::late`]).
@@ -28,7 +31,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use evendb_trace::formats::{self, Format, Imported};
-use evendb_trace::{EndNote, InOrder, Losses, Operation, Outcome, Reader};
+use evendb_trace::{EndNote, InOrder, Kind, Losses, Operation, Outcome, Reader};
 use parquet::arrow::ArrowWriter;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -122,12 +125,13 @@ pub fn write(
         None | Some(Format::EvenDb) => own(source, &mut table, progress).map_err(failed)?,
         Some(format) => {
             let imported = formats::read(format, &mut source, &mut |operation| {
-                table.add(operation, || None)
+                let name = || Some(format.keyspace_name(operation.keyspace));
+                table.add(operation, name)
             });
             let imported = imported.map_err(failed)?;
             Summary {
                 one_key_in: 1,
-                source: format!("{format:?}"),
+                source: format.name().to_owned(),
                 imported: Some(imported),
                 ..Summary::default()
             }
@@ -175,6 +179,8 @@ struct Table {
     columns: Columns,
     /// The names of the keyspaces so far.
     keyspaces: BTreeMap<u32, String>,
+    /// The greatest key of each that was named.
+    greatest: BTreeMap<u32, Vec<u8>>,
     rows: u64,
     key_bytes: u64,
     last_nanos: u64,
@@ -208,6 +214,7 @@ impl Table {
             writer: tables::writer(schema(), to)?,
             columns: Columns::default(),
             keyspaces: BTreeMap::new(),
+            greatest: BTreeMap::new(),
             rows: 0,
             key_bytes: 0,
             last_nanos: 0,
@@ -226,7 +233,15 @@ impl Table {
         let keyspace = keyspace.or_insert_with(|| name().unwrap_or_else(|| format!("#{number}")));
         self.late += u64::from(operation.start_nanos < self.last_nanos);
         self.last_nanos = self.last_nanos.max(operation.start_nanos);
-        self.columns.add(self.rows, operation, keyspace);
+        let greatest = self.greatest.get(&number).map(Vec::as_slice);
+        let place = Place::of(operation, greatest);
+        self.columns.add(self.rows, operation, (keyspace, place));
+        let has_key = operation.kind.is_point_read() || operation.kind.is_point_write();
+        if has_key && greatest.is_none_or(|greatest| greatest < &operation.key[..]) {
+            let greatest = self.greatest.entry(number).or_default();
+            greatest.clear();
+            greatest.extend_from_slice(&operation.key);
+        }
         self.rows += 1;
         self.key_bytes += operation.key.len() as u64;
         if self.columns.rows == BATCH_ROWS || self.columns.key_bytes >= BATCH_BYTES {
@@ -247,17 +262,37 @@ impl Table {
     }
 }
 
+/// Where an operation begins, and where its range ends.
+struct Place<'o> {
+    key: &'o [u8],
+    end_key: Option<&'o [u8]>,
+}
+
+impl<'o> Place<'o> {
+    fn of(operation: &'o Operation, greatest: Option<&'o [u8]>) -> Place<'o> {
+        let (key, end) = (&operation.key[..], operation.end_key.as_deref());
+        if !operation.reverse || !matches!(operation.kind, Kind::Scan | Kind::Pop) {
+            return Place { key, end_key: end };
+        }
+        let begin = end.map(|end| end.strip_suffix(&[0]).unwrap_or(end));
+        Place {
+            key: begin.or(greatest).unwrap_or(key),
+            end_key: Some(key),
+        }
+    }
+}
+
 impl Columns {
-    fn add(&mut self, number: u64, operation: &Operation, keyspace: &str) {
+    fn add(&mut self, number: u64, operation: &Operation, (keyspace, place): (&str, Place<'_>)) {
         self.number.append_value(number);
         self.start_nanos.append_value(operation.start_nanos);
         self.latency_nanos.append_option(operation.latency_nanos);
         self.thread.append_value(operation.thread);
         self.keyspace.append_value(keyspace);
         self.kind.append_value(operation.kind.name());
-        self.key.append_value(&operation.key);
-        self.key_bytes += operation.key.len() + operation.end_key.as_ref().map_or(0, Vec::len);
-        self.end_key.append_option(operation.end_key.as_deref());
+        self.key.append_value(place.key);
+        self.key_bytes += place.key.len() + place.end_key.map_or(0, <[u8]>::len);
+        self.end_key.append_option(place.end_key);
         self.batch
             .append_option(Some(operation.group).filter(|group| *group != 0));
         let (outcome, found) = outcome(operation.outcome);
@@ -267,10 +302,8 @@ impl Columns {
         self.records.append_option(operation.count);
         self.record_limit.append_option(operation.limit);
         self.reverse.append_value(operation.reverse);
-        self.key_hash.append_value(crate::functions::key_hash(
-            operation.keyspace,
-            &operation.key,
-        ));
+        self.key_hash
+            .append_value(crate::functions::key_hash(operation.keyspace, place.key));
         self.rows += 1;
     }
 

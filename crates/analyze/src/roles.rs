@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use evendb_analyze::distributed::{Executor, Scheduler};
 use evendb_analyze::{Budget, Error};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -69,7 +70,7 @@ pub fn run(role: Role) -> Result<(), Error> {
                 tell(arguments.verbose);
                 let seconds = arguments.executor_timeout_seconds;
                 let scheduler = Scheduler::listen(arguments.listen, seconds).await?;
-                println!("scheduler listens on {}", scheduler.address());
+                let _ = writeln!(io::stdout(), "scheduler listens on {}", scheduler.address());
                 scheduler.serve().await
             }
             Role::Executor(arguments) => {
@@ -79,7 +80,8 @@ pub fn run(role: Role) -> Result<(), Error> {
                     threads: arguments.threads.unwrap_or_else(crate::cores),
                 };
                 let executor = Executor::listen(arguments.listen, &arguments.work, budget).await?;
-                println!(
+                let _ = writeln!(
+                    io::stdout(),
                     "executor listens on {}, works in {}",
                     executor.address(),
                     executor.folder().display()
@@ -106,7 +108,8 @@ impl log::Log for Log {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            eprintln!("{} {}: {}", record.level(), record.target(), record.args());
+            let (level, target) = (record.level(), record.target());
+            let _ = writeln!(io::stderr(), "{level} {target}: {}", record.args());
         }
     }
 

@@ -11,8 +11,8 @@
 //! | `value_bytes` | the mean length of the values that were written or found; null if none is known |
 //! | `id` | of the key in its keyspace: 0, 1, 2 ... in key order |
 //!
-//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it. Neither are keys that the trace does not name and
-//! nobody lists.
+//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it. Neither are operations that failed, and keys that
+//! the trace does not name and nobody lists.
 //!
 //! `access_counts`: how many keys (`keys`) a `kind` named so many times (`accesses`) in a `keyspace`, in the order of these columns.
 //!
@@ -48,6 +48,8 @@ const GROUP_BYTES: usize = 64 << 20;
 
 /// Kinds that concern no key, in SQL.
 pub const KEYLESS: &str = "('begin', 'commit', 'abort', 'batch_commit', 'other')";
+/// Operations that had an effect, or were answered, in SQL. Those that failed are counted apart, by kind, and are in the latencies.
+pub(crate) const DONE: &str = "outcome <> 'failed'";
 /// Kinds that read.
 pub(crate) const READ_KINDS: [&str; 6] = [
     "get",
@@ -69,7 +71,7 @@ pub(crate) fn reads() -> String {
 /// `Query`; `Io`.
 pub async fn make_keys(session: &Session, has_stored: bool, cut: &Cut) -> Result<()> {
     let asked = format!(
-        "SELECT keyspace, key, kind, start_nanos, value_bytes FROM operations WHERE kind NOT IN {KEYLESS}"
+        "SELECT keyspace, key, kind, start_nanos, value_bytes FROM operations WHERE kind NOT IN {KEYLESS} AND {DONE}"
     );
     let from = match has_stored {
         true => format!(
@@ -108,17 +110,19 @@ pub async fn make_access_counts(session: &Session) -> Result<()> {
 /// # Errors
 /// `Query`; `Io`.
 pub async fn make_sizes(session: &Session) -> Result<()> {
-    let sql = "
+    let sql = format!(
+        "
         SELECT keyspace, kind, what, size, operations FROM (
             SELECT keyspace, kind, 'key' AS what, byte_length(key) AS size, sum(accesses) AS operations
             FROM keys WHERE accesses > 0 GROUP BY keyspace, kind, byte_length(key)
             UNION ALL
             SELECT keyspace, kind, 'value' AS what, value_bytes AS size, count(*) AS operations
-            FROM operations WHERE value_bytes IS NOT NULL GROUP BY keyspace, kind, value_bytes
+            FROM operations WHERE value_bytes IS NOT NULL AND {DONE} GROUP BY keyspace, kind, value_bytes
             UNION ALL
             SELECT keyspace, kind, CASE WHEN reverse THEN 'records_reverse' ELSE 'records' END AS what, records AS size, count(*) AS operations
-            FROM operations WHERE kind = 'scan' AND records IS NOT NULL GROUP BY keyspace, kind, reverse, records)";
-    session.make_table("sizes", sql).await
+            FROM operations WHERE kind = 'scan' AND records IS NOT NULL AND {DONE} GROUP BY keyspace, kind, reverse, records)"
+    );
+    session.make_table("sizes", &sql).await
 }
 
 /// What is made of rows before they are written.

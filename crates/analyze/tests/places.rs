@@ -46,11 +46,8 @@ fn analysis_of(operations: &[Operation], stored: &[Vec<u8>], cut: Cut) -> Docume
     let keyspaces = [(0, "default".to_owned()), (1, "o'ther".to_owned())];
     let header = Header {
         one_in: 1,
-        wall_clock_millis: 0,
-        has_hashes: false,
-        has_values: false,
-        source: String::new(),
         keyspaces: keyspaces.into(),
+        ..Header::default()
     };
     let mut writer = Writer::new(std::fs::File::create(&trace).unwrap(), &header).unwrap();
     for operation in operations {

@@ -53,6 +53,7 @@ macro_rules! advanced {
 
 fn numbers() -> Vec<Number<Options>> {
     let any = (1, u64::MAX);
+    let any_or_none = (0, u64::MAX);
     vec![
         number(
             "Options::memory_budget",
@@ -68,6 +69,12 @@ fn numbers() -> Vec<Number<Options>> {
             (0, 86_400_000),
             u64::MAX,
             |options, value| options.stats_interval(Duration::from_millis(value)),
+        ),
+        number(
+            "Options::wait_for_lock",
+            any_or_none,
+            u64::MAX,
+            |options, value| options.wait_for_lock(Duration::from_secs(value)),
         ),
         number("Options::compression", (1, 22), 255, |options, value| {
             let level = value as u8;

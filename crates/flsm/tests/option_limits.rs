@@ -12,6 +12,7 @@ use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Error, ErrorKind, Options, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// They choose one of a few, or an object, or nothing.
 const CHOICES: &str = "Options::new Options::open Options::durability Options::create_if_missing \
@@ -44,6 +45,12 @@ fn numbers() -> Vec<Number> {
             limits: (64 << 10, 16 << 40),
             type_max: u64::MAX,
             set: Options::memory_budget,
+        },
+        Number {
+            name: "Options::wait_for_lock",
+            limits: (0, u64::MAX),
+            type_max: u64::MAX,
+            set: |options, value| options.wait_for_lock(Duration::from_secs(value)),
         },
         advanced!(write_buffer_bytes, (4 << 10, 1 << 30), u64),
         advanced!(table_bytes_max, (1, 1 << 40), u64),

@@ -3,27 +3,34 @@
 use super::Context;
 use super::cells::{Words, cells};
 use crate::error::Result;
+use crate::tables::DONE;
 use evendb_report::{Chart, Figure, Mark, Unit};
 
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
-    let sql = "
+    let sql = format!(
+        "
         WITH asked AS (
-            SELECT keyspace, kind, count(*) AS operations,
+            SELECT keyspace, kind, sum(CASE WHEN {DONE} THEN 1 ELSE 0 END) AS operations,
                    sum(CASE outcome WHEN 'present' THEN 1 ELSE 0 END) AS found,
                    sum(CASE outcome WHEN 'absent' THEN 1 ELSE 0 END) AS absent,
-                   sum(CASE outcome WHEN 'failed' THEN 1 ELSE 0 END) AS failed
+                   sum(CASE outcome WHEN 'failed' THEN 1 ELSE 0 END) AS failed,
+                   sum(CASE outcome WHEN 'unknown' THEN 0 ELSE 1 END) AS told
             FROM operations GROUP BY keyspace, kind),
         different AS (SELECT keyspace, kind, count(*) AS keys FROM keys WHERE accesses > 0 GROUP BY keyspace, kind)
-        SELECT asked.keyspace, asked.kind, operations, operations / CAST(sum(operations) OVER () AS DOUBLE) AS share,
-               coalesce(keys, 0) AS keys, found, absent, failed
+        SELECT asked.keyspace, asked.kind, operations,
+               operations / greatest(CAST(sum(operations) OVER () AS DOUBLE), 1.0) AS share,
+               coalesce(keys, 0) AS keys, CASE WHEN told > 0 THEN found END AS found, CASE WHEN told > 0 THEN absent END AS absent,
+               CASE WHEN told > 0 THEN failed END AS failed
         FROM asked LEFT JOIN different ON asked.keyspace = different.keyspace AND asked.kind = different.kind
-        ORDER BY asked.keyspace, operations DESC, asked.kind";
-    let rows = cells(&context.session.rows(sql).await?)?;
+        ORDER BY asked.keyspace, operations DESC, asked.kind"
+    );
+    let rows = cells(&context.session.rows(&sql).await?)?;
     let words = Words {
         id: "composition",
         title: "Operations by kind",
         about: "How many operations of each kind there were in each keyspace, how many different keys they named, and what came of them. \
-                A scan names the key where it begins. Operations of which the trace does not tell what came of them are in none of the last three columns.",
+                A scan names the key where it begins, one in reverse that where its range ends. Operations that failed are in the last column and in no other figure but that of the latencies. \
+                Operations of which the trace does not tell what came of them are in none of the last three columns; where it tells it of none of a kind, these are unknown.",
         section: "4.1, figure 2",
         columns: &[
             ("keyspace", Unit::Text),

@@ -3,7 +3,7 @@
 use super::Context;
 use super::cells::{Row, Words, cells};
 use crate::error::Result;
-use crate::tables::KEYLESS;
+use crate::tables::{DONE, KEYLESS};
 use evendb_report::{Figure, Unit};
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ const OF_KEYS: [(&str, &str); 3] = [
 ];
 
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
-    let of_operations = format!("operations WHERE kind NOT IN {KEYLESS}");
+    let of_operations = format!("operations WHERE kind NOT IN {KEYLESS} AND {DONE}");
     let mut rows = Vec::new();
     // Every pair of what operations have; of what keys have, that with the accesses.
     for (from, variables, firsts) in [

@@ -6,7 +6,7 @@ use super::Context;
 use super::cells::{Row, Words, cells, quoted, whole};
 use crate::error::Result;
 use crate::operations::Summary;
-use crate::tables::KEYLESS;
+use crate::tables::{DONE, KEYLESS};
 use arrow::array::RecordBatch;
 use arrow::array::cast::AsArray;
 use arrow::compute::cast;
@@ -73,7 +73,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     let bins = Bins::new(context.summary);
     let sql = format!(
         "SELECT keyspace, kind, start_nanos / {} AS bin, count(*) AS operations, kind NOT IN {KEYLESS} AS has_key
-         FROM operations GROUP BY keyspace, kind, start_nanos / {} ORDER BY keyspace, kind, bin",
+         FROM operations WHERE {DONE} GROUP BY keyspace, kind, start_nanos / {} ORDER BY keyspace, kind, bin",
         whole(bins.nanos),
         whole(bins.nanos)
     );
@@ -186,7 +186,7 @@ async fn different(context: &Context<'_>, bins: Bins, operations: &Counts) -> Re
         let sql = format!(
             "SELECT keyspace, period, count(*) FROM (
                  SELECT keyspace, {period} AS period, key_hash FROM operations
-                 WHERE start_nanos BETWEEN {} AND {} AND kind NOT IN {KEYLESS}
+                 WHERE start_nanos BETWEEN {} AND {} AND kind NOT IN {KEYLESS} AND {DONE}
                  GROUP BY keyspace, {period}, key_hash)
              GROUP BY keyspace, period",
             whole(begin),

@@ -28,20 +28,27 @@ fn by_count(keys: &BTreeMap<Vec<u8>, u64>) -> Counts {
 
 #[test]
 fn composition_counts_kinds_keys_and_outcomes() {
-    let (operations, document) = large();
+    let Large {
+        all,
+        done,
+        document,
+    } = large();
+    let operations = placed(all);
+    let all_done = done.len() as f64;
     let found = figure(document, "composition");
     assert_columns(
         found,
         "keyspace kind operations share keys found absent failed",
     );
     let mut kinds: BTreeMap<Group, ([u64; 4], BTreeSet<&[u8]>)> = BTreeMap::new();
-    for operation in operations {
+    for operation in &operations {
         let (counts, keys) = kinds.entry(group(operation)).or_default();
-        counts[0] += 1;
+        let is_done = !matches!(operation.outcome, Outcome::Failed(_));
+        counts[0] += u64::from(is_done);
         counts[1] += u64::from(matches!(operation.outcome, Outcome::Present { .. }));
         counts[2] += u64::from(operation.outcome == Outcome::Absent);
         counts[3] += u64::from(matches!(operation.outcome, Outcome::Failed(_)));
-        if has_key(operation) {
+        if has_key(operation) && is_done {
             keys.insert(&operation.key);
         }
     }
@@ -49,7 +56,7 @@ fn composition_counts_kinds_keys_and_outcomes() {
     for row in &found.rows {
         let (counts, keys) = &kinds[&(text(&row[0]), text(&row[1]))];
         assert_eq!(whole(&row[2]), counts[0]);
-        assert!(near(&row[3], counts[0] as f64 / operations.len() as f64));
+        assert!(near(&row[3], counts[0] as f64 / all_done));
         assert_eq!(whole(&row[4]), keys.len() as u64);
         let outcomes = [5, 6, 7].map(|cell| whole(&row[cell]));
         assert_eq!(outcomes, counts[1..]);
@@ -60,7 +67,11 @@ fn composition_counts_kinds_keys_and_outcomes() {
 
 #[test]
 fn accesses_per_key_are_those_of_a_sorted_list() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "accesses-per-key");
     assert_columns(
         found,
@@ -93,7 +104,11 @@ fn accesses_per_key_are_those_of_a_sorted_list() {
 
 #[test]
 fn access_counts_are_sums_up_to_a_count() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "access-counts");
     assert_columns(
         found,
@@ -124,7 +139,11 @@ fn access_counts_are_sums_up_to_a_count() {
 
 #[test]
 fn ranks_are_those_of_a_list_of_keys() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "access-ranks");
     assert_columns(found, "keyspace kind rank accesses accesses_up_to");
     let mut rows = found.rows.iter().peekable();
@@ -151,7 +170,11 @@ fn ranks_are_those_of_a_list_of_keys() {
 
 #[test]
 fn the_hottest_keys_come_first() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "hottest-keys");
     assert_columns(found, "keyspace kind rank key accesses share");
     let mut expected = Vec::new();

@@ -167,13 +167,51 @@ pub fn analyzed(folder: &Path, trace: PathBuf, stored: Option<Stored>) -> Result
     run(analyze(&options, &mut |_| {}))
 }
 
-/// A large load and what is found in it, for all tests.
-pub fn large() -> &'static (Vec<Operation>, Document) {
-    static LARGE: OnceLock<(Vec<Operation>, Document)> = OnceLock::new();
+/// The operations with the key where each begins: one in reverse at the end of its range, or at the greatest key so far.
+pub fn placed(operations: &[Operation]) -> Vec<Operation> {
+    let mut greatest: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    let mut all = operations.to_vec();
+    for operation in &mut all {
+        if operation.reverse && matches!(operation.kind, Kind::Scan | Kind::Pop) {
+            let end = operation.end_key.take().map(|mut end| {
+                end.pop_if(|byte| *byte == 0);
+                end
+            });
+            let last = greatest.get(&operation.keyspace).cloned();
+            let begin = end.or(last).unwrap_or_else(|| operation.key.clone());
+            operation.end_key = Some(std::mem::replace(&mut operation.key, begin));
+        } else if operation.kind.is_point_read() || operation.kind.is_point_write() {
+            let last = greatest.entry(operation.keyspace).or_default();
+            *last = std::mem::take(last).max(operation.key.clone());
+        }
+    }
+    all
+}
+
+/// The operations that did not fail, placed.
+pub fn done(operations: &[Operation]) -> Vec<Operation> {
+    let mut all = placed(operations);
+    all.retain(|operation| !matches!(operation.outcome, Outcome::Failed(_)));
+    all
+}
+
+/// A large load, the operations of it that did not fail with the keys where they begin, and what is found in it: for all tests.
+pub struct Large {
+    pub all: Vec<Operation>,
+    pub done: Vec<Operation>,
+    pub document: Document,
+}
+
+pub fn large() -> &'static Large {
+    static LARGE: OnceLock<Large> = OnceLock::new();
     LARGE.get_or_init(|| {
-        let operations = operations_of_all_kinds(12_000);
-        let document = found(&operations);
-        (operations, document)
+        let all = operations_of_all_kinds(12_000);
+        let document = found(&all);
+        Large {
+            done: done(&all),
+            all,
+            document,
+        }
     })
 }
 

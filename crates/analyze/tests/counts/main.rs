@@ -4,6 +4,7 @@
 mod accesses;
 mod load;
 mod models;
+mod places_of_scans;
 mod sizes;
 mod small;
 mod stored;

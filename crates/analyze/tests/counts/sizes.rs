@@ -34,7 +34,11 @@ fn sizes(operations: &[Operation]) -> BTreeMap<(String, String, String), Counts>
 
 #[test]
 fn moments_of_sizes() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "sizes");
     assert_columns(found, "keyspace kind what mean sd least median p99 most");
     let groups = sizes(operations);
@@ -60,7 +64,11 @@ fn moments_of_sizes() {
 
 /// Fails unless figure `id` shows the distributions of `what`, thinned by `growth`, with `by` cells before the sizes.
 fn assert_distributions(id: &str, what: &str, by: usize, growth: f64) {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, id);
     let mut rows = found.rows.iter().peekable();
     let mut before = 0;
@@ -87,7 +95,7 @@ fn assert_distributions(id: &str, what: &str, by: usize, growth: f64) {
 
 #[test]
 fn sizes_are_sums_up_to_a_size() {
-    let (_, document) = large();
+    let Large { document, .. } = large();
     for id in ["key-sizes", "value-sizes"] {
         let found = figure(document, id);
         assert_columns(found, "keyspace kind bytes operations operations_up_to");
@@ -99,7 +107,7 @@ fn sizes_are_sums_up_to_a_size() {
 
 #[test]
 fn backward_scans_are_apart() {
-    let (_, document) = large();
+    let Large { document, .. } = large();
     for id in ["scan-lengths", "scan-lengths-reverse"] {
         assert_columns(figure(document, id), "keyspace records scans scans_up_to");
     }
@@ -120,7 +128,11 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 
 #[test]
 fn correlations_are_those_of_the_book() {
-    let (operations, document) = large();
+    let Large {
+        done: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "pearson");
     assert_columns(found, "keyspace a b correlation pairs");
     let mut pairs: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
@@ -179,7 +191,11 @@ fn correlations_are_those_of_the_book() {
 
 #[test]
 fn percentiles_of_latencies_are_within_their_error() {
-    let (operations, document) = large();
+    let Large {
+        all: operations,
+        document,
+        ..
+    } = large();
     let found = figure(document, "latencies");
     assert_columns(
         found,

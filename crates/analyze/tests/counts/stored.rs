@@ -65,7 +65,11 @@ const OF_ACCESSES: [&str; 13] = [
 
 #[test]
 fn what_was_accessed_is_the_same_with_the_list() {
-    let (operations, without) = large();
+    let Large {
+        all: operations,
+        document: without,
+        ..
+    } = large();
     let keys = keys(operations);
     let with = with_keys(operations, &keys, Some("users")).unwrap();
     for id in OF_ACCESSES {
@@ -93,14 +97,14 @@ fn what_was_accessed_is_the_same_with_the_list() {
 
 #[test]
 fn stored_keys_are_counted_and_those_that_are_named() {
-    let (operations, _) = large();
-    let mut keys = keys(operations);
+    let Large { all, done, .. } = large();
+    let mut keys = keys(done);
     keys.push(keys[0].clone());
-    let document = with_keys(operations, &keys, Some("users")).unwrap();
+    let document = with_keys(all, &keys, Some("users")).unwrap();
     let found = figure(&document, "stored-keys");
     assert_columns(found, "keyspace stored accessed share others");
     let stored: BTreeSet<&Vec<u8>> = keys.iter().collect();
-    let named = operations
+    let named = done
         .iter()
         .filter(|operation| has_key(operation) && operation.keyspace == 0);
     let named: BTreeSet<&Vec<u8>> = named.map(|operation| &operation.key).collect();

@@ -51,7 +51,13 @@ fn the_table_of_operations_has_what_the_trace_has() {
     all[3].end_key = Some(vec![0xff, 0]);
     all[4].group = 9;
     all[5].limit = Some(77);
+    all[6] = Operation::new(Kind::Scan, "low");
+    all[6].end_key = Some(b"right behind\0".to_vec());
+    all[6].reverse = true;
+    all[6].start_nanos = all[5].start_nanos;
     let rows = rows(&all, "SELECT * FROM operations ORDER BY number");
+    let all = placed(&all);
+    assert_eq!(all[6].key, b"right behind");
     let some = |of: &dyn Fn(&Operation) -> u64| {
         all.iter()
             .map(|operation| Some(of(operation)))
@@ -127,6 +133,7 @@ type Key = (u64, u64, u64, Counts);
 fn the_table_of_keys_is_in_order_and_counts_each_key() {
     let all = operations_of_all_kinds(3000);
     let found = rows(&all, "SELECT * FROM keys");
+    let all = done(&all);
     let mut keys: BTreeMap<_, Key> = BTreeMap::new();
     for operation in all.iter().filter(|operation| has_key(operation)) {
         let (start, kind) = (operation.start_nanos, operation.kind.name().to_owned());

@@ -225,7 +225,7 @@ fn a_pipe_whose_reader_is_gone_ends_a_command_quietly() {
         &["trace", "print", text(&trace)],
         &["replay", text(&trace)],
         &["mixgraph", "udb-assoc", "--print-model"],
-        &["experiment", "paper", "--list"],
+        &["experiment", "paper", "--list", "--out", "nowhere"],
     ] {
         let mut child = evendb()
             .args(command)
@@ -361,7 +361,7 @@ fn a_genuine_trace_of_rocksdb_from_its_file_to_the_advice() {
         "--memory-mib",
         "64",
         "--seconds",
-        "20",
+        "6",
         "--out",
         text(&advice),
     ]);

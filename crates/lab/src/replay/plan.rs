@@ -51,8 +51,8 @@ pub(super) struct Work {
     prefix: usize,
     /// What came of it in the trace, as far as that can be compared.
     pub(super) expected: Outcome,
-    /// The trace says that it found nothing.
-    pub(super) is_absent: bool,
+    /// That it finds nothing is no wonder: so it was in the trace, or that was of another moment, or of a transaction's own writes.
+    pub(super) may_miss: bool,
     /// The bytes that it finds may be made up.
     pub(super) may_be_made_up: bool,
 }
@@ -435,7 +435,7 @@ impl Planner {
                 0
             },
             expected,
-            is_absent: operation.outcome == Outcome::Absent,
+            may_miss: operation.outcome == Outcome::Absent || operation.older_moment,
             may_be_made_up: true,
         }
     }

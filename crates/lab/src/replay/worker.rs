@@ -227,7 +227,7 @@ impl<'a> Worker<'a> {
         let mut seen = Seen::default();
         let found = ask(&mut |value| seen = Seen::of(value, wants_hash))?;
         self.report.looked += 1;
-        self.report.misses += u64::from(!found && !work.is_absent);
+        self.report.misses += u64::from(!found && !work.may_miss);
         self.compare(work, key, found, seen);
         Ok(u64::from(found))
     }

@@ -41,8 +41,9 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     let file = quoted(&file.to_string_lossy());
     let sql = format!(
         "SELECT number, start_nanos, sampled_units(keyspace, key, {file}) AS units
-         FROM operations WHERE kind IN {} ORDER BY number",
-        tables::reads()
+         FROM operations WHERE kind IN {} AND {} ORDER BY number",
+        tables::reads(),
+        tables::DONE
     );
     let mut rows = session.stream(&sql).await?;
     while let Some(batch) = rows.next().await {

@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::cells::{Words, cells};
 use crate::error::Result;
-use crate::tables::KEYLESS;
+use crate::tables::{DONE, KEYLESS};
 use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 
 pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
@@ -11,7 +11,7 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
         "WITH sampled AS (
             SELECT operations.keyspace, key, kind, number, CAST(start_nanos AS DOUBLE) AS nanos, sampled_share
             FROM places JOIN operations ON operations.keyspace = places.keyspace
-            WHERE kind NOT IN {KEYLESS} AND (sampled_share >= 1.0 OR key_hash / 18446744073709551616.0 < sampled_share)),
+            WHERE kind NOT IN {KEYLESS} AND {DONE} AND (sampled_share >= 1.0 OR key_hash / 18446744073709551616.0 < sampled_share)),
         followed AS (
             SELECT keyspace, lag(kind) OVER on_key AS a, kind AS b, nanos - lag(nanos) OVER on_key AS apart, sampled_share
             FROM sampled WINDOW on_key AS (PARTITION BY keyspace, key ORDER BY number)),

@@ -4,7 +4,7 @@ use super::super::Context;
 use super::super::cells::{Words, cells, quoted, whole};
 use super::space_of_keys;
 use crate::error::Result;
-use crate::tables::KEYLESS;
+use crate::tables::{DONE, KEYLESS};
 use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 
 /// Points of a kind in a keyspace that a time series has on average. The page draws 1500 at most.
@@ -74,7 +74,7 @@ async fn heat_map(context: &Context<'_>) -> Result<Figure> {
     let nanos = context.summary.duration_nanos / TIMES + 1;
     let sql = format!(
         "WITH placed AS (
-            SELECT keyspace, start_nanos / {} AS bin, {place} AS id FROM operations WHERE kind NOT IN {KEYLESS}),
+            SELECT keyspace, start_nanos / {} AS bin, {place} AS id FROM operations WHERE kind NOT IN {KEYLESS} AND {DONE}),
         counted AS (
             SELECT placed.keyspace, bin, id * heat / keys AS part, count(*) AS accesses
             FROM places JOIN placed ON placed.keyspace = places.keyspace WHERE plotted AND id IS NOT NULL
