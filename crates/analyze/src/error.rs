@@ -61,3 +61,17 @@ impl From<parquet::errors::ParquetError> for Error {
         Error::Query(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+    use datafusion::error::DataFusionError;
+
+    #[test]
+    fn too_little_memory_names_the_option_that_there_is() {
+        let error = Error::from(DataFusionError::ResourcesExhausted("rows".to_owned()));
+        let text = error.to_string();
+        assert!(text.contains("(--memory-mib) is too little"), "{text}");
+        assert!(include_str!("main.rs").contains("memory_mib: u64"));
+    }
+}

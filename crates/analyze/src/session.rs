@@ -316,6 +316,23 @@ mod tests {
     }
 
     #[test]
+    fn queries_hand_on_fewer_rows_at_once_where_keys_are_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = session(folder.path());
+        for (key_bytes, rows) in [
+            (0, 8192),
+            (20, 8192),
+            (4096, 512),
+            (60_000, 34),
+            (u64::MAX, 16),
+        ] {
+            session.fit_keys(key_bytes);
+            let state = session.context.state();
+            assert_eq!(state.config().batch_size(), rows, "{key_bytes}");
+        }
+    }
+
+    #[test]
     fn too_little_memory_is_not_asked_for_again() {
         let folder = tempfile::tempdir().unwrap();
         let session = session(folder.path());

@@ -191,7 +191,7 @@ fn cut(values: &[f64], log: bool, notes: &mut Notes) -> f64 {
     }
     let few = sorted.len().div_ceil(CUT_PART);
     let is_cut = |pair: &&[f64]| pair[1] > 0.0 && pair[0] > CUT_TIMES * pair[1];
-    let found = sorted.windows(2).take(few).filter(is_cut).next_back();
+    let found = sorted.windows(2).take(few).rfind(is_cut);
     let Some(pair) = found else {
         return f64::INFINITY;
     };
