@@ -193,13 +193,13 @@ impl Bank {
         key: &str,
         mut transfer: Transfer,
     ) -> evendb::Result<()> {
-        let balance = |(space, place): Account| {
+        let balance = |(space, place): Account| -> evendb::Result<u64> {
             let (space, key) = (&self.spaces[space], account_key(place));
             let value = match locks {
                 true => transaction.get_for_update(space, key)?,
                 false => transaction.get(space, key)?,
             };
-            evendb::Result::Ok(number(&value.expect("an account")).expect("a balance"))
+            Ok(number(&value.expect("an account")).expect("a balance"))
         };
         let (from, to) = (balance(transfer.from)?, balance(transfer.to)?);
         transfer.amount = transfer.amount.min(from);

@@ -205,7 +205,7 @@ macro_rules! rounds {
             $(
                 #[test]
                 fn $name() {
-                    for number in 0..count_from_env("EVENDB_CLOSING_ROUNDS", 6) {
+                    for number in 0..count_from_env("EVENDB_CLOSING_ROUNDS", 4) {
                         round(number as usize, $asks, $call);
                     }
                 }
@@ -342,7 +342,7 @@ fn calls_that_go_over_all_keyspaces_pass_over_those_that_are_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), Durability::Process);
     let over = AtomicBool::new(false);
-    let rounds = 40 * count_from_env("EVENDB_CLOSING_ROUNDS", 6) as usize / 6;
+    let rounds = 40 * count_from_env("EVENDB_CLOSING_ROUNDS", 4) as usize / 4;
     thread::scope(|scope| {
         let calls: [fn(&Db) -> Result<()>; 2] = [
             |db| db.compact().map(drop),
