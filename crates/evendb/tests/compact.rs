@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -215,4 +216,58 @@ fn refused_where_nothing_may_be_written() {
     let db = Options::new().read_only(true).open(dir.path()).unwrap();
     let error = db.compact().unwrap_err();
     assert_eq!(error.kind(), evendb::ErrorKind::ReadOnly);
+}
+
+/// A keyspace that is dropped just when all are compacted, settled, copied or backed up is not made anew, and fails none of
+/// these calls.
+#[test]
+fn calls_that_go_over_all_keyspaces_pass_over_those_that_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, backups) = (dir.path().join("db"), dir.path().join("backups"));
+    let options = Options::new().memory_budget(1 << 20).workers(2);
+    let options = options.advanced(|advanced| advanced.chunk_bytes(4 << 10));
+    let db = options.open(path).unwrap();
+    let over = AtomicBool::new(false);
+    let again = |call: &dyn Fn(usize)| {
+        let mut times = 0;
+        while !over.load(Ordering::Relaxed) {
+            call(times);
+            times += 1;
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            again(&|_| {
+                db.compact().unwrap();
+            });
+        });
+        scope.spawn(|| {
+            again(&|_| {
+                db.settle_debt().unwrap();
+                db.flush().unwrap();
+                db.idle_pass().unwrap();
+                db.stats();
+            });
+        });
+        scope.spawn(|| {
+            again(&|number| {
+                db.backup(&backups).unwrap();
+                db.copy_to(dir.path().join(number.to_string())).unwrap();
+            });
+        });
+        for round in 0..30 {
+            let names: Vec<String> = (0..4).map(|at| format!("{round}-{at}")).collect();
+            for name in &names {
+                let keyspace = db.keyspace(name).unwrap();
+                for number in 0..60 {
+                    keyspace.put(format!("{number}"), [1; 100]).unwrap();
+                }
+            }
+            for name in &names {
+                db.drop_keyspace(name).unwrap();
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(db.keyspace_names(), ["default"], "made anew");
 }

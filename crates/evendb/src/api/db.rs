@@ -424,9 +424,7 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         let core = &self.engine().core;
         core.recording.other("flush", || {
-            let enters = !planted!(core.options, FlushOutsideOfGate);
-            let _inside = enters.then(|| core.health.enter()).transpose()?;
-            core.health.check_writable()?;
+            let _inside = core.health.enter_writable()?;
             checkpoint::checkpoint(self.engine())
         })
     }

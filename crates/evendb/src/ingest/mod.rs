@@ -7,7 +7,8 @@
 //! publish: names synced; checkpoint; chunks held; checkpoint; one edit of the manifest, synced; one root
 //! ```
 //! Invariants: no chunk and no edit names a table before all are synced. An ingest that fails, or is dropped, leaves no
-//! file; one that is killed leaves files that nothing names, which the next opening removes. Rows have no version
+//! file; one that is killed, or open when its database is closed, leaves files that nothing names, which the next opening
+//! removes. Rows have no version
 //! (`Version::ZERO`): the version is known when they are shown, and stands in the manifest ([`publish`]).
 //!
 //! Thread safety: one thread has an [`IngestWriter`]; its helper has nothing but a file and a buffer. Not here: what the

@@ -252,6 +252,70 @@ fn close_among_everything() {
     world.close();
 }
 
+/// S8: calls that write in their own threads are under way when the database is closed, and it is opened again at once:
+/// what the second life writes is whole in the third.
+fn opened_again_beside_calls() {
+    let world = World::filled(2, Plant::Nothing);
+    world.put(0);
+    let ended = |done: crate::Result<()>| {
+        if let Err(error) = done {
+            oracle!(error.kind() == ErrorKind::Closed, "{error}");
+        }
+    };
+    let flusher = world.spawn(move |world| {
+        for _ in 0..3 {
+            ended(world.db().flush());
+        }
+    });
+    let other = world.spawn(move |world| {
+        let of = world.keyspace();
+        ended(match shuttle::rand::thread_rng().gen_range(0..5) {
+            0 => world.db().keyspace("other").map(drop),
+            1 => of.set_property("name", "value"),
+            2 => world.db().persist(),
+            3 => of.ingest([("x", "y")]).map(drop),
+            _ => world.db().settle_debt(),
+        });
+    });
+    let closer = world.spawn(|world| {
+        world.db().clone().close().expect("closes");
+        let found = second_life(world);
+        let error = found.as_ref().err().map(ToString::to_string);
+        let found = found.ok().flatten();
+        oracle!(found.is_some_and(|value| value == "life"), "{error:?}");
+    });
+    join([flusher, other, closer]);
+    world.close();
+}
+
+/// Opens the database, puts, and says what a third life finds of that.
+fn second_life(world: &World) -> crate::Result<Option<crate::Value>> {
+    let again = options(&world.vfs).open("/db")?;
+    again.put("second", "life")?;
+    again.flush()?;
+    again.close()?;
+    let third = options(&world.vfs).open("/db")?;
+    let found = third.get("second");
+    third.close()?;
+    found
+}
+
+/// S8: of several threads that close at once each returns after the directory is free.
+fn closed_by_two() {
+    let world = World::filled(1, Plant::Nothing);
+    let closes = |world: &World| {
+        world.db().clone().close().expect("closes");
+        match options(&world.vfs).open("/db") {
+            Ok(again) => again.close().expect("closes"),
+            // The other one has opened it.
+            Err(error) => oracle!(error.kind() == ErrorKind::Locked, "{error}"),
+        }
+    };
+    let both = [world.spawn(closes), world.spawn(closes)];
+    join(both);
+    world.close();
+}
+
 /// Who meets the failure itself gets its kind, who comes later `Latched`.
 fn refused(error: &crate::Error) -> bool {
     matches!(error.kind(), ErrorKind::Latched | ErrorKind::Io)
@@ -458,6 +522,16 @@ fn shuttle_s7_copy_and_drop() {
 #[test]
 fn shuttle_s8_close_among_everything() {
     explore(2000, close_among_everything);
+}
+
+#[test]
+fn shuttle_s8_opened_again_beside_calls() {
+    explore(1000, opened_again_beside_calls);
+}
+
+#[test]
+fn shuttle_s8_closed_by_two() {
+    explore(500, closed_by_two);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every public call that can touch files is refused after closing, and changes no file then.
 
-use super::public;
+use crate::common::public::{self, words};
 use crate::common::tiny;
 use evendb::{
     Changes, Db, Durability, Error, ErrorKind, KeyspaceOptions, Merges, Position, Result,
@@ -149,7 +149,7 @@ fn of_db(calls: &mut Calls, elsewhere: &Path) {
 }
 
 fn of_keyspace(calls: &mut Calls, elsewhere: &Path) {
-    let soon = || SystemTime::now() + Duration::from_secs(1000);
+    let soon = || SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 33);
     let ttl = Duration::from_secs(1000);
     macro_rules! add {
         ($name:literal, $keyspace:ident => $call:expr) => {
@@ -288,7 +288,7 @@ fn of_other_handles(calls: &mut Calls) {
     let of = db.default_keyspace();
     add!("Ingest::put", ingest = of.begin_ingest().unwrap() => ingest.put("x", "y"));
     add!("Ingest::put_expiring_at", ingest = of.begin_ingest().unwrap() => {
-        ingest.put_expiring_at("x", "y", SystemTime::now())
+        ingest.put_expiring_at("x", "y", SystemTime::UNIX_EPOCH)
     });
     let mut ingest = of.begin_ingest().unwrap();
     ingest.put("x", "y").unwrap();
@@ -301,10 +301,6 @@ fn of_other_handles(calls: &mut Calls) {
     let begin = db.oldest_position().unwrap();
     add!("Changes::wait", changes = feed(&begin) => changes.wait(Duration::MAX));
     add!("Changes::next_blocking", changes = feed(&begin) => changes.next_blocking());
-}
-
-fn words(list: &str) -> BTreeSet<String> {
-    list.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Whoever adds a public function says here what it does, and so whether closing has to wait for it.

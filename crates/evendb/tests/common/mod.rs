@@ -15,6 +15,7 @@ pub mod linearizable;
 pub mod oracle;
 pub mod order;
 pub mod privileges;
+pub mod public;
 pub mod resident;
 pub mod sharing;
 pub mod skipped;

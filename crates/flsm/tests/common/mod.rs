@@ -25,6 +25,8 @@ pub mod oracle;
 pub mod order;
 #[path = "../../../evendb/tests/common/privileges.rs"]
 pub mod privileges;
+#[path = "../../../evendb/tests/common/public.rs"]
+pub mod public;
 #[path = "../../../evendb/tests/common/resident.rs"]
 pub mod resident;
 #[path = "../../../evendb/tests/common/sharing.rs"]
