@@ -4,8 +4,9 @@ use evendb::{
     CompactionFilter, Db, ErrorKind, FilterDecision, KeyspaceOptions, MergeOperator, Options,
     Result,
 };
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 
 /// What the code does with its handle, once; and what became of that.
 struct Once {
@@ -16,7 +17,7 @@ struct Once {
 
 impl Once {
     fn act(&self) {
-        let Some(db) = self.db.lock().unwrap().take() else {
+        let Some(db) = self.db.lock().take() else {
             return;
         };
         let outcome = match self.closes {
@@ -126,7 +127,7 @@ fn the_last_handle_is_dropped_in_a_thread_of_the_database() {
         }
         db.persist().unwrap();
     }
-    *filter.db.lock().unwrap() = Some(db);
+    *filter.db.lock() = Some(db);
     // Nobody asks for anything any more: what is owed is done by the database's threads.
     assert_eq!(outcome.recv().unwrap(), None);
     let again = loop {

@@ -118,7 +118,7 @@ rounds! {
     put_with_ttl_and_pop, 600, |db, _, _| {
         let keyspace = db.default_keyspace();
         keyspace.put_with_ttl("a", "v", Duration::from_millis(1))?;
-        keyspace.put_expiring_at("b", "v", SystemTime::now())?;
+        keyspace.put_expiring_at("b", "v", SystemTime::UNIX_EPOCH)?;
         db.pop_first().map(drop)
     };
     scan, 60, |db, _, _| {
