@@ -145,11 +145,14 @@ fn backups_of_a_database_are_not_made_at_it_nor_around_it() {
     assert_eq!(Backups::at(world.at("backups")).list().unwrap().len(), 2);
 }
 
+/// Makes something at a path.
+type Make<'m> = &'m dyn Fn(&Path);
+
 #[test]
 fn what_is_not_ours_in_a_directory_of_backups_stays() {
     let world = World::new();
     let backups = world.at("backups");
-    let foreign: [(&str, &dyn Fn(&Path)); 6] = [
+    let foreign: [(&str, Make<'_>); 6] = [
         ("20240101", &|path| {
             fs::create_dir(path).unwrap();
             fs::write(path.join("photo"), "sea").unwrap();
