@@ -182,7 +182,7 @@ impl Store {
     /// A new, empty batch for the keyspace.
     pub fn batch(&self) -> Batch<'_> {
         match self {
-            Store::EvenDb { db, keyspace } => Batch::EvenDb(db.batch(), keyspace),
+            Store::EvenDb { db, keyspace } => Batch::EvenDb(Box::new(db.batch()), keyspace),
             Store::Flsm { db, keyspace } => Batch::Flsm(db.batch(), keyspace),
         }
     }
@@ -268,7 +268,7 @@ fn key_alone(key: &[u8]) -> Record<'_> {
 
 /// Puts that happen together.
 pub enum Batch<'k> {
-    EvenDb(evendb::Batch, &'k evendb::Keyspace),
+    EvenDb(Box<evendb::Batch>, &'k evendb::Keyspace),
     Flsm(evendb_flsm::Batch, &'k evendb_flsm::Keyspace),
 }
 

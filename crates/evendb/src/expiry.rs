@@ -144,7 +144,8 @@ impl ExpiryClock {
     pub(crate) fn expiry_after(&self, ttl: Duration) -> Time {
         let told = self.source.now();
         let exact = told.checked_add(ttl);
-        let exact = exact.map_or(Time(u64::MAX), |at| time_of(at, true));
+        // A part of a millisecond is a whole one, but none at all has passed at once.
+        let exact = exact.map_or(Time(u64::MAX), |at| time_of(at, !ttl.is_zero()));
         // Where the clock has been ahead, its time is in force.
         let latest = self.latest_with(told).0;
         exact.max(Time(latest.saturating_add(millis_of(ttl, true).0)))
@@ -264,7 +265,10 @@ mod tests {
                 at(begin);
                 let clock = ExpiryClock::new(hands.clone());
                 let expiry = clock.expiry_after(Duration::from_nanos(ttl));
-                let end = (begin + ttl).div_ceil(1_000_000);
+                let end = match ttl {
+                    0 => begin / 1_000_000,
+                    _ => (begin + ttl).div_ceil(1_000_000),
+                };
                 assert_eq!(expiry, Time(end), "{ttl} from {begin} on");
                 // The last moment of its time, and the first one behind the millisecond in which that ends.
                 at((begin + ttl).saturating_sub(1));

@@ -15,6 +15,8 @@ pub use self::departure::Departure;
 pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
+#[cfg(doc)]
+use crate::error::ErrorKind;
 use crate::error::Result;
 #[doc(inline)]
 pub use evendb_base::Durability;

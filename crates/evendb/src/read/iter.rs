@@ -59,12 +59,12 @@ impl Iter {
 
     /// Moves the front, as [`Cursor::seek`]. After an error the error comes once more; at the limit still nothing comes.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.0.to_seek().seek(key);
+        self.0.seeking().seek(key);
     }
 
     /// Moves the back, as [`Cursor::seek_back`]. After an error the error comes once more; at the limit still nothing comes.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.0.to_seek().seek_back(key);
+        self.0.seeking().seek_back(key);
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
@@ -128,12 +128,12 @@ impl Keys {
 
     /// Moves the front, as [`Cursor::seek`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.0.to_seek().seek(key);
+        self.0.seeking().seek(key);
     }
 
     /// Moves the back, as [`Cursor::seek_back`].
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.0.to_seek().seek_back(key);
+        self.0.seeking().seek_back(key);
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<Value>> {
@@ -242,7 +242,7 @@ impl Limited {
 
     /// The cursor, which is about to be sought: an error of before is told again, so that its end is not taken for that of the
     /// records.
-    fn to_seek(&mut self) -> &mut Cursor {
+    fn seeking(&mut self) -> &mut Cursor {
         self.failed = false;
         &mut self.cursor
     }

@@ -2,7 +2,7 @@
 //!
 //! | format | what it has |
 //! |---|---|
-//! | [`Format::EvenDb`] | this crate's own; [`Reader`](crate::Reader) also gives its header and losses |
+//! | [`Format::EvenDb`] | this crate's own; [`Reader`] also gives its header and losses |
 //! | [`Format::RocksDb`] | RocksDB's query trace 0.1 and 0.2: writes with values, gets, seeks; no results, no scan lengths |
 //! | [`Format::RocksDbText`] | one line each: key in hex, type, column family, value size, microseconds |
 //! | [`Format::TwitterCsv`] | timestamp, key, key size, value size, client, operation, time to live |
