@@ -31,6 +31,7 @@ mod store;
 mod time_text;
 mod values;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -101,6 +102,10 @@ enum Command {
 
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
+    if let Some(message) = missing_value(&Arguments::command(), std::env::args_os().skip(1)) {
+        output::complain(&format!("evendb: {message}"));
+        return Failure::Usage(message).exit_code();
+    }
     let matches = Arguments::command().get_matches();
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
@@ -108,7 +113,15 @@ pub fn run() -> ExitCode {
     };
     let repairs = matches!(arguments.command, Command::Repair(_));
     let outcome = foreign::refuse(&matches).and_then(|()| carry_out(arguments.command));
-    let is_corrupt = matches!(outcome, Ok(Success::Corrupt) | Err(Failure::Corrupt(_)));
+    let damaged = match &outcome {
+        Ok(Success::Corrupt) => database_of(&matches),
+        // Of what is brought in the input may be damaged, and the database not even be there.
+        Err(Failure::Corrupt(text)) => database_of(&matches).filter(|db| {
+            let brings = ["import", "ingest", "verify-import"].map(Some);
+            !brings.contains(&matches.subcommand_name()) || text.contains(&*db.to_string_lossy())
+        }),
+        _ => None,
+    };
     let code = match outcome {
         Ok(success) => success.exit_code(),
         Err(failure) => {
@@ -118,13 +131,50 @@ pub fn run() -> ExitCode {
             failure.exit_code()
         }
     };
-    if let Some(db) = database_of(&matches).filter(|_| is_corrupt && !repairs) {
+    if let Some(db) = damaged.filter(|_| !repairs) {
         let is_verify = matches.subcommand_name() == Some("verify");
         if let Some(advice) = advice(db, is_verify) {
             output::complain(&advice);
         }
     }
     code
+}
+
+/// What to say if an option is given another option of the subcommand as its value: then its own value was
+/// forgotten. Values may begin with a hyphen, so that clap takes it, and `delete --from --all` would delete
+/// from the key `--all` on.
+fn missing_value(
+    command: &clap::Command,
+    arguments: impl Iterator<Item = OsString>,
+) -> Option<String> {
+    let words: Vec<_> = arguments
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let mut command = command;
+    for pair in words.windows(2) {
+        if pair[0] == "--" {
+            return None;
+        }
+        if let Some(inner) = command.find_subcommand(&pair[0]) {
+            command = inner;
+        }
+        let named = |word: &str| {
+            let name = word.strip_prefix("--")?;
+            command
+                .get_arguments()
+                .find(|argument| argument.get_long() == Some(name))
+        };
+        let (Some(option), Some(_)) = (named(&pair[0]), named(&pair[1])) else {
+            continue;
+        };
+        if option.get_action().takes_values() {
+            let [option, value] = [&pair[0], &pair[1]];
+            return Some(format!(
+                "a value is required for {option}; `{option}={value}` gives it the value {value}"
+            ));
+        }
+    }
+    None
 }
 
 /// The database that a subcommand is about.
@@ -189,6 +239,34 @@ fn carry_out(command: Command) -> Result<Success, Failure> {
 mod tests {
     use super::*;
 
+    /// A value that was forgotten is no key of the name of the option behind it: nothing may be deleted by that.
+    #[test]
+    fn an_option_is_not_taken_for_the_value_of_the_one_before() {
+        let command = Arguments::command();
+        let said = |line: &str| missing_value(&command, line.split(' ').map(OsString::from));
+        for line in [
+            "delete db --from --all",
+            "scan db --prefix --count",
+            "put db k v --keyspace --durability sync",
+            "trace convert a b --from-format --json",
+        ] {
+            let message = said(line).unwrap_or_default();
+            assert!(
+                message.contains("a value is required for --"),
+                "{line}: {message}"
+            );
+        }
+        for line in [
+            "delete db --from=--all",
+            "delete db --from -9 --all",
+            "scan db --count --prefix -k",
+            "put db -- --keyspace --durability",
+            "scan db --prefix --nothing-of-that-name",
+        ] {
+            assert_eq!(said(line), None, "{line}");
+        }
+    }
+
     #[test]
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
@@ -198,7 +276,8 @@ mod tests {
     /// not is listed here, with the reason.
     #[test]
     fn every_text_argument_may_begin_with_a_hyphen() {
-        const OTHERS: [(&str, &str); 6] = [
+        const OTHERS: [(&str, &str); 7] = [
+            ("get.more", "options may follow the first key"),
             ("dump.sstable.file", "no table has such a name"),
             ("profile.", "loads and benchmarks by their names"),
             ("advise.", "stores and their settings by their names"),

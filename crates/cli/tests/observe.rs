@@ -114,7 +114,10 @@ fn nobody_to_watch() {
     assert!(complaint(&watched).contains("no process has the database open"));
     // An owner that waits for its input, and is killed.
     let mut owner = Command::new(env!("CARGO_BIN_EXE_evendb"));
-    owner.arg("import").arg(dir.path()).arg("-");
+    owner
+        .arg("import")
+        .arg(dir.path())
+        .args(["-", "--format", "tsv"]);
     owner.stdin(Stdio::piped()).stderr(Stdio::null());
     let mut owner = owner.spawn().unwrap();
     while LiveStats::read(dir.path()).unwrap().is_none() {

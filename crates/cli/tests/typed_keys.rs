@@ -274,6 +274,8 @@ fn keys_values_and_bounds_may_begin_with_a_hyphen() {
         &with(&["--prefix", "-k", "--output", "tsv"]),
         "-k\tv\n",
     );
+    // Options may stand behind the keys, and a negative number may be any key.
+    done("get", &with(&["-k", "--output", "tsv"]), "v\n");
     // A key that is the name of an option goes behind two hyphens.
     done("put", &[&text[..], &["--", "--hex", "x"]].concat(), "");
     done("get", &[&text[..], &["--", "--hex"]].concat(), "x\n");

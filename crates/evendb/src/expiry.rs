@@ -134,9 +134,11 @@ impl ExpiryClock {
         Time(self.latest.fetch_max(now, Ordering::AcqRel).max(now))
     }
 
-    /// How many milliseconds are left of what expires then.
+    /// How many milliseconds are left of what expires then. A time that was rounded up is no more for that.
     pub(crate) fn millis_until(&self, expires: Time) -> u64 {
-        expires.0.saturating_sub(self.now().0)
+        let told = self.source.now();
+        let now = time_of(told, true).max(self.latest_with(told));
+        expires.0.saturating_sub(now.0)
     }
 
     /// When a record expires that is to live so long from now on, and no part of a millisecond less: the sum is rounded up, not

@@ -20,7 +20,6 @@ use crate::error::ErrorKind;
 use crate::error::Result;
 #[doc(inline)]
 pub use evendb_base::Durability;
-use evendb_base::directory_lock::LOCK_PATIENCE;
 use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, refuse, within};
 use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};
@@ -65,7 +64,6 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
-    pub(crate) wait_for_lock: Duration,
     pub(crate) accept_log_loss: bool,
     pub(crate) compression: Compression,
     pub(crate) space_amplification: f64,
@@ -110,7 +108,6 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
-            wait_for_lock: LOCK_PATIENCE,
             accept_log_loss: false,
             compression: Compression::None,
             space_amplification: SPACE_AMPLIFICATION,
@@ -177,15 +174,6 @@ impl Options {
     /// Whether an existing database is refused with [`ErrorKind::AlreadyExists`]. Default: `false`.
     pub fn error_if_exists(mut self, yes: bool) -> Self {
         self.error_if_exists = yes;
-        self
-    }
-
-    /// How long an opening waits while another process has the database open, before it fails with
-    /// [`ErrorKind::Locked`]. Default: 100 milliseconds. A process that was killed has its lock until the system
-    /// has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next process can
-    /// be started at once. Zero: the opening tries once. A handle in the same process is not waited for.
-    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
-        self.wait_for_lock = patience;
         self
     }
 

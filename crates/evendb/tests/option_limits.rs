@@ -71,10 +71,10 @@ fn numbers() -> Vec<Number<Options>> {
             |options, value| options.stats_interval(Duration::from_millis(value)),
         ),
         number(
-            "Options::wait_for_lock",
+            "Advanced::wait_for_lock",
             any_or_none,
             u64::MAX,
-            |options, value| options.wait_for_lock(Duration::from_secs(value)),
+            |options, value| options.advanced(|all| all.wait_for_lock(Duration::from_secs(value))),
         ),
         number("Options::compression", (1, 22), 255, |options, value| {
             let level = value as u8;

@@ -64,7 +64,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         let created = vfs.create_dir_all(&dir);
         created.map_err(|source| io(&dir, "create the directory", source))?;
     }
-    let how = (options.read_only, options.wait_for_lock);
+    let how = (options.read_only, options.advanced.wait_for_lock);
     let lock = directory_lock::lock_within(&*vfs, &dir, &FileName::Lock.name(), how)?;
     let exists = check_wanted(&options, &dir)?;
     let place = TableDir::new(vfs.clone(), &dir, options.table_limits());

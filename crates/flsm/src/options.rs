@@ -32,7 +32,6 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
-    pub(crate) wait_for_lock: Duration,
     pub(crate) advanced: Advanced,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
@@ -43,6 +42,7 @@ pub struct Options {
 #[derive(Clone, Debug)]
 #[must_use = "settings do nothing until options are given them"]
 pub struct Advanced {
+    pub(crate) wait_for_lock: Duration,
     pub(crate) write_buffer_bytes: Option<u64>,
     pub(crate) table_bytes_max: u64,
     pub(crate) last_guard_bytes: Option<u64>,
@@ -136,8 +136,8 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
-            wait_for_lock: LOCK_PATIENCE,
             advanced: Advanced {
+                wait_for_lock: LOCK_PATIENCE,
                 write_buffer_bytes: None,
                 table_bytes_max: 32 << 20,
                 last_guard_bytes: None,
@@ -187,15 +187,6 @@ impl Options {
     /// Whether opening a database that is there fails, with `AlreadyExists`. Default: no.
     pub fn error_if_exists(mut self, yes: bool) -> Self {
         self.error_if_exists = yes;
-        self
-    }
-
-    /// How long an opening waits while another process has the database open, before it fails with
-    /// [`ErrorKind::Locked`]. Default: 100 milliseconds. A process that was killed has its lock until the system
-    /// has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next process can
-    /// be started at once. Zero: the opening tries once. A handle in the same process is not waited for.
-    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
-        self.wait_for_lock = patience;
         self
     }
 
@@ -338,6 +329,18 @@ impl Options {
 }
 
 impl Advanced {
+    /// How long an opening waits while another process has the database open, before it fails with
+    /// [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A process that was killed has its lock until the
+    /// system has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next
+    /// process can be started at once. Zero: the opening tries once. A handle in the same process is not waited
+    /// for.
+    ///
+    /// Touch it when a program that follows another one should wait for it longer, or not at all.
+    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
+        self.wait_for_lock = patience;
+        self
+    }
+
     /// Bytes of memory tables at which they are flushed, from 4 KiB to 1 GiB. Default: an eighth of the memory budget, at most 64 MiB.
     /// Touch it when level 0 gets tables that are too small or too large.
     pub fn write_buffer_bytes(mut self, bytes: u64) -> Self {

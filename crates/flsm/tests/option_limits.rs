@@ -47,10 +47,12 @@ fn numbers() -> Vec<Number> {
             set: Options::memory_budget,
         },
         Number {
-            name: "Options::wait_for_lock",
+            name: "Advanced::wait_for_lock",
             limits: (0, u64::MAX),
             type_max: u64::MAX,
-            set: |options, value| options.wait_for_lock(Duration::from_secs(value)),
+            set: |options, value| {
+                options.advanced(|all| all.wait_for_lock(Duration::from_secs(value)))
+            },
         },
         advanced!(write_buffer_bytes, (4 << 10, 1 << 30), u64),
         advanced!(table_bytes_max, (1, 1 << 40), u64),

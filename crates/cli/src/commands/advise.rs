@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use evendb_lab::advise::AdviseError;
 use evendb_lab::advise::command::AdviseArguments;
+use evendb_lab::replay::command::Ending;
 
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
@@ -12,6 +13,8 @@ use crate::interrupt::Interrupt;
 ///
 /// The load is a trace, or drawn of a model. Settings that may suit it are tried by short replays, the better half by longer ones,
 /// until one is left; it is then tried with more and less memory, and other stores with the same memory. The result is a page.
+/// Where more than a hundredth of the load is left out, as merges are without --merges, the first sentence says so, and the exit code is 3; that of a
+/// trace that is not whole is 5.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb advise app.trace --memory-mib 256 --out advice
@@ -28,9 +31,13 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let program = std::env::current_exe()?;
     match arguments.inner.run(program, interrupt.flag()) {
-        Ok(text) => {
-            write!(io::stdout(), "{text}")?;
-            Ok(Success::Done)
+        Ok(given) => {
+            write!(io::stdout(), "{}", given.text)?;
+            Ok(match given.ending {
+                Ending::Whole => Success::Done,
+                Ending::LeftOut => Success::LeftOut,
+                Ending::Damaged => Success::Corrupt,
+            })
         }
         Err(AdviseError::Interrupted) => Err(Failure::Interrupted),
         Err(error) => Err(Failure::Message(error.to_string())),

@@ -52,7 +52,7 @@ pub fn program() -> Result<PathBuf, Failure> {
 
 fn missing() -> String {
     format!(
-        "the analysis is not built: `{BUILD}` builds {PROGRAM}, in some ten minutes; it is looked for beside this program, in crates/analyze/target/release, and on the path"
+        "the analysis is not built: `{BUILD}` builds {PROGRAM}, which takes 16 minutes or more on two cores; it is looked for beside this program, in crates/analyze/target/release, and on the path"
     )
 }
 

@@ -14,8 +14,8 @@ use crate::output;
 /// List the backups in a directory, verify them, or remove old ones
 ///
 /// Prints a line of names, and then a line for each backup: its number, when it was begun (UTC),
-/// its size, how much of that was new then, and whether it is damaged, or was made without verifying
-/// the database. With --json: number, time, seconds since 1970, files, bytes, bytes_shared (with the
+/// its size, how much of that was new then, and its state: `damaged`, `whole` (with --verify), or `not
+/// read now`. With --json: number, time, seconds since 1970, files, bytes, bytes_shared (with the
 /// backup before), verified and damage of each.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -53,6 +53,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         prune()?;
     }
     let mut infos = backups.list()?;
+    if infos.is_empty() && arguments.verify {
+        let place = arguments.backups.display();
+        return Err(Failure::Message(format!("there is no backup in {place}")));
+    }
     let gone = match arguments.keep {
         Some(keep) if arguments.verify => infos.len().saturating_sub(keep.max(1)),
         _ => 0,
@@ -88,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     for info in shown {
         match arguments.json {
             true => writeln!(target, "{}", as_json(info))?,
-            false => writeln!(target, "{}", as_text(info))?,
+            false => writeln!(target, "{}", as_text(info, arguments.verify))?,
         }
     }
     target.flush()?;
@@ -121,16 +125,17 @@ fn time(info: &BackupInfo) -> Option<String> {
     (info.files > 0).then(|| rfc_3339(info.seconds))
 }
 
-fn as_text(info: &BackupInfo) -> String {
+fn as_text(info: &BackupInfo, is_read: bool) -> String {
     let time = time(info);
     let of = |bytes_of: u64| match time {
         Some(_) => bytes(bytes_of),
         None => "-".to_owned(),
     };
-    let state = match (&info.damage, info.verified) {
-        (Some(damage), _) => format!("damaged: {damage}"),
-        (None, true) => "whole".to_owned(),
-        (None, false) => "not verified when it was made".to_owned(),
+    let state = match (&info.damage, is_read, info.verified) {
+        (Some(damage), ..) => format!("damaged: {damage}"),
+        (None, true, _) => "whole".to_owned(),
+        (None, false, true) => "not read now".to_owned(),
+        (None, false, false) => "not read now, nor verified when it was made".to_owned(),
     };
     format!(
         "{}\t{}\t{}\t{}\t{state}",

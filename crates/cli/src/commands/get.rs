@@ -25,14 +25,13 @@ The keyspace remembers the types of an import's keys; --key-types raw takes keys
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// The key, or several
-    #[arg(
-        required = true,
-        num_args = 1,
-        value_name = "KEY",
-        allow_hyphen_values = true
-    )]
-    keys: Vec<String>,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: String,
+    /// More keys; options may come before them and behind them, so one that begins with a hyphen and is no
+    /// number comes behind `--`
+    #[arg(value_name = "MORE_KEYS", allow_negative_numbers = true)]
+    more: Vec<String>,
     #[command(flatten)]
     form: KeyForm,
     /// How to write a value or a record. If not given: a value as text on a terminal and where it
@@ -48,8 +47,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = arguments.database.open_for_reading()?;
     let keys = arguments.form.agreed(&store)?;
-    let success = match &arguments.keys[..] {
-        [key] => one(arguments, &store, &keys.key(key)?)?,
+    let success = match arguments.more.is_empty() {
+        true => one(arguments, &store, &keys.key(&arguments.key)?)?,
         _ if arguments.no_newline => {
             let message = "--no-newline is for the value of one key";
             return Err(Failure::Usage(message.to_owned()));
@@ -77,11 +76,12 @@ fn one(arguments: &Arguments, store: &Store, key: &[u8]) -> Result<Success, Fail
 fn several(arguments: &Arguments, store: &Store, keys: &Keys<'_>) -> Result<Success, Failure> {
     let shape = keys.shape(store, arguments.output)?;
     // Before anything is printed: each must be a key.
-    let wanted = arguments.keys.iter().map(|text| keys.key(text));
+    let texts = || std::iter::once(&arguments.key).chain(&arguments.more);
+    let wanted = texts().map(|text| keys.key(text));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let mut success = Success::Done;
     let mut target = io::stdout().lock();
-    for (key, text) in wanted.iter().zip(&arguments.keys) {
+    for (key, text) in wanted.iter().zip(texts()) {
         match store.get(key)? {
             Some(value) => shape.write_record(&mut target, key, Some(&value))?,
             None => {

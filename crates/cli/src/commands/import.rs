@@ -17,7 +17,7 @@ use evendb_lab::readable::{bytes, counted, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::{Failure, Success};
-use crate::input::{Duplicates, InputArguments, Records, Step};
+use crate::input::{Duplicates, InputArguments, Records, Replaced, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
@@ -129,6 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let closed = store.persist().and_then(|()| store.close());
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
+    let replaced = pending.duplicates.replaced();
     output::complain(&format!(
         "{} {}, {} of input, in {seconds:.2} s ({} records/s); {}{}{}",
         if closed.is_ok() {
@@ -140,9 +141,15 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         bytes(reader.bytes()),
         grouped((written as f64 / seconds.max(1e-9)) as u64),
         counted(bad.count, &format!("bad {}", reader.unit())),
-        replaced(pending.duplicates),
+        told_of(replaced),
         reader.left_out()
     ));
+    if replaced.records > written / 2 {
+        output::complain(
+            "most records had the key of another one, which they replaced: are there more columns of the key? \
+             --key-columns names them",
+        );
+    }
     outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
     outcome?;
     if interrupt.raised() {
@@ -212,8 +219,7 @@ pub fn progress_bar(size: Option<u64>) -> ProgressBar {
 }
 
 /// What to tell of records that replaced an earlier one of the same input.
-fn replaced(duplicates: Duplicates) -> String {
-    let replaced = duplicates.replaced();
+fn told_of(replaced: Replaced) -> String {
     let about = if replaced.is_exact { "" } else { "about " };
     match replaced.records {
         0 => String::new(),

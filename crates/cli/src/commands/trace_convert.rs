@@ -183,10 +183,10 @@ impl Target {
 pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
     let (from, to) = (&arguments.from, &arguments.to);
     let mut source = open(from)?;
-    let format = match arguments
-        .from_format
-        .or(formats::detect(source.fill_buf()?))
-    {
+    let begin = source.fill_buf();
+    let begin =
+        begin.map_err(|error| Failure::new(format!("cannot read {}", from.display()), error))?;
+    let format = match arguments.from_format.or(formats::detect(begin)) {
         Some(format) => format,
         None => {
             let message = "the format cannot be told by the first bytes: name it by --from-format";
@@ -214,28 +214,60 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
         header = hide_names(&header);
         header.without_ends |= matches!(hiding, Hiding::Hashed(_));
     }
-    let mut target = target(to, arguments.to_format, &header)?;
     let is_own = own.is_some();
-    let imported = match own {
-        Some(own) => copy(own, &hiding, &given, &mut target),
-        None => {
-            let mut named: BTreeSet<_> = header.keyspaces.into_keys().collect();
-            formats::read(format, &mut source, &mut |operation| {
-                let number = operation.keyspace;
-                if has_keyspace(operation) && named.insert(number) {
-                    let name = match hiding.is_on() {
-                        true => hidden_name(number),
-                        false => format.keyspace_name(number),
-                    };
-                    target.name_keyspace(number, &name)?;
-                }
-                add(operation, &hiding, &mut target)
-            })
-        }
-    };
-    let imported = imported.map_err(|error| failed(from, &error))?;
-    finish(target, to, imported.is_torn)?;
+    let file = made(to)?;
+    let written = target(to, file, arguments.to_format, &header).and_then(|mut target| {
+        let imported = match own {
+            Some(own) => copy(own, &hiding, &given, &mut target),
+            None => import((format, &mut source), &hiding, &header, &mut target),
+        };
+        let imported = imported.map_err(|error| failed(from, &error))?;
+        finish(target, to, imported.is_torn)?;
+        Ok(imported)
+    });
+    // What was made here is no trace, and would be in the way of the next try.
+    let is_trace = written
+        .as_ref()
+        .is_ok_and(|imported| is_own || !is_unreadable(imported));
+    if !is_trace {
+        let _ = std::fs::remove_file(to);
+    }
+    let imported = written?;
+    if !is_trace {
+        output::complain(&format!(
+            "evendb: nothing of {} can be read as the format {}, so {} was not written",
+            from.display(),
+            format.name(),
+            to.display()
+        ));
+    }
     tell(&imported, is_own)
+}
+
+/// Whether nothing but bad lines or records came of a source: it is none of its format.
+fn is_unreadable(imported: &Imported) -> bool {
+    imported.operations == 0 && imported.bad > 0
+}
+
+/// Reads a trace of another format, and names each keyspace when it comes first.
+fn import(
+    (format, source): (Format, &mut BufReader<File>),
+    hiding: &Hiding,
+    header: &Header,
+    target: &mut Target,
+) -> evendb_trace::Result<Imported> {
+    let mut named: BTreeSet<_> = header.keyspaces.keys().copied().collect();
+    formats::read(format, source, &mut |operation| {
+        let number = operation.keyspace;
+        if has_keyspace(operation) && named.insert(number) {
+            let name = match hiding.is_on() {
+                true => hidden_name(number),
+                false => format.keyspace_name(number),
+            };
+            target.name_keyspace(number, &name)?;
+        }
+        add(operation, hiding, target)
+    })
 }
 
 /// What a trace says of where it comes from.
@@ -254,11 +286,14 @@ fn has_keyspace(operation: &Operation) -> bool {
     !matches!(operation.kind, BatchCommit | Begin | Commit | Abort | Other)
 }
 
-fn target(to: &Path, format: ToFormat, header: &Header) -> Result<Target, Failure> {
+/// The file to write, made here.
+fn made(to: &Path) -> Result<File, Failure> {
     output::refuse_inside_database(to, "a trace")?;
     let file = OpenOptions::new().write(true).create_new(true).open(to);
-    let file =
-        file.map_err(|error| Failure::new(format!("cannot make {}", to.display()), error))?;
+    file.map_err(|error| Failure::new(format!("cannot make {}", to.display()), error))
+}
+
+fn target(to: &Path, file: File, format: ToFormat, header: &Header) -> Result<Target, Failure> {
     let file = BufWriter::with_capacity(256 << 10, file);
     Ok(match format {
         ToFormat::Evendb => {

@@ -42,7 +42,7 @@ use std::time::SystemTime;
 use evendb_lab::readable::counted;
 
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
-pub use self::duplicates::Duplicates;
+pub use self::duplicates::{Duplicates, Replaced};
 use self::lines::Lines;
 pub use self::records::Records;
 use crate::csv::{self, Fields, Parsed};

@@ -92,6 +92,39 @@ fn a_small_load_is_advised_on_and_the_advice_checked() {
 }
 
 #[test]
+fn advice_on_a_part_of_a_trace_says_so_first_and_in_its_exit_code() {
+    let place = Place::new();
+    let line = |number: u64| match number % 3 {
+        0 => format!("0,a{number},1,9,8,append,0\n"),
+        1 => format!("0,c{number},1,9,8,set,0\n"),
+        _ => format!("0,c{},1,9,8,get,0\n", number - 1),
+    };
+    let lines: String = (0..300).map(line).collect();
+    let (from, trace) = (place.file("lines.csv", lines), place.path("trace"));
+    let convert = run(&["trace", "convert", text(&from), text(&trace)]);
+    assert_eq!(convert.code, Some(0), "{}", convert.error);
+    let mut bytes = fs::read(&trace).unwrap();
+    bytes.truncate(bytes.len() - 10);
+    let torn = place.file("torn", bytes);
+    let out = place.path("advice");
+    let asked = ["--memory-mib", "2", "--seconds", "2", "--out", text(&out)];
+    let left_out = "This advises on 200 of 300 operations of the load; left out: merges 100 (give";
+    for (trace, merges, code, first) in [
+        (&trace, None, 3, left_out),
+        (&torn, Some("--merges=appends"), 5, "The trace is not whole"),
+    ] {
+        let more: Vec<_> = merges.into_iter().collect();
+        let done = run(&[&["advise", text(trace)], &asked[..], &more].concat());
+        assert_eq!(done.code, Some(code), "{}", done.error);
+        let said = String::from_utf8(done.out).unwrap();
+        assert!(said.starts_with(first), "{said}");
+        let document = json(&out.join("advice.json"));
+        let verdict = document["summary"]["verdict"].as_str().unwrap();
+        assert!(verdict.starts_with(first), "{verdict}");
+    }
+}
+
+#[test]
 fn wrong_questions_are_told() {
     let place = Place::new();
     let out = place.path("out");

@@ -34,7 +34,7 @@ fn converted(place: &Place, lines: &str, more: &[&str]) -> (PathBuf, Outcome) {
 /// RocksDB's readable form: a column family and a type in each line, and each key once or more.
 fn families() -> String {
     let line = |number: u64| {
-        let (kind, family) = (u64::from(number % 2 == 0), number % 3);
+        let (kind, family) = (u64::from(number.is_multiple_of(2)), number % 3);
         format!(
             "0x6B{:02X} {kind} {family} 20 {}\n",
             number / 6,
@@ -145,10 +145,19 @@ fn what_a_trace_does_not_tell_is_unknown_and_not_0() {
 fn a_trace_of_another_format_is_named_by_every_command_that_reads_ours() {
     let place = Place::new();
     let file = place.file("twitter.csv", "0,k,1,5,1,get,0\n");
+    let out = place.path("out");
     for command in [
         &["trace", "info", text(&file)][..],
         &["trace", "print", text(&file)],
         &["replay", text(&file)],
+        &[
+            "advise",
+            text(&file),
+            "--memory-mib",
+            "4",
+            "--out",
+            text(&out),
+        ],
     ] {
         let done = run(command);
         assert_eq!(done.code, Some(1), "{command:?}");
@@ -159,6 +168,41 @@ fn a_trace_of_another_format_is_named_by_every_command_that_reads_ours() {
             done.error
         );
     }
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_no_file_behind() {
+    let place = Place::new();
+    let to = place.path("to");
+    let file = place.file("twitter.csv", "0,k,1,5,1,get,0\n");
+    let convert = |format: &str| {
+        let from_format = ["--from-format", format];
+        run(&[
+            &["trace", "convert", text(&file), text(&to)],
+            &from_format[..],
+        ]
+        .concat())
+    };
+    // By one of lines nothing can be read, and one with a beginning of its own is refused.
+    for (format, code) in [("rocksdb-text", 3), ("rocksdb", 1)] {
+        let done = convert(format);
+        assert_eq!(done.code, Some(code), "{format}: {}", done.error);
+        assert!(!to.exists(), "{format}");
+    }
+    assert!(convert("rocksdb-text").error.contains("was not written"));
+    assert_eq!(convert("twitter").code, Some(0));
+    assert!(to.exists());
+    // What was there before is left as it is.
+    assert_eq!(convert("twitter").code, Some(1));
+    assert!(to.exists());
+    let folder = place.path("folder");
+    fs::create_dir(&folder).unwrap();
+    let done = run(&["trace", "convert", text(&folder), text(&place.path("x"))]);
+    assert!(
+        done.error.contains("cannot read") && done.error.contains("folder"),
+        "{}",
+        done.error
+    );
 }
 
 #[test]

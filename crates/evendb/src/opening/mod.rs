@@ -129,7 +129,7 @@ fn open_locked(
     options: Options,
     locked: &mut Option<Locked>,
 ) -> Result<Engine> {
-    let how = (options.read_only, options.wait_for_lock);
+    let how = (options.read_only, options.advanced.wait_for_lock);
     let guard = directory_lock::lock_within(&*vfs, &dir, LOCK, how)?;
     // Asked again under the lock: somebody may have created it meanwhile.
     let exists = vfs

@@ -6,7 +6,9 @@ use super::{refuse, within};
 use crate::encryption::{KeyProvider, Provider};
 use crate::error::Result;
 use crate::expiry::{SystemWallClock, WallClock};
+use evendb_base::directory_lock::LOCK_PATIENCE;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a get finds a record in the log of a chunk that is not in RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +83,7 @@ pub struct Advanced {
     pub(crate) values_apart_from: Option<u32>,
     pub(crate) value_file_bytes: u64,
     pub(crate) value_file_live_percent: u32,
+    pub(crate) wait_for_lock: Duration,
     pub(crate) wall_clock: Arc<dyn WallClock>,
     pub(crate) encryption: Option<Provider>,
 }
@@ -107,9 +110,22 @@ impl Advanced {
             values_apart_from: None,
             value_file_bytes: 64 << 20,
             value_file_live_percent: 50,
+            wait_for_lock: LOCK_PATIENCE,
             wall_clock: Arc::new(SystemWallClock),
             encryption: None,
         }
+    }
+
+    /// How long an opening waits while another process has the database open, before it fails with
+    /// [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A process that was killed has its lock until the
+    /// system has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next
+    /// process can be started at once. Zero: the opening tries once. A handle in the same process is not waited
+    /// for.
+    ///
+    /// Touch it when a program that follows another one should wait for it longer, or not at all.
+    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
+        self.wait_for_lock = patience;
+        self
     }
 
     /// The clock by which records expire. Default: the system's.

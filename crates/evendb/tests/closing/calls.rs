@@ -3,8 +3,8 @@
 use crate::common::public::{self, words};
 use crate::common::tiny;
 use evendb::{
-    Changes, Db, Durability, Error, ErrorKind, KeyspaceOptions, Merges, Position, Result,
-    TraceOptions,
+    Changes, CopyOptions, Db, Durability, Error, ErrorKind, KeyspaceOptions, Merges, Position,
+    Result, TraceOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ const MADE_BY_MACRO: [&str; 1] = ["TransactionIter"];
 
 /// Types that have none.
 const PLAIN: &str = "Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
-    Compression CopySummary Departure Durability EngineKind Error ErrorKind ExportSummary Figure FigureKind \
+    Compression CopyCheck CopyOptions CopySummary Departure Durability EngineKind Error ErrorKind ExportSummary Figure FigureKind \
     FigureUnit FilterDecision GetStats IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions LiveStats \
     LogSearch MemoryStats MergeError MergeOperator Merges Operands Options PauseStats Position RangeSize Result \
     Savepoint SpaceStats Stats TraceOptions TraceSummary TransactionKeys Value WaitStats WallClock Write \
@@ -54,7 +54,7 @@ const IN_MEMORY: &str = "Batch::clear Batch::counted_bytes Batch::counted_bytes_
     Transaction::delete_prefix";
 
 /// They work on files that are not the database's, with or without one that is open.
-const ELSEWHERE: &str = "Backups::at Backups::list Backups::prune Backups::restore Backups::verify Backups::vfs \
+const ELSEWHERE: &str = "Backups::at Backups::encryption Backups::list Backups::prune Backups::restore Backups::verify Backups::vfs \
     ExportWriter::create ExportWriter::finish ExportWriter::put Trace::stop";
 
 /// They open it, or close it: what that does is told by other tests.
@@ -130,8 +130,16 @@ fn of_db(calls: &mut Calls, elsewhere: &Path) {
     calls.add("Db::compact", Db::compact);
     let path = to("backups");
     calls.add("Db::backup", move |db| db.backup(path));
+    let path = to("more backups");
+    calls.add("Db::backup_with", move |db| {
+        db.backup_with(path, &CopyOptions::new())
+    });
     let path = to("copy");
     calls.add("Db::copy_to", move |db| db.copy_to(path));
+    let path = to("another copy");
+    calls.add("Db::copy_to_with", move |db| {
+        db.copy_to_with(path, &CopyOptions::new())
+    });
     let path = to("trace");
     calls.add("Db::start_trace", move |db| {
         db.start_trace(TraceOptions::new(path))
@@ -341,7 +349,7 @@ fn all_calls(dir: &Path) -> Calls {
     for number in 0..300 {
         db.put(format!("key{number}"), [7; 100]).unwrap();
     }
-    let options = KeyspaceOptions::new().merge_operator(Merges::AddU64);
+    let options = KeyspaceOptions::new().merge_operator(Merges::Append);
     db.default_keyspace().set_options(&options).unwrap();
     let other = db.keyspace_with("other", &options).unwrap();
     other.put("key", "value").unwrap();

@@ -109,7 +109,7 @@ const ROWS: [Row; 15] = [
     Row {
         settings: "block-bytes=16384",
         reason: "scans read many records of a block, and fewer blocks",
-        suits: |load, _| scans(load) && load.records_per_scan() >= LONG_SCAN,
+        suits: |load, _| scans(load) && !are_short(load),
     },
     Row {
         settings: "munks=off",
@@ -131,11 +131,15 @@ fn writes(load: &Load) -> bool {
 /// A scan that reads at least so many records finds them side by side in a chunk.
 const LONG_SCAN: f64 = 20.0;
 
+fn are_short(load: &Load) -> bool {
+    load.records_per_scan()
+        .is_none_or(|records| records < LONG_SCAN)
+}
+
 /// By the figures of docs/flsm.md ("When to choose it"): what is written, and what is looked up or sought one by one beyond memory.
 /// The second engine has no merges.
 fn suits_fragments(load: &Load, ratio: f64) -> bool {
-    let is_read_singly =
-        ratio > 1.0 && (is_looked_up(load) || scans(load) && load.records_per_scan() < LONG_SCAN);
+    let is_read_singly = ratio > 1.0 && (is_looked_up(load) || scans(load) && are_short(load));
     load.merges == 0 && (writes(load) || is_read_singly)
 }
 

@@ -9,11 +9,12 @@ use std::sync::atomic::AtomicBool;
 use super::page::{self, FACT_OPERATIONS};
 use super::runs::Ground;
 use super::source::{self, Drawn, Source};
-use super::words::of_load;
+use super::words::{each_left_out, of_load, warnings};
 use super::{AdviseError, Clock, Question, advise, beside, exhaustive, load};
 use crate::opener::Durability;
 use crate::readable::bytes;
-use crate::replay::Merges;
+use crate::replay::command::{Ending, LeftOut};
+use crate::replay::{Merges, Part, ReplaySettings};
 use crate::stores::evendb::tuning::Tuning;
 
 /// What the command is told.
@@ -91,6 +92,15 @@ const SEED: u64 = 1;
 /// Operations that are used for each second of the whole.
 const OPERATIONS_A_SECOND: u64 = 20_000;
 
+/// Advice that was given.
+#[derive(Debug)]
+pub struct Given {
+    /// The text for a terminal.
+    pub text: String,
+    /// Whether it is about all that the trace asks.
+    pub ending: Ending,
+}
+
 fn parse_scale(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
     let number = number.filter(|number| *number > 0.0 && *number <= 1.0);
@@ -98,11 +108,11 @@ fn parse_scale(text: &str) -> Result<f64, String> {
 }
 
 impl AdviseArguments {
-    /// Carries the command out; returns the text for a terminal. `program` is this one, which has the command `replay`.
+    /// Carries the command out. `program` is this one, which has the command `replay`.
     ///
     /// # Errors
     /// What was given is wrong, a replay of the defaults failed, or `stop` was raised.
-    pub fn run(&self, program: PathBuf, stop: &AtomicBool) -> Result<String, AdviseError> {
+    pub fn run(&self, program: PathBuf, stop: &AtomicBool) -> Result<Given, AdviseError> {
         let clock = Clock::new(f64::from(self.seconds), stop);
         let fixed = self.fixed()?;
         let misses = match &self.analysis {
@@ -130,6 +140,11 @@ impl AdviseArguments {
         clock.tell("the load is looked at");
         let load = self.observed(&source, operations_max)?;
         self.refuse_idle(&source, &load)?;
+        let said_first = warnings(&load);
+        let ending = Ending::new(load.losses.is_nothing(), load.left_out.is_much());
+        for sentence in &said_first {
+            clock.tell(sentence);
+        }
         let question = Question {
             ground: Ground {
                 program,
@@ -157,7 +172,9 @@ impl AdviseArguments {
         let asked = self.asked(&question, (&load, source.is_drawn));
         if let Some(earlier) = &earlier {
             let what = (self.out.as_path(), self.rounds.into());
-            return exhaustive::run(&question, (earlier, asked), what, &clock);
+            let text = exhaustive::run(&question, (earlier, asked), what, &clock)?;
+            let text = first(&said_first) + &text;
+            return Ok(Given { text, ending });
         }
         for sentence in of_load(&load, question.memory_bytes) {
             clock.tell(&sentence);
@@ -169,13 +186,15 @@ impl AdviseArguments {
         fs::write(self.out.join("advice.json"), document.to_json())?;
         let page = self.out.join("page.html");
         fs::write(&page, evendb_report::page(&document))?;
-        let mut text = of_load(&advice.load, advice.memory_bytes).join(" ");
+        let mut text = first(&said_first);
+        text += &of_load(&advice.load, advice.memory_bytes).join(" ");
         text += "\n\n";
         for sentence in page::sentences(&advice) {
             text += &format!("{sentence}\n");
         }
         text += &format!("\n  {}\n\n", advice.tuning().code(advice.memory_bytes));
-        Ok(text + &format!("{} has all of it.\n", page.display()))
+        text += &format!("{} has all of it.\n", page.display());
+        Ok(Given { text, ending })
     }
 
     fn fixed(&self) -> Result<Tuning, AdviseError> {
@@ -209,7 +228,8 @@ impl AdviseArguments {
     fn observed(&self, source: &Source, operations_max: u64) -> Result<load::Load, AdviseError> {
         let reader = source::reader(&source.trace)?;
         let value_bytes = self.value_bytes.unwrap_or(VALUE_BYTES);
-        let load = load::observe(reader, (source.loading, operations_max), value_bytes)?;
+        let mut load = load::observe(reader, (source.loading, operations_max), value_bytes)?;
+        load.end_is_asked = self.operations.is_some();
         if load.read <= source.loading || load.operations == 0 {
             let what = match source.loading {
                 0 => "the trace has no operations".to_owned(),
@@ -220,7 +240,30 @@ impl AdviseArguments {
             };
             return Err(AdviseError::Input(format!("{}: {what}", self.source)));
         }
+        load.left_out = self.left_out(source, load.read)?;
+        if load.left_out.total() >= load.left_out.operations {
+            let each = each_left_out(&load.left_out);
+            let what = format!("all operations of the load are left out: {each}");
+            return Err(AdviseError::Input(format!("{}: {what}", self.source)));
+        }
         Ok(load)
+    }
+
+    /// What the replays leave out of the load, of which so many operations were read.
+    fn left_out(&self, source: &Source, read: u64) -> Result<LeftOut, AdviseError> {
+        let settings = ReplaySettings {
+            compare: false,
+            merges: self.merges.or(source.merges),
+            value_bytes: self.value_bytes.unwrap_or(VALUE_BYTES) as usize,
+            part: Part {
+                load: source.loading,
+                until: read,
+                ..Part::default()
+            },
+            ..ReplaySettings::default()
+        };
+        let left_out = LeftOut::of(&source.trace, &settings);
+        left_out.map_err(|error| AdviseError::Input(error.to_string()))
     }
 
     /// An option that changes nothing for this load is refused: whoever gives it expects that it
@@ -286,6 +329,16 @@ impl AdviseArguments {
             !is_idle
         });
         some.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// What is said first, in a paragraph of its own.
+fn first(said: &[String]) -> String {
+    let lines = said.iter().map(|sentence| format!("{sentence}\n"));
+    let text: String = lines.collect();
+    match said {
+        [] => text,
+        _ => text + "\n",
     }
 }
 

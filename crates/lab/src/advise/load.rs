@@ -9,8 +9,10 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use evendb_trace::{Kind, Operation, Outcome, Reader, value_hash};
+use evendb_trace::{Kind, Losses, Operation, Outcome, Reader, value_hash};
 use hdrhistogram::Histogram;
+
+use crate::replay::command::LeftOut;
 
 /// Keys of the sample at most.
 const KEYS_MAX: usize = 1 << 18;
@@ -30,6 +32,12 @@ pub struct Load {
     pub read: u64,
     /// Whether the trace has more operations than were read.
     pub goes_on: bool,
+    /// Whether that is so because the user gave the number of operations, and not for want of time.
+    pub end_is_asked: bool,
+    /// What of the trace is damaged or missing, as far as it was read.
+    pub losses: Losses,
+    /// What of it no store is asked by a replay.
+    pub left_out: LeftOut,
     /// Lookups of single keys.
     pub point_reads: u64,
     /// Of these, such of which the outcome is known.
@@ -44,7 +52,9 @@ pub struct Load {
     pub merges: u64,
     /// Scans.
     pub scans: u64,
-    /// Records that scans gave.
+    /// Of these, such of which the trace tells no number of records.
+    pub scans_untold: u64,
+    /// Records that the other ones gave.
     pub scanned: u64,
     /// Operations of other kinds.
     pub others: u64,
@@ -90,10 +100,19 @@ impl Load {
         part as f64 / self.operations.max(1) as f64
     }
 
-    /// Records per scan.
+    /// Records per scan, of those of which the trace tells it; nothing where it tells of none.
     #[must_use]
-    pub fn records_per_scan(&self) -> f64 {
-        self.scanned as f64 / self.scans.max(1) as f64
+    pub fn records_per_scan(&self) -> Option<f64> {
+        let told = self.scans - self.scans_untold;
+        (told > 0).then(|| self.scanned as f64 / told as f64)
+    }
+
+    /// Whether the trace names the data that there is. Records that only scans have seen are not
+    /// in it: what it names is the least that there may be, unless it begins with what fills the
+    /// store.
+    #[must_use]
+    pub fn tells_data(&self) -> bool {
+        self.keys > 0 && (self.loading > 0 || self.share(self.scans) < 0.01)
     }
 
     /// The part of lookups that find nothing.
@@ -121,14 +140,14 @@ impl Load {
     }
 
     /// The budget of memory that is advised on where so much is allowed: no more than the data
-    /// needs, if all of the load was read. It needs twice its bytes, for what is kept beside them
+    /// needs, if all of the load was read and names its data. It needs twice its bytes, for what is kept beside them
     /// and for what is written over meanwhile, and something for a store that is nearly empty.
     #[must_use]
     pub fn budget_within(&self, allowed: u64) -> u64 {
         let needed = (2 * self.data_bytes + LEAST_BYTES).next_multiple_of(1 << 20);
-        match self.goes_on {
-            true => allowed,
-            false => allowed.min(needed),
+        match self.tells_data() && !self.goes_on {
+            true => allowed.min(needed),
+            false => allowed,
         }
     }
 
@@ -177,6 +196,7 @@ pub fn observe<R: Read>(
         count += 1;
     }
     pass.load.read = count;
+    pass.load.losses = reader.losses();
     Ok(pass.finish(value_bytes))
 }
 
@@ -279,7 +299,11 @@ impl Pass {
             load.merges += u64::from(kind == Kind::Merge);
         } else if kind == Kind::Scan {
             load.scans += 1;
-            load.scanned += operation.count.or(operation.limit).unwrap_or(0);
+            // A limit beyond all numbers is none.
+            let limit = operation.limit.filter(|limit| *limit < u64::from(u32::MAX));
+            let records = operation.count.or(limit);
+            load.scans_untold += u64::from(records.is_none());
+            load.scanned += records.unwrap_or(0);
         } else {
             load.others += 1;
         }

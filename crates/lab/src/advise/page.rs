@@ -18,7 +18,7 @@ use super::beside::{self, Beside, Ratio, miss_ratio};
 use super::candidates::DEFAULT;
 use super::halving::median;
 use super::runs::{Measured, limit_of};
-use super::words::{of_load, percent};
+use super::words::{self, of_load, percent};
 use crate::readable::bytes;
 use crate::stores::evendb::tuning::Engine;
 
@@ -158,7 +158,8 @@ fn curve(advice: &Advice) -> Curve {
         Some(_) => Curve::Same,
         None => {
             let load = &advice.load;
-            let fits = !load.goes_on && load.data_bytes <= advice.memory_bytes / 2;
+            let fits =
+                load.tells_data() && !load.goes_on && load.data_bytes <= advice.memory_bytes / 2;
             if fits { Curve::Same } else { Curve::Unknown }
         }
     }
@@ -185,7 +186,10 @@ fn means(advice: &Advice, base: &Beside) -> &'static str {
         (true, _, Curve::Same) => {
             "with more memory the runs were faster, but a larger cache would miss as many accesses as this one: what else made them faster is not known"
         }
-        (_, _, Curve::Same) | (_, true, _) => "more memory does not help",
+        (_, true, _) => "more memory does not help",
+        (_, _, Curve::Same) => {
+            "whether more memory helps cannot be said, because runs of the same differ by more than that; a larger cache would miss as many accesses as this one"
+        }
         (_, _, Curve::Fewer) => {
             "whether more memory helps cannot be said, because runs of the same differ by more than that; a larger cache would miss fewer accesses"
         }
@@ -317,9 +321,11 @@ pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Documen
     document
 }
 
-/// The first sentence of the advice, the code, five figures, and the other sentences.
+/// What must be known first, the first sentence of the advice, the code, five figures, and the other sentences.
 fn summary(advice: &Advice) -> Summary {
     let mut said = sentences(advice).into_iter();
+    let mut verdict = words::warnings(&advice.load);
+    verdict.extend(said.next());
     let tuning = advice.tuning();
     let load = &advice.load;
     let not_known = || "not measured".to_owned();
@@ -331,7 +337,7 @@ fn summary(advice: &Advice) -> Summary {
         |value: Option<f64>, unit| value.map_or_else(not_known, |value| number_shown(value, unit));
     let figures = [
         ("memory budget", bytes(tuning.budget(advice.memory_bytes))),
-        ("data of the load", bytes(load.data_bytes)),
+        ("data of the load", words::data(load)),
         (
             "operations a second, as advised",
             shown(speed, Unit::PerSecond),
@@ -346,7 +352,7 @@ fn summary(advice: &Advice) -> Summary {
         ),
     ];
     Summary {
-        verdict: said.next().unwrap_or_default(),
+        verdict: verdict.join(" "),
         code: tuning.code(advice.memory_bytes),
         figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
         stands_out: said.collect(),
@@ -396,6 +402,10 @@ fn load_figure(advice: &Advice) -> Figure {
     let about = of_load(load, advice.memory_bytes).join(" ");
     let columns = [("what", Unit::Text), ("value", Unit::Number)];
     let mut figure = Figure::new("load", "The load", &about, "", &columns);
+    let of_keys = |value: Value| match load.keys {
+        0 => Value::Null,
+        _ => value,
+    };
     let rows: [(&str, Value); 15] = [
         ("operations", load.operations.into()),
         ("share of lookups", load.share(load.point_reads).into()),
@@ -406,14 +416,14 @@ fn load_figure(advice: &Advice) -> Figure {
         ("share of writes", load.share(load.writes).into()),
         ("share of scans", load.share(load.scans).into()),
         ("records of a scan", load.records_per_scan().into()),
-        ("bytes of a key", load.key_bytes.into()),
-        ("bytes of a value", load.value_bytes.into()),
+        ("bytes of a key", of_keys(load.key_bytes.into())),
+        ("bytes of a value", of_keys(load.value_bytes.into())),
         (
             "bytes of a value, 90th percentile",
-            load.value_bytes_p90.into(),
+            of_keys(load.value_bytes_p90.into()),
         ),
-        ("keys", load.keys.into()),
-        ("bytes of data", load.data_bytes.into()),
+        ("keys", of_keys(load.keys.into())),
+        ("bytes of data", of_keys(load.data_bytes.into())),
         (
             "share of accesses to the hottest 1 % of keys",
             load.hottest_1.into(),

@@ -1,12 +1,13 @@
 //! What the load is given as: a trace, or a model of which a trace is drawn.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evendb_model::model::Rate;
 use evendb_trace::Reader;
+use evendb_trace::formats::{self, DETECT_BYTES};
 
 use super::AdviseError;
 use crate::experiments::mixgraph::model_named;
@@ -56,9 +57,12 @@ pub fn source(name: &str, drawn: Drawn, place: &Path) -> Result<Source, AdviseEr
         });
     }
     let input = |error: crate::experiments::Failure| {
-        AdviseError::Input(format!(
-            "{name} is no trace of EvenDB, and no model: {error}"
-        ))
+        let convert = "of a trace of another format, `evendb trace convert` makes one of EvenDB's";
+        let why = foreign(Path::new(name)).unwrap_or_else(|| match Path::new(name).is_file() {
+            true => format!("{error}; {convert}"),
+            false => error.to_string(),
+        });
+        AdviseError::Input(format!("{name} is no trace of EvenDB, and no model: {why}"))
     };
     let model = model_named(name).map_err(input)?.scaled(drawn.scale);
     let trace = place.join("drawn.trace");
@@ -85,6 +89,13 @@ fn is_trace(path: &Path) -> bool {
     let mut begin = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
     read.is_ok() && &begin == b"EvenDBtr"
+}
+
+/// Of a trace of another format: which one it is, and what makes one of EvenDB's of it.
+fn foreign(path: &Path) -> Option<String> {
+    let mut file = BufReader::with_capacity(DETECT_BYTES, File::open(path).ok()?);
+    formats::detect(file.fill_buf().ok()?)?;
+    Some(formats::open_own(file).err()?.to_string())
 }
 
 /// Opens a trace.

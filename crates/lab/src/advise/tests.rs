@@ -11,8 +11,10 @@ use super::load::{Load, observe};
 use super::page;
 use super::runs::Measured;
 use super::source::{Drawn, reader, source};
-use super::words::of_load;
+use super::words::{of_load, warnings};
 use crate::random::Random;
+use crate::replay::command::LeftOut;
+use crate::replay::{Merges, Part, ReplaySettings};
 
 fn written(operations: &[Operation]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
@@ -77,7 +79,7 @@ fn kinds_sizes_and_data_are_counted() {
     assert_eq!((load.read, load.loading, load.operations), (10, 3, 7));
     assert_eq!((load.point_reads, load.answered, load.absent), (3, 3, 1));
     assert_eq!((load.writes, load.scans, load.scanned), (2, 2, 10));
-    assert_eq!(load.records_per_scan(), 5.0);
+    assert_eq!(load.records_per_scan(), Some(5.0));
     // aa: 12, cc: 52, dd: 42; bb is deleted, xx was never there.
     assert_eq!((load.data_bytes, load.keys), (106, 5));
     assert_eq!((load.key_bytes, load.one_in), (2.0, 1));
@@ -189,6 +191,88 @@ fn a_length_that_nobody_knows_is_taken_from_the_others_or_from_the_option_and_th
 }
 
 #[test]
+fn what_a_trace_of_scans_does_not_tell_is_said_to_be_unknown() {
+    let untold = |key: &str| Operation::new(Kind::Scan, key);
+    let load = load_of(&[untold("a"), untold("b")], 0);
+    assert_eq!((load.scans, load.scans_untold, load.keys), (2, 2, 0));
+    let said = of_load(&load, 64 << 20).join(" ");
+    for wanted in [
+        "how many records a scan gives is not known",
+        "does not tell what data there is",
+    ] {
+        assert!(said.contains(wanted), "{said}");
+    }
+    assert!(!said.contains("fits") && !said.contains(" 0 "), "{said}");
+    // No budget is made smaller for data that nobody knows.
+    assert_eq!(load.budget_within(64 << 20), 64 << 20);
+    // The mean is of the scans that tell it.
+    let some = load_of(&[untold("a"), scan("b", 6), get("a", Some(9))], 0);
+    assert_eq!(some.records_per_scan(), Some(6.0));
+    let said = of_load(&some, 64 << 20).join(" ");
+    assert!(
+        said.contains("at least 10 B of data") && !said.contains("fits"),
+        "{said}"
+    );
+    // What fills the store is all that there is.
+    let filled = load_of(&[put("a", 9), scan("a", 1)], 1);
+    let said = of_load(&filled, 64 << 20).join(" ");
+    assert!(said.contains("10 B of data, which fits"), "{said}");
+}
+
+#[test]
+fn what_is_left_out_or_lost_is_said_before_everything_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace");
+    let mut operations = vec![put("a", 8), get("a", Some(8))];
+    operations.extend((0..97).map(|_| Operation::new(Kind::Merge, "a")));
+    let mut elsewhere = put("b", 8);
+    elsewhere.keyspace = 7;
+    operations.push(elsewhere);
+    let mut trace = written(&operations);
+    std::fs::write(&path, &trace).unwrap();
+    let left_out = |merges, load| {
+        let settings = ReplaySettings {
+            merges,
+            part: Part {
+                load,
+                ..Part::default()
+            },
+            ..ReplaySettings::default()
+        };
+        LeftOut::of(&path, &settings).unwrap()
+    };
+    let of_all = left_out(None, 0);
+    assert_eq!((of_all.operations, of_all.total()), (100, 98));
+    assert_eq!(left_out(None, 2).operations, 98);
+    let only = left_out(Some(Merges::Appends), 0);
+    assert_eq!((only.total(), only.is_much()), (1, false));
+
+    let mut advice = advised("", &[]);
+    advice.load.left_out = of_all;
+    let verdict = page::document(&advice, Vec::new()).summary.verdict;
+    assert!(
+        verdict.starts_with(
+            "This advises on 2 of 100 operations of the load; left out: merges 97 (give --merges "
+        ) && verdict.contains("does not name 1. Open EvenDB"),
+        "{verdict}"
+    );
+    advice.load.left_out = only;
+    assert!(warnings(&advice.load).is_empty());
+    let said = of_load(&advice.load, 1 << 20).join(" ");
+    assert!(
+        said.contains("Left out of the load: of a keyspace"),
+        "{said}"
+    );
+
+    trace.truncate(trace.len() - 10);
+    let torn = observe(Reader::new(&trace[..]).unwrap(), (0, u64::MAX), 100).unwrap();
+    assert!(!torn.losses.is_nothing());
+    let said = warnings(&torn);
+    assert!(said[0].starts_with("The trace is not whole"), "{said:?}");
+    assert!(warnings(&load_of(&operations, 0)).is_empty());
+}
+
+#[test]
 fn large_values_are_as_large_as_they_are() {
     let each: Vec<_> = (0..100u32)
         .map(|at| put(format!("{at}"), if at < 80 { 400 } else { 100_000 }))
@@ -296,7 +380,16 @@ fn a_bound_on_operations_is_said() {
     assert!(
         of_load(&load, 1 << 20)
             .iter()
-            .any(|said| said.contains("first 2 operations"))
+            .any(|said| said.contains("first 2 operations") && said.contains("the time allows"))
+    );
+    let asked = Load {
+        end_is_asked: true,
+        ..load
+    };
+    let said = of_load(&asked, 1 << 20).join(" ");
+    assert!(
+        said.contains("as --operations says") && !said.contains("time"),
+        "{said}"
     );
 }
 
@@ -545,7 +638,14 @@ fn the_curve_of_misses_is_asked_whether_more_memory_helps() {
         said.contains("would miss as many accesses as this one"),
         "{said}"
     );
-    assert!(of(&unclear, &flat).ends_with("more memory does not help."));
+    // What the runs do not tell, no curve tells for them.
+    let said = of(&unclear, &flat);
+    assert!(
+        said.contains("cannot be said") && said.ends_with("as many accesses as this one."),
+        "{said}"
+    );
+    let alike: [(u64, &[f64]); 2] = [(64, &[100.0, 101.0, 99.0]), (256, &[101.0, 100.0, 100.0])];
+    assert!(of(&alike, &flat).ends_with("more memory does not help."));
     let said = of(&unclear, &falls);
     assert!(
         said.contains("a larger cache would miss fewer accesses"),

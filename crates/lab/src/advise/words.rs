@@ -2,6 +2,7 @@
 
 use super::load::Load;
 use crate::readable::{bytes, grouped};
+use crate::replay::command::LeftOut;
 
 /// A share as people read it.
 pub(super) fn percent(share: f64) -> String {
@@ -9,6 +10,43 @@ pub(super) fn percent(share: f64) -> String {
         percent if percent == 0.0 || percent >= 9.95 => format!("{percent:.0} %"),
         percent => format!("{percent:.1} %"),
     }
+}
+
+/// What must be known before everything else: that the advice is on another load than that of the
+/// trace.
+#[must_use]
+pub(super) fn warnings(load: &Load) -> Vec<String> {
+    let mut said = Vec::new();
+    let LeftOut { operations, .. } = load.left_out;
+    if load.left_out.is_much() {
+        said.push(format!(
+            "This advises on {} of {} operations of the load; left out: {}.",
+            grouped(operations - load.left_out.total()),
+            grouped(operations),
+            each_left_out(&load.left_out)
+        ));
+    }
+    if !load.losses.is_nothing() {
+        said.push(format!(
+            "The trace is not whole, and this advises on what can be read of it: {}.",
+            load.losses
+        ));
+    }
+    said
+}
+
+/// What is left out, by why, with the remedy if there is one.
+pub(super) fn each_left_out(left_out: &LeftOut) -> String {
+    let each = left_out.by_why.iter().map(|(why, count)| {
+        let remedy = match *why {
+            LeftOut::MERGES => {
+                " (give --merges counters or --merges appends, which says what they do)"
+            }
+            _ => "",
+        };
+        format!("{why} {}{remedy}", grouped(*count))
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// What a load is.
@@ -27,9 +65,17 @@ pub(super) fn of_load(load: &Load, memory_bytes: u64) -> Vec<String> {
     }
     if load.goes_on {
         let read = grouped(load.operations);
+        let why = match load.end_is_asked {
+            true => "as --operations says",
+            false => "as many as the time allows that --seconds gives",
+        };
         said.push(format!(
-            "Only the first {read} operations were used, as many as the time allows: data that only later ones touch are not in these figures."
+            "Only the first {read} operations were used, {why}: data that only later ones touch are not in these figures."
         ));
+    }
+    if load.left_out.total() > 0 && !load.left_out.is_much() {
+        let each = each_left_out(&load.left_out);
+        said.push(format!("Left out of the load: {each}."));
     }
     if load.one_in > 1 {
         let one_in = load.one_in;
@@ -60,7 +106,11 @@ fn mix(load: &Load) -> String {
     };
     let mut text = format!("The load {kind}: {}", some.join(", "));
     if load.scans > 0 {
-        text += &format!("; a scan gives {:.1} records", load.records_per_scan());
+        text += &match load.records_per_scan() {
+            Some(records) => format!("; a scan gives {records:.1} records"),
+            None => "; how many records a scan gives is not known, and a replay reads one by each"
+                .to_owned(),
+        };
     }
     if load.merges > 0 {
         let merges = percent(load.merges as f64 / load.writes.max(1) as f64);
@@ -70,8 +120,19 @@ fn mix(load: &Load) -> String {
 }
 
 fn sizes(load: &Load, memory_bytes: u64) -> String {
+    if load.keys == 0 {
+        return "The trace does not tell what data there is: it has no operation of a single key."
+            .to_owned();
+    }
     let ratio = load.data_bytes as f64 / memory_bytes.max(1) as f64;
     let beside = match ratio {
+        ratio if !load.tells_data() => {
+            let times = match ratio {
+                ratio if ratio < 1.0 => String::new(),
+                ratio => format!("{ratio:.1} times the memory, "),
+            };
+            format!("{times}and what scans read beside it the trace does not tell")
+        }
         ratio if ratio < 0.5 => "which fits into the memory with room to spare".to_owned(),
         ratio if ratio < 1.0 => "which just fits into the memory".to_owned(),
         ratio => format!("{ratio:.1} times the memory"),
@@ -86,7 +147,7 @@ fn sizes(load: &Load, memory_bytes: u64) -> String {
     let mut text = format!(
         "It touches {keys} keys of {:.0} bytes with {values}: {} of data, {beside}.",
         load.key_bytes,
-        bytes(load.data_bytes)
+        data(load)
     );
     if load.value_bytes_known && load.unknown_lengths > 0 {
         text += &format!(
@@ -95,6 +156,15 @@ fn sizes(load: &Load, memory_bytes: u64) -> String {
         );
     }
     text
+}
+
+/// How many bytes of data there are, as far as it is known.
+pub(super) fn data(load: &Load) -> String {
+    match (load.keys, load.tells_data()) {
+        (0, _) => "not known".to_owned(),
+        (_, true) => bytes(load.data_bytes),
+        (_, false) => format!("at least {}", bytes(load.data_bytes)),
+    }
 }
 
 fn order(load: &Load) -> Option<String> {

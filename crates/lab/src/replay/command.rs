@@ -5,12 +5,15 @@ use evendb::vfs::OsVfs;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use evendb_trace::{Kind, Reader, formats, keyspaces_of};
+use evendb_trace::{InOrder, Kind, Reader, formats, keyspaces_of};
 
-use super::{Merges, Part, Prepared, ReplayReport, ReplaySettings, Speed, age, prepare, replay};
+use super::plan::{Planner, RIGHTLY};
+use super::{
+    Merges, Part, Prepared, ReplayReport, ReplaySettings, Source, Speed, age, prepare, replay,
+};
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
 use crate::readable::{bytes, duration, grouped};
@@ -18,6 +21,7 @@ use crate::recorder::RunError;
 use crate::store::{Store, StoreError};
 use crate::stores::evendb::TunedOpener;
 use crate::stores::evendb::tuning::{Tuning, TuningError};
+use crate::stores::memory::MemoryStore;
 
 /// What a replay is told.
 #[derive(clap::Args, Clone, Debug)]
@@ -136,12 +140,94 @@ impl Ending {
     }
 
     fn of(report: &ReplayReport) -> Ending {
-        match (report.losses.is_nothing(), report.is_of_another_load()) {
+        Ending::new(report.losses.is_nothing(), report.is_of_another_load())
+    }
+
+    /// That of what was done with a trace: whether the trace is whole, and whether more than a
+    /// hundredth of it was left out.
+    #[must_use]
+    pub fn new(is_whole: bool, is_of_another_load: bool) -> Ending {
+        match (is_whole, is_of_another_load) {
             (false, _) => Ending::Damaged,
             (true, true) => Ending::LeftOut,
             (true, false) => Ending::Whole,
         }
     }
+}
+
+/// What a replay of a part of a trace leaves out, though the load had an effect by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// All operations of the part.
+    pub operations: u64,
+    /// Those that are left out, by why.
+    pub by_why: Vec<(&'static str, u64)>,
+}
+
+impl LeftOut {
+    /// Why merges are left out where nobody says what they do.
+    pub const MERGES: &str = "merges";
+
+    /// What a replay with these settings leaves out on a store of EvenDB. Nothing is asked of any.
+    ///
+    /// # Errors
+    /// `Input` if the trace cannot be read.
+    pub fn of(trace: &Path, settings: &ReplaySettings) -> Result<LeftOut, RunError> {
+        let reader = reader_of(trace)?;
+        let settings = ReplaySettings {
+            several_keyspaces: several_keyspaces_of(trace)?,
+            ..*settings
+        };
+        // It has the calls that EvenDB has.
+        let mut planner = Planner::new(&reader, &settings, &MemoryStore::new());
+        let mut source = Source {
+            ordered: InOrder::new(reader, settings.order_bytes),
+            left: settings.part.until,
+        };
+        let mut passed = 0;
+        while let Some(operation) = source.next(u64::MAX) {
+            if passed == settings.part.load {
+                planner.begin_anew();
+            }
+            planner.take(operation?, &mut |_| {});
+            passed += 1;
+        }
+        let mut report = ReplayReport::default();
+        planner.finish(&mut report);
+        let by_why = report.left_out.iter().map(|(why, count)| (*why, *count));
+        Ok(LeftOut {
+            operations: report.operations_in_trace,
+            by_why: by_why.filter(|(why, _)| !RIGHTLY.contains(why)).collect(),
+        })
+    }
+
+    /// All that is left out.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_why.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Whether it is more than a hundredth.
+    #[must_use]
+    pub fn is_much(&self) -> bool {
+        self.total() * 100 > self.operations
+    }
+}
+
+fn input(path: &Path, error: &dyn std::fmt::Display) -> RunError {
+    RunError::Input(format!("{}: {error}", path.display()))
+}
+
+fn reader_of(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
+    let file = File::open(path).map_err(|error| input(path, &error))?;
+    formats::open_own(BufReader::new(file)).map_err(|error| input(path, &error))
+}
+
+/// Whether a trace has several keyspaces, also such as were made while it was recorded.
+fn several_keyspaces_of(path: &Path) -> Result<bool, RunError> {
+    let file = File::open(path).map_err(|error| input(path, &error))?;
+    let keyspaces = keyspaces_of(file).map_err(|error| input(path, &error))?;
+    Ok(keyspaces.len() > 1)
 }
 
 /// What the store was made of before a replay.
@@ -238,21 +324,7 @@ impl ReplayArguments {
     }
 
     fn reader(&self) -> Result<Reader<BufReader<File>>, RunError> {
-        let input = |error: &dyn std::fmt::Display| {
-            RunError::Input(format!("{}: {error}", self.trace.display()))
-        };
-        let file = File::open(&self.trace).map_err(|error| input(&error))?;
-        formats::open_own(BufReader::new(file)).map_err(|error| input(&error))
-    }
-
-    /// Whether the trace has several keyspaces, also such as were made while it was recorded.
-    fn has_several_keyspaces(&self) -> Result<bool, RunError> {
-        let input = |error: &dyn std::fmt::Display| {
-            RunError::Input(format!("{}: {error}", self.trace.display()))
-        };
-        let file = File::open(&self.trace).map_err(|error| input(&error))?;
-        let keyspaces = keyspaces_of(file).map_err(|error| input(&error))?;
-        Ok(keyspaces.len() > 1)
+        reader_of(&self.trace)
     }
 
     fn replay(
@@ -267,7 +339,7 @@ impl ReplayArguments {
             compare: true,
             value_bytes: self.value_bytes as usize,
             scan_length: self.scan_length,
-            several_keyspaces: self.has_several_keyspaces()?,
+            several_keyspaces: several_keyspaces_of(&self.trace)?,
             merges: self.merges,
             part: Part {
                 load: self.load,

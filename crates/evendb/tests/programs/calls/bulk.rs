@@ -5,7 +5,7 @@ use super::{Call, call};
 use crate::common::oracle::Map;
 use crate::common::varied;
 use crate::world::{Effects, Outcome, World};
-use evendb::{Backups, ErrorKind};
+use evendb::{Backups, CopyCheck, CopyOptions, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -141,8 +141,17 @@ fn export(world: &mut World) -> Outcome {
 
 /// A backup holds what is acknowledged; the one before stays whole.
 fn back_up(world: &mut World) -> Outcome {
-    world.did("Db::backup");
-    let made = world.db().backup(BACKUPS)?;
+    let made = match world.dice.below(2) {
+        0 => {
+            world.did("Db::backup");
+            world.db().backup(BACKUPS)?
+        }
+        _ => {
+            world.did("Db::backup_with");
+            let how = CopyOptions::new().verify(CopyCheck::All);
+            world.db().backup_with(BACKUPS, &how)?
+        }
+    };
     world.all_is_durable();
     if world.vfs.crashed() {
         return Ok(());

@@ -3,7 +3,7 @@
 use super::{Call, call};
 use crate::common::{keys, varied};
 use crate::world::{Outcome, World};
-use evendb::ErrorKind;
+use evendb::{CopyCheck, CopyOptions, ErrorKind};
 use std::ops::Bound;
 use std::path::Path;
 
@@ -103,8 +103,17 @@ fn compact(world: &mut World) -> Outcome {
 fn copy(world: &mut World) -> Outcome {
     world.copies += 1;
     let dir = format!("/copies/{}", world.copies);
-    world.did("Db::copy_to");
-    world.db().copy_to(&dir)?;
+    match world.dice.below(2) {
+        0 => {
+            world.did("Db::copy_to");
+            world.db().copy_to(&dir)?;
+        }
+        _ => {
+            world.did("Db::copy_to_with");
+            let how = CopyOptions::new().verify(CopyCheck::Nothing);
+            world.db().copy_to_with(&dir, &how)?;
+        }
+    }
     world.all_is_durable();
     if world.vfs.crashed() {
         return Ok(());
