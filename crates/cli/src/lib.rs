@@ -248,7 +248,7 @@ mod tests {
             "delete db --from --all",
             "scan db --prefix --count",
             "put db k v --keyspace --durability sync",
-            "trace convert a b --from-format --json",
+            "trace convert a b --from-format --keyspace-names",
         ] {
             let message = said(line).unwrap_or_default();
             assert!(

@@ -3,7 +3,7 @@
 
 use evendb::{Db, LiveStats, Options};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,7 +112,7 @@ fn nobody_to_watch() {
     open(dir.path()).close().unwrap();
     let watched = evendb(&["stats", "--watch"], dir.path());
     assert!(complaint(&watched).contains("no process has the database open"));
-    // An owner that waits for its input, and is killed.
+    // An owner that waits for more input, and is killed.
     let mut owner = Command::new(env!("CARGO_BIN_EXE_evendb"));
     owner
         .arg("import")
@@ -120,6 +120,8 @@ fn nobody_to_watch() {
         .args(["-", "--format", "tsv"]);
     owner.stdin(Stdio::piped()).stderr(Stdio::null());
     let mut owner = owner.spawn().unwrap();
+    let mut input = owner.stdin.take().unwrap();
+    input.write_all(b"a\t1\n").unwrap();
     while LiveStats::read(dir.path()).unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -5,7 +5,7 @@
 //! Run it with `cargo run --release -p evendb --example call_times -- [DIRECTORY] [MEMORY IN MIB]`; without a directory it
 //! makes one in the system's directory for temporary files, which may lie in memory: name one on the disk that you mean.
 
-use evendb::{Db, Durability, Options};
+use evendb::{Db, Durability, Options, keys};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,9 +57,13 @@ fn micros(time: Duration) -> String {
     format!("{:.1}", time.as_nanos() as f64 / 1000.0)
 }
 
+fn key(number: u64) -> Vec<u8> {
+    keys::key(&(number,))
+}
+
 /// A different record each time, without an order.
-fn scattered(number: u64, records: u64) -> [u8; 8] {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records).to_be_bytes()
+fn scattered(number: u64, records: u64) -> Vec<u8> {
+    key(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records)
 }
 
 fn load(db: &Db, records: u64) -> evendb::Result<()> {
@@ -67,7 +71,7 @@ fn load(db: &Db, records: u64) -> evendb::Result<()> {
     for first in (0..records).step_by(1_000) {
         let mut batch = db.batch();
         for record in first..records.min(first + 1_000) {
-            batch.put(db.default_keyspace(), record.to_be_bytes(), value);
+            batch.put(db.default_keyspace(), key(record), value);
         }
         batch.commit()?;
     }
@@ -77,7 +81,7 @@ fn load(db: &Db, records: u64) -> evendb::Result<()> {
 /// Calls that a service makes all the time.
 fn all_the_time(db: &Db, records: u64) -> evendb::Result<Vec<Times>> {
     let value = [8; VALUE];
-    let scan = |from: [u8; 8]| {
+    let scan = |from: Vec<u8>| {
         db.range(from..)
             .take(100)
             .try_for_each(|item| item.map(drop))
@@ -91,13 +95,13 @@ fn all_the_time(db: &Db, records: u64) -> evendb::Result<Vec<Times>> {
     let transact = |number| {
         db.transact(|transaction| {
             let key = scattered(number, records);
-            transaction.get(db.default_keyspace(), key)?;
+            transaction.get(db.default_keyspace(), &key)?;
             transaction.put(db.default_keyspace(), key, value)
         })
     };
     Ok(vec![
         Times::of("get of a record in memory", CALLS, |number| {
-            db.get((number % 100).to_be_bytes()).map(drop)
+            db.get(key(number % 100)).map(drop)
         })?,
         Times::of("get of any record", CALLS, |number| {
             db.get(scattered(number, records)).map(drop)
@@ -113,7 +117,7 @@ fn all_the_time(db: &Db, records: u64) -> evendb::Result<Vec<Times>> {
         Times::of("snapshot", CALLS, |_| db.snapshot().map(drop))?,
         Times::of("delete_range of 100 records", SYNCS, |number| {
             let first = number * 100;
-            db.delete_range(first.to_be_bytes()..(first + 100).to_be_bytes())
+            db.delete_range(key(first)..key(first + 100))
         })?,
     ])
 }
