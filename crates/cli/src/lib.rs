@@ -167,7 +167,8 @@ fn missing_value(
         let (Some(option), Some(_)) = (named(&pair[0]), named(&pair[1])) else {
             continue;
         };
-        if option.get_action().takes_values() {
+        // Clap looks at the others itself.
+        if option.is_allow_hyphen_values_set() {
             let [option, value] = [&pair[0], &pair[1]];
             return Some(format!(
                 "a value is required for {option}; `{option}={value}` gives it the value {value}"
@@ -248,7 +249,7 @@ mod tests {
             "delete db --from --all",
             "scan db --prefix --count",
             "put db k v --keyspace --durability sync",
-            "trace convert a b --from-format --keyspace-names",
+            "scan db --from --hex",
         ] {
             let message = said(line).unwrap_or_default();
             assert!(
@@ -261,6 +262,7 @@ mod tests {
             "delete db --from -9 --all",
             "scan db --count --prefix -k",
             "put db -- --keyspace --durability",
+            "stats db --watch --count 1",
             "scan db --prefix --nothing-of-that-name",
         ] {
             assert_eq!(said(line), None, "{line}");
