@@ -374,7 +374,7 @@ fn threads(store: &dyn Store, steps: u64, seed: u64) -> Result<Model, Failure> {
 /// Records that transactions are over.
 const RECORDS: u64 = 8;
 
-/// Several threads that run `steps` transactions each, in a store of their own below `directory`.
+/// Several threads that run `steps` transactions each, in a store of their own beside `directory`.
 fn transactions(
     opener: &dyn Opener,
     directory: &Path,
@@ -382,7 +382,8 @@ fn transactions(
     steps: u64,
     seed: u64,
 ) -> Result<(), Failure> {
-    let own = directory.join("transactions");
+    // Not below it: no database is made inside of another one.
+    let own = directory.with_extension("transactions");
     fs::create_dir_all(&own)?;
     let store = opener.open(&own, settings)?;
     let dataset = Dataset::new(RECORDS, 100, seed);
