@@ -102,11 +102,12 @@ enum Command {
 
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
-    if let Some(message) = missing_value(&Arguments::command(), std::env::args_os().skip(1)) {
+    let command = Arguments::command();
+    if let Some(message) = missing_value(&command, std::env::args_os().skip(1)) {
         output::complain(&format!("evendb: {message}"));
         return Failure::Usage(message).exit_code();
     }
-    let matches = Arguments::command().get_matches();
+    let matches = command.get_matches();
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),
