@@ -39,6 +39,7 @@ fn shuttle_p75_a_wake_up_of_the_next_group_is_taken() {
 #[test]
 fn shuttle_p76_the_length_of_level_0_is_told_late() {
     assert!(notices(50_000, Some(DEADLOCK), || hand_over::stops(
+        2,
         Plant::LevelToldLate
     )));
 }

@@ -108,8 +108,25 @@ pub(super) fn notices(
     sign: Option<&str>,
     scenario: impl Fn() + Clone + Send + Sync + 'static,
 ) -> bool {
-    finds(Box::new(RandomScheduler::new(most)), sign, scenario.clone())
-        || finds(Box::new(PctScheduler::new(3, most)), sign, scenario)
+    // The two kinds take turns in growing rounds: a fault that one of them soon finds does not first cost all of the other's.
+    let mut round = most.min(500);
+    let mut left = most;
+    while left > 0 {
+        if finds(
+            Box::new(RandomScheduler::new(round)),
+            sign,
+            scenario.clone(),
+        ) || finds(
+            Box::new(PctScheduler::new(3, round)),
+            sign,
+            scenario.clone(),
+        ) {
+            return true;
+        }
+        left -= round;
+        round = (2 * round).min(left);
+    }
+    false
 }
 
 /// Whether one of the scheduler's schedules makes the scenario fail: in its own checks, or in one of
