@@ -37,8 +37,8 @@ impl Claim {
         drop(self.resident.lock().take());
     }
 
-    /// Whether the directory is still this database's. If the lock's file `path` was deleted, other processes do
-    /// not see the lock: then all writes must stop.
+    /// Whether the directory is still this database's. If the directory of the lock's file `path` was renamed, or
+    /// the file deleted where directories cannot be locked, other processes do not see the lock: then all writes must stop.
     ///
     /// # Errors
     /// `Locked`: it is not.
@@ -50,8 +50,8 @@ impl Claim {
         if lock.still_held().unwrap_or(true) {
             return Ok(());
         }
-        let message = "was deleted or replaced: others may have opened the database, so all writes stop; \
-             close it everywhere, and open it again";
+        let message = "or its directory was deleted, moved or replaced: others may have opened the database, so all writes \
+             stop; close it everywhere, and open it again";
         let message = format!("the lock file {} {message}", path.display());
         Err(Error::new(ErrorKind::Locked, message))
     }

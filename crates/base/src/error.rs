@@ -16,6 +16,9 @@ pub enum ErrorKind {
     Io,
     /// The disk is full. Nothing of the operation took effect; reads go on.
     NoSpace,
+    /// The process, or the system, has no descriptor left for one more file. Nothing of the operation took effect; it may be
+    /// tried again. Raise the limit (`ulimit -n`), or have fewer tables open.
+    TooManyFiles,
     /// Bytes on disk do not verify, or a file is missing. The message names file and offset.
     Corruption,
     /// The database is of a newer or foreign format; or has no commit log, from which changes are read.
@@ -69,6 +72,14 @@ pub enum ErrorKind {
     /// This process was forked from one that had a database open. Its copies of handles cannot be
     /// used; nothing was read or written, and the parent goes on.
     Forked,
+}
+
+impl ErrorKind {
+    /// As of the storage's: nothing was done for want of room or of a descriptor.
+    #[doc(hidden)]
+    pub fn is_for_want(self) -> bool {
+        matches!(self, ErrorKind::NoSpace | ErrorKind::TooManyFiles)
+    }
 }
 
 /// A failure of the store.
@@ -182,6 +193,7 @@ impl From<evendb_storage::Error> for Error {
     fn from(error: evendb_storage::Error) -> Error {
         let kind = match error.kind() {
             evendb_storage::ErrorKind::NoSpace => ErrorKind::NoSpace,
+            evendb_storage::ErrorKind::TooManyFiles => ErrorKind::TooManyFiles,
             evendb_storage::ErrorKind::Corruption => ErrorKind::Corruption,
             evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
@@ -191,6 +203,10 @@ impl From<evendb_storage::Error> for Error {
             ErrorKind::NoSpace => {
                 "; nothing of the operation took effect and reads go on: free space on the disk, or \
                  delete keys, for which some room is kept back"
+            }
+            ErrorKind::TooManyFiles => {
+                "; nothing of the operation took effect, and it may be tried again: raise the process's limit of open files, \
+                 or set a lower open_files_max"
             }
             ErrorKind::Corruption => {
                 "; these bytes are damaged, other data can be read: restore from a copy, or salvage \

@@ -35,7 +35,7 @@ use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::engine::log::Log;
 use crate::engine::{Engine, JobContext};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::files::{CONTAINER, LOCK};
 use crate::full_disk::Need;
 use crate::funk::{Funk, Run, SearchSettings};
@@ -729,7 +729,7 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
         flow,
         work,
     } = context;
-    let out_of_room = error.kind() == ErrorKind::NoSpace;
+    let out_of_room = error.kind().is_for_want();
     let mut dirty = Vec::new();
     for run in runs {
         if out_of_room {

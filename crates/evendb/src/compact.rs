@@ -248,7 +248,7 @@ fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
     });
     let records: u64 = counted.inspect_err(|error| {
         if error.kind() == ErrorKind::Corruption {
-            chunk.note_damage();
+            chunk.note_damage(error);
         }
     })?;
     Ok(records < meta.entries)

@@ -265,7 +265,7 @@ fn give_room_back(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
 fn shrink_manifest(core: &Core, disk: &Disk) -> Result<()> {
     let shrink = || Ok(disk.manifest().shrink()?);
     match disk.full_disk.with(Need::Jobs, shrink) {
-        Err(error) if error.kind() != ErrorKind::NoSpace => Err(core.health.latch(error)),
+        Err(error) if !error.kind().is_for_want() => Err(core.health.latch(error)),
         _ => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ use crate::engine::core::Core;
 use crate::engine::log::Log;
 use crate::engine::space::Space;
 use crate::memory::{CHUNK_BYTES, TABLE_BYTES, Use, slab};
-use crate::options::{Options, Writing};
+use crate::options::Options;
 use crate::sync::atomic::Ordering;
 
 /// Parts of the budget that do not depend on what the database holds.
@@ -124,11 +124,8 @@ pub(crate) enum LogReaders {
 }
 
 fn limits(core: &Core, log: &Log) -> MemoryLimits {
-    let ring = match (&log.commit_log, core.options.commit_log_writing()) {
-        (Some(_), Writing::Mapped) => log.ring_bytes,
-        _ => 0,
-    };
-    MemoryLimits::of(&core.options, ring)
+    let is_mapped = log.commit_log.as_ref().is_some_and(|log| log.is_mapped());
+    MemoryLimits::of(&core.options, if is_mapped { log.ring_bytes } else { 0 })
 }
 
 /// What munks and rows may take together now: the budget without all that is charged for other

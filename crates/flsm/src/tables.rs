@@ -23,21 +23,13 @@ use evendb_base::sync::lazy::LazyArc;
 use evendb_base::sync::reclaim::Guard;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_storage::table::{Table, TableMeta, TableOptions, TableSink, TableWriter};
-use evendb_storage::vfs::{Appender, File, Vfs};
+use evendb_storage::vfs::{Appender, File, Vfs, open_among_many};
 use evendb_storage::{EntryRef, Error, Result, TableId};
 use open::OpenTables;
 use std::path::{Path, PathBuf};
 
 /// What a table is written in at once.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// How often an opening closes other tables before it gives up.
-const OPEN_ATTEMPTS: usize = 8;
-
-/// Whether it is EMFILE of the process, or ENFILE of the system.
-fn is_out_of_files(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(23 | 24))
-}
 
 /// Where the tables of a database lie, and which of them are open.
 #[derive(Debug)]
@@ -86,14 +78,7 @@ impl TableDir {
 
     /// Opens a table's file. If the process has no descriptor left, other tables are closed for it.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let mut opened = self.vfs.open(path, false);
-        for _ in 0..OPEN_ATTEMPTS {
-            if !opened.as_ref().is_err_and(is_out_of_files) {
-                break;
-            }
-            self.open.close_half();
-            opened = self.vfs.open(path, false);
-        }
+        let opened = open_among_many(&*self.vfs, path, &|| true, &|| self.open.close_half());
         opened.map_err(|source| Error::open(path, "open a table", source))
     }
 

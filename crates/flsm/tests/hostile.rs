@@ -82,32 +82,49 @@ fn one_opener_at_a_time() {
     tiny(1).open(dir.path()).unwrap().close().unwrap();
 }
 
-/// Deleting the lock's file lets a second opener in; the first must notice, and stop writing before it names a table.
+/// The directory is locked, too: whoever deletes the lock's file lets no second opener in, and the first loses nothing.
 #[test]
-fn a_deleted_lock_file_stops_the_writer() {
+fn a_deleted_lock_file_lets_nobody_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = tiny(1).open(dir.path()).unwrap();
+    db.put("a", "1").unwrap();
+    std::fs::remove_file(dir.path().join("LOCK")).unwrap();
+    assert_eq!(kind_of(tiny(1).open(dir.path())), Some(ErrorKind::Locked));
+    db.flush().unwrap();
+    db.put("b", "2").unwrap();
+    db.close().unwrap();
+    let db = tiny(1).open(dir.path()).unwrap();
+    assert_eq!(db.iter().map(Result::unwrap).count(), 2);
+}
+
+/// What lies at the path of an open database may be another one's: the first must notice, and stop writing before it names a
+/// table.
+#[test]
+fn a_directory_that_is_moved_stops_the_writer() {
     type Call = fn(&Db) -> Result<()>;
     let by_flush: Call = |db| db.flush();
     let by_creating: Call = |db| db.keyspace("new").map(drop);
     let by_dropping: Call = |db| db.drop_keyspace("edges");
     for call in [by_flush, by_creating, by_dropping] {
-        let dir = tempfile::tempdir().unwrap();
-        let db = tiny(1).open(dir.path()).unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, moved) = (parent.path().join("db"), parent.path().join("moved"));
+        let db = tiny(1).open(&dir).unwrap();
         db.keyspace("edges").unwrap();
         db.put("a", "1").unwrap();
-        std::fs::remove_file(dir.path().join("LOCK")).unwrap();
-        let current = std::fs::read(dir.path().join("CURRENT")).unwrap();
+        std::fs::rename(&dir, &moved).unwrap();
+        assert_eq!(kind_of(tiny(1).open(&moved)), Some(ErrorKind::Locked));
+        let current = std::fs::read(moved.join("CURRENT")).unwrap();
         let refused = kind_of(call(&db));
         assert!(
             matches!(refused, Some(ErrorKind::Locked | ErrorKind::Latched)),
             "{refused:?}"
         );
-        assert_eq!(kind_of(db.put("b", "2")), Some(ErrorKind::Latched));
-        assert_eq!(db.get("a").unwrap().unwrap(), "1", "reads go on");
+        assert!(db.put("b", "2").is_err());
         let cause = db.close().unwrap_err();
         assert!(cause.to_string().contains("LOCK"), "{cause}");
-        assert_eq!(std::fs::read(dir.path().join("CURRENT")).unwrap(), current);
-        // Whoever has it now finds all of it.
-        let db = tiny(1).open(dir.path()).unwrap();
+        assert_eq!(std::fs::read(moved.join("CURRENT")).unwrap(), current);
+        assert!(!dir.exists(), "nothing is made where it was");
+        let db = tiny(1).open(&moved).unwrap();
         assert_eq!(db.get("a").unwrap().unwrap(), "1");
         assert!(db.keyspace_exists("edges") && !db.keyspace_exists("new"));
     }

@@ -15,10 +15,25 @@ pub enum ErrorKind {
     Io,
     /// The device has no room left.
     NoSpace,
+    /// The process, or the system, has no descriptor left for one more file.
+    TooManyFiles,
     /// Bytes on disk do not verify, or a file is missing.
     Corruption,
     /// The bytes are of a newer or foreign format.
     Unsupported,
+}
+
+impl ErrorKind {
+    /// Whether there was no room or no descriptor for what was to be done, so that nothing of it was done, and it may succeed
+    /// later.
+    pub fn is_for_want(self) -> bool {
+        matches!(self, ErrorKind::NoSpace | ErrorKind::TooManyFiles)
+    }
+}
+
+/// Whether a file could not be opened because the process (EMFILE) or the system (ENFILE) has too many open.
+pub fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// A failure of a storage part, with the file and offset it concerns.
@@ -36,6 +51,7 @@ impl Error {
     pub fn io(path: &Path, what: &str, source: io::Error) -> Error {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            _ if is_out_of_files(&source) => ErrorKind::TooManyFiles,
             _ => ErrorKind::Io,
         };
         Error {
@@ -113,7 +129,9 @@ impl fmt::Display for Error {
         match self.kind {
             ErrorKind::Corruption => write!(f, "corruption: {}", self.detail)?,
             ErrorKind::Unsupported => write!(f, "unsupported format: {}", self.detail)?,
-            ErrorKind::Io | ErrorKind::NoSpace => write!(f, "cannot {}", self.detail)?,
+            ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::TooManyFiles => {
+                write!(f, "cannot {}", self.detail)?;
+            }
         }
         write!(f, " ({}", self.path.display())?;
         if let Some(offset) = self.offset {

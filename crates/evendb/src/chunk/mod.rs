@@ -27,6 +27,7 @@ pub(crate) mod share;
 
 use crate::admission::Admission;
 use crate::delta::Delta;
+use crate::error::{Error, ErrorKind};
 use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
@@ -401,9 +402,12 @@ impl Chunk {
         self.charge.bytes()
     }
 
-    /// A table of the chunk could not be read: its jobs stop, others go on.
-    pub(crate) fn note_damage(&self) {
-        self.damaged.store(true, Ordering::Relaxed);
+    /// A table of the chunk could not be read: its jobs stop, others go on. What passes (no descriptor left, a merge operator that
+    /// fails) is no damage.
+    pub(crate) fn note_damage(&self, error: &Error) {
+        if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) {
+            self.damaged.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Freezes the active delta: a new view with a fresh active delta of `checkpoint`, the old one

@@ -15,7 +15,7 @@ use evendb_storage::sealing::{Cipher, TAG_BYTES};
 use evendb_storage::vfs::{File, Mapping};
 use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind as Io};
 
 /// The largest page by which a file may be mapped: one byte written through the mapping makes the next
 /// sync write all of it, at worst.
@@ -156,6 +156,15 @@ pub(super) fn check_capacity(capacity: u64) {
     );
 }
 
+/// The mapping of a ring. `None` where the file system or a filter of system calls allows none.
+fn map(file: &dyn File, capacity: u64) -> Result<Option<Box<dyn Mapping>>, Error> {
+    match file.map(capacity as usize) {
+        Ok(mapping) => Ok(Some(mapping)),
+        Err(error) if matches!(error.kind(), Io::Unsupported | Io::PermissionDenied) => Ok(None),
+        Err(error) => Err(Error::io(file.path(), "map the commit log", error)),
+    }
+}
+
 impl CommitLog {
     /// Starts appending at `start` in a new epoch. `tail..start` is what recovery found and no
     /// checkpoint holds yet; it counts as durable only after the next flush, because what survived
@@ -173,11 +182,13 @@ impl CommitLog {
         check_capacity(capacity);
         assert!(start.0.is_multiple_of(ALIGN), "records are aligned");
         assert!(tail <= start && start.0 - tail.0 <= capacity, "live part");
-        let mapping = if writing == Writing::Mapped {
-            let map = file.map(capacity as usize);
-            Some(map.map_err(|error| Error::io(file.path(), "map the commit log", error))?)
-        } else {
-            None
+        let mapping = match writing {
+            Writing::Mapped if file.keeps_its_place() => map(&*file, capacity)?,
+            _ => None,
+        };
+        let writing = match writing {
+            Writing::Mapped if mapping.is_none() => Writing::Written,
+            chosen => chosen,
         };
         let cipher = file.secrets();
         let cipher = cipher.map(|secrets| sealed::cipher(secrets, epoch, seed));

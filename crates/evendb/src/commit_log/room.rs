@@ -123,6 +123,7 @@ pub(crate) fn create_file(
     super::append::check_capacity(capacity);
     let failed = |error| Error::io(path, "create the commit log", error);
     let file = vfs.create(path).map_err(failed)?;
+    file.ask_for_place();
     file.set_len(capacity).map_err(failed)?;
     add_blocks(&*file, 0, first_room(capacity), &|bytes, at| {
         file.write_at(bytes, at)

@@ -154,10 +154,10 @@ impl Health {
         cause
     }
 
-    /// Passes on the error of a manifest that could not be written. A full disk is no failure; any other
+    /// Passes on the error of a manifest that could not be written. A full disk, or no descriptor left, is no failure; any other
     /// error latches.
     pub(crate) fn latch_unless_full(&self, error: evendb_storage::Error) -> Error {
-        if error.kind() == evendb_storage::ErrorKind::NoSpace {
+        if error.kind().is_for_want() {
             return error.into();
         }
         self.latch(error.into())

@@ -21,13 +21,15 @@ use crate::sync::lazy::LazyArc;
 use crate::sync::{Arc, Mutex, Weak, reclaim};
 use crate::value_files::{NeededByTable, ValueFiles};
 use evendb_storage::table::Table;
-use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs};
+use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs, open_among_many};
 use evendb_storage::{Error, TableId, Version};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Steps of second chance that one opener takes.
 const STEPS_MAX: usize = 64;
+/// Tables that are closed may have at least so many descriptors.
+const DESCRIPTORS_MIN: u64 = 64;
 
 /// Where unneeded tables go until a thread of the database's own deletes them.
 #[derive(Default)]
@@ -98,6 +100,8 @@ struct SharedByTables {
     /// Bytes and files of the tables that are open; closed ones in use do not count.
     bytes: AtomicI64,
     files: AtomicI64,
+    /// Descriptors of tables, with those that are closed and not freed yet.
+    descriptors: Arc<AtomicU64>,
     bytes_max: AtomicU64,
     files_max: u64,
 }
@@ -236,16 +240,11 @@ impl TableHandle {
 
     /// Opens the file, closing others if there are too many for the process.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let vfs = &self.shared.vfs;
-        let mut opened = vfs.open(path, false);
-        for _ in 0..8 {
-            if !opened.as_ref().is_err_and(is_out_of_files) {
-                break;
-            }
-            self.shared.close_half();
+        let shared = &self.shared;
+        let opened = open_among_many(&*shared.vfs, path, &|| shared.may_have_one_more(), &|| {
+            shared.close_half();
             reclaim::collect();
-            opened = vfs.open(path, false);
-        }
+        });
         let file = opened.map_err(|source| Error::open(path, "open an SSTable", source))?;
         // Scans and rewrites read many blocks at once by themselves.
         file.expect_random_reads();
@@ -253,12 +252,13 @@ impl TableHandle {
     }
 
     fn read(&self) -> Result<Table> {
-        let (file, offset) = match self.part.place {
+        let (file, offset, descriptor) = match self.part.place {
             Place::File => {
                 let path = table_path(&self.shared.dir, self.part.table);
-                (self.open_file(&path)?, 0)
+                let file = self.open_file(&path)?;
+                (file, 0, Some(Descriptor::new(&self.shared.descriptors)))
             }
-            Place::Extent { offset } => (self.shared.container.file(), offset),
+            Place::Extent { offset } => (self.shared.container.file(), offset, None),
         };
         let path = file.path().to_owned();
         let table = Table::open(file, offset, self.part.meta.len, self.part.table)?;
@@ -273,7 +273,7 @@ impl TableHandle {
         };
         let bytes = table.resident_bytes() + allocated_bytes(size_of::<Charge>());
         let charge = Charge::new(self.shared.ledger, Use::Tables, bytes);
-        Ok(table.with_companion(Box::new(charge)))
+        Ok(table.with_companion(Box::new((charge, descriptor))))
     }
 
     /// Closes the table, if it is open: the next use opens it again. What was open.
@@ -281,6 +281,22 @@ impl TableHandle {
         let table = self.opened.clear()?;
         self.shared.count(self, &table, -1);
         Some(table)
+    }
+}
+
+/// One of [`SharedByTables::descriptors`], until it is dropped with its table.
+struct Descriptor(Arc<AtomicU64>);
+
+impl Descriptor {
+    fn new(count: &Arc<AtomicU64>) -> Descriptor {
+        count.fetch_add(1, Ordering::Relaxed);
+        Descriptor(count.clone())
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -315,6 +331,19 @@ impl SharedByTables {
             } else {
                 drop(handle.close());
             }
+        }
+    }
+
+    /// Whether one more file may be opened, though some that are closed have their descriptors still: readers that open and close
+    /// table after table are faster than what frees these.
+    fn may_have_one_more(&self) -> bool {
+        let most = self
+            .files_max
+            .saturating_add((self.files_max / 2).max(DESCRIPTORS_MIN));
+        let may = || self.descriptors.load(Ordering::Relaxed) < most;
+        may() || {
+            reclaim::collect();
+            may()
         }
     }
 
@@ -359,11 +388,6 @@ impl SharedByTables {
     }
 }
 
-fn is_out_of_files(error: &std::io::Error) -> bool {
-    // EMFILE of the process, ENFILE of the system.
-    matches!(error.raw_os_error(), Some(23 | 24))
-}
-
 impl Drop for TableHandle {
     fn drop(&mut self) {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
@@ -403,6 +427,7 @@ impl Tables {
             opened: crossbeam_queue::SegQueue::new(),
             bytes: AtomicI64::new(0),
             files: AtomicI64::new(0),
+            descriptors: Arc::default(),
             bytes_max: AtomicU64::new(u64::MAX >> 1),
             files_max,
         };

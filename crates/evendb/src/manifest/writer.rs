@@ -627,7 +627,7 @@ impl Writer {
         }
         match self.rotate(vfs, dir) {
             // No room for a copy: the old one goes on, and is tried again when it has grown.
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
+            Err(error) if error.kind().is_for_want() => {
                 self.rotate_at = self.log.end() * 2;
                 Ok(())
             }
@@ -657,7 +657,7 @@ impl Writer {
                 let _ = self.reserve_for_edits();
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
+            Err(error) if error.kind().is_for_want() => {
                 // `CURRENT` names the old one still: moving it fails in other ways only.
                 let _ = vfs.remove(&new_path);
                 let _ = vfs.remove(&dir.join(CURRENT_UNFINISHED));

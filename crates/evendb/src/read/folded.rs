@@ -299,13 +299,6 @@ pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordR
     delta.adopt(record);
 }
 
-/// Notes that a read of the chunk failed. A merge operator that fails is no damage.
-pub(super) fn note_damage(chunk: &Chunk, error: &Error) {
-    if error.kind() != ErrorKind::MergeFailed {
-        chunk.note_damage();
-    }
-}
-
 fn of_hit(hit: &MunkHit<'_>) -> Seen {
     let value = hit.page.bytes()[hit.value.clone()].to_vec();
     (hit.version, hit.kind, value)

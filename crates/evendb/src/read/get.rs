@@ -291,7 +291,7 @@ fn get_folded(
 ) -> Result<Option<Value>> {
     let apart = folded::WhatIsApart::IsRead;
     let folded = folded::get(core, caches, keyspace, view, (key, hash), point, apart);
-    let folded = folded.inspect_err(|error| folded::note_damage(chunk, error))?;
+    let folded = folded.inspect_err(|error| chunk.note_damage(error))?;
     match folded.component {
         Component::Munk => counting::hit(caches, chunk, view, key, hash),
         Component::Delta => {}
@@ -347,7 +347,7 @@ fn search_funk(
     let _inside = core.health.enter()?;
     let (settings, metrics) = (&caches.search_settings, Some(&core.metrics));
     let found = view.funk.get(key, hash, at, settings, metrics);
-    found.inspect_err(|_| chunk.note_damage())
+    found.inspect_err(|error| chunk.note_damage(error))
 }
 
 /// When the value of `key` expires that a reader at `at` has just been shown. None for a value of operands, which changes when

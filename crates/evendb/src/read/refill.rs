@@ -252,7 +252,7 @@ fn fill_unpinned(
         end.scan = None;
         let filled = FunkScan::seek_from(&view.funk, span, least)
             .and_then(|mut scan| fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view));
-        return filled.inspect_err(|error| folded::note_damage(chunk, error));
+        return filled.inspect_err(|error| chunk.note_damage(error));
     }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
     let filled = match left {
@@ -263,7 +263,7 @@ fn fill_unpinned(
         }
         None => begin(engine, end, (keyspace, chunk, view), gathered, span),
     };
-    filled.inspect_err(|error| folded::note_damage(chunk, error))
+    filled.inspect_err(|error| chunk.note_damage(error))
 }
 
 /// Fills from the view's funk, sought for this fill.

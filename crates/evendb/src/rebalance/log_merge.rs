@@ -200,7 +200,7 @@ fn write_merged_run<'c>(
         Err(error) => {
             // No room, or a failed read: another time. Any other failed write has latched.
             if error.kind() == ErrorKind::Corruption {
-                chunk.note_damage();
+                chunk.note_damage(&error);
             }
             return None;
         }

@@ -146,7 +146,7 @@ pub(crate) fn rewrite(
         _moved_to,
     } = written.inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
-            chunks.iter().for_each(|chunk| chunk.note_damage());
+            chunks.iter().for_each(|chunk| chunk.note_damage(error));
         }
     })?;
     let written_bytes: u64 = parts.iter().map(|part| part.meta.len).sum();

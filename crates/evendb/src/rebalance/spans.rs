@@ -100,7 +100,7 @@ pub(crate) fn load_spans(
     match damaged {
         None => Ok(()),
         Some(error) => {
-            chunk.note_damage();
+            chunk.note_damage(&error);
             Err(error)
         }
     }

@@ -27,10 +27,10 @@
 use crate::commit_log::SyncedFirst;
 use crate::metrics::Counter;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, reclaim};
 use evendb_storage::heap;
 use evendb_storage::sealing::{Nonce, Secrets, TAG_BYTES, Use};
-use evendb_storage::vfs::{File, Vfs, read_exact_at};
+use evendb_storage::vfs::{File, Vfs, open_among_many, read_exact_at};
 use evendb_storage::{Apart, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -429,7 +429,10 @@ impl ValueFiles {
             return Ok(file.clone());
         }
         let path = file_path(&self.dir, needed.id);
-        let opened = self.vfs.open(&path, false);
+        let opened = open_among_many(&*self.vfs, &path, &|| true, &|| {
+            self.close_idle(&mut self.known.lock());
+            reclaim::collect();
+        });
         let opened = opened.map_err(|source| Error::open(&path, "open a value file", source))?;
         opened.expect_random_reads();
         self.close_some();
@@ -441,14 +444,19 @@ impl ValueFiles {
     fn close_some(&self) {
         let mut known = self.known.lock();
         known.open += 1;
-        if known.open <= OPEN_MAX {
-            return;
+        if known.open > OPEN_MAX {
+            self.close_idle(&mut known);
+            known.open += 1;
         }
+    }
+
+    /// Closes those that nobody writes.
+    fn close_idle(&self, known: &mut Known) {
         let Known {
             files,
             active,
             open,
-        } = &mut *known;
+        } = known;
         // One that is being written has a handle for that, which nobody else would open.
         let idle = |file: &&Needed| {
             !active.iter().flatten().any(|active| active.id == file.id)
@@ -459,7 +467,7 @@ impl ValueFiles {
             *file.file.lock() = None;
         }
         let is_open = |file: &&Needed| file.file.lock().is_some();
-        *open = files.values().filter(is_open).count() + 1;
+        *open = files.values().filter(is_open).count();
     }
 
     /// The value that lies there; `None` if there is no such file (any more).

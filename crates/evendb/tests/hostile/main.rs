@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod descriptors;
 mod limits;
 mod openers;
 mod options;
@@ -69,6 +70,8 @@ fn other_process() {
             assert!(!Path::new("/relative").exists());
         }
         "threads that cannot be started" => threads_that_cannot_be_started(Path::new(&dir)),
+        "many readers" => descriptors::many_readers(Path::new(&dir)),
+        "no descriptor left" => descriptors::none_left(Path::new(&dir)),
         role => panic!("no such role: {role}"),
     }
 }

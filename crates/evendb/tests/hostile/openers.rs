@@ -148,20 +148,41 @@ fn threads_that_cannot_be_started_are_an_error_of_opening() {
     in_another_process("threads that cannot be started", dir.path());
 }
 
-/// Deleting the lock's file lets a second opener in; the first must notice and stop writing.
+/// The directory is locked, too: whoever deletes the lock's file lets no second opener in, and the first loses nothing.
 #[test]
-fn a_deleted_lock_file_stops_the_writer() {
+fn a_deleted_lock_file_lets_nobody_in() {
     let dir = tempfile::tempdir().expect("a directory");
-    let db = evendb::Options::new()
-        .workers(0)
-        .open(dir.path())
-        .expect("opens");
+    let open = || evendb::Options::new().workers(0).open(dir.path());
+    let db = open().expect("opens");
+    db.put("a", "1").expect("puts");
+    std::fs::remove_file(dir.path().join("LOCK")).expect("removes the lock file");
+    let error = open().expect_err("it is open");
+    assert_eq!(error.kind(), evendb::ErrorKind::Locked);
+    db.flush().expect("it is still the only one");
+    db.put("b", "2").expect("puts");
+    db.close().expect("closes");
+    let db = open().expect("opens");
+    assert_eq!(db.iter().count(), 2);
+}
+
+/// What lies at the path of an open database may be another one's: the first must notice and stop writing.
+#[test]
+fn a_directory_that_is_moved_stops_the_writer() {
+    let parent = tempfile::tempdir().expect("a directory");
+    let (dir, moved) = (parent.path().join("db"), parent.path().join("moved"));
+    let options = evendb::Options::new().workers(0);
+    let db = options.clone().open(&dir).expect("opens");
     db.put("a", "1").expect("puts");
     db.flush().expect("a checkpoint");
-    std::fs::remove_file(dir.path().join("LOCK")).expect("removes the lock file");
-    let error = db.flush().expect_err("the lock is gone");
+    std::fs::rename(&dir, &moved).expect("moves");
+    let error = options.clone().open(&moved).expect_err("it is open");
+    assert_eq!(error.kind(), evendb::ErrorKind::Locked);
+    let error = db.flush().expect_err("it is not its place any more");
     assert_eq!(error.kind(), evendb::ErrorKind::Locked);
     let error = db.put("b", "2").expect_err("latched");
     assert_eq!(error.kind(), evendb::ErrorKind::Latched);
     assert_eq!(db.get("a").expect("reads go on").expect("is there"), "1");
+    assert!(!dir.exists(), "nothing is made where it was");
+    drop(db);
+    assert_eq!(options.open(&moved).expect("opens").iter().count(), 1);
 }

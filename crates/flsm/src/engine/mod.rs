@@ -19,7 +19,6 @@ use crate::manifest::kept::Kept;
 use crate::options::Options;
 
 use crate::files::FileName;
-use evendb_base::ErrorKind;
 use evendb_base::claim::Claim;
 use evendb_base::sync::{Arc, Mutex};
 use health::Health;
@@ -51,9 +50,10 @@ impl Engine {
         self.catalog.lock().values().cloned().collect()
     }
 
-    /// Stops all writes for good, because of this failure.
+    /// Stops all writes for good, because of this failure; or because the directory is not this database's any more, if that is why.
     pub(crate) fn latch(&self, cause: &evendb_base::Error) {
-        self.health.latch(cause);
+        let claimed = self.claim.check(&FileName::Lock.path(&self.dir));
+        self.health.latch(claimed.as_ref().err().unwrap_or(cause));
         self.work.wake_all();
     }
 
@@ -63,11 +63,11 @@ impl Engine {
         claimed.inspect_err(|error| self.latch(error))
     }
 
-    /// Takes a failure of a write, and gives it back to be returned. It latches the database, but for want of room: then nothing has
-    /// happened.
+    /// Takes a failure of a write, and gives it back to be returned. It latches the database, but for want of room or of a
+    /// descriptor: then nothing has happened.
     pub(crate) fn failed(&self, error: evendb_storage::Error) -> evendb_base::Error {
         let error = evendb_base::Error::from(error);
-        if error.kind() != ErrorKind::NoSpace {
+        if !error.kind().is_for_want() {
             self.latch(&error);
         }
         error

@@ -18,7 +18,7 @@ use crate::tables::TableFile;
 use crate::types::FileNumber;
 use evendb_storage::framed_log::FramedLogWriter;
 use evendb_storage::vfs::Vfs;
-use evendb_storage::{Error, ErrorKind, Result};
+use evendb_storage::{Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Manifest {
         self.failed = true;
         let old = self.path();
         let new = match write_new(&*self.vfs, &self.dir, &self.numbers, &mut self.state) {
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
+            Err(error) if error.kind().is_for_want() => {
                 self.rotate_at = self.log.end() + ROTATE_BYTES_MIN;
                 self.failed = false;
                 return Ok(());
@@ -182,12 +182,12 @@ impl Manifest {
     /// A failure after which it is not known what the disk holds. One that tells of a full disk is told as another: taken for
     /// "nothing was written", it would have the caller go on.
     fn terminal(&self, error: Error) -> Error {
-        match error.kind() {
-            ErrorKind::NoSpace => {
+        match error.kind().is_for_want() {
+            true => {
                 let source = io::Error::other(error.to_string());
                 Error::io(&self.path(), "write to the manifest", source)
             }
-            _ => error,
+            false => error,
         }
     }
 

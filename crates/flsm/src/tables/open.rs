@@ -24,8 +24,6 @@ use std::collections::VecDeque;
 const STEPS_MAX: usize = 64;
 /// Entries of tables that are gone which the queue may have beside as many as there are open tables.
 const GONE_MAX: usize = 64;
-/// Tables that the limits closed, and whose files stay open until what was retired is collected.
-const UNCOLLECTED_MAX: u64 = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -95,7 +93,7 @@ impl OpenTables {
         // Gets that open and close table after table are faster than workers, who free what nobody has any more.
         let slack = (self.limits.bytes / 4).max(256 << 10);
         if self.resident() > self.limits.bytes.saturating_add(slack)
-            || self.uncollected.load(Relaxed) >= UNCOLLECTED_MAX
+            || self.uncollected.load(Relaxed) > self.limits.files / 4
         {
             self.uncollected.store(0, Relaxed);
             reclaim::collect();

@@ -117,11 +117,11 @@ fn compactor(engine: &Engine) {
     }
 }
 
-/// Whether a worker tries again after this failure: if there was no room. Any other latches the database.
+/// Whether a worker tries again after this failure: if there was no room or no descriptor. Any other latches the database.
 fn goes_on_after(engine: &Engine, error: Error) -> bool {
-    match error.kind() {
-        ErrorKind::NoSpace => engine.work.rest_after(&error),
-        _ => {
+    match error.kind().is_for_want() {
+        true => engine.work.rest_after(&error),
+        false => {
             engine.latch(&error);
             false
         }
@@ -160,7 +160,7 @@ fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
         Err(Stopped::Cancelled) => Ok(Ended::Done),
         Err(Stopped::Failed(error)) => {
             let error = Error::from(error);
-            if error.kind() != ErrorKind::NoSpace {
+            if !error.kind().is_for_want() {
                 engine.latch(&error);
             }
             Err(error)

@@ -1,7 +1,7 @@
 //! An edit is made durable, and its trees are shown.
 //!
 //! Both under the manifest's lock, so that trees are shown in the order of the edits. A failure latches the database, because it is
-//! not known then whether the edit is durable; but for want of room, after which the edit is not made and its new tables go.
+//! not known then whether the edit is durable; but for want of room or of a descriptor, after which the edit is not made and its new tables go.
 
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
@@ -12,7 +12,6 @@ use crate::manifest::state::{Edit, State};
 use crate::plant::planted;
 use crate::types::FileNumber;
 use evendb_base::sync::Arc;
-use evendb_storage::ErrorKind;
 
 /// Makes the edit that `make` says, and shows the trees of these keyspaces, without the memory tables of the generation
 /// `flushed`. Nothing is done if `make` says nothing.
@@ -33,7 +32,7 @@ pub(super) fn commit(
         }
         match manifest.commit(edit) {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error.into()),
+            Err(error) if error.kind().is_for_want() => return Err(error.into()),
             Err(error) => {
                 engine.latch(&Error::from(error));
                 return Err(Stopped::Cancelled);

@@ -135,6 +135,12 @@ impl File for SealedFile {
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
         self.inner.preallocate(offset, len)
     }
+    fn ask_for_place(&self) {
+        self.inner.ask_for_place();
+    }
+    fn keeps_its_place(&self) -> bool {
+        self.inner.keeps_its_place()
+    }
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
         self.inner.punch_hole(offset, len)
     }

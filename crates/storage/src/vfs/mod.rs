@@ -25,12 +25,14 @@ pub use sim::{
     CrashMode, Fault, FaultKind, FaultOn, ReadAheadCounts, SimEvent, SimEventKind, SimVfs,
 };
 
+use crate::error::is_out_of_files;
 use crate::sealing::Secrets;
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A directory tree. All paths are absolute.
 pub trait Vfs: Send + Sync + Debug + 'static {
@@ -67,9 +69,8 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     /// Whether `path` names a file or directory.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Takes an advisory lock on `path`, creating the file: exclusive, or shared for readers. Held
-    /// by another owner (process or handle): `WouldBlock`. The lock is verified to be on the inode
-    /// that the name still has, so that deleting the lock file does not admit a second owner
-    /// silently. Dropping the guard releases it. A shared lock creates nothing.
+    /// by another owner (process or handle): `WouldBlock`. Where the system can, the directory is locked with the file, so that
+    /// deleting the file admits no second owner. Else the lock is verified to be on the inode that the name still has. Dropping the guard releases it. A shared lock creates nothing.
     ///
     /// An exclusive owner leaves its process id in the file while it holds the lock.
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>>;
@@ -113,8 +114,8 @@ pub struct LockHolder {
 
 /// Holds a directory lock until dropped.
 pub trait LockGuard: Send + Sync + Debug {
-    /// Whether the name still leads to the locked file. If somebody deleted or replaced the lock
-    /// file, another owner can have locked the new one; nothing but asking reveals it.
+    /// Whether the path still leads to what is locked. If somebody renamed the directory, or deleted or replaced the lock file
+    /// where directories cannot be locked, another owner can have locked what is there now; nothing but asking reveals it.
     fn still_held(&self) -> io::Result<bool>;
 }
 
@@ -187,11 +188,20 @@ pub trait File: Send + Sync + Debug + 'static {
     /// Reserves blocks for `[offset, offset + len)`, extending the file if need be; a later write
     /// there does not fail for want of space. `StorageFull` if there is no room.
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Asks the file system to overwrite this file's blocks where they lie. For an empty file; a hint. Where a file system
+    /// copies on write otherwise, an overwrite needs new blocks, which no reservation holds.
+    fn ask_for_place(&self) {}
+    /// Whether an overwrite of reserved blocks needs no new ones, so that a full disk cannot end the process by a signal when a
+    /// mapping is written through. `false` of file systems that copy on write, whatever they were asked for: a snapshot of
+    /// theirs makes them copy again.
+    fn keeps_its_place(&self) -> bool {
+        true
+    }
     /// Gives the blocks of `[offset, offset + len)` back; reads there give zeros. Where the file
     /// system cannot, does nothing.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Maps the first `len` bytes, shared and writable. The file must be that long, the blocks of what is
-    /// touched reserved, and nobody may shorten it while the mapping lives. Its pages stay in memory
+    /// touched reserved, on a file system [where they stay](File::keeps_its_place), and nobody may shorten it while the mapping lives. Its pages stay in memory
     /// where the system lets this process lock them, and are huge where it has such: a byte
     /// written through the mapping may make the next sync write two MiB, one that
     /// [`write_at`](File::write_at) wrote does not.
@@ -215,6 +225,31 @@ pub trait Mapping: Send + Sync + Debug {
         let _ = (offset, len);
         false
     }
+}
+
+/// How often an opening has others give descriptors back at once, and then with longer and longer rests: an eighth of a second in all.
+const ATTEMPTS: (usize, u32) = (8, 7);
+
+/// Opens a file to be read, when the caller `may` have one more. Where there is no descriptor left, `give_back` has others
+/// closed, and it is tried again for a while: who reads what is closed ends soon. So it goes on after a while, whatever `may` says.
+pub fn open_among_many(
+    vfs: &dyn Vfs,
+    path: &Path,
+    may: &dyn Fn() -> bool,
+    give_back: &dyn Fn(),
+) -> io::Result<Arc<dyn File>> {
+    let rests = (0..ATTEMPTS.1).map(|step| Duration::from_millis(1 << step));
+    for rest in std::iter::repeat_n(Duration::ZERO, ATTEMPTS.0).chain(rests) {
+        if may() {
+            let opened = vfs.open(path, false);
+            if !opened.as_ref().is_err_and(is_out_of_files) {
+                return opened;
+            }
+            give_back();
+        }
+        std::thread::sleep(rest);
+    }
+    vfs.open(path, false)
 }
 
 /// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.

@@ -41,6 +41,10 @@ use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 #[cfg(target_os = "linux")]
 const AHEAD_BYTES: u64 = 256 << 10;
 
+/// What `statfs` calls file systems that copy on write: btrfs, bcachefs, ZFS, NILFS.
+#[cfg(target_os = "linux")]
+const COPY_ON_WRITE: [u32; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0x3434];
+
 /// How often a lock is tried anew because the lock file was replaced meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
 
@@ -142,15 +146,12 @@ impl Vfs for OsVfs {
 
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>> {
         for _ in 0..LOCK_ATTEMPTS {
+            let directory = lock_directory(path, shared)?;
             let file = open_lock_file(path, shared)?;
-            let outcome = if shared {
-                file.try_lock_shared()
-            } else {
-                file.try_lock()
-            };
-            outcome.map_err(io::Error::from)?;
+            try_lock(&file, shared)?;
             let guard = OsLockGuard {
                 file,
+                directory,
                 path: path.to_owned(),
                 owner_process: std::process::id(),
                 shared,
@@ -237,6 +238,37 @@ fn open_lock_file(path: &Path, shared: bool) -> io::Result<fs::File> {
     open_regular(&mut options, path)
 }
 
+fn try_lock(file: &fs::File, shared: bool) -> io::Result<()> {
+    let locked = match shared {
+        true => file.try_lock_shared(),
+        false => file.try_lock(),
+    };
+    locked.map_err(io::Error::from)
+}
+
+/// Locks the directory of the lock file `path`, which cannot be removed while files are in it, as somebody may remove the lock
+/// file. `None` where a directory cannot be locked (network file systems), or not be read.
+fn lock_directory(path: &Path, shared: bool) -> io::Result<Option<fs::File>> {
+    let Some(Ok(directory)) = path.parent().map(fs::File::open) else {
+        return Ok(None);
+    };
+    match try_lock(&directory, shared) {
+        Ok(()) => Ok(Some(directory)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the name leads to that file.
+fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
+    let ours = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Opens a regular file that lies at `path` itself.
 fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
@@ -256,6 +288,8 @@ fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::Fi
 #[derive(Debug)]
 struct OsLockGuard {
     file: fs::File,
+    /// Locked, too, where that can be.
+    directory: Option<fs::File>,
     path: PathBuf,
     owner_process: u32,
     shared: bool,
@@ -276,11 +310,10 @@ impl OsLockGuard {
 
 impl LockGuard for OsLockGuard {
     fn still_held(&self) -> io::Result<bool> {
-        let locked = self.file.metadata()?;
-        match fs::metadata(&self.path) {
-            Ok(named) => Ok(named.dev() == locked.dev() && named.ino() == locked.ino()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        // Whoever replaced the lock file is refused by the directory's lock.
+        match (&self.directory, self.path.parent()) {
+            (Some(locked), Some(directory)) => leads_to(directory, locked),
+            _ => leads_to(&self.path, &self.file),
         }
     }
 }
@@ -296,6 +329,9 @@ impl Drop for OsLockGuard {
             }
             // If this fails, closing the file is what is left to do, and it follows.
             let _ = self.file.unlock();
+            if let Some(directory) = &self.directory {
+                let _ = directory.unlock();
+            }
         }
     }
 }
@@ -378,8 +414,8 @@ impl File for OsFile {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
-                // Kernels and file systems that do not know the flag.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                // Kernels and file systems that do not know the flag, and filters of system calls that do not know the call.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
                     self.write_at(&data[done..], at)?;
                     return self.sync_data();
                 }
@@ -467,12 +503,27 @@ impl File for OsFile {
             return self.extend_to(end);
         }
         match fallocate(&self.file, FallocateFlags::empty(), offset, len) {
-            // The file system reserves nothing (some network and stacked ones). Writing zeros
-            // would reserve nothing either where files are copied on write, so only the length is
-            // kept, and a later write there may fail for want of space.
-            Err(Errno::OPNOTSUPP) => self.extend_to(end),
+            // The file system reserves nothing (some network and stacked ones), or a filter of system calls does not let the
+            // call pass. Only the length is kept, and a later write there may fail for want of space.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => self.extend_to(end),
             result => Ok(result?),
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ask_for_place(&self) {
+        use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+        if let Ok(flags) = ioctl_getflags(&*self.file) {
+            let _ = ioctl_setflags(&*self.file, flags | IFlags::NOCOW);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn keeps_its_place(&self) -> bool {
+        // Where the system does not tell, as for most others.
+        rustix::fs::fstatfs(&*self.file).map_or(true, |system| {
+            !COPY_ON_WRITE.contains(&(system.f_type as u32))
+        })
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -482,7 +533,7 @@ impl File for OsFile {
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(&self.file, flags, offset, len) {
-            Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => Ok(()),
             result => Ok(result?),
         }
     }
@@ -492,9 +543,16 @@ impl File for OsFile {
         if len == 0 || len as u64 > self.len()? {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let map = MmapOptions::new().len(len).map_raw(&*self.file)?;
-        // A child must not keep the ring's pages alive, nor fault on them by accident.
-        map.advise(memmap2::Advice::DontFork)?;
+        let map = MmapOptions::new().len(len).map_raw(&*self.file);
+        let map = map.map_err(|error| match error.raw_os_error() {
+            // A file system that maps nothing.
+            Some(libc::ENODEV) => io::ErrorKind::Unsupported.into(),
+            _ => error,
+        })?;
+        // A child must not keep the ring's pages alive, nor fault on them by accident. A hint: a child uses no database of
+        // its parent.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::DontFork);
         // To write a mapped page back the system interrupts each processor that runs this process:
         // once for two MiB, where it has such pages. A hint.
         #[cfg(target_os = "linux")]

@@ -279,13 +279,44 @@ fn locks(vfs: &dyn Vfs, dir: &Path) {
     drop(other_reader);
 
     let owner = vfs.lock(&path, false).unwrap();
-    vfs.remove(&path).unwrap();
+    assert_eq!(error_of(vfs.lock(&path, false)), ErrorKind::WouldBlock);
+    drop(owner);
+}
+
+/// The lock file is removed under its owner. Simulated directories cannot be locked, as those of some network file systems.
+#[test]
+fn a_lock_file_that_goes() {
+    let vfs = SimVfs::new(1);
+    vfs.create_dir_all(Path::new("/db")).unwrap();
+    let path = Path::new("/db/LOCK");
+    let owner = vfs.lock(path, false).unwrap();
+    vfs.remove(path).unwrap();
     assert!(!owner.still_held().unwrap(), "the name is gone");
-    let usurper = vfs.lock(&path, false).unwrap();
+    let usurper = vfs.lock(path, false).unwrap();
     assert!(!owner.still_held().unwrap(), "the name is another file's");
     drop(owner);
     assert!(usurper.still_held().unwrap());
-    assert_eq!(error_of(vfs.lock(&path, false)), ErrorKind::WouldBlock);
+    assert_eq!(error_of(vfs.lock(path, false)), ErrorKind::WouldBlock);
+
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, moved) = (parent.path().join("db"), parent.path().join("moved"));
+    std::fs::create_dir(&dir).unwrap();
+    let path = dir.join("LOCK");
+    let owner = OsVfs.lock(&path, false).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(owner.still_held().unwrap(), "the directory is locked");
+    for shared in [false, true] {
+        assert_eq!(error_of(OsVfs.lock(&path, shared)), ErrorKind::WouldBlock);
+    }
+    std::fs::rename(&dir, &moved).unwrap();
+    assert!(!owner.still_held().unwrap(), "nothing has its name");
+    std::fs::create_dir(&dir).unwrap();
+    assert!(
+        !owner.still_held().unwrap(),
+        "another directory has its name"
+    );
+    drop(owner);
+    drop(OsVfs.lock(&moved.join("LOCK"), false).unwrap());
 }
 
 fn maps(vfs: &dyn Vfs, dir: &Path) {
