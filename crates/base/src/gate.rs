@@ -10,7 +10,8 @@
 //! **Cost.** A call adds one to a counter of its thread's stripe and takes it back: two atomic operations on a cache
 //! line that other threads rarely write to, five nanoseconds together with the note of the thread. The counter's
 //! highest bit says that the gate is shut. So entering and shutting change the same word, and one of the two is first:
-//! no fence is needed, and none is missing. Gets that RAM answers do not enter.
+//! no fence is needed, and none is missing. Calls that only RAM answers do not enter: they ask [`Gate::is_shut`], one load
+//! of a line that nobody writes to before closing.
 //!
 //! **A thread that is inside cannot close.** It would wait for itself. Code of the application runs inside of calls
 //! (merge operators, compaction filters, key providers) and in the database's own threads ([`Gate::mark`]), and may
@@ -23,7 +24,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex};
 use std::marker::PhantomData;
 
@@ -44,6 +45,8 @@ struct Stripe(AtomicUsize);
 #[derive(Debug)]
 pub struct Gate {
     stripes: [Stripe; STRIPES],
+    /// That all stripes are shut. Apart from them, because many calls read this and none writes it.
+    is_shut: AtomicBool,
     stage: Mutex<Stage>,
     /// The last one of a stripe left a gate that is shut, or closing has ended.
     moved: Condvar,
@@ -86,6 +89,7 @@ impl Default for Gate {
     fn default() -> Gate {
         Gate {
             stripes: std::array::from_fn(|_| Stripe(AtomicUsize::new(0))),
+            is_shut: AtomicBool::new(false),
             stage: Mutex::new(Stage::Open),
             moved: Condvar::new(),
         }
@@ -153,6 +157,13 @@ impl Gate {
         }
     }
 
+    /// Whether closing has begun: nobody enters any more.
+    #[inline]
+    pub fn is_shut(&self) -> bool {
+        // Pairs with the Release of `close`.
+        self.is_shut.load(Ordering::Acquire)
+    }
+
     /// Says that closing waits for this thread, which is one of the database's own.
     pub fn mark(&self) -> Mark {
         own::push(self);
@@ -201,6 +212,7 @@ impl Gate {
         for stripe in &self.stripes {
             stripe.0.fetch_or(SHUT, Ordering::Relaxed);
         }
+        self.is_shut.store(true, Ordering::Release);
         wake();
         self.wait_until_left();
         closing.outcome = last();

@@ -26,6 +26,7 @@
 use crate::metrics::pauses::Waits;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
+use crate::trace;
 use crossbeam_utils::CachePadded;
 use std::time::Duration;
 
@@ -162,6 +163,24 @@ fn ring_limit(usable: u64) -> u64 {
     usable - usable / 8
 }
 
+/// Waits, and tells of it if that took long. A put that waits for nothing is never told of, however long its thread rests or
+/// lays down room for puts to come: the first one of an empty database does.
+fn tell_stalls<T>(ring_bytes: u64, delta_bytes: u64, wait: impl FnOnce() -> T) -> T {
+    let watch = trace::Stopwatch::start();
+    let result = wait();
+    let waited_micros = watch.micros();
+    if waited_micros >= trace::STALL_MICROS {
+        trace::event!(
+            WARN,
+            "stalled",
+            ring_bytes = ring_bytes,
+            delta_bytes = delta_bytes,
+            duration_micros = waited_micros
+        );
+    }
+    result
+}
+
 impl Admission {
     /// A ledger for a ring with this many usable bytes (0: there is no ring) and for this many bytes of
     /// deltas.
@@ -236,15 +255,17 @@ impl Admission {
             || !self.try_take(ring_bytes, delta_bytes, undo)
         {
             let wait = || self.reserve_in_turn(ring_bytes, delta_bytes, relief);
-            return self.room.time(wait);
+            return tell_stalls(ring_bytes, delta_bytes, || self.room.time(wait));
         }
         let bytes = ring_bytes.max(delta_bytes);
         if let Some(nanos_per_byte) = self.nanos_per_byte() {
-            self.schedule.slow_down(bytes, nanos_per_byte, &self.pace);
+            let wait = || self.schedule.slow_down(bytes, nanos_per_byte, &self.pace);
+            tell_stalls(ring_bytes, delta_bytes, wait);
         } else {
             let debt = self.debt_pressure.load(Ordering::Relaxed);
             if debt > 0 {
-                pace::slow_down(bytes, debt, &self.debt);
+                let wait = || pace::slow_down(bytes, debt, &self.debt);
+                tell_stalls(ring_bytes, delta_bytes, wait);
             }
         }
         Ok(())

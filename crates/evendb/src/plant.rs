@@ -115,6 +115,8 @@ pub(crate) enum Plant {
     RunsMergedAsBottom,
     /// P98: a part of a chunk that is split keeps the durable deltas of it, although it has none of its spans.
     PartsKeepDeltas,
+    /// P99: a flush does not enter the gate.
+    FlushesOutside,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }

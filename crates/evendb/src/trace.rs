@@ -13,7 +13,7 @@
 //! | INFO | `opened`, `closed` | directory, epoch or outcome, time |
 //! | INFO | `recovered` | bytes of the commit log replayed, chunks that they made dirty |
 //! | ERROR | `latched` | the failure after which nothing is written |
-//! | WARN | `stalled` | the room that a put waited for, how long (above [`STALL_MICROS`]); not what it reserved itself |
+//! | WARN | `stalled` | the room that a put waited for, how long (above [`STALL_MICROS`]); not what it lays down for puts to come |
 //! | DEBUG | `checkpoint` | its number, chunks, bytes, time |
 //! | DEBUG | `rebalanced`, `split`, `merged` | chunk, chunks after, bytes, time |
 //! | DEBUG | `munk loaded`, `munk absorbed`, `munk evicted` | chunk, bytes, time |

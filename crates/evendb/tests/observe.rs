@@ -372,9 +372,12 @@ mod metrics_facade {
 )]
 mod tracing_events {
     use super::*;
+    use evendb::vfs::{File, LockGuard, LockHolder, Mapping};
     use std::cell::RefCell;
     use std::collections::BTreeMap;
+    use std::ffi::OsString;
     use std::fmt::Debug;
+    use std::io;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tracing::field::{Field, Visit};
@@ -512,6 +515,128 @@ mod tracing_events {
             assert!(spans.contains(&name), "{name}");
         }
         assert!(told.entered.lock().unwrap().is_empty());
+    }
+
+    /// Longer than what is told of.
+    const LONG: Duration = Duration::from_millis(15);
+
+    /// Files that take long to lay down room.
+    #[derive(Debug)]
+    struct Slow {
+        inner: SimVfs,
+        laid_down: Arc<AtomicU64>,
+    }
+
+    #[derive(Debug)]
+    struct SlowFile {
+        inner: Arc<dyn File>,
+        laid_down: Arc<AtomicU64>,
+    }
+
+    impl Slow {
+        fn file(&self, inner: io::Result<Arc<dyn File>>) -> io::Result<Arc<dyn File>> {
+            let laid_down = self.laid_down.clone();
+            inner.map(|inner| Arc::new(SlowFile { inner, laid_down }) as Arc<dyn File>)
+        }
+    }
+
+    impl Vfs for Slow {
+        fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>> {
+            self.file(self.inner.open(path, write))
+        }
+        fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+            self.file(self.inner.create(path))
+        }
+        fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+            self.inner.create_dir_all(dir)
+        }
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.inner.rename(from, to)
+        }
+        fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.inner.hard_link(from, to)
+        }
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            self.inner.remove(path)
+        }
+        fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+            self.inner.remove_dir(dir)
+        }
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            self.inner.sync_dir(dir)
+        }
+        fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+            self.inner.list(dir)
+        }
+        fn exists(&self, path: &Path) -> io::Result<bool> {
+            self.inner.exists(path)
+        }
+        fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>> {
+            self.inner.lock(path, shared)
+        }
+        fn lock_holder(&self, path: &Path) -> LockHolder {
+            self.inner.lock_holder(path)
+        }
+    }
+
+    impl File for SlowFile {
+        fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+            std::thread::sleep(LONG);
+            self.laid_down.fetch_add(1, Ordering::Relaxed);
+            self.inner.preallocate(offset, len)
+        }
+        fn path(&self) -> &Path {
+            self.inner.path()
+        }
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.inner.read_at(buf, offset)
+        }
+        fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+            self.inner.write_at(data, offset)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.inner.sync_data()
+        }
+        fn len(&self) -> io::Result<u64> {
+            self.inner.len()
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.inner.set_len(len)
+        }
+        fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.inner.punch_hole(offset, len)
+        }
+        fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
+            self.inner.map(len)
+        }
+    }
+
+    /// However long that takes: the first puts of an empty database lay down room for those to come, and wait for nobody.
+    #[test]
+    fn a_put_that_lays_down_room_for_puts_to_come_is_no_stall() {
+        let told = Told::default();
+        let laid_down = Arc::new(AtomicU64::new(0));
+        let vfs = Slow {
+            inner: SimVfs::new(1),
+            laid_down: laid_down.clone(),
+        };
+        listening(&told, || {
+            let db = Options::new().vfs(Arc::new(vfs)).workers(0).open("/db");
+            let (db, before) = (db.unwrap(), laid_down.load(Ordering::Relaxed));
+            for number in 0..30_u32 {
+                db.put(number.to_be_bytes(), [1; 50_000]).unwrap();
+            }
+            assert!(
+                laid_down.load(Ordering::Relaxed) > before,
+                "none was laid down"
+            );
+        });
+        let events = told.events.lock().unwrap();
+        let stalls: Vec<_> = events
+            .iter()
+            .filter(|(name, _)| name == "stalled")
+            .collect();
+        assert!(stalls.is_empty(), "{stalls:?}");
     }
 
     #[test]

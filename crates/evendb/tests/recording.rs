@@ -322,6 +322,67 @@ fn batches_and_transactions_are_groups() {
     assert_eq!(operations[8].count, Some(2));
 }
 
+/// Who counts the writes of a trace leaves out those that failed, each by its own outcome.
+#[test]
+fn the_writes_of_a_batch_have_the_outcome_of_its_commit() {
+    let world = World::new();
+    let operations = world.recorded(|w| {
+        let gone = w.db.keyspace("gone").unwrap();
+        let mut refused = w.db.batch();
+        refused
+            .put(&w.keyspace, "a", "refused")
+            .put(&gone, "b", "refused")
+            .delete(&w.keyspace, "c")
+            .delete_range(&w.keyspace, AB);
+        let mut too_long = w.db.batch();
+        too_long
+            .put(&w.keyspace, "a", "1")
+            .put(&w.keyspace, vec![0; 70_000], "1");
+        w.db.drop_keyspace("gone").unwrap();
+        let mut written = w.db.batch();
+        written
+            .put(&w.keyspace, "a", "12345")
+            .delete(&w.keyspace, "b");
+        done(refused.commit().unwrap_err());
+        written.commit().unwrap();
+        done(too_long.commit().unwrap_err());
+        // One write alone goes another way.
+        let mut single = w.db.batch();
+        single.put(&gone, "b", "refused");
+        done(single.commit().unwrap_err());
+    });
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for operation in operations.iter().filter(|one| one.group != 0) {
+        let what = format!("{:?} {:?}", operation.kind, operation.outcome);
+        *counts.entry(what).or_default() += 1;
+    }
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(what, count)| (&**what, *count))
+        .collect();
+    let expected = [
+        ("BatchCommit Done", 1),
+        ("BatchCommit Failed(Closed)", 2),
+        ("BatchCommit Failed(TooLarge)", 1),
+        ("Delete Done", 1),
+        ("Delete Failed(Closed)", 1),
+        ("DeleteRange Failed(Closed)", 1),
+        ("Put Done", 1),
+        ("Put Failed(Closed)", 3),
+        ("Put Failed(TooLarge)", 1),
+    ];
+    assert_eq!(counts, expected);
+    let put = operations
+        .iter()
+        .find(|one| one.kind == Kind::Put && one.outcome == Outcome::Done);
+    let put = put.unwrap();
+    assert_eq!(
+        (&put.key[..], put.value.as_deref()),
+        (&b"a"[..], Some(&b"12345"[..]))
+    );
+    assert!(put.value_len == Some(5) && put.latency_nanos.is_none());
+}
+
 #[test]
 fn a_sample_has_all_operations_of_its_keys() {
     let world = World::new();

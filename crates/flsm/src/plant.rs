@@ -56,6 +56,8 @@ pub(crate) enum Plant {
     GoesOnToOlder,
     /// P87: scans leave out level 0.
     ScansWithoutLevel0,
+    /// P99: a flush does not enter the gate.
+    FlushesOutside,
     /// P96: the end of a job gives all tables of its tree free, those included that were set aside.
     SetAsideGivenFree,
 }

@@ -304,6 +304,30 @@ impl Operation {
         }
     }
 
+    /// What a caller says, at the beginning of the trace.
+    #[must_use]
+    pub fn of_call(call: &Call<'_>) -> Operation {
+        Operation {
+            kind: call.kind,
+            keyspace: call.keyspace,
+            thread: 0,
+            start_nanos: 0,
+            latency_nanos: None,
+            key: call.key.to_vec(),
+            end_key: call.end_key.map(<[u8]>::to_vec),
+            group: call.group,
+            value_len: call.value_len,
+            value: call.value.map(<[u8]>::to_vec),
+            ttl_millis: call.ttl_millis,
+            outcome: call.outcome,
+            count: call.count,
+            limit: call.limit,
+            reverse: call.reverse,
+            keys_only: call.keys_only,
+            older_moment: call.older_moment,
+        }
+    }
+
     /// What of it a caller says.
     #[must_use]
     pub fn as_call(&self) -> Call<'_> {

@@ -144,6 +144,7 @@ pub struct Began {
     recorder: u64,
     start_nanos: u64,
     wants_hash: bool,
+    wants_value: bool,
 }
 
 impl Began {
@@ -151,6 +152,12 @@ impl Began {
     #[must_use]
     pub fn wants_hash(&self) -> bool {
         self.wants_hash
+    }
+
+    /// Whether the recorder wants the value that is written.
+    #[must_use]
+    pub fn wants_value(&self) -> bool {
+        self.wants_value
     }
 }
 
@@ -345,6 +352,7 @@ impl Shared {
             recorder: self.id,
             start_nanos: self.nanos(),
             wants_hash: self.options.has_hashes,
+            wants_value: self.options.has_values,
         }
     }
 

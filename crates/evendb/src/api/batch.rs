@@ -20,7 +20,7 @@ use crate::sync::Arc;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
-use evendb_trace::{Began, Call, Kind as Asked};
+use evendb_trace::{Began, Call, Kind as Asked, Operation};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -520,32 +520,28 @@ impl Batch {
         };
         let handle = self.handle.clone();
         let recording = &handle.engine.core.recording;
-        let (group, count) = (self.record_parts(began), self.len());
+        let ((group, mut parts), count) = (self.parts_to_record(began), self.len());
         let written = self.write();
-        if group != 0 {
-            let mut call = Call::new(Asked::BatchCommit, 0, &[]);
-            call.group = group;
-            call.count = Some(count as u64);
-            recording.wrote(began, call, &written);
-        }
+        recording.wrote_batch(began, (group, &mut parts), count, &written);
         written
     }
 
-    /// Records the writes in their order, those whose keys a trace takes; their group, 0 if there are none.
+    /// Copies of the writes whose keys a trace takes, in their order, and their group: the records themselves become the store's,
+    /// or are gone, before the outcome is known.
     #[cold]
-    fn record_parts(&self, began: Began) -> u64 {
-        let slot = &self.handle.engine.core.recording.slot;
-        let mut group = 0;
+    fn parts_to_record(&self, began: Began) -> (u64, Vec<Operation>) {
+        let core = &self.handle.engine.core;
+        let slot = &core.recording.slot;
+        let group = slot.new_group();
+        let mut parts = Vec::new();
         let mut part = |mut call: Call<'_>| {
             if slot.takes(call.key) {
-                if group == 0 {
-                    group = slot.new_group();
-                }
-                call.group = match planted!(self.handle.engine.core.options, PartsWithoutGroup) {
+                call.group = match planted!(core.options, PartsWithoutGroup) {
                     true => 0,
                     false => group,
                 };
-                slot.part(began, &call);
+                call.value = call.value.filter(|_| began.wants_value());
+                parts.push(Operation::of_call(&call));
             }
         };
         for added in self.in_order() {
@@ -559,7 +555,7 @@ impl Batch {
                 Added::Write(write) => part(write.as_call(self.keyspace_of(write.keyspace).id.0)),
             }
         }
-        group
+        (group, parts)
     }
 
     #[inline]

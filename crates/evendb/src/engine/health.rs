@@ -10,7 +10,6 @@
 //! failure wakes ([`Health::when_failed`] is given that).
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, OnceLock};
 use crate::{fork, trace};
 use evendb_base::gate::{Gate, Held, Inside, Mark};
@@ -23,8 +22,6 @@ pub(crate) struct Health {
     dir: PathBuf,
     read_only: bool,
     failure: OnceLock<Error>,
-    /// As the gate is shut. Apart from it, because every call reads this and none writes it.
-    closed: AtomicBool,
     gate: Arc<Gate>,
     /// Wakes every waiter. Not the seam's: it is set before a second thread can see it.
     wake: std::sync::OnceLock<Wake>,
@@ -37,7 +34,6 @@ impl Health {
             dir: dir.to_path_buf(),
             read_only,
             failure: OnceLock::new(),
-            closed: AtomicBool::new(false),
             gate: Arc::default(),
             wake: std::sync::OnceLock::new(),
         }
@@ -48,9 +44,9 @@ impl Health {
         let _ = self.wake.set(Box::new(wake));
     }
 
+    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        // Pairs with the Release of `close`.
-        self.closed.load(Ordering::Acquire)
+        self.gate.is_shut()
     }
 
     /// A call begins that touches files. Until the result is dropped the directory stays this database's.
@@ -91,10 +87,6 @@ impl Health {
         wake: impl FnOnce(),
         last: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let wake = || {
-            self.closed.store(true, Ordering::Release);
-            wake();
-        };
         self.gate.close(wake, last)
     }
 

@@ -9,7 +9,7 @@
 //! * One public call is one operation. What it does by other calls inside of it is not recorded a second time, but for
 //!   `compare_and_swap`, `fetch_update` and `transact`, which are transactions: these are recorded by their parts.
 //! * The parts of a batch, a transaction, or a lookup of several keys have one group. Each is taken or not by its own key; what
-//!   holds them together is recorded if one of them is.
+//!   holds them together is recorded if one of them is. Those of a batch are recorded when its outcome is known, which is theirs.
 //!
 //! Thread safety: any. A forked child records nothing: the writer of the trace is not there, and its locks may be held.
 //! Not here: buffers, files and the format (`evendb-trace`).
@@ -19,7 +19,7 @@ pub(crate) mod transaction;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
-use evendb_trace::{Began, Call, Failure, Kind, Outcome, RecorderHandle, value_hash};
+use evendb_trace::{Began, Call, Failure, Kind, Operation, Outcome, RecorderHandle, value_hash};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -120,6 +120,28 @@ impl Recording {
             };
             self.got(began, call, &found);
         }
+    }
+
+    /// Records a batch: the parts that the trace takes, each with the outcome of the commit, and the commit.
+    #[cold]
+    pub(crate) fn wrote_batch(
+        &self,
+        began: Began,
+        (group, parts): (u64, &mut [Operation]),
+        count: usize,
+        result: &Result<()>,
+    ) {
+        if parts.is_empty() {
+            return;
+        }
+        for part in parts {
+            part.outcome = outcome(result);
+            self.slot.part(began, &part.as_call());
+        }
+        let mut call = Call::new(Kind::BatchCommit, 0, &[]);
+        call.group = group;
+        call.count = Some(count as u64);
+        self.wrote(began, call, result);
     }
 
     /// Runs a call that concerns no single key, and records it by its name.

@@ -1,7 +1,7 @@
 //! S7: keyspace drop x iterators, batches, replay. S8: latch, close, a panicking worker.
 
-use super::explore;
 use super::world::{World, join, options, oracle};
+use super::{explore, files};
 use crate::api::keyspace::Keyspace;
 use crate::error::ErrorKind;
 use crate::plant::Plant;
@@ -253,9 +253,9 @@ fn close_among_everything() {
 }
 
 /// S8: calls that write in their own threads are under way when the database is closed, and it is opened again at once:
-/// what the second life writes is whole in the third.
-fn opened_again_beside_calls() {
-    let world = World::filled(2, Plant::Nothing);
+/// what the second life writes is whole in the third, and no call of the first one changes a file after that.
+pub(super) fn opened_again_beside_calls(plant: Plant) {
+    let world = World::filled(2, plant);
     world.put(0);
     let ended = |done: crate::Result<()>| {
         if let Err(error) = done {
@@ -277,14 +277,21 @@ fn opened_again_beside_calls() {
             _ => world.db().settle_debt(),
         });
     });
-    let closer = world.spawn(|world| {
-        world.db().clone().close().expect("closes");
-        let found = second_life(world);
-        let error = found.as_ref().err().map(ToString::to_string);
-        let found = found.ok().flatten();
-        oracle!(found.is_some_and(|value| value == "life"), "{error:?}");
+    let left = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let closer = world.spawn({
+        let left = left.clone();
+        move |world| {
+            world.db().clone().close().expect("closes");
+            let found = second_life(world);
+            let error = found.as_ref().err().map(ToString::to_string);
+            let found = found.ok().flatten();
+            oracle!(found.is_some_and(|value| value == "life"), "{error:?}");
+            *left.lock().expect("nobody panicked") = files(&world.vfs, "/db");
+        }
     });
     join([flusher, other, closer]);
+    let is_left = files(&world.vfs, "/db") == *left.lock().expect("nobody panicked");
+    oracle!(is_left, "something was written after closing");
     world.close();
 }
 
@@ -526,7 +533,7 @@ fn shuttle_s8_close_among_everything() {
 
 #[test]
 fn shuttle_s8_opened_again_beside_calls() {
-    explore(1000, opened_again_beside_calls);
+    explore(1000, || opened_again_beside_calls(Plant::Nothing));
 }
 
 #[test]

@@ -18,4 +18,4 @@ mod schedules;
 mod transactions;
 mod world;
 
-use schedules::{explore, finds, notices};
+use schedules::{explore, files, finds, notices};

@@ -168,3 +168,12 @@ fn shuttle_p37_a_write_to_a_dropped_keyspace_is_queued() {
         lifecycle::writes_beside_a_drop(Plant::QueuesDropped)
     }));
 }
+
+/// Nearly every schedule with few preemptions shows it: the flush yields where it should have entered.
+#[test]
+fn shuttle_p99_a_flush_outside_of_the_gate() {
+    let scheduler = PctScheduler::new_from_seed(0, 3, 200);
+    assert!(finds(Box::new(scheduler), None, || {
+        lifecycle::opened_again_beside_calls(Plant::FlushesOutside)
+    }));
+}

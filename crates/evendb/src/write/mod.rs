@@ -39,7 +39,7 @@ use crate::plant::planted;
 use crate::sync::{Arc, MutexGuard, reclaim};
 use crate::version::clock::{Announcement, checkpoint_of};
 use crate::version::stamp::BatchStamp;
-use crate::{checkpoint, log_room, making_room, trace, worker};
+use crate::{checkpoint, log_room, making_room, worker};
 use apart::StoredApart;
 use evendb_storage::{Kind, Version};
 use reads::{Found, Read, Reads};
@@ -629,8 +629,6 @@ fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer:
 fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
     making_room::reserve_disk(engine, delta_bytes, deletes)?;
     log_room::grow_log_for(&engine.core, &engine.disk, &engine.log, ring_bytes, deletes)?;
-    // What comes before takes room for many puts to come, the first one of an empty database most of all: none waits for others.
-    let watch = trace::Stopwatch::start();
     let reserve = || {
         engine
             .core
@@ -644,16 +642,6 @@ fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> R
         admitted = reserve();
     }
     admitted.map_err(|refused| refusal(&engine.core, &engine.disk, refused))?;
-    let waited_micros = watch.micros();
-    if waited_micros >= trace::STALL_MICROS {
-        trace::event!(
-            WARN,
-            "stalled",
-            ring_bytes = ring_bytes,
-            delta_bytes = delta_bytes,
-            duration_micros = waited_micros
-        );
-    }
     worker::checkpoint_if_half_full(engine);
     engine.work.stir_gently();
     Ok(())

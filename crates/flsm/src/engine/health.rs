@@ -15,8 +15,6 @@ use evendb_base::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     read_only: bool,
-    /// As the gate is shut. Apart from it, because every call reads this and none writes it.
-    closed: AtomicBool,
     gate: Gate,
     /// Set after `cause`, with Release; loaded with Acquire.
     latched: AtomicBool,
@@ -41,8 +39,7 @@ impl Health {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // Pairs with the Release of `close`.
-        self.closed.load(Ordering::Acquire)
+        self.gate.is_shut()
     }
 
     /// Closes the database for new calls, wakes those that only wait, waits for all that are inside, and does the `last`
@@ -52,10 +49,6 @@ impl Health {
         wake: impl FnOnce(),
         last: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let wake = || {
-            self.closed.store(true, Ordering::Release);
-            wake();
-        };
         self.gate.close(wake, last)
     }
 

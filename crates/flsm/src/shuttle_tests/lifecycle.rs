@@ -1,13 +1,14 @@
 //! F6: a keyspace that is dropped beside everything. F7: closing in the midst of everything.
 
 use super::explore;
+use super::files;
 use super::oracle;
-use super::world::{DIR, FULL, World, join};
+use super::world::{DIR, FULL, World, join, options};
 use crate::api::keyspace::Keyspace;
 use crate::error::{ErrorKind, Result};
 use crate::plant::Plant;
-use evendb_base::sync::thread;
-use std::path::Path;
+use evendb_base::sync::{Arc, thread};
+use std::sync::Mutex;
 
 /// Whether it was refused, which may be for this reason alone.
 fn is_refused(result: Result<()>, reason: ErrorKind) -> bool {
@@ -67,14 +68,6 @@ fn drop_beside_jobs() {
     world.finish();
 }
 
-fn files(world: &World) -> Vec<(String, Vec<u8>)> {
-    let dir = Path::new(DIR);
-    let names = world.vfs.file_names(dir).into_iter();
-    names
-        .map(|name| (name.clone(), world.vfs.read_file(&dir.join(name))))
-        .collect()
-}
-
 /// F7: what was acknowledged is there, and after closing nobody writes to the directory or removes a file, whatever was under way.
 fn close_beside_everything() {
     let world = World::new(2, Plant::Nothing);
@@ -95,15 +88,65 @@ fn close_beside_everything() {
     });
     let close = world.spawn(|world| {
         world.db().clone().close().expect("closes");
-        let (left, floors) = (files(world), world.floors());
+        let (left, floors) = (files(&world.vfs, DIR), world.floors());
         for _ in 0..20 {
             thread::yield_now();
         }
-        oracle!(files(world) == left, "something was written after closing");
+        oracle!(
+            files(&world.vfs, DIR) == left,
+            "something was written after closing"
+        );
         world.check_killed(&floors);
     });
     join([put, settle, create, close]);
     world.close();
+}
+
+/// F7: two threads flush when the database is closed, and it is opened again at once: what the second life writes is there, and
+/// no flush of the first one changes a file after that.
+pub(super) fn opened_again_beside_flushes(plant: Plant) {
+    let world = World::new(8, plant);
+    world.put(&[0], 8);
+    let flushers = [1, 2].map(|key| {
+        world.spawn(move |world| {
+            for _ in 0..2 {
+                let put = world.db().put([key], "value");
+                let done = put.and_then(|()| world.db().flush());
+                if is_refused(done, ErrorKind::Closed) {
+                    return;
+                }
+            }
+        })
+    });
+    let left = Arc::new(Mutex::new(Vec::new()));
+    let close = world.spawn({
+        let left = left.clone();
+        move |world| {
+            world.db().clone().close().expect("closes");
+            let error = second_life(world).err();
+            oracle!(error.is_none(), "the second life: {error:?}");
+            *left.lock().expect("nobody panicked") = files(&world.vfs, DIR);
+        }
+    });
+    join(flushers.into_iter().chain([close]));
+    let is_left = files(&world.vfs, DIR) == *left.lock().expect("nobody panicked");
+    oracle!(is_left, "something was written after closing");
+    world.close();
+}
+
+/// Opens the database, puts, and looks whether that is there in a third life.
+fn second_life(world: &World) -> Result<()> {
+    let again = options(&world.vfs, 8, Plant::Nothing).open(DIR)?;
+    again.put("second", "life")?;
+    again.flush()?;
+    again.close()?;
+    let third = options(&world.vfs, 8, Plant::Nothing).open(DIR)?;
+    let found = third.get("second")?;
+    oracle!(
+        found.is_some_and(|value| value == "life"),
+        "it is not there"
+    );
+    third.close()
 }
 
 /// F7: a snapshot that is there when the database is closed is told so.
@@ -141,6 +184,11 @@ fn shuttle_f6_drop_beside_jobs() {
 #[test]
 fn shuttle_f7_close_beside_everything() {
     explore(500, close_beside_everything);
+}
+
+#[test]
+fn shuttle_f7_opened_again_beside_flushes() {
+    explore(500, || opened_again_beside_flushes(Plant::Nothing));
 }
 
 #[test]

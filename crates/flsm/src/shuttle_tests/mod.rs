@@ -13,4 +13,4 @@ mod planted;
 mod schedules;
 mod world;
 
-use schedules::{explore, notices, oracle};
+use schedules::{explore, files, finds, notices, oracle};

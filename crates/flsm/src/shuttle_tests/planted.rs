@@ -1,7 +1,8 @@
 //! Each planted fault of a step between threads is noticed by a scenario. The others are in `plant/tests.rs`.
 
-use super::{groups, hand_over, lifecycle, notices};
+use super::{finds, groups, hand_over, lifecycle, notices};
 use crate::plant::Plant;
+use shuttle::scheduler::PctScheduler;
 
 /// How shuttle tells that nobody can go on.
 const DEADLOCK: &str = "deadlock";
@@ -49,5 +50,14 @@ fn shuttle_p76_the_length_of_level_0_is_told_late() {
 fn shuttle_p77_a_drop_is_noted_late() {
     assert!(notices(20_000, None, || {
         lifecycle::snapshot_beside_a_drop(Plant::DropNotedLate)
+    }));
+}
+
+/// Nearly every schedule with few preemptions shows it: the flush yields where it should have entered.
+#[test]
+fn shuttle_p99_a_flush_outside_of_the_gate() {
+    let scheduler = PctScheduler::new_from_seed(0, 3, 200);
+    assert!(finds(Box::new(scheduler), Some(DEADLOCK), || {
+        lifecycle::opened_again_beside_flushes(Plant::FlushesOutside)
     }));
 }

@@ -8,9 +8,11 @@
 mod knobs;
 
 use evendb_base::sync::model_reclaim;
+use evendb_storage::vfs::SimVfs;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::cell::RefCell;
+use std::path::Path;
 
 /// Begins every message of an oracle.
 pub(super) const ORACLE: &str = "oracle: ";
@@ -24,6 +26,15 @@ macro_rules! oracle {
     };
 }
 pub(super) use oracle;
+
+/// All files of a directory, with what is in them.
+pub(super) fn files(vfs: &SimVfs, dir: &str) -> Vec<(String, Vec<u8>)> {
+    let dir = Path::new(dir);
+    let names = vfs.file_names(dir).into_iter();
+    names
+        .map(|name| (name.clone(), vfs.read_file(&dir.join(name))))
+        .collect()
+}
 
 /// Schedules to run where `usual` are run as a rule.
 fn schedules(usual: usize) -> usize {
