@@ -9,6 +9,7 @@
 use crate::directory_lock::lock;
 use crate::engine_kind::{CURRENT, EngineKind};
 use crate::error::{Error, ErrorKind, Result};
+use crate::placement;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::Vfs;
 use std::io;
@@ -25,6 +26,7 @@ pub fn destroy(
     is_own: &dyn Fn(&str) -> bool,
 ) -> Result<()> {
     engine.check(vfs, dir)?;
+    placement::refuse_writing(vfs, dir)?;
     if own_names(vfs, dir, is_own)?.is_empty() {
         return remove_if_empty(vfs, dir);
     }

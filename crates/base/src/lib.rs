@@ -7,6 +7,7 @@
 //! * [`directory_lock`] - one writer of a directory at a time. [`claim`] - it, for as long as a database is open. [`mod@fork`] -
 //!   whether this process is a forked child, which may not touch it. [`gate`] - who touches it, so that closing can wait for
 //!   them. [`mod@destroy`] - a database is removed.
+//! * [`made_dirs`] - directories that a call makes, and takes away again if it fails.
 //! * [`placement`] - nothing is made inside of a database's directory, or of one with backups.
 //! * [`key_range`] - a range of keys as its least one and its upper limit. [`limits`] - what is said of an option outside of its own.
 //! * [`inspect`] - what a look inside of a closed database finds.
@@ -33,6 +34,7 @@ pub mod key_range;
 #[doc(hidden)]
 pub mod limits;
 #[doc(hidden)]
+pub mod made_dirs;
 pub mod placement;
 mod range_size;
 #[doc(hidden)]

@@ -1,7 +1,9 @@
 //! Where nothing may be made: inside of a database's directory, or inside of a directory of backups. What is there is taken
-//! for files of ours, and removed or read as such.
+//! for files of ours, and removed or read as such. And what may not be written: a backup, which is
+//! a database too.
 //!
-//! Every call and command that makes a directory or a file asks here first, with the path as the caller gave it. Links, `.` and
+//! Every call and command that makes a directory or a file, or opens a database for writing, asks
+//! here first, with the path as the caller gave it. Links, `.` and
 //! `..` are followed. Thread safety: any. Nothing is written. What cannot be looked at counts as no database.
 
 use crate::engine_kind::EngineKind;
@@ -45,6 +47,41 @@ pub fn refuse_inside(vfs: &dyn Vfs, path: &Path, what: &str) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Refuses to write to the database in `path` if that is a backup, lies inside of one, or is a
+/// directory of backups: it would not be any more what its list says. A copy of a backup in another
+/// place is a database like any other.
+///
+/// # Errors
+/// `InvalidArgument` with the path, and with the command that makes a database of a backup.
+pub fn refuse_writing(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    let resolved = resolve(vfs, path)?;
+    let number_of = |dir: &Path| {
+        let number = backup_number(dir.file_name()?.to_str()?)?;
+        let has_list = vfs.exists(&dir.join(BACKUP_LIST)).unwrap_or(false);
+        has_list.then_some(number)
+    };
+    let mut around = resolved.ancestors();
+    let found = around.find_map(|dir| Some((number_of(dir)?, dir.parent()?)));
+    let (is, restore) = match found {
+        Some((number, backups)) => {
+            let backups = backups.display();
+            let is = format!("backup {number} in {backups}, or lies inside of it");
+            (is, format!("{backups} NEWDIR --number {number}"))
+        }
+        None if is_of_backups(vfs, &resolved) => {
+            let is = "a directory of backups".to_owned();
+            (is, format!("{} NEWDIR", resolved.display()))
+        }
+        None => return Ok(()),
+    };
+    let message = format!(
+        "{} is {is}, and no database to write to; restore makes a database of a backup \
+         (Backups::restore, `evendb restore {restore}`)",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 /// Refuses to make `what` in `path` if that is the directory of the database in `db`, inside of it or around it.
@@ -176,6 +213,28 @@ mod tests {
             "else/sub/../x",
         ] {
             refuse_inside(&OsVfs, &at(path), "a trace").expect(path);
+        }
+    }
+
+    #[test]
+    fn a_backup_what_lies_in_it_and_the_directory_of_backups_are_not_written_to() {
+        let place = place();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir_all(at("backups/000002")).unwrap();
+        symlink(at("backups/000001"), at("link")).unwrap();
+        for path in ["backups", "backups/000001", "backups/000001/x/y", "link"] {
+            let error = refuse_writing(&OsVfs, &at(path)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
+            let text = error.to_string();
+            let backups = place.path().canonicalize().unwrap().join("backups");
+            let restore = format!("evendb restore {} NEWDIR", backups.display());
+            assert!(text.contains(path) && text.contains(&restore), "{text}");
+        }
+        // What is not whole counts as nothing, and what lies elsewhere is a copy.
+        fs::create_dir_all(at("copy")).unwrap();
+        fs::write(at("copy/BACKUP-LIST"), "").unwrap();
+        for path in ["db", "db/sub", "copy", "else", "x", "backups/000002"] {
+            refuse_writing(&OsVfs, &at(path)).expect(path);
         }
     }
 

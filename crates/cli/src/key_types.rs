@@ -7,16 +7,19 @@
 //!
 //! Keyspaces of the second engine have no properties: types hold for the command that is given them.
 
+use std::ops::Bound;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::failure::Failure;
 use crate::input::Wanted;
-use crate::keys::{ColumnType, column_type};
-use crate::output::complain;
-use crate::store::Store;
+use crate::keys::{ColumnType, column_type, decode};
+use crate::output::{complain, escaped};
+use crate::scan_output::is_plain;
+use crate::store::{Record, Store};
 
 /// The property that has the types, as they are written in arguments.
-const PROPERTY: &str = "evendb.key-types";
+pub const PROPERTY: &str = "evendb.key-types";
 
 /// The types of keys, as an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,15 +60,59 @@ pub fn remembered_text(store: &Store) -> Result<Option<String>, Failure> {
 
 /// The types that the keyspace remembers.
 pub fn remembered(store: &Store) -> Result<Option<Vec<ColumnType>>, Failure> {
-    let Some(text) = remembered_text(store)? else {
-        return Ok(None);
-    };
-    columns(&text).map(Some).map_err(|why| {
+    let text = remembered_text(store)?;
+    text.map(|text| noted(&text)).transpose()
+}
+
+fn noted(text: &str) -> Result<Vec<ColumnType>, Failure> {
+    columns(text).map_err(|why| {
         Failure::Message(format!(
             "the keyspace remembers key types that this version does not know: {why}; \
              --key-types raw reads the keys' bytes"
         ))
     })
+}
+
+/// The types that the keyspace of an export remembered.
+pub fn of_export(dir: &Path) -> Result<Option<Vec<ColumnType>>, Failure> {
+    let properties = evendb::exported_properties(dir)?;
+    let text = properties.get(PROPERTY);
+    let text = text.map(|text| noted(&String::from_utf8_lossy(text)));
+    text.transpose()
+}
+
+/// Has the keyspace remember the types of the keys of an export that it is about to take, or
+/// refuses them where it has keys of other types.
+pub fn remember_exported(
+    store: &Store,
+    exported: Option<Vec<ColumnType>>,
+    given: Option<&KeyTypes>,
+) -> Result<(), Failure> {
+    let types = match (given, exported) {
+        (Some(KeyTypes::Raw), _) => return Ok(()),
+        (Some(KeyTypes::Columns(given)), Some(types)) if *given != types => {
+            return Err(Failure::Usage(format!(
+                "the keys of the export have the types `{}`, not `{}`; leave --key-types out, or give raw to take \
+                 keys as they are",
+                shown(&types),
+                shown(given)
+            )));
+        }
+        (Some(KeyTypes::Columns(given)), _) => Some(given.clone()),
+        (None, exported) => exported,
+    };
+    if let Some(types) = types {
+        return remember(store, &types, Untyped::Remember);
+    }
+    match remembered(store)? {
+        Some(known) if !is_plain(&known) => Err(Failure::Usage(format!(
+            "the keys of keyspace `{}` have the types `{known}`, and the export says nothing of its keys: \
+             --key-types {known} says that they have the same, --key-types raw takes them as they are",
+            store.keyspace_name(),
+            known = shown(&known)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The types to read keys with: those given, or those remembered, or none.
@@ -97,7 +144,7 @@ fn contradiction(store: &Store, types: &[ColumnType], remembered: &[ColumnType])
 /// What the types of new keys are if the keyspace already has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untyped {
-    /// The keyspace remembers the new types from now on, whatever keys it has.
+    /// The keyspace remembers the new types from now on, if its keys may have them.
     Remember,
     /// The new types hold for this command only.
     Keep,
@@ -109,15 +156,33 @@ pub fn remember(store: &Store, types: &[ColumnType], untyped: Untyped) -> Result
     if known.as_deref() == Some(types) {
         return Ok(());
     }
+    let text = shown(types);
     // Whether there are keys is only asked where it matters: it may read from a damaged table.
     match (known, untyped) {
-        (Some(known), _) if !is_empty(store)? => {
+        (Some(known), _) if !store.is_empty()? => {
             return Err(contradiction(store, types, &known));
         }
-        (None, Untyped::Keep) if !is_empty(store)? => return Ok(()),
+        (None, _) => {
+            if let Some(key) = key_of_others(store, types)? {
+                return Err(Failure::Usage(format!(
+                    "keyspace `{}` has keys that have not the types `{text}`, as `{}`; take another --keyspace, or \
+                     give --key-types raw to take keys as they are",
+                    store.keyspace_name(),
+                    escaped(&key)
+                )));
+            }
+            if untyped == Untyped::Keep && !store.is_empty()? {
+                if matches!(store, Store::EvenDb { .. }) && !is_plain(types) {
+                    complain(&format!(
+                        "keyspace `{}` remembers no key types: `{text}` holds for this command",
+                        store.keyspace_name()
+                    ));
+                }
+                return Ok(());
+            }
+        }
         _ => {}
     }
-    let text = shown(types);
     let Store::EvenDb { keyspace, .. } = store else {
         complain(&format!(
             "a keyspace of the engine {} does not remember key types: give --key-types {text} to every command",
@@ -133,9 +198,19 @@ pub fn remember(store: &Store, types: &[ColumnType], untyped: Untyped) -> Result
     Ok(())
 }
 
-/// Whether the keyspace is empty, so that no key contradicts new types.
-fn is_empty(store: &Store) -> Result<bool, Failure> {
-    Ok(store.all().next()?.is_none())
+/// The first key of the keyspace, or the last one, if it cannot have these types.
+fn key_of_others(store: &Store, types: &[ColumnType]) -> Result<Option<Vec<u8>>, Failure> {
+    if is_plain(types) {
+        return Ok(None);
+    }
+    let all = || {
+        let range = (Bound::Unbounded, Bound::Unbounded);
+        store.cursor(range, Some(1), true)
+    };
+    let key_of = |record: Option<Record<'_>>| record.map(|(key, _)| key.to_vec());
+    let ends = [key_of(all().next()?), key_of(all().next_back()?)];
+    let mut ends = ends.into_iter().flatten();
+    Ok(ends.find(|key| decode(types, key).is_none()))
 }
 
 /// The types of the keys that an import is about to write, which the keyspace remembers from now on.

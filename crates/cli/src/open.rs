@@ -1,5 +1,7 @@
 //! Opening the database and the keyspace that a command's arguments name.
 
+use std::cell::Cell;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -8,6 +10,7 @@ use evendb::{Db, Durability, EngineKind, ErrorKind, Keyspace, Options};
 use crate::engine::{EngineArgument, lacks};
 use crate::failure::Failure;
 use crate::key_file::KeyFile;
+use crate::output::{complain, escaped};
 use crate::size::parse_size;
 use crate::store::Store;
 
@@ -26,6 +29,17 @@ pub struct DatabaseArguments {
     pub key_file: KeyFile,
     #[command(flatten)]
     pub engine: EngineArgument,
+    #[arg(skip)]
+    made: Cell<Made>,
+}
+
+/// What an opening made that was not there before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Made {
+    #[default]
+    Nothing,
+    Keyspace,
+    Database,
 }
 
 /// What a write survives.
@@ -61,7 +75,27 @@ pub enum Access {
 impl DatabaseArguments {
     /// Opens the database and the keyspace for writing.
     pub fn open(&self, access: Access, durability: DurabilityArgument) -> Result<Store, Failure> {
-        let store = match self.engine.of(&self.db)? {
+        let was_there = EngineKind::of_database(&self.db).is_some();
+        let store = self.open_store(access, durability)?;
+        if !was_there {
+            self.made.set(Made::Database);
+        }
+        let Some(name) = self.keyspace.as_ref().filter(|_| access == Access::Create) else {
+            return self.at_existing_keyspace(store);
+        };
+        let is_new = !store.keyspace_exists(name);
+        let store = store.at_keyspace(name)?;
+        if is_new {
+            complain(&format!("made keyspace `{}`", escaped(name.as_bytes())));
+            if was_there {
+                self.made.set(Made::Keyspace);
+            }
+        }
+        Ok(store)
+    }
+
+    fn open_store(&self, access: Access, durability: DurabilityArgument) -> Result<Store, Failure> {
+        Ok(match self.engine.of(&self.db)? {
             EngineKind::EvenDb => Store::of_evendb(self.evendb_for_writing(access, durability)?),
             EngineKind::Flsm => {
                 let options = evendb_flsm::Options::new()
@@ -69,11 +103,56 @@ impl DatabaseArguments {
                     .durability(durability.into());
                 Store::of_flsm(self.flsm(options, Purpose::Writing)?)
             }
-        };
-        match (&self.keyspace, access) {
-            (Some(name), Access::Create) => Ok(store.at_keyspace(name)?),
-            _ => self.at_existing_keyspace(store),
+        })
+    }
+
+    /// Does what opens by [`Access::Create`]. If it fails and wrote no record, a database or a
+    /// keyspace that it made goes again, and so do the directories around that.
+    pub fn undoing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let place = std::path::absolute(&self.db).unwrap_or_else(|_| self.db.clone());
+        let missing = place.ancestors().take_while(|dir| !dir.exists());
+        let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+        let outcome = work();
+        // What cannot be taken away stays: the command's own failure is what is told.
+        if outcome.is_err() && self.undo().is_ok_and(|is_gone| is_gone) {
+            for dir in missing {
+                let _ = fs::remove_dir(dir);
+            }
         }
+        outcome
+    }
+
+    /// Takes away what the opening made, if it is empty; whether the database is gone.
+    fn undo(&self) -> Result<bool, Failure> {
+        let made = self.made.get();
+        if made == Made::Nothing {
+            return Ok(false);
+        }
+        let store = self.open_store(Access::Existing, DurabilityArgument::Process)?;
+        match (made, &self.keyspace) {
+            (Made::Keyspace, Some(name)) if store.at_keyspace(name)?.is_empty()? => {
+                store.drop_keyspace(name)?;
+                let name = escaped(name.as_bytes());
+                complain(&format!("removed keyspace `{name}` again, which is empty"));
+            }
+            (Made::Database, _) => {
+                for name in store.keyspace_names() {
+                    if !store.at_keyspace(&name)?.is_empty()? {
+                        return Ok(false);
+                    }
+                }
+                let engine = store.engine();
+                store.close()?;
+                match engine {
+                    EngineKind::EvenDb => evendb::destroy(&self.db)?,
+                    EngineKind::Flsm => evendb_flsm::destroy(&self.db)?,
+                }
+                return Ok(true);
+            }
+            _ => {}
+        }
+        store.close()?;
+        Ok(false)
     }
 
     /// Opens both for reading only: beside other readers, on media that cannot be written, and for

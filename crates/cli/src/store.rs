@@ -179,6 +179,20 @@ impl Store {
         }
     }
 
+    /// Drops the keyspace with all that it has.
+    pub fn drop_keyspace(&self, name: &str) -> evendb::Result<()> {
+        match self {
+            Store::EvenDb { db, .. } => db.drop_keyspace(name),
+            Store::Flsm { db, .. } => db.drop_keyspace(name),
+        }
+    }
+
+    /// Whether the keyspace has no records.
+    pub fn is_empty(&self) -> evendb::Result<bool> {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        Ok(self.cursor(all, Some(1), true).next()?.is_none())
+    }
+
     /// A new, empty batch for the keyspace.
     pub fn batch(&self) -> Batch<'_> {
         match self {

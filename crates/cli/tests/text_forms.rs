@@ -291,7 +291,7 @@ fn a_first_put_is_remembered_too() {
         &["a,1", "v", "--key-types", "str,u64", "--keyspace", "x"],
     );
     other.complains(0, "keyspace `x` remembers");
-    // Not where there are keys already.
+    // Not where there are keys that have not these types.
     place
         .run("put", &["plain", "v", "--keyspace", "y"])
         .expect(0, "");
@@ -299,7 +299,7 @@ fn a_first_put_is_remembered_too() {
         "put",
         &["a,1", "v", "--key-types", "str,u64", "--keyspace", "y"],
     );
-    assert_eq!((typed.code, typed.error.as_str()), (Some(0), ""));
+    typed.complains(2, "has keys that have not the types `str,u64`, as `plain`");
 }
 
 #[test]

@@ -43,6 +43,7 @@ use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
 use crate::value_files;
 use check::CopyOptions;
+use evendb_base::made_dirs::MadeDirs;
 use evendb_base::placement;
 use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind};
 use evendb_storage::{Error as StorageError, TableId};
@@ -165,8 +166,7 @@ struct CopyMoment {
 pub(crate) struct Target<'v> {
     vfs: &'v dyn Vfs,
     pub(crate) dir: PathBuf,
-    /// The directory was not there before.
-    made: bool,
+    made: MadeDirs,
     /// Nobody opens or fills it meanwhile.
     _lock: Box<dyn LockGuard>,
 }
@@ -244,7 +244,7 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
 impl Target<'_> {
     /// Step 1.
     pub(crate) fn make<'v>(vfs: &'v dyn Vfs, dir: &Path) -> Result<Target<'v>> {
-        let made = !vfs
+        let is_there = vfs
             .exists(dir)
             .map_err(failed(dir, "look for the target"))?;
         let refuse = |what: &str| {
@@ -255,7 +255,7 @@ impl Target<'_> {
             );
             Err(Error::new(ErrorKind::AlreadyExists, message))
         };
-        if !made {
+        if is_there {
             match vfs.list(dir) {
                 Ok(names) if names.is_empty() => {}
                 Ok(_) => return refuse("it is not empty"),
@@ -265,8 +265,7 @@ impl Target<'_> {
                 Err(error) => return Err(failed(dir, "list the target")(error)),
             }
         }
-        vfs.create_dir_all(dir)
-            .map_err(failed(dir, "create the target"))?;
+        let made = MadeDirs::make(vfs, dir).map_err(failed(dir, "create the target"))?;
         let lock_path = dir.join(LOCK);
         let lock = match vfs.lock(&lock_path, false) {
             Ok(lock) => lock,
@@ -274,9 +273,7 @@ impl Target<'_> {
                 return refuse("somebody else has locked it");
             }
             Err(error) => {
-                if made {
-                    let _ = vfs.remove_dir(dir);
-                }
+                made.undo(vfs);
                 return Err(failed(&lock_path, "lock the target")(error));
             }
         };
@@ -381,9 +378,7 @@ impl Target<'_> {
         }
         if all_gone && self.vfs.sync_dir(&self.dir).is_ok() {
             let _ = remove(UNFINISHED_COPY);
-            if self.made {
-                let _ = self.vfs.remove_dir(&self.dir);
-            }
+            self.made.undo(self.vfs);
         }
     }
 }

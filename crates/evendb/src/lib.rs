@@ -77,7 +77,7 @@ pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::traces::{Trace, TraceOptions, TraceSummary};
 pub use api::transaction::Transaction;
-pub use backup::export::{ExportSummary, ExportWriter};
+pub use backup::export::{ExportSummary, ExportWriter, exported_properties};
 pub use backup::{BackupInfo, BackupSummary, Backups};
 pub use changes::{Change, Changes, Operands, Position, Write, Writes};
 pub use compact::CompactionSummary;

@@ -111,6 +111,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
 fn check_wanted(options: &Options, dir: &Path) -> Result<bool> {
     let vfs = &*options.vfs;
     EngineKind::Flsm.check(vfs, dir)?;
+    if !options.read_only {
+        placement::refuse_writing(vfs, dir)?;
+    }
     let exists = vfs.exists(&FileName::Current.path(dir));
     match exists.map_err(|source| io(dir, "look for the database", source))? {
         true if options.error_if_exists => {

@@ -88,6 +88,10 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    arguments.database.undoing(|| import(arguments))
+}
+
+fn import(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
     let mut bad = BadLines::new(arguments, reader.unit())?;

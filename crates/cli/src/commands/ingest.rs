@@ -22,7 +22,9 @@ use crate::values::Values;
 /// Reads what `evendb import` reads, and must find the keys in ascending order, each once, as they
 /// are in a LevelDB database; or a directory that `evendb export` wrote. The records are written
 /// once, as tables, and are seen and durable all together at the end. A bad line, a key out of
-/// order and an interruption end the ingest, and nothing of it is seen.
+/// order and an interruption end the ingest, and nothing of it is seen. An export has the key types
+/// of its keyspace: a keyspace without keys remembers them, and one whose keys have others is
+/// refused.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   LC_ALL=C sort paths.tsv | evendb ingest files.db -
@@ -40,6 +42,10 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    arguments.database.undoing(|| ingest(arguments))
+}
+
+fn ingest(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let start = Instant::now();
     let open = || {
@@ -53,7 +59,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             if let Some(foreign) = foreign::of(&arguments.file) {
                 return Err(Failure::Message(foreign::named(&arguments.file, foreign)));
             }
+            arguments.input.check_exported()?;
+            let types = key_types::of_export(&arguments.file)?;
             let (store, keyspace) = open()?;
+            key_types::remember_exported(&store, types, arguments.input.key_types.as_ref())?;
             (store, keyspace.import(&arguments.file)?)
         }
         false => {

@@ -84,7 +84,8 @@ impl Keys<'_> {
         let expected = self.types.len();
         if !self.form.hex && expected > 0 && columns != expected {
             return Err(Failure::Usage(format!(
-                "the key `{text}` has {}, the key types `{}` have {expected}",
+                "the key `{text}` has {}, the key types `{}` have {expected}; --prefix {text} of scan and delete \
+                 takes all keys that begin with it",
                 counted(columns as u64, "column"),
                 key_types::shown(&self.types)
             )));

@@ -48,6 +48,10 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    arguments.database.undoing(|| put(arguments))
+}
+
+fn put(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
     let value = input_stream::bytes_of(&arguments.value)?;
     let expiry = Expiry::of(arguments.ttl, arguments.until);

@@ -1,6 +1,7 @@
 //! `evendb size`: about how much a range holds, without reading it.
 
 use std::io::{self, Write};
+use std::ops::Bound;
 
 use evendb::RangeSize;
 use evendb_lab::readable::{bytes, counted};
@@ -11,12 +12,20 @@ use crate::commands::key_range::RangeArguments;
 use crate::failure::{Failure, Success};
 use crate::open::DatabaseArguments;
 use crate::output;
+use crate::store::{Range, Store};
+
+/// A part of a keyspace with at most this is counted.
+const COUNTED_RECORDS_MAX: u64 = 10_000;
+const COUNTED_BYTES_MAX: u64 = 1 << 20;
 
 /// Say about how many records and bytes a keyspace or a range of it holds
 ///
-/// Takes no longer where there is more: it reads no records on the disk. What was overwritten or deleted since the last
-/// compaction may count; each end of a range is off by some blocks of 4 KiB. `scan --count` counts exactly, and
-/// reads everything. Opens the database for reading only, beside other readers.
+/// Takes no longer where there is more: of a large range it reads no records on the disk. Then what
+/// was overwritten or deleted since the last compaction may count, and each end of the range is off
+/// by some blocks of 4 KiB. A part of a keyspace that seems to have 10,000 records and 1 MiB at
+/// most is read, and its records and their bytes are exact.
+/// `scan --count` counts all exactly, and reads everything. Opens the database for reading only, beside other
+/// readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb size files.db
@@ -39,18 +48,40 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let store = arguments.database.open_for_reading()?;
     let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
-    let size = store.approximate_size(range.clone())?;
+    let (size, is_counted) = measured(&store, range.clone())?;
     if let Some(hint) = arguments.range.hint_if_empty(&keys, &store, range)? {
         output::complain(&hint);
     }
     store.close()?;
     let mut target = io::stdout().lock();
     match arguments.json {
-        true => writeln!(target, "{}", as_json(&size))?,
+        true => {
+            let mut object = as_json(&size);
+            object["exact"] = json!(is_counted);
+            writeln!(target, "{object}")?;
+        }
+        false if is_counted => writeln!(target, "{}", figures(&size, "about "))?,
         false => writeln!(target, "{}", as_text(&size))?,
     }
     target.flush()?;
     Ok(Success::Done)
+}
+
+/// What a range holds, and whether that was counted: a part that seems small is, for of that the
+/// blocks at its ends would be much.
+fn measured(store: &Store, range: Range) -> Result<(RangeSize, bool), Failure> {
+    let is_part = range != (Bound::Unbounded, Bound::Unbounded);
+    let mut size = store.approximate_size(range.clone())?;
+    if !is_part || size.records > COUNTED_RECORDS_MAX || size.bytes > COUNTED_BYTES_MAX {
+        return Ok((size, false));
+    }
+    (size.records, size.bytes) = (0, 0);
+    let mut cursor = store.cursor(range, None, false);
+    while let Some((key, value)) = cursor.next()? {
+        size.records += 1;
+        size.bytes += (key.len() + value.unwrap_or_default().len()) as u64;
+    }
+    Ok((size, true))
 }
 
 /// The figures as fields of a JSON object.
@@ -64,8 +95,12 @@ pub fn as_json(size: &RangeSize) -> serde_json::Value {
 
 /// The figures in a line.
 pub fn as_text(size: &RangeSize) -> String {
+    "about ".to_owned() + &figures(size, "")
+}
+
+fn figures(size: &RangeSize, about: &str) -> String {
     format!(
-        "about {}, {} of keys and values, {} on disk",
+        "{}, {} of keys and values, {about}{} on disk",
         counted(size.records, "record"),
         bytes(size.bytes),
         bytes(size.disk_bytes)

@@ -219,17 +219,7 @@ impl InputArguments {
 
     /// Refuses options that say how text is read, for an input that is none.
     pub fn check_no_text(&self) -> Result<(), Failure> {
-        let columns = !self.key_columns.is_empty()
-            || self.value_column.is_some()
-            || self.expires_column.is_some()
-            || self.json_values
-            || self.skip_header;
-        let form = self.format.is_some()
-            || self.delimiter.is_some()
-            || self.comment.is_some()
-            || self.key_types.is_some()
-            || self.hex;
-        match columns || form {
+        match self.reads_text() || self.key_types.is_some() {
             true => Err(Failure::Usage(
                 "the records of a LevelDB database are read as they are: leave out --format and the \
                  options of columns, types and lines"
@@ -237,6 +227,30 @@ impl InputArguments {
             )),
             false => Ok(()),
         }
+    }
+
+    /// The same for exported files, whose keys may have types.
+    pub fn check_exported(&self) -> Result<(), Failure> {
+        match self.reads_text() {
+            true => Err(Failure::Usage(
+                "the records of an export are read as they are: leave out --format and the options of \
+                 columns and lines; only --key-types goes with it"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether options are given that say how text is read, beside the key types.
+    fn reads_text(&self) -> bool {
+        let columns = !self.key_columns.is_empty()
+            || self.value_column.is_some()
+            || self.expires_column.is_some()
+            || self.json_values
+            || self.skip_header;
+        let form =
+            self.format.is_some() || self.delimiter.is_some() || self.comment.is_some() || self.hex;
+        columns || form
     }
 
     pub fn needs_header(&self) -> bool {

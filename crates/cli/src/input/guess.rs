@@ -64,15 +64,9 @@ pub fn completed(
     name: &Path,
     sample: &[u8],
 ) -> Result<(InputArguments, String), Failure> {
-    let refused = |why: &str| {
-        let file = match name == Path::new("-") {
-            true => "standard input".into(),
-            false => name.to_string_lossy(),
-        };
-        Failure::Usage(format!("{file}: {why}"))
-    };
+    let refused = |why: &str| refused(name, why);
     let sample = sample.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(sample);
-    if let Some(why) = no_text(sample) {
+    if let Some(why) = no_text(sample).or_else(|| returns_alone(sample)) {
         return Err(refused(&why));
     }
     let lines = first_lines(sample);
@@ -94,12 +88,64 @@ pub fn completed(
     }
     let mut told = told(&completed, &extension, content, &lines);
     if let Some(header) = taken_header(&completed, &lines) {
-        told.push_str(&format!(
-            ". Line 1, `{header}`, is taken as a record: --skip-header leaves it out, and so do names of its columns \
-             in --key-columns"
-        ));
+        told.push_str(&format!(". {header}"));
     }
     Ok((completed, told))
+}
+
+/// What to tell of an input whose format was given, if that may not be all there is to say.
+/// `sample`: its first bytes.
+pub fn doubts(
+    arguments: &InputArguments,
+    name: &Path,
+    sample: &[u8],
+) -> Result<Vec<String>, Failure> {
+    let sample = sample.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(sample);
+    if let Some(why) = returns_alone(sample) {
+        return Err(refused(name, &why));
+    }
+    let mut told = Vec::new();
+    if !arguments.format().has_columns() {
+        return Ok(told);
+    }
+    // The last line may be cut.
+    let end = sample.iter().rposition(|&byte| byte == b'\n');
+    let lines = first_lines(end.map_or(sample, |end| &sample[..end]));
+    let own = arguments.delimiter();
+    if arguments.delimiter.is_none()
+        && let Content::Columns(other, count) = content(&lines, None)
+        && other != own
+        && !lines.iter().any(|line| line.contains(&own))
+    {
+        let (given, shown) = match (own, other) {
+            (b'\t', other) => ("tabs", format!("'{}'", char::from(other))),
+            (_, b'\t') => ("commas", "tab".to_owned()),
+            (_, other) => ("commas", format!("'{}'", char::from(other))),
+        };
+        told.push(format!(
+            "no {given} in the first lines, which have {count} columns with --delimiter {shown}"
+        ));
+    }
+    told.extend(taken_header(arguments, &lines));
+    Ok(told)
+}
+
+fn refused(name: &Path, why: &str) -> Failure {
+    let file = match name == Path::new("-") {
+        true => "standard input".into(),
+        false => name.to_string_lossy(),
+    };
+    Failure::Usage(format!("{file}: {why}"))
+}
+
+/// Why the lines would be one, if they end with carriage returns and no line feeds.
+fn returns_alone(sample: &[u8]) -> Option<String> {
+    let inside = sample.strip_suffix(b"\r").unwrap_or(sample);
+    (inside.contains(&b'\r') && !sample.contains(&b'\n')).then(|| {
+        "its lines end with carriage returns alone, without line feeds, as old Macs wrote them: `tr '\\r' '\\n'` \
+         makes lines of them"
+            .to_owned()
+    })
 }
 
 /// Why the bytes are no lines of text.
@@ -340,8 +386,54 @@ fn told(arguments: &InputArguments, extension: &str, content: Content, lines: &[
     format!("read as {format}, for {name}{lines} (--format and --delimiter say otherwise)")
 }
 
-/// The first line, if it has names of columns and is taken as a record: names in all columns, and
-/// in one of them numbers or times in all other lines.
+/// Names that columns often have.
+const USUAL_NAMES: [&str; 40] = [
+    "account",
+    "address",
+    "amount",
+    "category",
+    "city",
+    "code",
+    "color",
+    "comment",
+    "company",
+    "count",
+    "country",
+    "created",
+    "currency",
+    "date",
+    "description",
+    "email",
+    "event",
+    "first_name",
+    "hash",
+    "id",
+    "key",
+    "language",
+    "last_name",
+    "message",
+    "name",
+    "number",
+    "path",
+    "payload",
+    "phone",
+    "price",
+    "size",
+    "status",
+    "text",
+    "time",
+    "timestamp",
+    "title",
+    "type",
+    "url",
+    "user",
+    "value",
+];
+
+/// What to tell of the first line if it seems to have names of columns and is taken as a record:
+/// all of it may be names, none of them comes again in its column, and one is a usual name, or a
+/// column where all others have what it has not: they are numbers or times, or have a digit or a
+/// mark.
 fn taken_header(arguments: &InputArguments, lines: &[&[u8]]) -> Option<String> {
     let has_header = arguments.needs_header() || arguments.skip_header;
     if has_header || !arguments.format().has_columns() {
@@ -355,26 +447,74 @@ fn taken_header(arguments: &InputArguments, lines: &[&[u8]]) -> Option<String> {
             .filter_map(|index| fields.get(index).map(<[u8]>::to_vec))
             .collect()
     };
+    // Comments before it, as the reader knows them.
+    let is_hash = |line: &&&[u8]| line.starts_with(b"#");
+    let hashed = lines.iter().take_while(is_hash).count();
+    let expected = lines.get(hashed).map(|line| split(line).len());
+    let is_comment = |line: &&&[u8]| expected.is_some_and(|count| split(line).len() != count);
+    let comments = lines[..hashed].iter().take_while(is_comment).count();
+    let lines = &lines[comments..];
     let names = split(lines.first()?);
-    let is_name = |name: &Vec<u8>| {
-        let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"_ .-".contains(byte);
-        name.first().is_some_and(u8::is_ascii_alphabetic) && name.iter().all(letter)
-    };
     let others: Vec<Vec<Vec<u8>>> = lines[1..].iter().take(20).map(|line| split(line)).collect();
-    let is_number = |field: &Vec<u8>| {
-        let digits = field.strip_prefix(b"-").unwrap_or(field);
-        digits.first().is_some_and(u8::is_ascii_digit)
+    let is_usual = |name: &Vec<u8>| {
+        let name = name.to_ascii_lowercase();
+        USUAL_NAMES.iter().any(|usual| usual.as_bytes() == name)
     };
-    let of_numbers = |column: usize| {
-        others
-            .iter()
-            .all(|fields| fields.get(column).is_some_and(is_number))
+    let differs = |column: usize| {
+        let cells = others.iter().filter_map(|fields| fields.get(column));
+        let cells: Vec<&[u8]> = cells
+            .map(Vec::as_slice)
+            .filter(|cell| !cell.is_empty())
+            .collect();
+        let has_mark = |cell: &[u8], mark: u8| match mark {
+            b'0' => cell.iter().any(u8::is_ascii_digit),
+            _ => cell.contains(&mark),
+        };
+        let has_alone = |&mark: &u8| {
+            cells.iter().all(|cell| has_mark(cell, mark)) && !has_mark(&names[column], mark)
+        };
+        let all_numbers = !cells.is_empty() && cells.iter().all(|cell| is_number(cell));
+        all_numbers || cells.len() > 1 && b"0@/:.".iter().any(has_alone)
     };
-    let told = names.len() > 1
-        && names.iter().all(is_name)
+    let comes_again = |column: usize| {
+        let name = &names[column];
+        !name.is_empty() && others.iter().any(|fields| fields.get(column) == Some(name))
+    };
+    let mut columns = 0..names.len();
+    let told = names.iter().all(|name| name.is_empty() || is_name(name))
+        && names.iter().any(|name| !name.is_empty())
         && !others.is_empty()
-        && (0..names.len()).any(of_numbers);
-    told.then(|| shown(lines[0]))
+        && !columns.clone().any(comes_again)
+        && (names.iter().any(is_usual) || columns.any(differs));
+    told.then(|| {
+        format!(
+            "{}, `{}`, is taken as a record: --skip-header leaves it out, and so do names of its columns in \
+             --key-columns",
+            if comments == 0 { "Line 1" } else { "The first line that is no comment" },
+            shown(lines[0])
+        )
+    })
+}
+
+/// Whether a text may be a column's name: a short one that begins with a letter.
+fn is_name(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return false;
+    };
+    let first = text.trim_start_matches(['_', '#', ' ']).chars().next();
+    first.is_some_and(char::is_alphabetic)
+        && text.len() <= 64
+        && !text.contains(['/', '\\', '@', ';', '='])
+        && !text.chars().any(char::is_control)
+}
+
+/// Whether a text begins as a number or a time does.
+fn is_number(text: &[u8]) -> bool {
+    let mut bytes = text
+        .trim_ascii()
+        .iter()
+        .skip_while(|byte| b"+-.$".contains(byte));
+    bytes.next().is_some_and(u8::is_ascii_digit)
 }
 
 fn member_names(line: &[u8]) -> Option<Vec<String>> {

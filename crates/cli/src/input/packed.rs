@@ -23,6 +23,25 @@ pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRea
     Ok((Box::new(again), sample))
 }
 
+/// What there is of the source without waiting for more than its beginning, and the source that
+/// gives it again.
+pub fn begun(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
+    let mut source = source;
+    let mut begun = Vec::new();
+    // The first bytes come alone: they said whether the source is packed.
+    while begun.len() <= ZSTD.len() {
+        let piece = source.fill_buf()?;
+        if piece.is_empty() {
+            break;
+        }
+        begun.extend_from_slice(piece);
+        let bytes = piece.len();
+        source.consume(bytes);
+    }
+    let again = Cursor::new(begun.clone()).chain(source);
+    Ok((Box::new(again), begun))
+}
+
 /// What the source holds unpacked, and how it is packed if it is.
 pub fn unpacked(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Option<&'static str>)> {
     let (source, sample) = peek(source, ZSTD.len())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::guess::{self, SAMPLE_BYTES};
-use super::packed::{peek, unpacked};
+use super::packed::{begun, peek, unpacked};
 use super::{InputArguments, KEY_BYTES_MAX, PairReader, Step, Wanted};
 use crate::escapes::hex;
 use crate::failure::Failure;
@@ -62,7 +62,14 @@ impl Records {
             size = None;
         }
         let mut agreed = arguments.clone();
-        if arguments.format.is_none() {
+        if arguments.format.is_some() {
+            let (again, begun) = begun(source).map_err(failed)?;
+            source = again;
+            let sample = &begun[..begun.len().min(SAMPLE_BYTES)];
+            for doubt in guess::doubts(arguments, path, sample)? {
+                complain(&doubt);
+            }
+        } else {
             let (again, sample) = peek(source, SAMPLE_BYTES).map_err(failed)?;
             source = again;
             // What was read up to an interruption says nothing.

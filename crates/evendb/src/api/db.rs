@@ -549,7 +549,8 @@ impl Options {
     /// [`ErrorKind::AlreadyExists`], [`ErrorKind::Corruption`], [`ErrorKind::Unsupported`],
     /// [`ErrorKind::Io`] (also if a thread cannot be started; nothing is left running then),
     /// [`ErrorKind::NoSpace`], and [`ErrorKind::InvalidArgument`] for an option outside of its limits,
-    /// which the message names.
+    /// which the message names, and for a backup that is not opened for reading only:
+    /// [`Backups::restore`](crate::Backups::restore) makes a database of it.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         self.check()?;
         Db::open_with(path.as_ref(), self)

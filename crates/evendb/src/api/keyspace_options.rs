@@ -45,7 +45,7 @@ fn contradicts(name: &str, option: &str, there: Option<String>, asked: &str) -> 
         None => format!("has no {option} of its own, and {asked} was asked for"),
     };
     let message = format!(
-        "the keyspace {name:?} {has}; open it without that option, or change it by set_options"
+        "the keyspace {name:?} {has}; open it without that option, or change it (set_options, --change)"
     );
     Error::new(ErrorKind::InvalidArgument, message)
 }
@@ -134,8 +134,8 @@ impl Keyspace {
         match named {
             Some(named) if named.operator.is_none() => {
                 let message = format!(
-                    "the keyspace {:?} has the merge operator {:?}, and none was given: open it by keyspace_with, \
-                     with that operator",
+                    "the keyspace {:?} has the merge operator {:?}, and none was given: a program gives it \
+                     (keyspace_with); the command `evendb` has its own operators alone",
                     self.state.name, named.name
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, message))

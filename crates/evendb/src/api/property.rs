@@ -32,8 +32,9 @@ impl Keyspace {
 
     /// Sets a property: something small that the keyspace remembers beside its records, such as how
     /// its keys are made. It survives power loss on return, belongs to this keyspace alone, goes
-    /// with it when it is dropped, and is part of copies ([`Db::copy_to`](crate::Db::copy_to))
-    /// and of what a repair saves. It is no part of batches and snapshots: readers see it at once.
+    /// with it when it is dropped, and is part of copies ([`Db::copy_to`](crate::Db::copy_to)), of
+    /// what a repair saves, and of exports ([`exported_properties`](crate::exported_properties)).
+    /// It is no part of batches and snapshots: readers see it at once.
     ///
     /// A name has 1 to 255 bytes; names and values of one keyspace have 16 KiB together. Names
     /// that begin with `evendb.` are for EvenDB and its command; those that begin with `evendb.option.` are set by

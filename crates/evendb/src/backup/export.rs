@@ -3,11 +3,14 @@
 //! ```text
 //! export/
 //!   000001.table 000002.table ...    each key once, ascending over all of them; table formats of docs/format.md, ids 1, 2, ...
+//!   PROPERTIES                       properties of the keyspace, if it has any
 //!   EXPORT-LIST                      names, lengths, checksums; with it the export is whole
 //! ```
 //! The records are those of one moment, without what has expired by then; what expires later keeps its time. Importing is an ingest ([`crate::Keyspace::ingest`]): the tables are written again,
-//! once, because a table's id is part of the checksums of its blocks, and ids belong to one database. Properties and
-//! options of the keyspace are not part of it.
+//! once, because a table's id is part of the checksums of its blocks, and ids belong to one
+//! database. Options of the keyspace are not part of it. Its properties are
+//! ([`exported_properties`]), and an import leaves it to its caller to set them: what they say of
+//! keys may contradict those that are there.
 //!
 //! Thread safety: any number at once. Not here: how a table is shown ([`crate::ingest`]).
 
@@ -19,18 +22,22 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::IngestSummary;
 use crate::op;
-use crate::options::Options;
+use crate::options::{OPTION_PREFIX, Options};
 use crate::read::get;
 use crate::sync::Arc;
+use evendb_base::made_dirs::MadeDirs;
 use evendb_base::placement;
+use evendb_storage::codec::{get_slice, put_slice};
 use evendb_storage::table::{Table, TableCursor, TableOptions, TableWriter};
-use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at};
+use evendb_storage::vfs::{File, OsVfs, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 const LIST: &str = "EXPORT-LIST";
 const LIST_UNFINISHED: &str = "EXPORT-LIST.tmp";
+const PROPERTIES: &str = "PROPERTIES";
 /// A table has about so many bytes of keys and values.
 const TABLE_DATA_BYTES: u64 = 8 << 20;
 /// Blocks that an import reads at a time.
@@ -88,6 +95,11 @@ impl Keyspace {
         };
         let mut writer = ExportWriter::begin(export, core.table_options(self.state.id))?;
         let mut cursor = self.cursor::<&[u8]>(..);
+        for (name, value) in self.state.properties.lock().iter() {
+            if !name.starts_with(OPTION_PREFIX) {
+                writer.property(name, value);
+            }
+        }
         let moment = cursor.moment();
         // Asked when the moment is there: see `ExpiryClock::note_use`.
         let moment = moment.filter(|_| core.clock.expiry.is_in_use());
@@ -101,7 +113,9 @@ impl Keyspace {
         writer.finish()
     }
 
-    /// Ingests what [`export`](Self::export) has written: all at once, newer than what the keyspace has.
+    /// Ingests what [`export`](Self::export) has written: all at once, newer than what the keyspace
+    /// has. The keyspace keeps its own properties; [`exported_properties`] tells those of the
+    /// export.
     ///
     /// # Errors
     /// `NotFound` if there is no export, `Corruption` with the file if it is damaged; as for [`ingest`](Self::ingest).
@@ -118,7 +132,8 @@ impl Keyspace {
         };
         let list = export.read_list()?;
         let mut ingest = self.begin_ingest()?;
-        for (index, file) in list.files.iter().enumerate() {
+        let tables = list.files.iter().filter(|file| file.name != PROPERTIES);
+        for (index, file) in tables.enumerate() {
             let mut cursor = TableCursor::new(export.open(index, file)?, READ_AHEAD_BLOCKS);
             cursor.seek_first()?;
             while cursor.valid() {
@@ -138,6 +153,32 @@ impl Keyspace {
         }
         ingest.finish()
     }
+}
+
+/// The properties of the keyspace that was exported to directory `dir`, without its options; see
+/// [`Keyspace::set_property`].
+///
+/// # Errors
+/// `NotFound` if there is no export, `Corruption` with the file if it is damaged; `Io`.
+pub fn exported_properties(dir: impl AsRef<Path>) -> Result<BTreeMap<String, Vec<u8>>> {
+    let export = Export {
+        vfs: Arc::new(OsVfs),
+        dir: dir.as_ref().to_owned(),
+    };
+    let list = export.read_list()?;
+    match list.files.iter().find(|file| file.name == PROPERTIES) {
+        Some(file) => export.read_properties(file),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+fn decode_properties(mut input: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+    let mut properties = BTreeMap::new();
+    while !input.is_empty() {
+        let name = String::from_utf8(get_slice(&mut input)?.to_vec()).ok()?;
+        properties.insert(name, get_slice(&mut input)?.to_vec());
+    }
+    Some(properties)
 }
 
 fn unsorted(last: &[u8], key: &[u8]) -> Error {
@@ -180,7 +221,7 @@ fn entry_of<'a>(
 }
 
 /// Writes records that come from anywhere as an export, for [`Keyspace::import`]. Dropped before it is finished, it leaves the
-/// directory empty.
+/// directory as it was: missing, or empty.
 ///
 /// ```
 /// # fn main() -> evendb::Result<()> {
@@ -205,6 +246,9 @@ pub struct ExportWriter {
     /// Of keys and values in the open table.
     open_bytes: u64,
     last_key: Option<Vec<u8>>,
+    /// Properties, as they are written.
+    properties: Vec<u8>,
+    made: MadeDirs,
     /// The value at hand with its time.
     stored: Vec<u8>,
     summary: ExportSummary,
@@ -227,8 +271,10 @@ impl ExportWriter {
     }
 
     fn begin(export: Export, options: TableOptions) -> Result<ExportWriter> {
-        export.make_directory()?;
+        let made = export.make_directory()?;
         Ok(ExportWriter {
+            made,
+            properties: Vec::new(),
             export,
             options,
             files: Vec::new(),
@@ -260,6 +306,11 @@ impl ExportWriter {
         Ok(())
     }
 
+    fn property(&mut self, name: &str, value: &[u8]) {
+        put_slice(&mut self.properties, name.as_bytes());
+        put_slice(&mut self.properties, value);
+    }
+
     fn add(&mut self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         if self.open_bytes >= TABLE_DATA_BYTES {
             self.end_table()?;
@@ -281,7 +332,8 @@ impl ExportWriter {
         self.summary.data_bytes += std::mem::take(&mut self.open_bytes);
         self.summary.table_bytes += meta.len;
         let number = self.files.len() as u64 + 1;
-        let file = self.export.write_table(number, &table, meta.checksum)?;
+        let name = format!("{number:06}.table");
+        let file = self.export.write_file(name, &table, Some(meta.checksum))?;
         self.files.push(file);
         Ok(())
     }
@@ -294,7 +346,11 @@ impl ExportWriter {
     pub fn finish(mut self) -> Result<ExportSummary> {
         self.end_table()?;
         self.summary.tables = self.files.len() as u64;
-        let (seconds, files) = (seconds_now(), std::mem::take(&mut self.files));
+        let (seconds, mut files) = (seconds_now(), std::mem::take(&mut self.files));
+        if !self.properties.is_empty() {
+            let name = PROPERTIES.to_owned();
+            files.push(self.export.write_file(name, &self.properties, None)?);
+        }
         self.export.write_list(&BackupList { seconds, files })?;
         self.is_finished = true;
         Ok(self.summary)
@@ -305,8 +361,20 @@ impl Drop for ExportWriter {
     fn drop(&mut self) {
         if !self.is_finished {
             self.export.discard();
+            self.made.undo(&*self.export.vfs);
         }
     }
+}
+
+/// The bytes of a file that is not a table.
+fn whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
+    let len = file.len().map_err(failed(path, "ask for the length of"))?;
+    if len > LIST_BYTES_MAX {
+        return Err(StorageError::corruption(path, 0, "the file is too long").into());
+    }
+    let mut bytes = vec![0; len as usize];
+    read_exact_at(file, &mut bytes, 0).map_err(failed(path, "read the file"))?;
+    Ok(bytes)
 }
 
 /// A directory with exported files.
@@ -316,7 +384,7 @@ struct Export {
 }
 
 impl Export {
-    fn make_directory(&self) -> Result<()> {
+    fn make_directory(&self) -> Result<MadeDirs> {
         let (vfs, dir) = (&self.vfs, &self.dir);
         placement::refuse_inside(&**vfs, dir, "an export")?;
         let names = match vfs.list(dir) {
@@ -330,31 +398,31 @@ impl Export {
             );
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
-        let created = vfs.create_dir_all(dir);
-        created.map_err(failed(dir, "create a directory"))
+        let made = MadeDirs::make(&**vfs, dir);
+        made.map_err(failed(dir, "create a directory"))
     }
 
-    fn write_table(&self, number: u64, bytes: &[u8], checksum: u32) -> Result<ListedFile> {
-        let name = format!("{number:06}.table");
+    /// Writes a file, whose own checksum is given if it is a table.
+    fn write_file(&self, name: String, bytes: &[u8], table: Option<u32>) -> Result<ListedFile> {
         let path = self.dir.join(&name);
         let file = self.vfs.create(&path);
-        let file = file.map_err(failed(&path, "create an exported table"))?;
+        let file = file.map_err(failed(&path, "create an exported file"))?;
         let mut behind = WriteBehind::default();
         let mut sum = FileSum::default();
         let mut at = 0;
         for piece in bytes.chunks(PIECE_BYTES as usize) {
             let written = behind.write_at(&*file, piece, at);
-            written.map_err(failed(&path, "write an exported table"))?;
+            written.map_err(failed(&path, "write an exported file"))?;
             sum.add(piece);
             at += piece.len() as u64;
         }
         let synced = file.sync_data();
-        synced.map_err(failed(&path, "sync an exported table"))?;
+        synced.map_err(failed(&path, "sync an exported file"))?;
         Ok(ListedFile {
             name,
             len: bytes.len() as u64,
             checksum: sum.0,
-            table: Some(checksum),
+            table,
             shared: false,
             verified: true,
         })
@@ -383,13 +451,24 @@ impl Export {
                 _ => failed(&path, "open the list of an export")(source),
             }
         })?;
-        let len = file.len().map_err(failed(&path, "ask for the length of"))?;
-        if len > LIST_BYTES_MAX {
-            return Err(StorageError::corruption(&path, 0, "the list is too long").into());
+        BackupList::decode(&path, &whole(&*file, &path)?)
+    }
+
+    fn read_properties(&self, listed: &ListedFile) -> Result<BTreeMap<String, Vec<u8>>> {
+        let path = self.dir.join(&listed.name);
+        let file = self.vfs.open(&path, false);
+        let file = file.map_err(|source| StorageError::open(&path, "open", source))?;
+        let bytes = whole(&*file, &path)?;
+        let mut sum = FileSum::default();
+        for piece in bytes.chunks(PIECE_BYTES as usize) {
+            sum.add(piece);
         }
-        let mut bytes = vec![0; len as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed(&path, "read the list"))?;
-        BackupList::decode(&path, &bytes)
+        let properties = match sum.0 == listed.checksum && bytes.len() as u64 == listed.len {
+            true => decode_properties(&bytes),
+            false => None,
+        };
+        let what = "not the properties that the list of the export names";
+        properties.ok_or_else(|| StorageError::corruption(&path, 0, what).into())
     }
 
     /// A table that is the one of the list; its blocks are verified when they are read.

@@ -56,6 +56,7 @@ use crate::files::{CURRENT, CURRENT_UNFINISHED, LOCK, UNFINISHED_COPY};
 use crate::inspect::{self, Finding, InspectOptions, Severity};
 use crate::plant::planted;
 use crate::sync::Arc;
+use evendb_base::made_dirs::MadeDirs;
 use evendb_base::placement;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, OsVfs, Vfs, read_exact_at};
@@ -133,7 +134,8 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` if `dir` is the directory of a database, lies inside of one or of one with backups, or has this
     /// database in it; `Corruption` with the file and the offset if the database is damaged, `Locked` if another backup or pruning is under
-    /// way there, `NoSpace` and `Io` for failures here or there. The backups that were there are as they were then. As for
+    /// way there, `NoSpace` and `Io` for failures here or there. The backups that were there are as
+    /// they were then, and a directory that the call made is gone again. As for
     /// [`flush`](Self::flush).
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupSummary> {
         self.backup_with(dir, &CopyOptions::new())
@@ -160,9 +162,32 @@ fn backup(engine: &Engine, dir: &Path, how: &CopyOptions) -> Result<BackupSummar
     };
     let vfs = &backups.vfs;
     placement::refuse_backups(&**vfs, dir, &engine.disk.dir)?;
-    let created = vfs.create_dir_all(&backups.dir);
-    created.map_err(failed(&backups.dir, "create a directory of backups"))?;
-    let _lock = backups.lock(false)?;
+    let had_lock = vfs.exists(&backups.dir.join(LOCK)).unwrap_or(true);
+    let made = MadeDirs::make(&**vfs, &backups.dir);
+    let made = made.map_err(failed(&backups.dir, "create a directory of backups"))?;
+    let lock = backups.lock(false).inspect_err(|_| made.undo(&**vfs))?;
+    let taken = take(engine, &backups, how, seconds);
+    let has_none = || backups.find().is_ok_and(|found| found.is_empty());
+    if taken.is_err() && !had_lock && has_none() {
+        // Under the lock: who waits for it looks whether it still has its name.
+        let _ = vfs.remove(&backups.dir.join(LOCK));
+        made.undo(&**vfs);
+    }
+    drop(lock);
+    Ok(BackupSummary {
+        elapsed: started.elapsed(),
+        ..taken?
+    })
+}
+
+/// Makes a backup, begun at `seconds`. The caller has locked the directory.
+fn take(
+    engine: &Engine,
+    backups: &Backups,
+    how: &CopyOptions,
+    seconds: u64,
+) -> Result<BackupSummary> {
+    let vfs = &backups.vfs;
     let found = backups.find()?;
     backups.remove_unfinished(&found)?;
     let before = found.iter().rev().find_map(|found| {
@@ -182,7 +207,7 @@ fn backup(engine: &Engine, dir: &Path, how: &CopyOptions) -> Result<BackupSummar
         None => Shared::none(),
     };
     let shared = match how.check {
-        CopyCheck::All => shared.compared(&backups, how.pace()),
+        CopyCheck::All => shared.compared(backups, how.pace()),
         CopyCheck::New | CopyCheck::Nothing => shared,
     };
     let target = backups.path_of(number);
@@ -210,7 +235,7 @@ fn backup(engine: &Engine, dir: &Path, how: &CopyOptions) -> Result<BackupSummar
         bytes: list.files.iter().map(|file| file.len).sum(),
         bytes_shared: bytes_shared(&list),
         bytes_verified: copied.bytes_verified,
-        elapsed: started.elapsed(),
+        elapsed: Duration::ZERO,
     })
 }
 

@@ -119,6 +119,58 @@ fn nothing_is_made_inside_of_a_database_or_of_backups() {
 }
 
 #[test]
+fn a_backup_is_read_and_neither_written_nor_destroyed() {
+    let world = World::new();
+    world.db.put("key", "value").unwrap();
+    world.db.backup(world.at("backups")).unwrap();
+    let before = all_in(&world.at("backups"));
+    for name in ["backups/000002", "else/link to backups/000002", "backups"] {
+        let path = world.at(name);
+        refused(open(&path), &path, "evendb restore");
+        refused(crate::destroy(&path), &path, "evendb restore");
+    }
+    let path = world.at("backups/000002");
+    let read = crate::Options::new().read_only(true).open(&path).unwrap();
+    assert_eq!(read.get("key").unwrap().unwrap(), "value");
+    read.close().unwrap();
+    assert!(all_in(&world.at("backups")) == before);
+    Backups::at(world.at("backups")).verify(Some(2)).unwrap();
+}
+
+#[test]
+fn an_export_has_the_properties_of_its_keyspace_but_not_its_options() {
+    let world = World::new();
+    let options = crate::KeyspaceOptions::new().row_cache(false);
+    let events = world.db.keyspace_with("events", &options).unwrap();
+    events.put("key", "value").unwrap();
+    events.set_property("schema", "app,time").unwrap();
+    events.set_property("evendb.key-types", "str").unwrap();
+    events.export(world.at("files")).unwrap();
+    let found = crate::exported_properties(world.at("files")).unwrap();
+    let expected = [("evendb.key-types", "str"), ("schema", "app,time")];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+    assert!(found.into_iter().eq(expected));
+    // They are no records, and an import leaves the keyspace's own.
+    let other = world.db.keyspace("other").unwrap();
+    assert_eq!(other.import(world.at("files")).unwrap().records, 1);
+    assert_eq!(other.property("schema").unwrap(), None);
+    // Each bit that is flipped is told.
+    let path = world.at("files/PROPERTIES");
+    let bytes = fs::read(&path).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, flipped).unwrap();
+        let error = crate::exported_properties(world.at("files")).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Corruption, "bit {bit}");
+    }
+    other.export(world.at("plain")).unwrap();
+    assert!(!world.at("plain/PROPERTIES").exists());
+    let none = crate::exported_properties(world.at("plain")).unwrap();
+    assert!(none.is_empty());
+}
+
+#[test]
 fn backups_of_a_database_are_not_made_at_it_nor_around_it() {
     let world = World::new();
     let other = open(&world.at("other")).unwrap();

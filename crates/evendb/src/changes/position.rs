@@ -53,7 +53,10 @@ pub struct Position {
 }
 
 fn refused(what: &str) -> Error {
-    let message = format!("{what}; a position is what Position::to_bytes or its text gave");
+    let message = format!(
+        "{what}; a position is what another call or command gave (Position::to_bytes, \
+         `evendb changes --position`)"
+    );
     Error::new(ErrorKind::InvalidArgument, message)
 }
 

@@ -30,11 +30,13 @@ pub(super) fn file_of(log: &Log) -> Result<&dyn File> {
                 true => {
                     "changes are read from the commit log, and this database has none yet: it was \
                      restored or copied, or written at the relaxed level alone, and nobody has \
-                     opened it for writing since at Durability::Process or Durability::Sync"
+                     opened it for writing since at a higher level (Durability::Process, \
+                     --durability process)"
                 }
                 false => {
                     "changes are read from the commit log, and at the relaxed level none is \
-                     written: open the database at Durability::Process or Durability::Sync"
+                     written: open the database at a higher level (Durability::Process, --durability \
+                     process)"
                 }
             };
             Err(Error::new(ErrorKind::Unsupported, message))
@@ -93,16 +95,17 @@ pub(super) fn gone(engine: &Engine, why: &str) -> Error {
         None => "none are".to_owned(),
     };
     let message = format!(
-        "changes at this position are not kept any more ({why}); {kept}: take a snapshot, read it, and go on \
-         from Snapshot::position"
+        "changes at this position are not kept any more ({why}); {kept}: read what there is, and go on from \
+         its position (Snapshot::position, `evendb changes --position`)"
     );
     Error::new(ErrorKind::ChangesGone, message)
 }
 
 fn lost(why: &str) -> Error {
     let message = format!(
-        "{why}: who holds this position may have seen changes that this database does not have; take a \
-         snapshot, read it in place of what was seen, and go on from Snapshot::position"
+        "{why}: who holds this position may have seen changes that this database does not have; read \
+         what there is in place of what was seen, and go on from its position (Snapshot::position, `evendb changes \
+         --position`)"
     );
     Error::new(ErrorKind::ChangesLost, message)
 }

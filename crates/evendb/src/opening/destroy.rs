@@ -28,7 +28,8 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's (its `CURRENT` is none of
-/// EvenDB's, or it has none and holds other files) or is a database of another engine, `Io`, and `Forked` as for an opening.
+/// EvenDB's, or it has none and holds other files) or is a database of another engine,
+/// `InvalidArgument` for a backup, `Io`, and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     let engine = EngineKind::EvenDb;

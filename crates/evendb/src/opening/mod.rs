@@ -90,6 +90,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         .exists(&dir.join(CURRENT))
         .map_err(io(&dir, "look for the database"))?;
     EngineKind::EvenDb.check(&*vfs, &dir)?;
+    if !options.read_only {
+        placement::refuse_writing(&*vfs, path)?;
+    }
     if exists && options.error_if_exists {
         let message = format!(
             "there is a database in {} already; give another directory, or open it without \

@@ -377,14 +377,14 @@ pub(crate) fn operator_of(keyspace: &KeyspaceState) -> Result<Operator> {
         Some(NamedOperator { name: operator, .. }) => {
             let message = format!(
                 "the keyspace {name:?} has the merge operator {operator:?}, and none was given since the database was \
-                 opened: open the keyspace by keyspace_with, with that operator"
+                 opened: a program gives it (keyspace_with); the command `evendb` has its own operators alone"
             );
             Error::new(ErrorKind::MergeFailed, message)
         }
         None => {
             let message = format!(
-                "the keyspace {name:?} has no merge operator: give it one, by Keyspace::set_options with \
-                 KeyspaceOptions::merge_operator"
+                "the keyspace {name:?} has no merge operator: give it one (Keyspace::set_options with \
+                 KeyspaceOptions::merge_operator, `evendb keyspaces DB --keyspace NAME --merge OPERATOR --change`)"
             );
             Error::new(ErrorKind::InvalidArgument, message)
         }
