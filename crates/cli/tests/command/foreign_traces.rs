@@ -388,14 +388,8 @@ fn errors_that_concern_a_path_name_it() {
         let _ = fs::remove_dir_all(good);
         let _ = fs::remove_file(good);
     }
-    // What cannot be written is not what was read.
-    let lines: String = (0..5000)
-        .map(|number| format!("0,k{number},1,5,1,set,0\n"))
-        .collect();
-    let from = place.file("many", lines);
+    // The replay is done then, and its result cannot be written.
     if fs::metadata("/dev/full").is_ok() {
-        let done = run(&["replay", text(&from), "--json", "/dev/full"]);
-        assert_eq!(done.code, Some(1), "{}", done.error);
         let done = run(&["replay", trace, "--json", "/dev/full"]);
         assert!(
             done.code == Some(1) && done.error.contains("/dev/full"),
