@@ -7,6 +7,7 @@
 //! there; that of a further one, which could not be asked for earlier, from its own start.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -71,6 +72,8 @@ pub enum RunError {
     Wrong(String),
     /// What was to be done could not be read; the text says what and why.
     Input(String),
+    /// What was to be done is damaged; the text says what and where.
+    Damaged(String),
     /// A worker thread panicked.
     Panicked,
 }
@@ -81,6 +84,7 @@ impl fmt::Display for RunError {
             Self::Store(error) => write!(f, "the store failed: {error}"),
             Self::Wrong(what) => write!(f, "the store answered wrongly: {what}"),
             Self::Input(what) => write!(f, "the input cannot be read: {what}"),
+            Self::Damaged(what) => write!(f, "the input is damaged: {what}"),
             Self::Panicked => f.write_str("a worker thread panicked"),
         }
     }
@@ -91,6 +95,28 @@ impl std::error::Error for RunError {
         match self {
             Self::Store(error) => Some(error),
             _ => None,
+        }
+    }
+}
+
+impl RunError {
+    /// The same of what was read from this file, or written to it: the text begins with its name.
+    #[must_use]
+    pub fn of_file(self, path: &Path) -> RunError {
+        let named = |what: String| format!("{}: {what}", path.display());
+        match self {
+            Self::Input(what) => Self::Input(named(what)),
+            Self::Damaged(what) => Self::Damaged(named(what)),
+            other => other,
+        }
+    }
+}
+
+impl From<evendb_trace::Error> for RunError {
+    fn from(error: evendb_trace::Error) -> Self {
+        match error.kind() {
+            evendb_trace::ErrorKind::Damaged => Self::Damaged(error.to_string()),
+            _ => Self::Input(error.to_string()),
         }
     }
 }

@@ -85,7 +85,8 @@ impl<W: Write> Writer<W> {
         self.dropped.dropped_behind += behind;
     }
 
-    /// Says at the end that so many operations were recorded and are lost: who reads the trace is told so.
+    /// Says at the end that so many operations were recorded and are lost, or could not be read where the trace is made of
+    /// another one: who reads the trace is told so.
     pub fn note_lost(&mut self, operations: u64) {
         self.dropped.recorded += operations;
     }

@@ -40,6 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             })
         }
         Err(AdviseError::Interrupted) => Err(Failure::Interrupted),
+        Err(AdviseError::Damaged(message)) => Err(Failure::Corrupt(message)),
         Err(error) => Err(Failure::Message(error.to_string())),
     }
 }

@@ -2,6 +2,7 @@
 
 use evendb_lab::experiments::Experiment;
 use evendb_lab::opener::Opener;
+use evendb_lab::recorder::RunError;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
@@ -42,9 +43,11 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
     openers.extend(undone::openers());
     experiment.run(&openers).map_err(|error| {
         let error: &(dyn std::error::Error + 'static) = &*error;
-        match evendb_lab::is_broken_pipe(error) {
-            true => Failure::BrokenPipe,
-            false => Failure::Message(error.to_string()),
+        match error.downcast_ref() {
+            Some(RunError::Damaged(message)) => Failure::Corrupt(message.clone()),
+            Some(RunError::Input(message)) => Failure::Message(message.clone()),
+            _ if evendb_lab::is_broken_pipe(error) => Failure::BrokenPipe,
+            _ => Failure::caused(error.to_string(), error),
         }
     })?;
     Ok(Success::Done)

@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let made = from_analysis::make(&document, &Known::default()).map_err(failed)?;
     model::tell_unknown(&made);
     let model_file = path("model.toml");
-    fs::write(&model_file, made.to_toml().map_err(failed)?)?;
+    write(&model_file, &made.to_toml().map_err(failed)?)?;
 
     let mut command = Command::new(&own);
     command
@@ -133,15 +133,18 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         "4 of 4: the trace is replayed, and benchmarks are run beside it",
         &mut command,
     )?;
-    let benchmarks: Value = serde_json::from_slice(&fs::read(path("benchmarks.json"))?)
-        .map_err(|error| Failure::new("the benchmarks' result", error))?;
+    let file = path("benchmarks.json");
+    let benchmarks = fs::read(&file)
+        .map_err(|error| Failure::new(format!("cannot read {}", file.display()), error))?;
+    let benchmarks: Value =
+        serde_json::from_slice(&benchmarks).map_err(|error| Failure::new(file.display(), error))?;
     document.title = format!("The load {}", arguments.load);
     document.figures.push(model_figure(&made));
     document.figures.push(benchmarks_figure(&benchmarks));
     document.summary.stands_out.extend(stands_out(&made));
-    fs::write(path("page.json"), document.to_json())?;
+    write(&path("page.json"), &document.to_json())?;
     let page = path("page.html");
-    fs::write(&page, evendb_report::page(&document))?;
+    write(&page, &evendb_report::page(&document))?;
     writeln!(io::stdout(), "{}", page.display())?;
     Ok(Success::Done)
 }
@@ -183,6 +186,11 @@ fn is_trace(path: &Path) -> Result<bool, Failure> {
     Ok(formats::detect(&head) == Some(Format::EvenDb))
 }
 
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text)
+        .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))
+}
+
 fn tell(what: &str) {
     // Nothing is lost if nobody reads it.
     let _ = writeln!(io::stderr(), "evendb: {what}");
@@ -194,11 +202,12 @@ fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
     let output = command.stdout(Stdio::from(io::stderr())).status();
     let status =
         output.map_err(|error| Failure::new(format!("{what}: it cannot be started"), error))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(Failure::Message(format!(
-            "{what}: it failed ({status}); what was made so far is kept"
-        ))),
+    let message = format!("{what}: it failed ({status}); what was made so far is kept");
+    match status.code() {
+        Some(0) => Ok(()),
+        // Each of these commands says so by this code.
+        Some(5) => Err(Failure::Corrupt(message)),
+        _ => Err(Failure::Message(message)),
     }
 }
 

@@ -42,7 +42,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             .run(&openers, interrupt.flag())
             .map_err(|error| match error {
                 RunError::Input(message) => Failure::Message(message),
-                error => Failure::Message(error.to_string()),
+                RunError::Damaged(message) => Failure::Corrupt(message),
+                error => Failure::caused(error.to_string(), &error),
             })?;
     write!(io::stdout(), "{}", replayed.text)?;
     match (interrupt.raised(), replayed.ending) {

@@ -6,6 +6,7 @@
 mod convert;
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -75,8 +76,15 @@ fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
 
 fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
     let message = format!("{}: {error}", path.display());
+    // Of a packed file, that it does not unpack.
+    let system = error.source().and_then(|source| source.downcast_ref());
+    let is_damaged = system.map(io::Error::kind).is_some_and(|kind| {
+        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        matches!(kind, InvalidData | InvalidInput | UnexpectedEof)
+    });
     match error.kind() {
         evendb_trace::ErrorKind::Damaged => Failure::Corrupt(message),
+        _ if is_damaged => Failure::Corrupt(message),
         _ => Failure::Message(message),
     }
 }

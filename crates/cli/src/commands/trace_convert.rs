@@ -6,17 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use evendb_lab::readable::grouped;
-use evendb_trace::formats::{self, Format, Imported};
+use evendb_trace::formats::{self, DETECT_BYTES, Format, Imported};
 use evendb_trace::hidden::{HashedKeys, KeyGatherer, OrderedKeys, hidden_name, hide_names};
 use evendb_trace::{Header, Operation, Reader, Writer};
 
-use super::{failed, open, reader};
+use super::{failed, open};
 use crate::failure::{Failure, Success};
+use crate::input::{peek, unpacked};
 use crate::output;
 
 /// Keys that are hidden in order may take so many bytes, and twice that with what they become.
@@ -94,8 +95,8 @@ impl Hiding {
             (Some(HiddenForm::Ordered), None) => {
                 let mut gatherer = KeyGatherer::new(KEYS_BYTES_MAX);
                 let from = &arguments.from;
-                let mut source = open(from)?;
-                let read = formats::read(format, &mut source, &mut |one| gatherer.add(one));
+                let (mut source, _) = source(from)?;
+                let read = formats::read(format, &mut *source, &mut |one| gatherer.add(one));
                 read.map_err(|error| failed(from, &error))?;
                 Ok(Hiding::Ordered(gatherer.finish()))
             }
@@ -145,7 +146,13 @@ fn random_secret() -> [u64; 2] {
 }
 
 /// Where operations go.
-enum Target {
+struct Target {
+    form: Form,
+    /// It could not be written.
+    has_failed: bool,
+}
+
+enum Form {
     Own(Box<Writer<BufWriter<File>>>),
     Text {
         to: BufWriter<File>,
@@ -157,44 +164,62 @@ enum Target {
 impl Target {
     /// Names a keyspace, where the form has names.
     fn name_keyspace(&mut self, number: u32, name: &str) -> evendb_trace::Result<()> {
-        match self {
-            Target::Own(writer) => writer.name_keyspace(number, name),
-            Target::Text { .. } => Ok(()),
-        }
+        let named = match &mut self.form {
+            Form::Own(writer) => writer.name_keyspace(number, name),
+            Form::Text { .. } => Ok(()),
+        };
+        self.noted(named)
     }
 
     fn add(&mut self, operation: &Operation) -> evendb_trace::Result<()> {
-        match self {
-            Target::Own(writer) => writer.add(operation),
-            Target::Text {
+        let added = match &mut self.form {
+            Form::Own(writer) => writer.add(operation),
+            Form::Text {
                 to,
                 begin_micros,
                 left_out,
             } => {
-                let written = formats::write_rocksdb_text(to, operation, *begin_micros)?;
-                *left_out += u64::from(!written);
-                Ok(())
+                let written = formats::write_rocksdb_text(to, operation, *begin_micros);
+                written.map(|written| *left_out += u64::from(!written))
             }
-        }
+        };
+        self.noted(added)
     }
+
+    fn noted(&mut self, done: evendb_trace::Result<()>) -> evendb_trace::Result<()> {
+        let kind = done.as_ref().err().map(evendb_trace::Error::kind);
+        self.has_failed |= kind == Some(evendb_trace::ErrorKind::Io);
+        done
+    }
+}
+
+/// A trace, unpacked if it is packed; and its beginning.
+fn source(path: &Path) -> Result<(Box<dyn BufRead>, Vec<u8>), Failure> {
+    let failed = |error: io::Error| Failure::new(format!("cannot read {}", path.display()), error);
+    let (source, _) = unpacked(Box::new(open(path)?)).map_err(failed)?;
+    // A packed file that does not unpack at all is damaged, and not of an unknown format.
+    peek(source, DETECT_BYTES).map_err(|error| super::failed(path, &error.into()))
 }
 
 /// Carries the command out.
 pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
     let (from, to) = (&arguments.from, &arguments.to);
-    let mut source = open(from)?;
-    let begin = source.fill_buf();
-    let begin =
-        begin.map_err(|error| Failure::new(format!("cannot read {}", from.display()), error))?;
-    let format = match arguments.from_format.or(formats::detect(begin)) {
+    let (mut source, begin) = source(from)?;
+    let format = match arguments.from_format.or(formats::detect(&begin)) {
         Some(format) => format,
         None => {
-            let message = "the format cannot be told by the first bytes: name it by --from-format";
-            return Err(Failure::Usage(message.to_owned()));
+            let message = format!(
+                "{}: the format cannot be told by the first bytes: name it by --from-format",
+                from.display()
+            );
+            return Err(Failure::Usage(message));
         }
     };
     let own = match format {
-        Format::EvenDb => Some(reader(from)?),
+        Format::EvenDb => {
+            let own = formats::open_own(self::source(from)?.0);
+            Some(own.map_err(|error| failed(from, &error))?)
+        }
         _ => None,
     };
     let hiding = Hiding::of(arguments, format)?;
@@ -219,9 +244,14 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
     let written = target(to, file, arguments.to_format, &header).and_then(|mut target| {
         let imported = match own {
             Some(own) => copy(own, &hiding, &given, &mut target),
-            None => import((format, &mut source), &hiding, &header, &mut target),
+            None => import((format, &mut *source), &hiding, &header, &mut target),
         };
-        let imported = imported.map_err(|error| failed(from, &error))?;
+        let at = if target.has_failed { to } else { from };
+        let imported = imported.map_err(|error| failed(at, &error))?;
+        if let (false, Form::Own(writer)) = (is_own, &mut target.form) {
+            // What is made of a source with bad lines is as little whole as one that has lost operations.
+            writer.note_lost(imported.bad);
+        }
         finish(target, to, imported.is_torn)?;
         Ok(imported)
     });
@@ -251,7 +281,7 @@ fn is_unreadable(imported: &Imported) -> bool {
 
 /// Reads a trace of another format, and names each keyspace when it comes first.
 fn import(
-    (format, source): (Format, &mut BufReader<File>),
+    (format, source): (Format, &mut dyn BufRead),
     hiding: &Hiding,
     header: &Header,
     target: &mut Target,
@@ -295,16 +325,20 @@ fn made(to: &Path) -> Result<File, Failure> {
 
 fn target(to: &Path, file: File, format: ToFormat, header: &Header) -> Result<Target, Failure> {
     let file = BufWriter::with_capacity(256 << 10, file);
-    Ok(match format {
+    let form = match format {
         ToFormat::Evendb => {
             let writer = Writer::new(file, header).map_err(|error| failed(to, &error))?;
-            Target::Own(Box::new(writer))
+            Form::Own(Box::new(writer))
         }
-        ToFormat::RocksdbText => Target::Text {
+        ToFormat::RocksdbText => Form::Text {
             to: file,
             begin_micros: header.wall_clock_millis.saturating_mul(1000),
             left_out: 0,
         },
+    };
+    Ok(Target {
+        form,
+        has_failed: false,
     })
 }
 
@@ -319,7 +353,7 @@ fn add(operation: &Operation, hiding: &Hiding, target: &mut Target) -> evendb_tr
 
 /// Copies a trace of the same format, with the names that come later.
 fn copy(
-    mut own: Reader<BufReader<File>>,
+    mut own: Reader<Box<dyn BufRead>>,
     hiding: &Hiding,
     given: &BTreeMap<u32, String>,
     target: &mut Target,
@@ -346,7 +380,7 @@ fn copy(
         }
     }
     let losses = own.losses();
-    if let (Some(end), Target::Own(writer)) = (own.end(), target) {
+    if let (Some(end), Form::Own(writer)) = (own.end(), &mut target.form) {
         writer.note_dropped(end.dropped_full, end.dropped_behind);
         // The copy is as little whole as the trace is.
         writer.note_lost(losses.missing_operations);
@@ -361,18 +395,20 @@ fn copy(
 
 /// Ends what was written, if what it is made of has an end.
 fn finish(target: Target, path: &Path, is_torn: bool) -> Result<(), Failure> {
-    match target {
-        Target::Own(writer) if is_torn => {
+    match target.form {
+        Form::Own(writer) if is_torn => {
             let written = writer.finish_without_end();
             written.map_err(|error| failed(path, &error))?;
         }
-        Target::Own(writer) => {
+        Form::Own(writer) => {
             writer.finish().map_err(|error| failed(path, &error))?;
         }
-        Target::Text {
+        Form::Text {
             mut to, left_out, ..
         } => {
-            to.flush()?;
+            let written = to.flush();
+            written
+                .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
             if left_out > 0 {
                 output::complain(&format!(
                     "evendb: {} operations are none of RocksDB's form, and were left out",
@@ -394,6 +430,13 @@ fn tell(imported: &Imported, is_own: bool) -> Result<Success, Failure> {
         output::complain(
             "evendb: times are of whole seconds: the operations of each second were spread evenly over it",
         );
+    }
+    if imported.counted > 0 {
+        output::complain(&format!(
+            "evendb: {} operations are of lines that stand for several: their order within a line is made up; of {} of them some found something and some did not, and those that did come first",
+            grouped(imported.counted),
+            grouped(imported.mixed)
+        ));
     }
     if !imported.as_merges.is_empty() {
         let each = imported.as_merges.iter();

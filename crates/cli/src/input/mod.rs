@@ -44,6 +44,7 @@ use evendb_lab::readable::counted;
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 pub use self::duplicates::{Duplicates, Replaced};
 use self::lines::Lines;
+pub use self::packed::{peek, unpacked};
 pub use self::records::Records;
 use crate::csv::{self, Fields, Parsed};
 use crate::escapes::unhex;

@@ -232,6 +232,269 @@ fn a_copy_of_a_trace_that_is_not_whole_says_so() {
 }
 
 #[test]
+fn a_trace_of_a_source_with_bad_lines_says_that_it_is_not_whole() {
+    let place = Place::new();
+    let lines = "0,a,1,9,8,get,0\nno line\n0,b,1,9,8,set,0\n0,c,1,9,8,fly,0\n";
+    let (trace, done) = converted(&place, lines, &[]);
+    assert_eq!(done.code, Some(3), "{}", done.error);
+    assert!(
+        done.error.contains("2 lines or records are bad"),
+        "{}",
+        done.error
+    );
+    let info = run(&["trace", "info", text(&trace), "--json"]);
+    assert_eq!(info.code, Some(5), "{}", info.error);
+    let info = parsed(&info.out);
+    assert_eq!(
+        (&info["is_whole"], &info["operations"]),
+        (&false.into(), &2.into()),
+        "{info}"
+    );
+    assert_eq!(info["missing_operations"], 2, "{info}");
+    let replay = run(&["replay", text(&trace)]);
+    let out = said(&replay);
+    assert_eq!(replay.code, Some(5), "{out}");
+    assert!(
+        out.contains("2 operations that were recorded are not there"),
+        "{out}"
+    );
+    let copy = place.path("copy");
+    let done = run(&["trace", "convert", text(&trace), text(&copy)]);
+    assert_eq!(done.code, Some(5), "{}", done.error);
+    assert_eq!(run(&["trace", "info", text(&copy)]).code, Some(5));
+}
+
+/// The same damage, by every command that reads traces.
+#[test]
+fn a_damaged_header_has_the_exit_code_of_damage_everywhere() {
+    let place = Place::new();
+    let (trace, _) = converted(&place, "0,k,1,5,1,get,0\n", &[]);
+    let mut bytes = fs::read(&trace).unwrap();
+    for byte in &mut bytes[16..24] {
+        *byte ^= 0xff;
+    }
+    let trace = place.file("damaged", bytes);
+    let (out, to) = (place.path("out"), place.path("to"));
+    for command in [
+        &["trace", "info", text(&trace)][..],
+        &["trace", "print", text(&trace)],
+        &["trace", "convert", text(&trace), text(&to)],
+        &["replay", text(&trace)],
+        &["replay", text(&trace), "--prepare"],
+        &["mixgraph", "--quick", "--replay", text(&trace)],
+        &[
+            "experiment",
+            "mixgraph-allocations",
+            "--quick",
+            "--replay",
+            text(&trace),
+        ],
+        &[
+            "advise",
+            text(&trace),
+            "--memory-mib",
+            "4",
+            "--out",
+            text(&out),
+        ],
+    ] {
+        let done = run(command);
+        assert_eq!(done.code, Some(5), "{command:?}: {}", done.error);
+        assert!(
+            done.error.contains(text(&trace)),
+            "{command:?}: {}",
+            done.error
+        );
+        assert_eq!(
+            done.error.matches(text(&trace)).count(),
+            1,
+            "{}",
+            done.error
+        );
+    }
+    assert!(!to.exists());
+}
+
+#[test]
+fn errors_that_concern_a_path_name_it() {
+    let place = Place::new();
+    let (trace, _) = converted(&place, "0,k,1,5,1,set,0\n", &[]);
+    let trace = text(&trace);
+    let file = place.file("file", "no folder");
+    let (below, missing) = (file.join("below"), place.path("missing/x"));
+    let (below, missing, good) = (text(&below), text(&missing), place.path("good"));
+    let good = text(&good);
+    for (command, path) in [
+        (&["replay", missing][..], missing),
+        (&["replay", trace, "--json", missing], missing),
+        (&["replay", trace, "--dir", below], below),
+        (&["trace", "info", missing], missing),
+        (&["trace", "convert", missing, good], missing),
+        (&["trace", "convert", trace, missing], missing),
+        (
+            &["advise", trace, "--memory-mib", "4", "--out", below],
+            below,
+        ),
+        (
+            &[
+                "advise",
+                trace,
+                "--memory-mib",
+                "4",
+                "--out",
+                good,
+                "--dir",
+                below,
+            ],
+            below,
+        ),
+        (
+            &[
+                "advise",
+                trace,
+                "--memory-mib",
+                "4",
+                "--out",
+                good,
+                "--analysis",
+                missing,
+            ],
+            missing,
+        ),
+        (&["mixgraph", missing], missing),
+        (&["mixgraph", "--quick", "--replay", missing], missing),
+        (&["mixgraph", "--quick", "--dir", below], below),
+        (
+            &["mixgraph", "--quick", "--only-trace", "--trace", missing],
+            missing,
+        ),
+        (
+            &[
+                "mixgraph",
+                "--quick",
+                "--only-trace",
+                "--trace",
+                good,
+                "--trace-keys",
+                missing,
+            ],
+            missing,
+        ),
+        (&["model", missing], missing),
+    ] {
+        let done = run(command);
+        assert_eq!(done.code, Some(1), "{command:?}: {}", done.error);
+        assert!(done.error.contains(path), "{command:?}: {}", done.error);
+        let _ = fs::remove_dir_all(good);
+        let _ = fs::remove_file(good);
+    }
+    // The replay is done then, and its result cannot be written.
+    if fs::metadata("/dev/full").is_ok() {
+        let done = run(&["replay", trace, "--json", "/dev/full"]);
+        assert!(
+            done.code == Some(1) && done.error.contains("/dev/full"),
+            "{}",
+            done.error
+        );
+    }
+}
+
+#[test]
+fn a_replay_says_when_it_passes_over_more_than_the_trace_has() {
+    let place = Place::new();
+    let (trace, _) = converted(&place, "0,a,1,5,1,set,0\n1,b,1,5,1,set,0\n", &[]);
+    for option in ["--skip", "--load"] {
+        let done = run(&["replay", text(&trace), option, "3"]);
+        assert_eq!(done.code, Some(1), "{}{}", said(&done), done.error);
+        assert!(
+            done.error.contains("ends after 2 operations") && done.error.contains(text(&trace)),
+            "{}",
+            done.error
+        );
+        let out = said(&run(&["replay", text(&trace), option, "2"]));
+        assert!(out.starts_with("nothing was measured"), "{out}");
+    }
+}
+
+/// One of Meta's with `op_count` and `cache_hits`, packed by gzip, as such traces are given away.
+#[test]
+fn a_packed_trace_of_another_format_is_converted_and_made_up_order_is_said() {
+    let place = Place::new();
+    let lines = "op_time,key,key_size,op,op_count,size,cache_hits\n7,a,1,GET,5,9,2\n7,b,1,GET,3,9,3\n7,c,1,SET,1,9,0\n";
+    let packed = |lines: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, lines.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let from = place.file("kvcache.csv.gz", packed(lines));
+    let to = place.path("to");
+    let done = run(&["trace", "convert", text(&from), text(&to)]);
+    assert_eq!(done.code, Some(0), "{}", done.error);
+    assert!(
+        done.error
+            .contains("8 operations are of lines that stand for several")
+            && done
+                .error
+                .contains("of 5 of them some found something and some did not"),
+        "{}",
+        done.error
+    );
+    let printed = said(&run(&["trace", "print", text(&to)]));
+    let found: Vec<_> = printed
+        .lines()
+        .map(|line| line.contains("found=9"))
+        .collect();
+    assert_eq!(
+        found,
+        [true, true, false, false, false, true, true, true, false],
+        "{printed}"
+    );
+    // Keys in order need two passes; and one of our own is unpacked too.
+    let ordered = place.path("ordered");
+    let done = run(&[
+        "trace",
+        "convert",
+        text(&from),
+        text(&ordered),
+        "--hide-keys",
+        "ordered",
+    ]);
+    assert_eq!(done.code, Some(0), "{}", done.error);
+    let own = fs::read(&to).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, &own).unwrap();
+    let own = place.file("own.gz", encoder.finish().unwrap());
+    let copy = place.path("copy");
+    let done = run(&["trace", "convert", text(&own), text(&copy)]);
+    assert_eq!(done.code, Some(0), "{}", done.error);
+    assert!(said(&done).contains("9 operations"), "{}", said(&done));
+    for command in [&["trace", "info", text(&own)][..], &["replay", text(&own)]] {
+        let done = run(command);
+        assert!(
+            done.code == Some(1)
+                && done.error.contains("packed by gzip")
+                && done.error.contains("convert"),
+            "{}",
+            done.error
+        );
+    }
+    // One that is cut is damaged.
+    let many: String = (0..5000)
+        .map(|number| format!("{number},k,1,GET,5,9,{number}\n"))
+        .collect();
+    let mut cut = packed(&(lines.to_owned() + &many));
+    cut.truncate(cut.len() - 100);
+    let (cut, to) = (place.file("cut.gz", cut), place.path("of cut"));
+    let done = run(&["trace", "convert", text(&cut), text(&to)]);
+    assert_eq!(done.code, Some(5), "{}", done.error);
+    assert!(
+        done.error.contains("cut.gz") && !to.exists(),
+        "{}",
+        done.error
+    );
+}
+
+#[test]
 fn a_replay_says_first_that_it_measures_misses_and_prepares_what_a_trace_reads() {
     let place = Place::new();
     let gets: String = (0..50)

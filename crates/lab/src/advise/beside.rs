@@ -252,7 +252,7 @@ impl Asked<'_> {
         let ground = &self.question.ground;
         ground.prepare(who, memory_bytes, &directory, hold)?;
         let measured = ground.run(who, memory_bytes, &directory, (stretch, hold));
-        std::fs::remove_dir_all(&directory)?;
+        std::fs::remove_dir_all(&directory).map_err(AdviseError::io(&directory))?;
         measured
     }
 }

@@ -13,7 +13,7 @@ use super::words::{each_left_out, of_load, warnings};
 use super::{AdviseError, Clock, Question, advise, beside, exhaustive, load};
 use crate::opener::Durability;
 use crate::readable::bytes;
-use crate::replay::command::{Ending, LeftOut};
+use crate::replay::command::{Ending, LeftOut, reader_of};
 use crate::replay::{Merges, Part, ReplaySettings};
 use crate::stores::evendb::tuning::Tuning;
 
@@ -40,7 +40,7 @@ pub struct AdviseArguments {
     /// What merges of a trace do; without it they are left out
     #[arg(long, value_enum)]
     merges: Option<Merges>,
-    /// Bytes of values of which the trace has no length [default: 100]
+    /// Bytes of values of which the trace has no length [default: 100; with --merges counters 8]
     #[arg(long)]
     value_bytes: Option<u32>,
     /// Operations at the beginning of the trace that fill the store, and are no part of the load
@@ -83,8 +83,6 @@ pub struct AdviseArguments {
     rounds: u16,
 }
 
-/// Bytes of values of which the trace has no length, where nobody says more.
-const VALUE_BYTES: u32 = 100;
 /// Of a model, which share is drawn, and with which seed.
 const SCALE: f64 = 0.02;
 const SEED: u64 = 1;
@@ -125,7 +123,7 @@ impl AdviseArguments {
         }
         let beside = |dir| placement::refuse_inside(&OsVfs, dir, "advice");
         beside(&self.out).map_err(|error| AdviseError::Input(error.to_string()))?;
-        fs::create_dir_all(&self.out)?;
+        fs::create_dir_all(&self.out).map_err(AdviseError::io(&self.out))?;
         let place = Place::new(self.dir.as_deref().unwrap_or(&self.out))?;
         let earlier = match self.exhaustive {
             true => Some(exhaustive::Advised::load(&self.out)?),
@@ -148,13 +146,13 @@ impl AdviseArguments {
         let question = Question {
             ground: Ground {
                 program,
-                trace: fs::canonicalize(&source.trace)?,
+                trace: fs::canonicalize(&source.trace).map_err(AdviseError::io(&source.trace))?,
                 loading: source.loading,
                 operations: load.read,
                 durability: self.durability,
                 threads: self.threads,
                 merges: self.merges.or(source.merges),
-                value_bytes: self.value_bytes.unwrap_or(VALUE_BYTES),
+                value_bytes: self.value_bytes_of(&source),
                 // Advice finds out how much of it there is time for; the check has the time.
                 age_bytes: if self.exhaustive { load.age_bytes() } else { 0 },
                 repeats: load.repeats(),
@@ -183,9 +181,10 @@ impl AdviseArguments {
         facts.push(("seconds given".to_owned(), self.seconds.to_string()));
         let advice = advise(question, load, &clock)?;
         let document = page::document(&advice, facts);
-        fs::write(self.out.join("advice.json"), document.to_json())?;
+        let json = self.out.join("advice.json");
+        fs::write(&json, document.to_json()).map_err(AdviseError::io(&json))?;
         let page = self.out.join("page.html");
-        fs::write(&page, evendb_report::page(&document))?;
+        fs::write(&page, evendb_report::page(&document)).map_err(AdviseError::io(&page))?;
         let mut text = first(&said_first);
         text += &of_load(&advice.load, advice.memory_bytes).join(" ");
         text += "\n\n";
@@ -226,9 +225,10 @@ impl AdviseArguments {
     }
 
     fn observed(&self, source: &Source, operations_max: u64) -> Result<load::Load, AdviseError> {
-        let reader = source::reader(&source.trace)?;
-        let value_bytes = self.value_bytes.unwrap_or(VALUE_BYTES);
-        let mut load = load::observe(reader, (source.loading, operations_max), value_bytes)?;
+        let reader = reader_of(&source.trace)?;
+        let value_bytes = self.value_bytes_of(source);
+        let load = load::observe(reader, (source.loading, operations_max), value_bytes);
+        let mut load = load.map_err(AdviseError::of_trace(&source.trace))?;
         load.end_is_asked = self.operations.is_some();
         if load.read <= source.loading || load.operations == 0 {
             let what = match source.loading {
@@ -254,7 +254,7 @@ impl AdviseArguments {
         let settings = ReplaySettings {
             compare: false,
             merges: self.merges.or(source.merges),
-            value_bytes: self.value_bytes.unwrap_or(VALUE_BYTES) as usize,
+            value_bytes: self.value_bytes_of(source) as usize,
             part: Part {
                 load: source.loading,
                 until: read,
@@ -262,8 +262,13 @@ impl AdviseArguments {
             },
             ..ReplaySettings::default()
         };
-        let left_out = LeftOut::of(&source.trace, &settings);
-        left_out.map_err(|error| AdviseError::Input(error.to_string()))
+        Ok(LeftOut::of(&source.trace, &settings)?)
+    }
+
+    /// The bytes of values of which the trace has no length.
+    fn value_bytes_of(&self, source: &Source) -> u32 {
+        let of_merges = Merges::value_bytes(self.merges.or(source.merges));
+        self.value_bytes.unwrap_or(of_merges)
     }
 
     /// An option that changes nothing for this load is refused: whoever gives it expects that it
@@ -347,10 +352,10 @@ struct Place(PathBuf);
 
 impl Place {
     fn new(parent: &Path) -> Result<Place, AdviseError> {
-        fs::create_dir_all(parent)?;
-        let parent = fs::canonicalize(parent)?;
+        fs::create_dir_all(parent).map_err(AdviseError::io(parent))?;
+        let parent = fs::canonicalize(parent).map_err(AdviseError::io(parent))?;
         let path = parent.join(format!("advise-{}", std::process::id()));
-        fs::create_dir(&path)?;
+        fs::create_dir(&path).map_err(AdviseError::io(&path))?;
         Ok(Place(path))
     }
 }

@@ -67,8 +67,7 @@ impl Measurements {
 
     fn add(&mut self, row: Vec<Value>) -> Result<(), AdviseError> {
         self.figure().rows.push(row);
-        std::fs::write(&self.path, self.document.to_json())?;
-        Ok(())
+        std::fs::write(&self.path, self.document.to_json()).map_err(AdviseError::io(&self.path))
     }
 }
 

@@ -32,10 +32,11 @@ mod trial;
 mod words;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::recorder::RunError;
 use crate::stores::evendb::tuning::Tuning;
 
 use beside::{Beside, MissRow};
@@ -52,8 +53,10 @@ use trial::{Run, Trial};
 pub enum AdviseError {
     /// What was given cannot be used; what and why.
     Input(String),
-    /// A file cannot be read or written.
-    Io(std::io::Error),
+    /// The trace is damaged; where and how.
+    Damaged(String),
+    /// A file or directory cannot be read or written.
+    Io(PathBuf, std::io::Error),
     /// A replay failed; which and why.
     Run(String),
     /// A replay took too long.
@@ -65,8 +68,8 @@ pub enum AdviseError {
 impl fmt::Display for AdviseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AdviseError::Input(what) => f.write_str(what),
-            AdviseError::Io(error) => error.fmt(f),
+            AdviseError::Input(what) | AdviseError::Damaged(what) => f.write_str(what),
+            AdviseError::Io(path, error) => write!(f, "{}: {error}", path.display()),
             AdviseError::Run(what) => write!(f, "a replay failed: {what}"),
             AdviseError::TooLong(what) => write!(f, "a replay took too long: {what}"),
             AdviseError::Interrupted => f.write_str("interrupted"),
@@ -77,21 +80,34 @@ impl fmt::Display for AdviseError {
 impl std::error::Error for AdviseError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            AdviseError::Io(error) => Some(error),
+            AdviseError::Io(_, error) => Some(error),
             _ => None,
         }
     }
 }
 
-impl From<std::io::Error> for AdviseError {
-    fn from(error: std::io::Error) -> Self {
-        AdviseError::Io(error)
+impl AdviseError {
+    /// What the system says of a file or directory.
+    fn io(path: &Path) -> impl FnOnce(std::io::Error) -> AdviseError {
+        let path = path.to_owned();
+        |error| AdviseError::Io(path, error)
+    }
+
+    /// What came of reading or writing a trace.
+    fn of_trace(path: &Path) -> impl FnOnce(evendb_trace::Error) -> AdviseError {
+        let path = path.to_owned();
+        move |error| RunError::from(error).of_file(&path).into()
     }
 }
 
-impl From<evendb_trace::Error> for AdviseError {
-    fn from(error: evendb_trace::Error) -> Self {
-        AdviseError::Input(error.to_string())
+/// Errors of a trace that is read, which name it.
+impl From<RunError> for AdviseError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Input(what) => AdviseError::Input(what),
+            RunError::Damaged(what) => AdviseError::Damaged(what),
+            error => AdviseError::Run(error.to_string()),
+        }
     }
 }
 
@@ -304,7 +320,7 @@ fn pace(
         if seconds < PACE_SECONDS && skip + counted <= ground.operations {
             continue;
         }
-        std::fs::remove_dir_all(&directory)?;
+        std::fs::remove_dir_all(&directory).map_err(AdviseError::io(&directory))?;
         clock.tell(&format!(
             "{prepare:.1} s to make it, {per_second:.0} operations a second"
         ));

@@ -149,9 +149,9 @@ impl Ground {
         hold: Hold<'_>,
     ) -> Result<f64, AdviseError> {
         if directory.exists() {
-            fs::remove_dir_all(directory)?;
+            fs::remove_dir_all(directory).map_err(AdviseError::io(directory))?;
         }
-        fs::create_dir_all(directory)?;
+        fs::create_dir_all(directory).map_err(AdviseError::io(directory))?;
         let mut command = Command::new(self.program_of(who));
         self.arguments(&mut command, who, (memory_bytes, directory));
         command.arg("--prepare");
@@ -179,9 +179,10 @@ impl Ground {
         command.arg("--json").arg(&json);
         let began = Instant::now();
         finished(command, who, hold)?;
-        let report: Value = serde_json::from_slice(&fs::read(&json)?)
-            .map_err(|error| AdviseError::Run(error.to_string()))?;
-        fs::remove_file(&json)?;
+        let text = fs::read(&json).map_err(AdviseError::io(&json))?;
+        let report: Value =
+            serde_json::from_slice(&text).map_err(|error| AdviseError::Run(error.to_string()))?;
+        fs::remove_file(&json).map_err(AdviseError::io(&json))?;
         let aged = report["aged_bytes"].as_u64().unwrap_or(0);
         Ok((aged, began.elapsed().as_secs_f64()))
     }
@@ -227,12 +228,12 @@ impl Ground {
         }
         command.arg("--json").arg(&json);
         finished(command, who, hold)?;
-        let text = fs::read(&json)?;
+        let text = fs::read(&json).map_err(AdviseError::io(&json))?;
         let mut measured = parsed(&text).map_err(AdviseError::Run)?;
         measured.process_seconds = began.elapsed().as_secs_f64();
-        measured.disk_bytes = bytes_below(directory)?;
+        measured.disk_bytes = bytes_below(directory).map_err(AdviseError::io(directory))?;
         measured.unlimited = limit.err();
-        fs::remove_file(&json)?;
+        fs::remove_file(&json).map_err(AdviseError::io(&json))?;
         Ok(measured)
     }
 
@@ -279,7 +280,8 @@ fn limited(limit: &Result<MemoryLimit, String>, program: &OsStr) -> Command {
 /// Runs a command to its end.
 fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), AdviseError> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let child = command.stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(AdviseError::io(command.get_program().as_ref()))?;
     let errors = child.stderr.take();
     let errors = thread::spawn(move || {
         let mut text = String::new();
@@ -289,7 +291,8 @@ fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), Advis
     let status = waited(&mut child, hold)?;
     let text = errors.join().unwrap_or_default();
     match status {
-        Some(status) if status.code().is_some_and(Ending::is_one) => Ok(()),
+        // Of a failure the program says why; what it found of the trace is in its report.
+        Some(status) if is_done(status.code(), &text) => Ok(()),
         Some(status) => {
             let text = text.trim();
             Err(AdviseError::Run(format!(
@@ -305,20 +308,28 @@ fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), Advis
     }
 }
 
+/// Whether a replay came to its end. The code of a trace that is not whole is also that of a damaged store, which is a
+/// failure, and said as one.
+fn is_done(code: Option<i32>, errors: &str) -> bool {
+    let is_failure = errors.lines().any(|line| line.starts_with("evendb: "));
+    code.is_some_and(Ending::is_one) && (code == Some(0) || !is_failure)
+}
+
 /// Waits for a process; ends it when its time is over. An interrupt is an error.
 fn waited(
     child: &mut Child,
     hold: Hold<'_>,
 ) -> Result<Option<std::process::ExitStatus>, AdviseError> {
     let began = Instant::now();
+    let failed = |error: std::io::Error| AdviseError::Run(error.to_string());
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(Some(status));
         }
         let is_stopped = hold.stop.load(Ordering::Relaxed);
         if is_stopped || began.elapsed() > hold.at_most {
             let _ = child.kill();
-            child.wait()?;
+            child.wait().map_err(failed)?;
             return match is_stopped {
                 true => Err(AdviseError::Interrupted),
                 false => Ok(None),

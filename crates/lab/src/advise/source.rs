@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evendb_model::model::Rate;
-use evendb_trace::Reader;
 use evendb_trace::formats::{self, DETECT_BYTES};
 
 use super::AdviseError;
@@ -74,8 +73,12 @@ pub fn source(name: &str, drawn: Drawn, place: &Path) -> Result<Source, AdviseEr
         d: PER_SECOND,
     });
     let load = Arc::new(Load::new(&model, Allocation::PrefixDist, drawn.seed));
-    let to = BufWriter::with_capacity(1 << 20, File::create(&trace)?);
-    write_loaded(&load, operations, Timetable::Swing(rate), to)?;
+    let to = BufWriter::with_capacity(
+        1 << 20,
+        File::create(&trace).map_err(AdviseError::io(&trace))?,
+    );
+    let written = write_loaded(&load, operations, Timetable::Swing(rate), to);
+    written.map_err(AdviseError::of_trace(&trace))?;
     Ok(Source {
         trace,
         loading: model.pairs,
@@ -96,15 +99,4 @@ fn foreign(path: &Path) -> Option<String> {
     let mut file = BufReader::with_capacity(DETECT_BYTES, File::open(path).ok()?);
     formats::detect(file.fill_buf().ok()?)?;
     Some(formats::open_own(file).err()?.to_string())
-}
-
-/// Opens a trace.
-///
-/// # Errors
-/// It cannot be read, or is none.
-pub fn reader(path: &Path) -> Result<Reader<BufReader<File>>, AdviseError> {
-    let input =
-        |error: &dyn std::fmt::Display| AdviseError::Input(format!("{}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| input(&error))?;
-    Reader::new(BufReader::with_capacity(1 << 20, file)).map_err(|error| input(&error))
 }

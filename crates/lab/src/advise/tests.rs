@@ -10,10 +10,10 @@ use super::halving::Standing;
 use super::load::{Load, observe};
 use super::page;
 use super::runs::Measured;
-use super::source::{Drawn, reader, source};
+use super::source::{Drawn, source};
 use super::words::{of_load, warnings};
 use crate::random::Random;
-use crate::replay::command::LeftOut;
+use crate::replay::command::{LeftOut, reader_of};
 use crate::replay::{Merges, Part, ReplaySettings};
 
 fn written(operations: &[Operation]) -> Vec<u8> {
@@ -404,7 +404,7 @@ fn of_a_model_a_trace_is_drawn_that_fills_the_store_first() {
     let drawn_of_up2x = source("up2x", drawn, directory.path()).unwrap();
     assert!(drawn_of_up2x.merges.is_some());
     let loading = drawn_of_up2x.loading;
-    let trace = reader(&drawn_of_up2x.trace).unwrap();
+    let trace = reader_of(&drawn_of_up2x.trace).unwrap();
     let load = observe(trace, (loading, u64::MAX), 100).unwrap();
     assert_eq!((load.loading, load.operations), (loading, 2000));
     assert!(load.merges > 1500 && load.absent == 0, "{load:?}");

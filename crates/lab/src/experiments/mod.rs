@@ -118,6 +118,14 @@ pub trait Measure {
 
     /// All rounds of all stores as text for a terminal.
     fn report(&self, results: &[Measured]) -> String;
+
+    /// Whether what was measured, and is reported, is what was asked for.
+    ///
+    /// # Errors
+    /// What it is instead.
+    fn verdict(&self, _: &[Measured]) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// The experiments.
@@ -241,16 +249,22 @@ impl Turn<'_> {
         run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let own = self.directory.join(self.round.to_string());
-        std::fs::create_dir_all(&own)?;
+        std::fs::create_dir_all(&own).map_err(at(&own))?;
         let store = match purpose {
             None => self.opener.open(&own, settings)?,
             Some(purpose) => self.opener.open_for(&own, settings, purpose)?,
         };
         let done = run(&*store, &own)?;
         store.close()?;
-        std::fs::remove_dir_all(&own)?;
+        std::fs::remove_dir_all(&own).map_err(at(&own))?;
         Ok(done)
     }
+}
+
+/// What the system says of a file or directory, with its name.
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let path = path.to_owned();
+    move |error| format!("{}: {error}", path.display()).into()
 }
 
 /// Puts every record of the data set, in order.

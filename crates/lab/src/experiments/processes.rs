@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Failure, Measure, Measured, Turn};
+use super::{Failure, Measure, Measured, Turn, at};
 use crate::opener::Opener;
 
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
@@ -34,7 +34,7 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     for round in 0..common.rounds {
         for &store in &stores {
             let directory = place.0.join(store);
-            fs::create_dir_all(&directory)?;
+            fs::create_dir_all(&directory).map_err(at(&directory))?;
             let figures = place.0.join(format!("{store}.{round}.json"));
             let status = Command::new(std::env::current_exe()?)
                 .args(std::env::args_os().skip(1))
@@ -49,7 +49,8 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
                 tell!("{store}: round {} failed: {status}", round + 1);
                 continue;
             }
-            let figures = serde_json::from_slice(&fs::read(&figures)?)?;
+            let text = fs::read(&figures).map_err(at(&figures))?;
+            let figures = serde_json::from_slice(&text)?;
             let store = store.to_owned();
             results.push(Measured {
                 store,
@@ -69,12 +70,12 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
             .map(|one| json!({ "store": one.store, "round": one.round, "figures": one.figures }))
             .collect();
         let report = json!({ "settings": experiment.settings(), "results": rounds });
-        fs::write(path, format!("{report:#}\n"))?;
+        fs::write(path, format!("{report:#}\n")).map_err(at(path))?;
     }
     if results.len() < stores.len() * common.rounds {
         return Err("not all rounds ended well".into());
     }
-    Ok(())
+    experiment.verdict(&results)
 }
 
 /// The names of the stores that are asked for; if none is, of those that take part. One that cannot be opened
@@ -131,7 +132,7 @@ fn measure(
         directory,
         round,
     })?;
-    fs::write(json, figures.to_string())?;
+    fs::write(json, figures.to_string()).map_err(at(json))?;
     if experiment.ends_by_kill() {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
     }
@@ -145,8 +146,8 @@ impl RemovedDirectory {
     fn new(parent: Option<&Path>) -> Result<RemovedDirectory, Failure> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let path = parent.join(format!("evendb-experiment-{}", std::process::id()));
-        fs::create_dir_all(&parent)?;
-        fs::create_dir(&path)?;
+        fs::create_dir_all(&parent).map_err(at(&parent))?;
+        fs::create_dir(&path).map_err(at(&path))?;
         Ok(RemovedDirectory(path))
     }
 }
@@ -164,13 +165,14 @@ impl Drop for RemovedDirectory {
 /// # Errors
 /// Those of the file system.
 pub fn forget_files(directory: &Path) -> Result<(), Failure> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            forget_files(&entry.path())?;
+    for entry in fs::read_dir(directory).map_err(at(directory))? {
+        let entry = entry.map_err(at(directory))?;
+        let path = entry.path();
+        if entry.file_type().map_err(at(&path))?.is_dir() {
+            forget_files(&path)?;
         } else {
-            let file = fs::File::open(entry.path())?;
-            file.sync_all()?;
+            let file = fs::File::open(&path).map_err(at(&path))?;
+            file.sync_all().map_err(at(&path))?;
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
         }
     }

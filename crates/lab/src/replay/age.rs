@@ -44,7 +44,7 @@ pub fn age<R: Read>(
             if put >= bytes || stop.load(Ordering::Relaxed) {
                 break;
             }
-            let operation = operation.map_err(|error| RunError::Input(error.to_string()))?;
+            let operation = operation?;
             let is_done = !matches!(operation.outcome, Outcome::Failed(_));
             if !is_done || !matches!(operation.kind, Kind::Put | Kind::Ingest | Kind::Merge) {
                 continue;

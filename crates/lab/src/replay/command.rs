@@ -18,7 +18,7 @@ use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
 use crate::readable::{bytes, duration, grouped};
 use crate::recorder::RunError;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use crate::stores::evendb::TunedOpener;
 use crate::stores::evendb::tuning::{Tuning, TuningError};
 use crate::stores::memory::MemoryStore;
@@ -52,9 +52,9 @@ pub struct ReplayArguments {
         hide_default_value = true
     )]
     age_bytes: u64,
-    /// Bytes of values of which the trace has no length
-    #[arg(long, default_value_t = 100)]
-    value_bytes: u32,
+    /// Bytes of values of which the trace has no length [default: 100; with --merges counters 8]
+    #[arg(long)]
+    value_bytes: Option<u32>,
     /// Records that a scan takes of which the trace has no length, as RocksDB's traces have none
     #[arg(long, value_name = "RECORDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     scan_length: u64,
@@ -189,7 +189,8 @@ impl LeftOut {
             if passed == settings.part.load {
                 planner.begin_anew();
             }
-            planner.take(operation?, &mut |_| {});
+            let operation = operation.map_err(|error| error.of_file(trace))?;
+            planner.take(operation, &mut |_| {});
             passed += 1;
         }
         let mut report = ReplayReport::default();
@@ -218,15 +219,30 @@ fn input(path: &Path, error: &dyn std::fmt::Display) -> RunError {
     RunError::Input(format!("{}: {error}", path.display()))
 }
 
-fn reader_of(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
-    let file = File::open(path).map_err(|error| input(path, &error))?;
-    formats::open_own(BufReader::new(file)).map_err(|error| input(path, &error))
+/// Opens a trace; errors do not name it.
+fn opened(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
+    let file = File::open(path).map_err(|error| RunError::Input(error.to_string()))?;
+    Ok(formats::open_own(BufReader::with_capacity(
+        256 << 10,
+        file,
+    ))?)
+}
+
+/// Opens a trace.
+///
+/// # Errors
+/// `Input` if it cannot be read or is none; `Damaged`.
+pub(crate) fn reader_of(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
+    opened(path).map_err(|error| error.of_file(path))
 }
 
 /// Whether a trace has several keyspaces, also such as were made while it was recorded.
-fn several_keyspaces_of(path: &Path) -> Result<bool, RunError> {
+///
+/// # Errors
+/// `Input` if it cannot be read or is none; `Damaged`.
+pub(crate) fn several_keyspaces_of(path: &Path) -> Result<bool, RunError> {
     let file = File::open(path).map_err(|error| input(path, &error))?;
-    let keyspaces = keyspaces_of(file).map_err(|error| input(path, &error))?;
+    let keyspaces = keyspaces_of(file).map_err(|error| RunError::from(error).of_file(path))?;
     Ok(keyspaces.len() > 1)
 }
 
@@ -263,13 +279,20 @@ impl ReplayArguments {
         if let Some(path) = &self.json {
             let allowed = placement::refuse_inside(&OsVfs, path, "a report");
             allowed.map_err(|error| RunError::Input(error.to_string()))?;
+            // Said now, and not when the work is done.
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+                return Err(input(path, &"no file can be made there"));
+            }
         }
         // The trace first: nothing is made for one that cannot be read.
-        let reader = self.reader()?;
+        let reader = reader_of(&self.trace)?;
         let temporary = TemporaryDirectory::new(self.dir.is_none())?;
         let directory = self.dir.as_ref().or(temporary.0.as_ref());
         let directory = directory.ok_or(RunError::Panicked)?;
-        fs::create_dir_all(directory).map_err(failed)?;
+        fs::create_dir_all(directory).map_err(|error| input(directory, &error))?;
         let settings = Settings {
             memory_bytes: self.memory_bytes,
             durability: self.durability,
@@ -295,7 +318,7 @@ impl ReplayArguments {
                 json["bytes_fetched"] = usage.read_bytes.into();
                 json["resident_bytes_max"] = usage.resident_bytes_max.into();
             }
-            fs::write(path, format!("{json:#}\n")).map_err(failed)?;
+            fs::write(path, format!("{json:#}\n")).map_err(|error| input(path, &error))?;
         }
         Ok(Replayed {
             text: self.text(&name, made, &report),
@@ -323,10 +346,6 @@ impl ReplayArguments {
         Ok(Some(TunedOpener { tuning }))
     }
 
-    fn reader(&self) -> Result<Reader<BufReader<File>>, RunError> {
-        reader_of(&self.trace)
-    }
-
     fn replay(
         &self,
         reader: Reader<BufReader<File>>,
@@ -337,7 +356,7 @@ impl ReplayArguments {
             speed: self.speed,
             threads: usize::from(self.threads),
             compare: true,
-            value_bytes: self.value_bytes as usize,
+            value_bytes: self.value_bytes.unwrap_or(Merges::value_bytes(self.merges)) as usize,
             scan_length: self.scan_length,
             several_keyspaces: several_keyspaces_of(&self.trace)?,
             merges: self.merges,
@@ -349,26 +368,34 @@ impl ReplayArguments {
             },
             order_bytes: usize::from(self.order_mib) << 20,
         };
+        let of_trace = |error: RunError| error.of_file(&self.trace);
         let prepared = match self.prepare {
-            true => prepare(self.reader()?, store, &settings, stop)?,
+            true => {
+                let reader = reader_of(&self.trace)?;
+                prepare(reader, store, &settings, stop).map_err(of_trace)?
+            }
             false => Prepared::default(),
         };
         let aged_bytes = match self.age_bytes {
             0 => 0,
-            bytes => age(&|| self.reader(), store, (&settings, bytes), stop)?,
+            bytes => {
+                let aged = age(&|| opened(&self.trace), store, (&settings, bytes), stop);
+                aged.map_err(of_trace)?
+            }
         };
         let made = Made {
             prepared,
             aged_bytes,
         };
-        Ok((made, replay(reader, store, &settings, stop)?))
+        let report = replay(reader, store, &settings, stop).map_err(of_trace)?;
+        Ok((made, report))
     }
 
     fn text(&self, store: &str, made: Made, report: &ReplayReport) -> String {
         let mut text = String::new();
         let seconds = report.duration.as_secs_f64();
         let rate = report.replayed() as f64 / seconds.max(1e-9);
-        for warning in self.warnings(report) {
+        for warning in report.warnings(self.remedy(report)) {
             let _ = writeln!(text, "{warning}");
         }
         let mut line = |line: String| {
@@ -443,35 +470,15 @@ impl ReplayArguments {
         text
     }
 
-    /// What whoever reads the figures must know first.
-    fn warnings(&self, report: &ReplayReport) -> Vec<String> {
-        let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
-        let mut warnings = Vec::new();
-        if report.is_of_another_load() {
-            let not_asked = report.not_asked();
-            warnings.push(format!(
-                "this is not the load of the trace: {} of its {} operations ({:.1} %) were left out, as is said below",
-                grouped(not_asked),
-                grouped(report.operations_in_trace),
-                share(not_asked, report.operations_in_trace)
-            ));
+    /// What lets reads and scans find something.
+    fn remedy(&self, report: &ReplayReport) -> Option<&'static str> {
+        match (self.prepare, report.misses > 0) {
+            (false, true) => Some("--prepare puts before what the trace reads"),
+            (true, true) => None,
+            (_, false) => {
+                Some("--dir names a store that has the records: --prepare puts nothing for scans")
+            }
         }
-        if report.measures_misses() {
-            let remedy = match self.prepare {
-                true => "",
-                false => "; --prepare puts before what the trace reads",
-            };
-            warnings.push(format!(
-                "misses are measured: {} of {} reads ({:.1} %) found nothing, and the trace does not say so{remedy}",
-                grouped(report.misses),
-                grouped(report.looked),
-                share(report.misses, report.looked)
-            ));
-        }
-        if !report.losses.is_nothing() {
-            warnings.push(format!("the trace is not whole: {}", report.losses));
-        }
-        warnings
     }
 }
 
@@ -505,10 +512,6 @@ fn table(report: &ReplayReport) -> String {
     text
 }
 
-fn failed(error: std::io::Error) -> RunError {
-    RunError::Store(StoreError::new("replay", error))
-}
-
 /// A directory that goes when it is dropped; or none.
 struct TemporaryDirectory(Option<PathBuf>);
 
@@ -518,7 +521,7 @@ impl TemporaryDirectory {
             return Ok(Self(None));
         }
         let path = std::env::temp_dir().join(format!("evendb-replay-{}", std::process::id()));
-        fs::create_dir(&path).map_err(failed)?;
+        fs::create_dir(&path).map_err(|error| input(&path, &error))?;
         Ok(Self(Some(path)))
     }
 }

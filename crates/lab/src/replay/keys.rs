@@ -25,8 +25,7 @@ pub fn put_keys(
 ) -> Result<u64, RunError> {
     let mut lines = KeyLines::new(lines);
     let (mut put, mut value) = (0, Vec::new());
-    let input = |error: evendb_trace::Error| RunError::Input(error.to_string());
-    while let Some(key) = lines.next_key().map_err(input)? {
+    while let Some(key) = lines.next_key()? {
         store.put(key, value_of(&mut value, key, &Bytes::Len(value_bytes)))?;
         put += 1;
         if stop.load(Ordering::Relaxed) {

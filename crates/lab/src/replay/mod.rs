@@ -58,6 +58,7 @@ use std::time::{Duration, Instant};
 use evendb_trace::{InOrder, Operation, Reader};
 
 use crate::opener::Purpose;
+use crate::purposes::COUNTER_BYTES;
 use crate::recorder::RunError;
 use crate::store::Store;
 
@@ -68,6 +69,9 @@ use plan::{Planner, to_lanes};
 pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;
+
+/// The bytes of values of which the trace has no length, where nobody says more.
+const VALUE_BYTES: u32 = 100;
 
 /// The most memory that operations take while they are put in order.
 const ORDER_BYTES_MAX: usize = 64 << 20;
@@ -97,6 +101,16 @@ impl Merges {
         match self {
             Merges::Counters => Purpose::Counters,
             Merges::Appends => Purpose::Appends,
+        }
+    }
+
+    /// The bytes of values of which the trace has no length, where nobody says more: those of a counter where merges add
+    /// to counters.
+    #[must_use]
+    pub fn value_bytes(merges: Option<Merges>) -> u32 {
+        match merges {
+            Some(Merges::Counters) => COUNTER_BYTES as u32,
+            Some(Merges::Appends) | None => VALUE_BYTES,
         }
     }
 }
@@ -154,7 +168,7 @@ impl Default for ReplaySettings {
             speed: Speed::Max,
             threads: 1,
             compare: true,
-            value_bytes: 100,
+            value_bytes: VALUE_BYTES as usize,
             scan_length: 1,
             several_keyspaces: false,
             merges: None,
@@ -172,7 +186,8 @@ fn has_several_keyspaces<R: Read>(reader: &Reader<R>, settings: &ReplaySettings)
 /// Replays what `reader` gives on `store`, until the end or until `stop` is raised.
 ///
 /// # Errors
-/// The store's first error; `Input` if the trace cannot be read any more.
+/// The store's first error; `Input` if the trace cannot be read any more, or ends among the operations that are to be passed
+/// over.
 pub fn replay<R: Read>(
     reader: Reader<R>,
     store: &dyn Store,
@@ -188,9 +203,11 @@ pub fn replay<R: Read>(
         load, skip, warm, ..
     } = settings.part;
     let skip = skip.max(load);
-    for _ in 0..skip {
+    for number in 0..skip {
         let Some(passed) = source.next(u64::MAX) else {
-            break;
+            return Err(RunError::Input(format!(
+                "the trace ends after {number} operations, and {skip} are to be passed over (--load, --skip)"
+            )));
         };
         // A transaction that ends behind them is done whole, and what they put for a time is still to end.
         planner.take(passed?, &mut |_| {});
@@ -233,7 +250,7 @@ impl<R: Read> Source<R> {
         }
         self.left -= 1;
         let operation = self.ordered.next()?;
-        Some(operation.map_err(|error| RunError::Input(error.to_string())))
+        Some(operation.map_err(RunError::from))
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Work {
     prefix: usize,
     /// What came of it in the trace, as far as that can be compared.
     pub(super) expected: Outcome,
-    /// That it finds nothing is no wonder: so it was in the trace, or that was of another moment, or of a transaction's own writes.
+    /// That it finds nothing, or a scan no record, is no wonder: so it was in the trace, or that was of another moment, or of a transaction's own writes.
     pub(super) may_miss: bool,
     /// The bytes that it finds may be made up.
     pub(super) may_be_made_up: bool,
@@ -435,7 +435,9 @@ impl Planner {
                 0
             },
             expected,
-            may_miss: operation.outcome == Outcome::Absent || operation.older_moment,
+            may_miss: operation.outcome == Outcome::Absent
+                || operation.older_moment
+                || operation.kind == Kind::Scan && operation.count == Some(0),
             may_be_made_up: true,
         }
     }
@@ -565,6 +567,10 @@ impl Planner {
             (None, Some(_)) => return Err("merges, which the store does not have"),
             (None, None) => return Err("merges"),
         };
+        if merges == Merges::Counters && operation.value.is_none() {
+            // One of which the trace has no length is taken to be one.
+            operation.value_len.get_or_insert(COUNTER_BYTES as u64);
+        }
         let value = self.value(operation)?;
         match merges == Merges::Counters && value.len() != COUNTER_BYTES {
             true => Err("merges of what is no counter"),

@@ -4,7 +4,7 @@
 //! was found. Writes count when they are done, in the plan of the replay: one that failed, was aborted or rolled back says nothing of its key, and neither does
 //! what a transaction reads after its own write. Where a read does not tell whether it found something, as in traces of other stores, its key is
 //! put. Where no length is told, a later read of the key before it is written tells it, or else that write, or else the length is
-//! [`value_bytes`](ReplaySettings::value_bytes).
+//! [`value_bytes`](ReplaySettings::value_bytes). A key that is added to as a counter before its length is known has a counter's 8 bytes.
 //!
 //! Where a trace begins with the filling of a store ([`Part::load`](super::Part)), what it writes is done too, as a replay does it. Memory: 16 bytes for each key, of which a
 //! hash of 64 bits is kept; of two keys with the same hash the second one may be left out.
@@ -16,9 +16,10 @@ use std::time::Instant;
 
 use evendb_trace::{InOrder, Operation, Outcome, Reader, value_hash};
 
-use super::ReplaySettings;
 use super::plan::{Ask, Bytes, Part, Planner, VALUE_BYTES_MAX, Work, is_end_of_group};
 use super::worker::{Worker, value_of};
+use super::{Merges, ReplaySettings};
+use crate::purposes::COUNTER_BYTES;
 use crate::recorder::RunError;
 use crate::store::{Store, StoreResult};
 
@@ -53,6 +54,7 @@ pub fn prepare<R: Read>(
         store,
         worker: Worker::new(store, settings, Instant::now(), (stop, stop)),
         value_bytes: settings.value_bytes,
+        merges: settings.merges,
         keys: HashMap::new(),
         own: Own::default(),
         prepared: Prepared::default(),
@@ -61,7 +63,7 @@ pub fn prepare<R: Read>(
     let until = usize::try_from(settings.part.until).unwrap_or(usize::MAX);
     let operations = InOrder::new(reader, settings.order_bytes).take(until);
     for (number, operation) in (0..).zip(operations) {
-        let operation = operation.map_err(|error| RunError::Input(error.to_string()))?;
+        let operation = operation?;
         let (group, outcome) = (operation.group, operation.outcome);
         filling.own.note(&operation);
         let mut done = Ok(());
@@ -114,6 +116,7 @@ struct Filling<'a> {
     store: &'a dyn Store,
     worker: Worker<'a>,
     value_bytes: usize,
+    merges: Option<Merges>,
     /// The keys that were named. True: it was put, and its length is not known yet.
     keys: HashMap<u64, bool>,
     own: Own,
@@ -127,14 +130,14 @@ impl Filling<'_> {
         match &work.ask {
             Ask::Get(key) => return self.read(key, work, read),
             Ask::Put(key, value, _) => self.written(key, Some(value), fills)?,
-            Ask::Delete(key) | Ask::Merge(key, _) => self.written(key, None, fills)?,
+            Ask::Delete(key) => self.written(key, None, fills)?,
+            Ask::Merge(key, _) => self.merged(key)?,
             Ask::Parts(parts) => {
                 for part in parts {
                     match part {
                         Part::Put(key, value, _) => self.written(key, Some(value), fills)?,
-                        Part::Delete(key) | Part::Merge(key, _) => {
-                            self.written(key, None, fills)?
-                        }
+                        Part::Delete(key) => self.written(key, None, fills)?,
+                        Part::Merge(key, _) => self.merged(key)?,
                         Part::DeleteRange(..) => {}
                     }
                 }
@@ -187,6 +190,15 @@ impl Filling<'_> {
         match value {
             Some(value) if was_open => self.put(key, value.len() as u64),
             _ => Ok(()),
+        }
+    }
+
+    /// A key is merged to. If its length before is not known, it is what merges can be added to.
+    fn merged(&mut self, key: &[u8]) -> StoreResult<()> {
+        let was_open = self.keys.insert(value_hash(key), false) == Some(true);
+        match was_open && self.merges == Some(Merges::Counters) {
+            true => self.put(key, COUNTER_BYTES as u64),
+            false => Ok(()),
         }
     }
 

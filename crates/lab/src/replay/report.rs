@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::plan::RIGHTLY;
+use crate::readable::grouped;
 
 /// The longest latency that is told apart: ten minutes.
 const NANOS_MAX: u64 = 600_000_000_000;
@@ -78,6 +79,10 @@ pub struct ReplayReport {
     pub looked: u64,
     /// Of these: those that found nothing where the trace found something, or does not tell what it found.
     pub misses: u64,
+    /// Scans that were asked.
+    pub scanned: u64,
+    /// Of these: those that gave no record where the trace had some, or does not tell how many.
+    pub empty_scans: u64,
     /// Values that were deleted when their time to live was over.
     pub expired: u64,
     /// Values that stay though their time to live was over: there were too many to wait for.
@@ -120,6 +125,8 @@ impl ReplayReport {
         self.ranges_by_key += part.ranges_by_key;
         self.looked += part.looked;
         self.misses += part.misses;
+        self.scanned += part.scanned;
+        self.empty_scans += part.empty_scans;
         self.expired += part.expired;
         let (own, other) = (&mut self.differences, part.differences);
         own.present_not_absent += other.present_not_absent;
@@ -158,10 +165,53 @@ impl ReplayReport {
         self.not_asked() * 100 > self.operations_in_trace
     }
 
-    /// Whether more than a hundredth of the reads found nothing, and the trace does not say so.
+    /// Whether more than a hundredth of the reads or of the scans found nothing, and the trace does not say so.
     #[must_use]
     pub fn measures_misses(&self) -> bool {
-        self.misses * 100 > self.looked
+        self.misses * 100 > self.looked || self.empty_scans * 100 > self.scanned
+    }
+
+    /// What whoever reads the figures must know first, each in a line. `remedy` says what lets reads and scans find
+    /// something, if there is something that does.
+    #[must_use]
+    pub fn warnings(&self, remedy: Option<&str>) -> Vec<String> {
+        let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+        let mut warnings = Vec::new();
+        if self.operations_in_trace == 0 {
+            warnings.push(
+                "nothing was measured: no operation of the trace is left to count".to_owned(),
+            );
+        }
+        if self.is_of_another_load() {
+            let (not_asked, of) = (self.not_asked(), self.operations_in_trace);
+            warnings.push(format!(
+                "this is not the load of the trace: {} of its {} operations ({:.1} %) were left out, as is said below",
+                grouped(not_asked),
+                grouped(of),
+                share(not_asked, of)
+            ));
+        }
+        let kinds = [
+            (self.misses, self.looked, "reads"),
+            (self.empty_scans, self.scanned, "scans"),
+        ];
+        let misses = kinds.into_iter().filter(|(part, of, _)| part * 100 > *of);
+        let misses = misses.map(|(part, of, what)| {
+            let (share, part, of) = (share(part, of), grouped(part), grouped(of));
+            format!("{part} of {of} {what} ({share:.1} %)")
+        });
+        let misses: Vec<_> = misses.collect();
+        if !misses.is_empty() {
+            let remedy = remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
+            warnings.push(format!(
+                "misses are measured: {} found nothing, and the trace does not say so{remedy}",
+                misses.join(" and ")
+            ));
+        }
+        if !self.losses.is_nothing() {
+            warnings.push(format!("the trace is not whole: {}", self.losses));
+        }
+        warnings
     }
 
     /// All of it, for programs.
@@ -199,6 +249,8 @@ impl ReplayReport {
             "not_asked": self.not_asked(),
             "point_reads": self.looked,
             "misses_not_in_trace": self.misses,
+            "scans": self.scanned,
+            "empty_scans_not_in_trace": self.empty_scans,
             "expired": self.expired,
             "kept_after_their_time": self.kept_for_ever,
             "scans_of_unknown_length": self.unknown_lengths,

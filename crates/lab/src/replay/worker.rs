@@ -151,7 +151,12 @@ impl<'a> Worker<'a> {
                 begins,
                 limit,
                 expected,
-            } => self.scan(range, *begins, *limit, *expected),
+            } => {
+                let records = self.scan(range, *begins, *limit, *expected)?;
+                self.report.scanned += 1;
+                self.report.empty_scans += u64::from(records == 0 && !work.may_miss);
+                Ok(records)
+            }
         }
     }
 

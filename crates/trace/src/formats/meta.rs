@@ -2,7 +2,9 @@
 //! `size`, and where they are there `op_time`, `op_count`, `key_size`, `cache_hits`, `ttl`. Others are passed over.
 //!
 //! `GET` and `GET_LEASE` are reads, `SET` and `SET_LEASE` are puts, `DELETE` is a delete. A line stands for as many operations
-//! as `op_count` says; of reads, `cache_hits` of them found a value of `size` bytes, and the others none. Times and times to
+//! as `op_count` says; of reads, `cache_hits` of them found a value of `size` bytes, and the others none. In which order they came
+//! the trace does not tell: those that found something are given first, as of a value that goes then, and how many operations
+//! have such an order is counted ([`Imported::counted`](super::Imported), [`mixed`](super::Imported::mixed)). Times and times to
 //! live are in seconds; a line without `op_time` has the time of the one before it, or 0. Keys are anonymised: one that
 //! is shorter than the size of the original is filled up with dots. The columns of tenants (`usecase`) are not kept.
 

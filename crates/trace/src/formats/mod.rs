@@ -81,12 +81,29 @@ impl Format {
     }
 }
 
+/// By what a file is packed that begins so, if it is: traces are given away so, and `evendb trace convert` unpacks them.
+fn packed_by(begin: &[u8]) -> Option<&'static str> {
+    let packings: [(&[u8], _); 2] = [
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"\x28\xb5\x2f\xfd", "Zstandard"),
+    ];
+    let packing = packings.iter().find(|(mark, _)| begin.starts_with(mark));
+    packing.map(|(_, name)| *name)
+}
+
 /// Opens a trace of EvenDB's format. Where the source is one of another format, the error says which, and what makes one of EvenDB's of it.
 ///
 /// # Errors
 /// As [`Reader::new`].
 pub fn open_own<R: BufRead>(mut source: R) -> Result<Reader<R>> {
-    let other = detect(source.fill_buf()?).filter(|format| *format != Format::EvenDb);
+    let begin = source.fill_buf()?;
+    if let Some(packing) = packed_by(begin) {
+        let message = format!(
+            "this file is packed by {packing}, and no trace of EvenDB: `evendb trace convert FROM TO` unpacks what it holds, and makes one of EvenDB's of it"
+        );
+        return Err(Error::new(ErrorKind::NotATrace, message));
+    }
+    let other = detect(begin).filter(|format| *format != Format::EvenDb);
     match other {
         None => Reader::new(source),
         Some(format) => {
@@ -128,6 +145,10 @@ pub struct Imported {
     pub times_back: u64,
     /// The source has times of whole seconds: the operations of a second were spread evenly over it.
     pub spread: bool,
+    /// Operations of lines that stand for several: their order within the line is made up.
+    pub counted: u64,
+    /// Of these: reads of lines of which some found something and some did not. Those that did are given first.
+    pub mixed: u64,
     /// Operations that are no merges and were read as such, by their names in the source.
     pub as_merges: BTreeMap<&'static str, u64>,
 }

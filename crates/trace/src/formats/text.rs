@@ -81,6 +81,11 @@ pub(super) fn read(
                 if let Some(name) = line.as_merge {
                     *imported.as_merges.entry(name).or_default() += line.count;
                 }
+                if line.count > 1 {
+                    imported.counted += line.count;
+                    let is_mixed = line.hits.is_some_and(|hits| hits > 0 && hits < line.count);
+                    imported.mixed += if is_mixed { line.count } else { 0 };
+                }
                 imported.spread |= line.within_nanos == SECOND;
                 waiting.add(line, each)?;
             }

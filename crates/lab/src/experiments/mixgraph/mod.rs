@@ -61,7 +61,7 @@ pub struct MixgraphArguments {
     #[arg(long, visible_alias = "allocations", value_enum, value_delimiter = ',')]
     allocation: Vec<Allocation>,
     /// Which share of the model's pairs, operations and memory, above 0 and at most 1 [default: 0.02, quick: 0.0005]
-    #[arg(long, value_parser = parse_share)]
+    #[arg(long, value_parser = parse_share, conflicts_with = "quick")]
     scale: Option<f64>,
     /// Operations of a measurement, in the place of the model's, scaled
     #[arg(long)]
@@ -78,9 +78,9 @@ pub struct MixgraphArguments {
     /// How fast operations come
     #[arg(long, value_enum, default_value = "max")]
     pace: Pace,
-    /// The model's rate so many times as fast, its swings too
-    #[arg(long, default_value_t = 1.0, value_parser = parse_times)]
-    faster: f64,
+    /// The model's rate so many times as fast, its swings too: for --pace model, or --only-trace
+    #[arg(long, value_name = "TIMES", value_parser = parse_times)]
+    faster: Option<f64>,
     /// Measure first, in a store of its own, what this trace asks: the row `replay`
     #[arg(long, value_name = "TRACE")]
     replay: Option<PathBuf>,
@@ -90,9 +90,22 @@ pub struct MixgraphArguments {
     #[command(flatten)]
     tracing: Tracing,
     /// Print the model's file and end
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = MEASURING, conflicts_with_all = ["allocation", "scale", "quick", "operations", "seed", "faster", "trace"])]
     print_model: bool,
 }
+
+/// Arguments that have no effect where no store is measured.
+const MEASURING: [&str; 9] = [
+    "stores",
+    "rounds",
+    "dir",
+    "json",
+    "seconds",
+    "threads",
+    "memory_mib",
+    "pace",
+    "replay",
+];
 
 /// The arguments of `mixgraph-allocations`.
 #[derive(clap::Args, Clone, Debug)]
@@ -100,7 +113,7 @@ pub struct AllocationsArguments {
     #[command(flatten)]
     inner: MixgraphArguments,
     /// The benchmark by which the figures of the others are divided [default: the trace of --replay, else prefix-dist]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with_all = ["print_model", "only_trace"])]
     by: Option<Allocation>,
 }
 
@@ -161,6 +174,9 @@ impl MixgraphArguments {
                 None => say!("{}", model_named(&self.model)?.to_toml()?)?,
             }
         }
+        if self.faster.is_some() && self.pace == Pace::Max && !self.tracing.only_trace {
+            return Err("--faster has no effect here: operations come as fast as possible without --pace model".into());
+        }
         if self.tracing.trace.is_some() && self.allocations().len() > 1 {
             return Err("--trace records one allocation".into());
         }
@@ -178,7 +194,9 @@ impl MixgraphArguments {
             false => 0.02,
         };
         let mut model = model_named(&self.model)?.scaled(self.scale.unwrap_or(scale));
-        model.rate = model.rate.map(|rate| rate.faster(self.faster));
+        model.rate = model
+            .rate
+            .map(|rate| rate.faster(self.faster.unwrap_or(1.0)));
         if let Some(operations) = self.operations {
             model.operations = operations;
         }
@@ -286,7 +304,7 @@ impl MixgraphArguments {
                 &worker(stream),
             ),
         }?;
-        tracing::end(recorder)?;
+        self.tracing.end(recorder)?;
         load.check_sum(store)?;
         let mut figures = figures(&result, allocation.name(), load.absent());
         figures["load"] = filled.to_json();
@@ -346,7 +364,7 @@ impl Measure for MixgraphArguments {
             "memory_bytes": model.as_ref().map(|model| self.memory_bytes(model)),
             "data_bytes": model.as_ref().map(Model::data_bytes),
             "pace": format!("{:?}", self.pace).to_lowercase(),
-            "faster": self.faster,
+            "faster": self.faster.unwrap_or(1.0),
             "seconds": self.seconds,
             "durability": Durability::Process.name(),
             "seed": self.common.seed,
@@ -406,6 +424,13 @@ impl Measure for MixgraphArguments {
         }
         text + &report::storage(&self.rows(), results)
     }
+
+    fn verdict(&self, results: &[Measured]) -> Result<(), Failure> {
+        match &self.replay {
+            Some(trace) => replayed::verdict(trace, results),
+            None => Ok(()),
+        }
+    }
 }
 
 impl AllocationsArguments {
@@ -414,7 +439,11 @@ impl AllocationsArguments {
     /// # Errors
     /// The same.
     pub fn begin(&self) -> Result<bool, Failure> {
-        self.inner.begin()
+        let tracing = &self.inner.tracing;
+        match tracing.trace.is_some() && !tracing.only_trace {
+            true => self.all().begin(),
+            false => self.inner.begin(),
+        }
     }
 
     /// The same with all eight benchmarks, where none was named.
@@ -472,6 +501,10 @@ impl Measure for AllocationsArguments {
         let mut text = report::head(&model, all.memory_bytes(&model));
         text += &report::storage(&all.rows(), results);
         text + &report::beside_the_study(&all.rows(), self.by(), results)
+    }
+
+    fn verdict(&self, results: &[Measured]) -> Result<(), Failure> {
+        self.inner.verdict(results)
     }
 }
 

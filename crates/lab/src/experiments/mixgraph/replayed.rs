@@ -12,17 +12,23 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use evendb_model::Model;
-use evendb_trace::{Kind, Reader};
+use evendb_trace::{Kind, Reader, formats};
 use serde_json::Value;
 
-use super::super::Failure;
+use super::super::{Failure, Measured, at};
 use super::figures;
 use crate::phase_length::WARMING_PART;
 use crate::phase_result::{Latency, PhaseResult, figures_since};
 use crate::process::ProcessUsage;
-use crate::recorder::OperationKind;
+use crate::recorder::{OperationKind, RunError};
+use crate::replay::command::several_keyspaces_of;
 use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, put_keys, replay};
 use crate::store::Store;
+
+/// Of a cell, what of the trace was lost, if anything was.
+const LOST: &str = "lost";
+/// What lets reads and scans find something.
+const REMEDY: &str = "--replay-keys lists the keys that the store has before";
 
 /// The row's name.
 pub(super) const NAME: &str = "replay";
@@ -35,29 +41,33 @@ pub(super) fn cell(
     (model, threads): (&Model, usize),
 ) -> Result<Value, Failure> {
     let never = AtomicBool::new(false);
+    let merges = model.counts().then_some(Merges::Counters);
     let settings = ReplaySettings {
         threads,
-        merges: model.counts().then_some(Merges::Counters),
+        several_keyspaces: several_keyspaces_of(trace)?,
+        merges,
+        value_bytes: Merges::value_bytes(merges) as usize,
         ..ReplaySettings::default()
     };
     if let Some(path) = keys {
-        let told =
-            |error: &dyn std::fmt::Display| Failure::from(format!("{}: {error}", path.display()));
-        let file = File::open(path).map_err(|error| told(&error))?;
+        let file = File::open(path).map_err(at(path))?;
         let value_bytes = model.values.loaded.mean() as usize;
-        put_keys(BufReader::new(file), store, value_bytes, &never).map_err(|error| told(&error))?;
+        let put = put_keys(BufReader::new(file), store, value_bytes, &never);
+        put.map_err(|error| error.of_file(path))?;
     }
-    prepare(opened(trace, u64::MAX)?, store, &settings, &never)?;
-    let length = trace.metadata()?.len();
+    let of_trace = |error: RunError| error.of_file(trace);
+    prepare(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
+    let length = trace.metadata().map_err(at(trace))?.len();
     // The part is torn where it ends, which a reader takes.
     replay(
         opened(trace, (length as f64 / WARMING_PART) as u64)?,
         store,
         &settings,
         &never,
-    )?;
+    )
+    .map_err(of_trace)?;
     let (figures_before, usage_before) = (store.stats(), ProcessUsage::now());
-    let report = replay(opened(trace, u64::MAX)?, store, &settings, &never)?;
+    let report = replay(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
     let usage_after = ProcessUsage::now();
     let settling = Instant::now();
     store.settle_debt()?;
@@ -91,14 +101,33 @@ pub(super) fn cell(
         figures: figures_since(&figures_before, &store.stats()),
     };
     let mut cell = figures(&result, NAME, 0);
-    let text = &mut cell["text"];
-    *text = format!(
-        "{} {}\n",
-        text.as_str().unwrap_or_default(),
-        differences(&report)
-    )
-    .into();
+    let warnings = report.warnings(keys.is_none().then_some(REMEDY));
+    let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
+    text += cell["text"].as_str().unwrap_or_default();
+    text += &format!(" {}\n", differences(&report));
+    cell["text"] = text.into();
+    if !report.losses.is_nothing() {
+        cell[LOST] = report.losses.to_string().into();
+    }
     Ok(cell)
+}
+
+/// That the trace that was replayed is whole.
+///
+/// # Errors
+/// `Damaged`, with what was lost of it.
+pub(super) fn verdict(trace: &Path, results: &[Measured]) -> Result<(), Failure> {
+    let cells = results
+        .iter()
+        .filter_map(|one| one.figures["cells"].as_array());
+    let mut lost = cells.flatten().filter_map(|cell| cell[LOST].as_str());
+    match lost.next() {
+        None => Ok(()),
+        Some(lost) => {
+            let what = format!("the trace is not whole: {lost}");
+            Err(RunError::Damaged(what).of_file(trace).into())
+        }
+    }
 }
 
 /// Whether it is a trace, before anything is measured.
@@ -107,11 +136,10 @@ pub(super) fn check(trace: &Path) -> Result<(), Failure> {
 }
 
 fn opened(trace: &Path, bytes_max: u64) -> Result<Reader<impl Read>, Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::from(format!("{}: {error}", trace.display()));
-    let file = File::open(trace).map_err(|error| failed(&error))?;
-    Reader::new(BufReader::with_capacity(256 << 10, file).take(bytes_max))
-        .map_err(|error| failed(&error))
+    let file = File::open(trace).map_err(at(trace))?;
+    let file = BufReader::with_capacity(256 << 10, file).take(bytes_max);
+    let reader = formats::open_own(file);
+    Ok(reader.map_err(|error| RunError::from(error).of_file(trace))?)
 }
 
 fn differences(report: &ReplayReport) -> String {

@@ -23,15 +23,10 @@ struct StatisticsCommand {
     arguments: StatisticsArguments,
 }
 
-const TINY: [&str; 4] = [
-    "mixgraph",
-    "--quick",
-    "--operations=3000",
-    "--memory-mib=80",
-];
+const TINY: [&str; 3] = ["mixgraph", "--operations=3000", "--memory-mib=80"];
 
 fn tiny(more: &[&str]) -> MixgraphArguments {
-    Command::parse_from(TINY.iter().chain(more)).arguments
+    Command::parse_from(TINY.iter().chain(&["--quick"]).chain(more)).arguments
 }
 
 fn measured(measure: &dyn Measure) -> Measured {
@@ -139,6 +134,81 @@ fn what_cannot_be_run_is_told() {
     let error = arguments.begin().unwrap_err();
     assert!(error.to_string().contains("has no rate"), "{error}");
     assert!(tiny(&[path.to_str().unwrap()]).begin().unwrap());
+}
+
+#[test]
+fn options_of_mixgraph_that_have_no_effect_are_refused() {
+    let parses = |more: &str| {
+        let arguments = ["mixgraph"].into_iter().chain(more.split(' '));
+        Command::try_parse_from(arguments).is_ok()
+    };
+    for idle in [
+        "--print-model --scale 0.1",
+        "--print-model --seconds 1",
+        "--print-model --trace t",
+        "--quick --scale 0.1",
+        "--trace t --only-trace --threads 2",
+        "--trace t --only-trace --seconds 1",
+        "--trace t --only-trace --memory-mib 4",
+        "--trace t --only-trace --pace model",
+        "--trace t --only-trace --json j",
+        "--trace t --only-trace --stores evendb",
+        "--trace t --only-trace --replay r",
+        "--trace t --only-trace --per-second 5 --faster 2",
+    ] {
+        assert!(!parses(idle), "{idle}");
+    }
+    for used in [
+        "--print-model",
+        "--quick --seconds 1 --threads 2",
+        "--trace t --only-trace --quick --operations 5 --seed 3 --faster 2",
+        "--trace t --only-trace --per-second 5 --allocation uniform",
+    ] {
+        assert!(parses(used), "{used}");
+    }
+    let error = tiny(&["--faster=2"]).begin().unwrap_err().to_string();
+    assert!(error.contains("--faster has no effect"), "{error}");
+    assert!(tiny(&["--faster=2", "--pace=model"]).begin().unwrap());
+    // All eight would be recorded in one file.
+    let all = AllCommand::parse_from(["mixgraph", "--trace", "t"]).arguments;
+    let error = all.begin().unwrap_err().to_string();
+    assert!(error.contains("records one allocation"), "{error}");
+}
+
+#[test]
+fn a_replayed_trace_of_scans_alone_or_that_is_torn_says_so_before_its_figures() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace");
+    let mut writer = evendb_trace::Writer::new(Vec::new(), &Default::default()).unwrap();
+    for number in 0..2000 {
+        let mut scan =
+            evendb_trace::Operation::new(evendb_trace::Kind::Scan, format!("{number:04}"));
+        scan.count = Some(5);
+        writer.add(&scan).unwrap();
+    }
+    let trace = writer.finish().unwrap().0;
+    let torn = &trace[..trace.len() - 3];
+    for (trace, is_whole) in [(&trace[..], true), (torn, false)] {
+        std::fs::write(&path, trace).unwrap();
+        let arguments = tiny(&["--replay", path.to_str().unwrap()]);
+        let one = measured(&arguments);
+        let text = one.figures["cells"][0]["text"].as_str().unwrap();
+        assert!(
+            text.starts_with("misses are measured: 2,000 of 2,000 scans (100.0 %)")
+                && text.contains("--replay-keys"),
+            "{text}"
+        );
+        assert_eq!(text.contains("the trace is not whole"), !is_whole, "{text}");
+        let verdict = arguments.verdict(&[one]);
+        assert_eq!(verdict.is_ok(), is_whole);
+        if let Err(error) = verdict {
+            let damaged = error.downcast_ref::<crate::recorder::RunError>();
+            assert!(
+                matches!(damaged, Some(crate::recorder::RunError::Damaged(what)) if what.contains("trace")),
+                "{error}"
+            );
+        }
+    }
 }
 
 #[test]

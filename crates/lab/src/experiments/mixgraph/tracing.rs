@@ -10,11 +10,12 @@ use evendb_model::Model;
 use evendb_model::model::Rate;
 use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
 
-use super::super::Failure;
+use super::super::{Failure, at};
 use crate::mixgraph::Load;
 use crate::mixgraph::drawn_trace::{self, Timetable};
 use crate::opener::{Opener, Purpose, Settings};
 use crate::readable::grouped;
+use crate::recorder::RunError;
 use crate::store::{Store, StoreResult};
 use crate::traced::{self, TracedStore};
 
@@ -38,10 +39,10 @@ pub(super) struct Tracing {
     trace_one_key_in: u64,
     /// Ask no store: only write the trace that one thread would make. Its operations take the time of the whole model,
     /// at its rate, however few they are
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with_all = super::MEASURING)]
     pub(super) only_trace: bool,
     /// Operations a second of --only-trace, in the place of the model's rate
-    #[arg(long, value_name = "OPERATIONS", requires = "only_trace", value_parser = super::parse_rate)]
+    #[arg(long, value_name = "OPERATIONS", requires = "only_trace", conflicts_with = "faster", value_parser = super::parse_rate)]
     per_second: Option<f64>,
 }
 
@@ -63,13 +64,16 @@ impl Tracing {
             return Ok(());
         };
         let mut to = BufWriter::with_capacity(1 << 20, create(path)?);
-        for pair in 0..load.model.pairs {
-            for byte in load.records.key(pair) {
-                write!(to, "{byte:02x}")?;
+        let mut write = || {
+            for pair in 0..load.model.pairs {
+                for byte in load.records.key(pair) {
+                    write!(to, "{byte:02x}")?;
+                }
+                writeln!(to)?;
             }
-            writeln!(to)?;
-        }
-        Ok(to.flush()?)
+            to.flush()
+        };
+        write().map_err(at(path))
     }
 
     /// Begins to record what is asked by `slot`.
@@ -96,7 +100,8 @@ impl Tracing {
             keyspaces: [(0, "default".to_owned())].into(),
             ..RecorderOptions::default()
         };
-        Ok(Some(Recorder::start(slot, file, options)?))
+        let recorder = Recorder::start(slot, file, options);
+        Ok(Some(recorder.map_err(|error| self.failed(error))?))
     }
 
     /// Draws a trace. `whole` is the number of operations of the model before it was made smaller.
@@ -107,10 +112,27 @@ impl Tracing {
         };
         self.write_keys(load)?;
         let to = BufWriter::with_capacity(1 << 20, file);
-        let note = drawn_trace::write(load, load.model.operations, timetable, to)?;
+        let written = drawn_trace::write(load, load.model.operations, timetable, to);
+        let note = written.map_err(|error| self.failed(error))?;
         let (operations, seconds) = (grouped(note.recorded), note.duration_nanos as f64 / 1e9);
         tell!("trace: {operations} operations of {seconds:.0} seconds, 0 left out");
         Ok(())
+    }
+
+    /// Ends a trace, and says what became of it.
+    pub(super) fn end(&self, recorder: Option<Recorder>) -> Result<(), Failure> {
+        let Some(recorder) = recorder else {
+            return Ok(());
+        };
+        let ended = recorder.stop().map_err(|error| self.failed(error))?;
+        tell!("{}", traced::told(&ended));
+        Ok(())
+    }
+
+    /// Why the trace could not be written.
+    fn failed(&self, error: evendb_trace::Error) -> RunError {
+        let path = self.trace.as_deref().unwrap_or_else(|| Path::new(""));
+        RunError::from(error).of_file(path)
     }
 
     fn timetable(&self, model: &Model, whole: u64) -> Result<Timetable, Failure> {
@@ -124,15 +146,6 @@ impl Tracing {
         let (a, d) = (a * part, d * part);
         Ok(Timetable::Swing(Rate { a, b, c, d }))
     }
-}
-
-/// Ends a trace, and says what became of it.
-pub(super) fn end(recorder: Option<Recorder>) -> Result<(), Failure> {
-    let Some(recorder) = recorder else {
-        return Ok(());
-    };
-    tell!("{}", traced::told(&recorder.stop()?));
-    Ok(())
 }
 
 /// Opens what another opener opens, and records what is asked of it.

@@ -479,3 +479,104 @@ fn a_recorded_scan_that_found_nothing_is_asked_and_one_of_no_record_is_not() {
     assert_eq!(report.kinds[&Kind::Scan].latencies.len(), 2);
     assert!(report.left_out.is_empty(), "{:?}", report.left_out);
 }
+
+#[test]
+fn scans_alone_on_an_empty_store_say_that_they_measure_misses() {
+    let scan = |number: u32, count| {
+        let mut scan = at(number.into(), Kind::Scan, &format!("key{number}"), 0);
+        scan.count = count;
+        scan
+    };
+    let of = |count| {
+        (0..100)
+            .map(|number| scan(number, count))
+            .collect::<Vec<_>>()
+    };
+    for count in [None, Some(7)] {
+        let trace = written(&of(count));
+        let report = replayed(&trace, &MemoryStore::new(), &settings(1));
+        assert_eq!((report.scanned, report.empty_scans), (100, 100));
+        assert!(report.measures_misses());
+        let warnings = report.warnings(Some("a remedy"));
+        assert_eq!(
+            warnings,
+            [
+                "misses are measured: 100 of 100 scans (100.0 %) found nothing, and the trace does not say so; a remedy"
+            ]
+        );
+        let store = MemoryStore::new();
+        store.put(b"z", b"value").unwrap();
+        let report = replayed(&trace, &store, &settings(1));
+        assert!(report.empty_scans == 0 && report.warnings(None).is_empty());
+    }
+    // Such as gave nothing in the trace.
+    let report = replayed(&written(&of(Some(0))), &MemoryStore::new(), &settings(1));
+    assert_eq!((report.scanned, report.empty_scans), (100, 0));
+    assert!(report.warnings(None).is_empty());
+}
+
+#[test]
+fn counters_of_unknown_length_are_prepared_as_counters() {
+    let unknown = |millis, key| with(at(millis, Kind::Get, key, 0), Outcome::Unknown);
+    let trace = written(&[
+        unknown(1, "read"),
+        unknown(2, "read, then added to"),
+        at(3, Kind::Merge, "read, then added to", 0),
+        unknown(4, "read, then put"),
+        at(5, Kind::Put, "read, then put", 0),
+    ]);
+    assert_eq!(Merges::value_bytes(Some(Merges::Counters)), 8);
+    assert_eq!(Merges::value_bytes(None), 100);
+    let lens = |merges, value_bytes| {
+        let store = MemoryStore::new();
+        let settings = ReplaySettings {
+            merges,
+            value_bytes,
+            ..settings(1)
+        };
+        prepared(&trace, &store, &settings);
+        ["read", "read, then added to", "read, then put"].map(|key| len_of(&store, key).unwrap())
+    };
+    // Also where another length was given: it is that of the other values.
+    assert_eq!(lens(Some(Merges::Counters), 30), [30, 8, 5]);
+    assert_eq!(lens(Some(Merges::Appends), 30), [30, 30, 5]);
+    assert_eq!(lens(None, 100), [100, 100, 5]);
+}
+
+#[test]
+fn a_replay_that_passes_over_more_than_the_trace_has_is_an_error() {
+    let trace = written(&puts(50, 1));
+    let run = |part| {
+        let settings = ReplaySettings {
+            part,
+            ..settings(1)
+        };
+        let reader = Reader::new(&trace[..]).unwrap();
+        replay(
+            reader,
+            &MemoryStore::new(),
+            &settings,
+            &AtomicBool::new(false),
+        )
+    };
+    let whole = Part::default();
+    for part in [
+        Part { skip: 51, ..whole },
+        Part { load: 51, ..whole },
+        Part {
+            skip: 31,
+            until: 30,
+            ..whole
+        },
+    ] {
+        let error = run(part).unwrap_err().to_string();
+        assert!(error.contains("the trace ends after"), "{part:?}: {error}");
+    }
+    // Nothing is left, which is said.
+    for part in [Part { skip: 50, ..whole }, Part { warm: 90, ..whole }] {
+        let warnings = run(part).unwrap().warnings(None);
+        assert!(warnings[0].contains("nothing was measured"), "{warnings:?}");
+    }
+    let rest = run(Part { skip: 49, ..whole }).unwrap();
+    assert!(rest.operations_in_trace == 1 && rest.warnings(None).is_empty());
+}
