@@ -343,7 +343,7 @@ fn every_kept_encrypted_database_opens_and_is_raised_to_this_version() {
         }
         // All values are moved into a file of this version, and read from there.
         let moving = options(&vfs, Durability::Process, 0)
-            .advanced(|advanced| advanced.value_file_live_percent(100));
+            .advanced(|advanced| advanced.value_file_live_percent(90));
         let db = moving.open(DIR).expect("opens");
         let names = || {
             let mut names = vfs.file_names(Path::new(DIR));

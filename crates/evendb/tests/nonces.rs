@@ -186,7 +186,6 @@ fn lives_after_power_losses() {
         CrashMode::PowerLossNothing,
         CrashMode::Process,
         CrashMode::PowerLossRandom(7),
-        CrashMode::Process,
     ];
     for mode in modes {
         let mut crashed = Vec::new();
