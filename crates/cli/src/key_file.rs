@@ -1,11 +1,12 @@
 //! The key of an encrypted database, out of a file: never on the command line, where every process can read it.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use clap::Args;
 use evendb::inspect::InspectOptions;
@@ -86,15 +87,17 @@ pub fn read_secret(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn warn_of_others(path: &Path, file: &File) -> io::Result<()> {
-    static WARNED_OF: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    thread_local! {
+        static WARNED_OF: RefCell<BTreeSet<PathBuf>> = const { RefCell::new(BTreeSet::new()) };
+    }
     let metadata = file.metadata()?;
     let mode = metadata.mode() & 0o777;
     // A pipe has a mode, too, which says nothing.
     if !metadata.is_file() || mode & 0o077 == 0 {
         return Ok(());
     }
-    let mut warned_of = WARNED_OF.lock().unwrap_or_else(PoisonError::into_inner);
-    if warned_of.insert(path.to_owned()) {
+    let is_new = WARNED_OF.with_borrow_mut(|warned_of| warned_of.insert(path.to_owned()));
+    if is_new {
         complain(&format!(
             "evendb: others than its owner may use the key file {} (mode {mode:03o}); \
              chmod 600 changes that",
