@@ -1,14 +1,25 @@
 //! The key of an encrypted database, out of a file: never on the command line, where every process can read it.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use evendb::inspect::InspectOptions;
 use evendb::{Backups, Key, KeyRing, Options};
 
+use crate::escapes::escaped;
+use crate::output::complain;
+
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
+
+/// No file with a key is longer, with what may stand around its digits.
+const FILE_BYTES_MAX: u64 = 4096;
 
 /// By which key the database is encrypted.
 #[derive(Args)]
@@ -54,10 +65,46 @@ impl KeyFile {
 
 /// The key in the file `path`. The text of an error has nothing of the file.
 pub fn read_key(path: &str) -> Result<Key, String> {
-    let mut bytes = std::fs::read(Path::new(path)).map_err(|error| error.to_string())?;
+    let mut bytes = read_secret(Path::new(path)).map_err(|error| error.to_string())?;
     let parsed = parse(&bytes);
     bytes.fill(0);
     parsed.ok_or_else(|| "a key is 32 bytes, or 64 hexadecimal digits".to_owned())
+}
+
+/// The bytes of the file `path`, which has a key or another secret. One that is longer than any is
+/// refused, and no more of it is read. If others than its owner may use the file, that is told
+/// once.
+pub fn read_secret(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    warn_of_others(path, &file)?;
+    // In one allocation, so that no copy is left behind.
+    let mut bytes = Vec::with_capacity(FILE_BYTES_MAX as usize + 1);
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 <= FILE_BYTES_MAX {
+        true => Ok(bytes),
+        false => Err(io::Error::other("the file is longer than any key")),
+    }
+}
+
+fn warn_of_others(path: &Path, file: &File) -> io::Result<()> {
+    thread_local! {
+        static WARNED_OF: RefCell<BTreeSet<PathBuf>> = const { RefCell::new(BTreeSet::new()) };
+    }
+    let metadata = file.metadata()?;
+    let mode = metadata.mode() & 0o777;
+    // A pipe has a mode, too, which says nothing.
+    if !metadata.is_file() || mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let is_new = WARNED_OF.with_borrow_mut(|warned_of| warned_of.insert(path.to_owned()));
+    if is_new {
+        complain(&format!(
+            "evendb: others than its owner may use the key file {} (mode {mode:03o}); \
+             chmod 600 changes that",
+            escaped(path.as_os_str().as_encoded_bytes())
+        ));
+    }
+    Ok(())
 }
 
 fn parse(bytes: &[u8]) -> Option<Key> {

@@ -4,6 +4,8 @@
 mod common;
 
 use common::{Outcome, Place, evendb};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 fn run(place: &Place, arguments: &[&str]) -> Outcome {
     let mut command = evendb();
@@ -14,9 +16,15 @@ fn run(place: &Place, arguments: &[&str]) -> Outcome {
 /// Two key files, one of digits and one of bytes.
 fn place() -> Place {
     let place = Place::new();
-    place.file("old.key", "0123456789abcdef".repeat(4) + "\n");
-    place.file("new.key", [7; 32]);
+    key_file(&place, "old.key", "0123456789abcdef".repeat(4) + "\n");
+    key_file(&place, "new.key", [7; 32]);
     place
+}
+
+/// A file that only its owner may read.
+fn key_file(place: &Place, name: &str, bytes: impl AsRef<[u8]>) {
+    let path = place.file(name, bytes);
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 #[cfg(feature = "encryption")]
@@ -65,4 +73,74 @@ fn a_build_without_the_feature_refuses_by_its_name() {
     for arguments in [&["get", "db", "a"][..], &["verify", "db"]] {
         run(&place, arguments).complains(1, "feature `encryption`");
     }
+}
+
+/// What a command tells of a key file's readers, on standard error.
+fn told_of_readers(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let told = run(place, arguments).error;
+    let lines = told
+        .lines()
+        .filter(|line| line.contains("others than its owner"));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_key_file_that_others_may_use_is_told_of_once() {
+    let place = place();
+    let with = ["get", "db", "a", "--key-file", "old.key"];
+    assert_eq!(told_of_readers(&place, &with), [""; 0]);
+    for mode in [0o640, 0o604, 0o620, 0o601] {
+        fs::set_permissions(place.path("old.key"), Permissions::from_mode(mode)).unwrap();
+        let line = format!(
+            "evendb: others than its owner may use the key file old.key (mode {mode:03o}); \
+             chmod 600 changes that"
+        );
+        assert_eq!(told_of_readers(&place, &with), [line]);
+    }
+    let both = [
+        "rotate-key",
+        "db",
+        "--key-file",
+        "old.key",
+        "--new-key-file",
+        "old.key",
+    ];
+    assert_eq!(told_of_readers(&place, &both).len(), 1);
+    fs::set_permissions(place.path("new.key"), Permissions::from_mode(0o644)).unwrap();
+    let both = [
+        "rotate-key",
+        "db",
+        "--key-file",
+        "old.key",
+        "--new-key-file",
+        "new.key",
+    ];
+    assert_eq!(told_of_readers(&place, &both).len(), 2);
+}
+
+#[test]
+fn no_more_of_a_key_file_is_read_than_a_key_may_have() {
+    let place = place();
+    // One has no end, one is a key with too much behind it, one is a hole of a terabyte.
+    key_file(
+        &place,
+        "long.key",
+        "0123456789abcdef".repeat(4) + &" ".repeat(4096),
+    );
+    key_file(&place, "hole.key", "");
+    fs::File::options()
+        .write(true)
+        .open(place.path("hole.key"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    for file in ["/dev/zero", "long.key", "hole.key"] {
+        let refused = run(&place, &["get", "db", "a", "--key-file", file]);
+        refused.complains(2, "longer than any key");
+    }
+    // As long as may be.
+    let digits = "0123456789abcdef".repeat(4);
+    key_file(&place, "padded.key", digits + &"\n".repeat(4096 - 64));
+    let read = run(&place, &["get", "db", "a", "--key-file", "padded.key"]);
+    read.expect_code(1);
 }

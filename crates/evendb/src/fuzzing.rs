@@ -17,7 +17,7 @@ use crate::funk::tables::Tables;
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::manifest::edit::{self, Part, Place, Role};
 use crate::manifest::state::ManifestState;
-use crate::manifest::writer::{Current, decode_current, encode_current};
+use crate::manifest::writer::{self, Current, decode_current, encode_current};
 use crate::memory::Ledger;
 use crate::op::OpKind;
 use crate::options::LogSearch;
@@ -34,22 +34,23 @@ use std::path::Path;
 /// What `CURRENT` says - the manifest, up to where it must verify, whether the database was closed - and whether it is of the
 /// format version that is written.
 pub fn current(path: &Path, bytes: &[u8]) -> evendb_storage::Result<(u64, u64, bool, bool)> {
-    let (current, is_newest) = decode_current(path, bytes)?;
+    let (current, version) = decode_current(path, bytes)?;
     let Current {
         id,
         verified,
         closed,
     } = current;
-    Ok((id, verified, closed, is_newest))
+    Ok((id, verified, closed, version == writer::VERSION))
 }
 
 /// The bytes of the `CURRENT` that says this.
 pub fn current_bytes(id: u64, verified: u64, closed: bool) -> Vec<u8> {
-    encode_current(Current {
+    let current = Current {
         id,
         verified,
         closed,
-    })
+    };
+    encode_current(current, writer::VERSION)
 }
 
 /// An edit, decoded and encoded again.

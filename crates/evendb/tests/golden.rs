@@ -20,10 +20,14 @@ use common::oracle::contents as contents_of;
 use common::{DIR, flag_from_env, on_sim};
 use contents::{STAYS_SECONDS, apart, entries, expected};
 use evendb::vfs::{CrashMode, SimVfs};
-use evendb::{Db, Durability, ErrorKind, KeyspaceOptions};
+use evendb::{Db, Durability, ErrorKind, KeyspaceOptions, Options};
+#[cfg(feature = "encryption")]
+use evendb::{Key, KeyRing};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "encryption")]
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 fn write_part(db: &Db, part: u32) {
@@ -56,9 +60,16 @@ fn write_expiring(db: &Db, place: &str) {
 
 /// The files of a database made by the fixed workload.
 fn make() -> SimVfs {
+    make_by(&on_sim)
+}
+
+/// Options of tests, for a database on the simulated disk.
+type OptionsOf<'a> = &'a dyn Fn(&SimVfs, Durability, usize) -> Options;
+
+fn make_by(options: OptionsOf<'_>) -> SimVfs {
     let vfs = SimVfs::new(1);
     // More than anything else that is put, but for what goes to a value extent.
-    let db = on_sim(&vfs, Durability::Process, 0)
+    let db = options(&vfs, Durability::Process, 0)
         .advanced(|advanced| advanced.values_apart_from(Some(600)))
         .open(DIR)
         .expect("opens");
@@ -103,13 +114,16 @@ fn kept_databases() -> PathBuf {
 
 /// Adds the database that this build makes to those in `dir`. Whether there was none of its version.
 fn bless(dir: &Path) -> bool {
-    let made = make();
-    let path = dir.join(format!("database_v{}.txt", version_of(&made)));
+    bless_made(dir, "database", &make())
+}
+
+fn bless_made(dir: &Path, name: &str, made: &SimVfs) -> bool {
+    let path = dir.join(format!("{name}_v{}.txt", version_of(made)));
     match File::create_new(&path) {
         Ok(mut file) => {
-            let version = version_of(&made);
+            let version = version_of(made);
             let head = format!("A database of format version {version}; see tests/golden.rs.");
-            let written = file.write_all(dump(&made, DIR, &head).as_bytes());
+            let written = file.write_all(dump(made, DIR, &head).as_bytes());
             written.expect("writes the database");
             true
         }
@@ -119,7 +133,11 @@ fn bless(dir: &Path) -> bool {
 }
 
 fn check(vfs: &SimVfs, version: char, read_only: bool) {
-    let options = on_sim(vfs, Durability::Process, 0).create_if_missing(false);
+    check_by(&on_sim, vfs, version, read_only);
+}
+
+fn check_by(options: OptionsOf<'_>, vfs: &SimVfs, version: char, read_only: bool) {
+    let options = options(vfs, Durability::Process, 0).create_if_missing(false);
     let db = options.read_only(read_only).open(DIR).expect("opens");
     assert_eq!(db.keyspace_names(), ["default", "other"]);
     for (name, map) in expected(version) {
@@ -295,6 +313,51 @@ fn every_kept_database_opens() {
         let text = std::fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("{}: {error}; EVENDB_BLESS=1 adds it", path.display()));
         kept_database_opens(version, &text);
+    }
+}
+
+/// The encrypted ones, of version 5, in which values apart had their offsets as nonces, and of that
+/// of this build.
+#[cfg(feature = "encryption")]
+#[test]
+fn every_kept_encrypted_database_opens_and_is_raised_to_this_version() {
+    let keys = || Arc::new(KeyRing::new(Key::new([7; 32])));
+    let options = |vfs: &SimVfs, level, workers| {
+        on_sim(vfs, level, workers).advanced(|advanced| advanced.encryption(keys()))
+    };
+    let made = make_by(&options);
+    if flag_from_env("EVENDB_BLESS") {
+        bless_made(&kept_databases(), "encrypted", &made);
+    }
+    for version in '5'..=version_of(&made) {
+        let path = kept_databases().join(format!("encrypted_v{version}.txt"));
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}; EVENDB_BLESS=1 adds it", path.display()));
+        let vfs = load(&text, DIR);
+        assert_eq!(version_of(&vfs), version);
+        check_by(&options, &vfs, version, true);
+        assert_eq!(version_of(&vfs), version);
+        for _ in 0..2 {
+            check_by(&options, &vfs, version, false);
+            assert_eq!(version_of(&vfs), '6');
+        }
+        // All values are moved into a file of this version, and read from there.
+        let moving = options(&vfs, Durability::Process, 0)
+            .advanced(|advanced| advanced.value_file_live_percent(90));
+        let db = moving.open(DIR).expect("opens");
+        let names = || {
+            let mut names = vfs.file_names(Path::new(DIR));
+            names.retain(|name| name.ends_with(".values"));
+            names
+        };
+        let before = names();
+        db.delete(apart()[0].0.as_bytes()).expect("deletes");
+        let [in_table, _] = apart();
+        db.put(in_table.0, in_table.1).expect("puts");
+        db.compact().expect("compacts");
+        db.close().expect("closes");
+        assert!(before.iter().all(|name| !names().contains(name)));
+        check_by(&options, &vfs, version, true);
     }
 }
 

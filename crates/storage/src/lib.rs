@@ -14,6 +14,7 @@ pub mod framed_log;
 #[doc(hidden)]
 pub mod heap;
 mod plant;
+pub mod random;
 pub mod sealing;
 pub mod table;
 mod types;

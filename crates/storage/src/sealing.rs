@@ -14,7 +14,31 @@
 //! [`SealedVfs`] hands the secret to all that reads and writes files: [`File::secrets`](crate::vfs::File::secrets) of each of its files is the
 //! database's. It changes no byte itself. Who knows what a body is asks the file, and seals.
 //!
-//! Invariants: no two bodies are sealed by one cipher under one nonce. No key is in `Debug`, in an error, or left in memory
+//! Which key and nonce, of each kind of file:
+//! ```text
+//! file          key of (use, id, salt)           nonce    why the pair does not come twice
+//! KEYS          data key, 0, salt in the file    0        a salt for each writing
+//! table, run    table, its id, salt in it        offset   a salt for each table, which is written
+//!                                                         front to back
+//! commit log    commit log, life, its seed       LSN      a seed for each life, in which an LSN is
+//!                                                         given out once: a place of the ring has
+//!                                                         another one in each lap
+//! manifest,     framed log of this name, its id  chance   in each frame
+//! kept changes
+//! value extent  value extent, its id, salt in it ordinal  a salt for each, written front to back
+//! value file    value, number of the file        chance   in each value
+//! HEAT          heat, 0, salt in it              ordinal  a salt for each writing
+//! ```
+//! Salts, and nonces that are chance, come from [`Secrets::fresh`]: its numbers follow from 256
+//! bits which the operating system gives in each opening. A life's seed is asked of the system as
+//! well ([`crate::random`]). Nothing else separates two lives: ids, LSNs and offsets come again in
+//! databases that go on apart from one copy, and so do process ids and times. So forks, copies,
+//! restores, kills and numbers that are drawn again need no care of their own. (Values of databases
+//! below format version 6 have their offset as nonce and no salt. They are read, and not written
+//! any more.)
+//!
+//! Invariants: no two bodies are sealed by one cipher under one nonce (`watch` notes all, for
+//! tests). No key is in `Debug`, in an error, or left in memory
 //! by a drop. Thread safety: all of it is for any thread. Without the feature `encryption` there is no value of [`Secrets`]
 //! and [`Cipher`], so no code behind one is ever reached (`absent.rs`).
 //! Not here: where the secret is kept, and who gives the key to it (the engine's `encryption`).
@@ -27,6 +51,9 @@ mod files;
 mod pieces;
 #[cfg(all(test, feature = "encryption"))]
 mod tests;
+#[cfg(all(feature = "encryption", feature = "nonce-watch"))]
+#[doc(hidden)]
+pub mod watch;
 #[cfg(all(target_arch = "x86_64", feature = "encryption"))]
 mod wide;
 
@@ -63,8 +90,8 @@ pub enum Use<'a> {
     CommitLog,
     /// Frames of the framed log of this file name.
     FramedLog(&'a str),
-    /// Bodies in a file of this kind: in pieces ([`PieceSealer`]), or each at an offset that is written once under one salt
-    /// (then the nonce is [`Nonce::at`] of that offset).
+    /// Bodies in a file of this kind: in pieces ([`PieceSealer`]), or each under a nonce of
+    /// [`Secrets::fresh`], which it carries.
     File(&'a str),
 }
 

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use evendb_trace::{Header, Operation, Reader, Writer};
 use super::{failed, open};
 use crate::failure::{Failure, Success};
 use crate::input::{peek, unpacked};
+use crate::key_file::read_secret;
 use crate::output;
 
 /// Keys that are hidden in order may take so many bytes, and twice that with what they become.
@@ -89,7 +89,7 @@ impl Hiding {
             )),
             (Some(HiddenForm::Hashed), path) => {
                 let secret = path.as_deref().map(secret_in).transpose()?;
-                let secret = secret.unwrap_or_else(random_secret);
+                let secret = secret.map_or_else(random_secret, Ok)?;
                 Ok(Hiding::Hashed(HashedKeys::new(secret)))
             }
             (Some(HiddenForm::Ordered), None) => {
@@ -121,7 +121,7 @@ impl Hiding {
 
 /// The secret key in a file. The text of an error has nothing of the file.
 fn secret_in(path: &Path) -> Result<[u64; 2], Failure> {
-    let bytes = std::fs::read(path);
+    let bytes = read_secret(path);
     let bytes =
         bytes.map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
     let digits = || {
@@ -139,10 +139,11 @@ fn secret_in(path: &Path) -> Result<[u64; 2], Failure> {
     Ok([(number >> 64) as u64, number as u64])
 }
 
-/// Of the randomness that the system gives to the standard library.
-fn random_secret() -> [u64; 2] {
-    let random = RandomState::new();
-    [random.hash_one(0), random.hash_one(1)]
+/// Of the operating system's randomness.
+fn random_secret() -> Result<[u64; 2], Failure> {
+    let number =
+        || getrandom::u64().map_err(|error| Failure::new("cannot get random numbers", error));
+    Ok([number()?, number()?])
 }
 
 /// Where operations go.

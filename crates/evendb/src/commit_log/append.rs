@@ -76,6 +76,8 @@ pub(super) struct Ring {
     scratch: Vec<u8>,
     /// One payload, encrypted.
     sealed: Vec<u8>,
+    /// No LSN from here on was the nonce of a payload.
+    nonces_from: u64,
     /// Records that no sync has taken yet, where they are gathered.
     pub(super) gathered: Gathered,
 }
@@ -282,19 +284,11 @@ impl CommitLog {
             self.fill(&mut ring, mapping, head, rest, tail)
                 .map_err(|error| self.write_failed(error))?;
         }
-        let mut sealed = std::mem::take(&mut ring.sealed);
-        let mut encrypted = [&[][..]];
-        let (parts, checksum) = match &self.cipher {
+        let mut sealed = self.encrypted(&mut ring, (start, end), version, parts)?;
+        let encrypted = [&sealed[..]];
+        let (parts, checksum) = match self.cipher {
             None => (parts, checksum),
-            Some(cipher) => {
-                let nonce = match self.is_planted(LogPlant::PlaceAsNonce) {
-                    false => start,
-                    true => start % self.capacity,
-                };
-                sealed::seal(cipher, Lsn(nonce), version, parts, &mut sealed);
-                encrypted[0] = &sealed;
-                (&encrypted[..], payload_checksum(self.seed, &encrypted))
-            }
+            Some(_) => (&encrypted[..], payload_checksum(self.seed, &encrypted)),
         };
         let header = Header {
             // Into a mapping the header comes last.
@@ -320,6 +314,33 @@ impl CommitLog {
         }
         self.head.store(end, Ordering::Release);
         Ok(Lsn(end))
+    }
+
+    /// What stands for the payload of the record from `start` to `end`; nothing where the database
+    /// is not encrypted.
+    fn encrypted(
+        &self,
+        ring: &mut Ring,
+        (start, end): (u64, u64),
+        version: Version,
+        parts: &[&[u8]],
+    ) -> Result<Vec<u8>, Error> {
+        let mut sealed = std::mem::take(&mut ring.sealed);
+        let Some(cipher) = &self.cipher else {
+            return Ok(sealed);
+        };
+        // An append that failed or panicked behind this has left the head below.
+        if start < ring.nonces_from {
+            let error = io::Error::other("an append that did not end has used its place");
+            return Err(self.write_failed(error));
+        }
+        ring.nonces_from = end;
+        let nonce = match self.is_planted(LogPlant::PlaceAsNonce) {
+            false => start,
+            true => start % self.capacity,
+        };
+        sealed::seal(cipher, Lsn(nonce), version, parts, &mut sealed);
+        Ok(sealed)
     }
 
     /// A position that is durable, for a header. Relaxed: an older position is durable as well.

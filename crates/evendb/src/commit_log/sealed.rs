@@ -3,9 +3,12 @@
 //! ```text
 //! | payload, encrypted | tag (16 bytes) |      the header's length and checksum are of this
 //! ```
-//! The key is of one life: of its epoch and its random seed. The nonce is the record's LSN, and that is given out once in a
-//! life: the head only grows, a write that fails latches the log, and records that are gathered are encrypted once. The
-//! version is bound. Of the header's other fields, length and checksum follow from the payload; what was durable, and the
+//! The key is of one life: of its epoch, and of its seed, which the operating system gave. So lives
+//! of the same number, in copies of one database, have keys of their own. The nonce is the record's
+//! LSN, and that is given out once in a life, over all laps of the ring: the head only grows, an
+//! append at a place where one failed or panicked latches the log, and records that are gathered
+//! are encrypted once. The version is bound. Of the header's other fields, length and checksum
+//! follow from the payload; what was durable, and the
 //! ring's tail, are hints that a checksum covers, and no key does (docs/encryption.md).
 //!
 //! A record is encrypted under the ring latch, because its LSN is known only there. The header's checksum is of what is

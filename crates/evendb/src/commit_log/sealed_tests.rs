@@ -7,6 +7,7 @@
 
 use super::record::{HEADER_BYTES, Header, payload_checksum};
 use super::sealed::planted::TAGS_IGNORED;
+use super::test_file::TestFile;
 use super::{CAPACITY_MIN, CommitLog, LogPlant, Lsn, Segment, create_file, recover};
 use crate::options::Writing;
 use evendb_storage::sealing::{Key, SealedVfs, Secrets};
@@ -119,6 +120,37 @@ fn no_nonce_comes_again_in_the_next_lap() {
 fn p50_a_nonce_that_comes_again_is_noticed() {
     let [first, second] = stored_in_two_laps(LogPlant::PlaceAsNonce);
     assert_eq!(first, second, "the same bytes under the same nonce");
+}
+
+/// An append that panics in the middle of its copy has left something in the file: its place is not
+/// encrypted for again.
+#[test]
+fn no_append_follows_one_that_did_not_end_at_its_place() {
+    for writes_before in 0..2 {
+        let secrets = Secrets::new(Key::new([1; 32])).unwrap();
+        let file = TestFile::new(CAPACITY_MIN).with_secrets(secrets);
+        let shared = Arc::new(file.clone());
+        let log = CommitLog::start(
+            shared,
+            CAPACITY_MIN,
+            Writing::Mapped,
+            3,
+            SEED,
+            Lsn(0),
+            Lsn(0),
+        );
+        let log = log.unwrap();
+        let end = log.append(Version(1), &[PAYLOAD]).unwrap();
+        file.0.lock().panic_after = Some(writes_before);
+        let append = std::panic::AssertUnwindSafe(|| log.append(Version(2), &[b"one"]));
+        assert!(std::panic::catch_unwind(append).is_err());
+        for _ in 0..2 {
+            let refused = log.append(Version(3), &[b"two"]).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Io);
+        }
+        assert!(log.flush().is_err());
+        assert_eq!(log.head(), end);
+    }
 }
 
 /// Somebody changes a byte, and makes both checksums right, which takes no key.

@@ -1,6 +1,7 @@
 //! A file in memory that tells visible from synced bytes and fails when told to. Its lock is no
 //! part of any model: it is not held over a step that a model schedules.
 
+use evendb_storage::sealing::Secrets;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Mapping};
 use parking_lot::Mutex;
 use std::io;
@@ -36,7 +37,12 @@ pub(super) struct FileState {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct TestFile(pub(super) Arc<Mutex<FileState>>, Steps, WholeBlocks);
+pub(super) struct TestFile(
+    pub(super) Arc<Mutex<FileState>>,
+    Steps,
+    WholeBlocks,
+    Option<Secrets>,
+);
 
 /// Whether anything but whole blocks is a mistake.
 type WholeBlocks = bool;
@@ -62,13 +68,24 @@ impl TestFile {
             bytes,
             ..FileState::default()
         };
-        TestFile(Arc::new(Mutex::new(state)), Steps::default(), false)
+        TestFile(Arc::new(Mutex::new(state)), Steps::default(), false, None)
+    }
+
+    /// The same of an encrypted database.
+    #[cfg(feature = "encryption")]
+    pub(super) fn with_secrets(mut self, secrets: Secrets) -> TestFile {
+        self.3 = Some(secrets);
+        self
     }
 }
 
 impl File for TestFile {
     fn path(&self) -> &Path {
         Path::new("/test/ring")
+    }
+
+    fn secrets(&self) -> Option<&Secrets> {
+        self.3.as_ref()
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -82,7 +99,8 @@ impl File for TestFile {
 
     fn past_cache(&self) -> Option<Arc<dyn File>> {
         let there = !self.0.lock().cache_only;
-        there.then(|| Arc::new(TestFile(self.0.clone(), self.1.clone(), true)) as Arc<dyn File>)
+        let behind = || TestFile(self.0.clone(), self.1.clone(), true, self.3.clone());
+        there.then(|| Arc::new(behind()) as Arc<dyn File>)
     }
 
     fn will_need(&self, offset: u64, len: u64) {

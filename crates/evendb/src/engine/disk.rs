@@ -10,8 +10,8 @@ use crate::funk::tables::Tables;
 use crate::manifest::writer::Manifest;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, reclaim};
-use evendb_storage::TableId;
 use evendb_storage::vfs::Vfs;
+use evendb_storage::{Error, Result, TableId, random};
 use std::path::PathBuf;
 
 /// See the module.
@@ -65,11 +65,10 @@ impl Disk {
 
     /// A number for a value file. The high half is the epoch; the low half is random, so that no two files have the same
     /// number, even of lives that have parted: backups share files by their numbers.
-    pub(crate) fn new_value_file_id(&self) -> u64 {
-        use std::hash::{BuildHasher, Hasher};
-        let mut hasher = std::hash::RandomState::new().build_hasher();
-        hasher.write_u64(self.new_id());
-        self.epoch << 32 | hasher.finish() >> 32
+    pub(crate) fn new_value_file_id(&self) -> Result<u64> {
+        let chance = random::number();
+        let chance = chance.map_err(|source| Error::io(&self.dir, "get random numbers", source))?;
+        Ok(self.epoch << 32 | chance >> 32)
     }
 
     /// A table's number, never given out before.

@@ -48,11 +48,16 @@ pub(crate) const RESERVE_BYTES_MIN: u64 =
     EDITS_RESERVE_BYTES_MIN + EPOCH_RESERVE_BYTES + PREALLOCATE_BYTES_MIN;
 /// A new file is not worth it for less.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
-/// The last byte is the format version.
-const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR5";
+/// Behind it stands the format version.
+const CURRENT_MAGIC: &[u8; 7] = b"EVENCUR";
+/// The format version of what is written.
+pub(crate) const VERSION: u8 = b'5';
+/// The same of an encrypted database, whose values apart carry their nonces from then on; otherwise
+/// they are the same.
+const VERSION_ENCRYPTED: u8 = b'6';
 /// Versions that are read. Version 2 had no range deletions, version 3 told of no table when its records expire, version 4 had no
 /// values apart; otherwise they are the same.
-const VERSIONS_READ: [u8; 4] = [b'2', b'3', b'4', b'5'];
+const VERSIONS_READ: [u8; 5] = [b'2', b'3', b'4', VERSION, VERSION_ENCRYPTED];
 pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
 /// Of the flags in it.
 const CURRENT_CLOSED: u32 = 1;
@@ -134,8 +139,8 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     Ok(read_versioned(vfs, dir)?.0)
 }
 
-/// Reads `CURRENT`, and whether it is of this format version.
-fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, bool)> {
+/// Reads `CURRENT`, and its format version.
+fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, u8)> {
     let path = dir.join(CURRENT);
     let file = vfs.open(&path, false).map_err(io(&path, "open CURRENT"))?;
     let mut bytes = [0; CURRENT_LEN + 1];
@@ -152,10 +157,10 @@ fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, bool)> {
     decode_current(&path, &bytes[..filled])
 }
 
-/// What the `CURRENT` at `path` says that has these bytes, and whether it is of this format version.
-pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, bool)> {
+/// What the `CURRENT` at `path` says that has these bytes, and its format version.
+pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, u8)> {
     let corrupt = |detail: &str| Error::corruption(path, 0, detail);
-    if bytes.len() < 8 || bytes[..7] != CURRENT_MAGIC[..7] {
+    if bytes.len() < 8 || bytes[..7] != *CURRENT_MAGIC {
         return Err(corrupt("CURRENT has the wrong magic number"));
     }
     // Before length and checksum, which another version may do in its own way.
@@ -184,12 +189,13 @@ pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, bool
         verified,
         closed: flags & CURRENT_CLOSED != 0,
     };
-    Ok((current, bytes[7] == CURRENT_MAGIC[7]))
+    Ok((current, bytes[7]))
 }
 
-/// The bytes of a `CURRENT`.
-pub(crate) fn encode_current(current: Current) -> Vec<u8> {
+/// The bytes of a `CURRENT` of this format version.
+pub(crate) fn encode_current(current: Current, version: u8) -> Vec<u8> {
     let mut bytes = CURRENT_MAGIC.to_vec();
+    bytes.push(version);
     bytes.extend_from_slice(&current.id.to_le_bytes());
     bytes.extend_from_slice(&current.verified.to_le_bytes());
     let flags = if current.closed { CURRENT_CLOSED } else { 0 };
@@ -199,11 +205,20 @@ pub(crate) fn encode_current(current: Current) -> Vec<u8> {
     bytes
 }
 
-/// Gives `CURRENT` this format version, before anything is written that an older one does not read.
+/// That of the database whose files these are.
+fn version_of(vfs: &dyn Vfs) -> u8 {
+    match vfs.secrets() {
+        Some(_) => VERSION_ENCRYPTED,
+        None => VERSION,
+    }
+}
+
+/// Gives `CURRENT` the format version of what is written, before anything is that an older one does
+/// not read.
 fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match read_versioned(vfs, dir)? {
-        (_, true) => Ok(()),
-        (current, false) => write_current(vfs, dir, current),
+        (current, version) if version < version_of(vfs) => write_current(vfs, dir, current),
+        _ => Ok(()),
     }
 }
 
@@ -221,7 +236,7 @@ pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Resu
     let file = vfs
         .create(&temporary)
         .map_err(io(&temporary, "create CURRENT.tmp"))?;
-    file.write_at(&encode_current(current), 0)
+    file.write_at(&encode_current(current, version_of(vfs)), 0)
         .map_err(io(&temporary, "write CURRENT.tmp"))?;
     file.sync_data()
         .map_err(io(&temporary, "sync CURRENT.tmp"))?;

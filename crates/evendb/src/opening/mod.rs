@@ -55,9 +55,8 @@ use directory::Wish;
 use evendb_base::claim::Claim;
 use evendb_base::{EngineKind, directory_lock, placement};
 use evendb_storage::vfs::{File, LockGuard, Vfs};
-use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
+use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version, random};
 use replay::Replay;
-use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
 mod creation;
@@ -72,14 +71,6 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     let what = what.to_owned();
     move |source| StorageError::io(&path, &what, source).into()
-}
-
-/// A number nobody can guess from the outside; it seeds checksums, so that bytes of an earlier
-/// epoch do not verify.
-fn random_seed() -> u64 {
-    let mut hasher = std::hash::RandomState::new().build_hasher();
-    hasher.write_u64(0x6576_656e_6462);
-    hasher.finish()
 }
 
 /// Opens or creates the database in `path`.
@@ -215,7 +206,7 @@ impl Opening {
     fn run(mut self, lock: &mut Option<Box<dyn LockGuard>>) -> Result<Engine> {
         let choices = self.keyspace_options()?;
         let replay = self.scan_commit_log()?;
-        let epoch = self.next_epoch(&replay);
+        let epoch = self.next_epoch(&replay)?;
         let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
         let container = self.open_container()?;
         let ledger_owner = LedgerOwner::take();
@@ -328,16 +319,19 @@ impl Opening {
         Tables::new(vfs, &self.dir, container, values, ledger, files_max)
     }
 
-    fn next_epoch(&self, replay: &Replay) -> EpochRecord {
+    /// Its seed is a number that nobody can guess, and that no other life has which began from the
+    /// same state: bytes of other lives do not verify by it, and in an encrypted database the keys
+    /// of two lives differ by nothing else.
+    fn next_epoch(&self, replay: &Replay) -> Result<EpochRecord> {
         let last_epoch = self.state.epochs.last().map_or(0, |epoch| epoch.epoch);
-        EpochRecord {
+        Ok(EpochRecord {
             epoch: last_epoch + 1,
-            seed: random_seed(),
+            seed: random::number().map_err(io(&self.dir, "get random numbers"))?,
             start: replay.end,
             previous_closed_at: replay.end,
             completed_before: self.state.completed,
             boot: self.vfs.boot_id(),
-        }
+        })
     }
 
     /// Step 3: the new epoch, and the commit log as it goes on in it.

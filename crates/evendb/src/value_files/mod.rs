@@ -8,7 +8,9 @@
 //!                                         active file of values that are moved
 //! ```
 //! A value file has no header and no frames: values end to end, as they were put, so that a value of whole pages lies in
-//! whole pages. In an encrypted database each is sealed, and 16 bytes longer. What says where a value lies has its checksum, which names the place too ([`Apart`]). Not to be confused with value extents
+//! whole pages. In an encrypted database each is sealed, and 28 bytes longer ([`sealed`]). What
+//! says where a value lies has its checksum, which names the place too ([`Apart`]). Not to be
+//! confused with value extents
 //! ([`crate::value_extents`]): each of those is the body of one write that the commit log does not take, and goes with the
 //! next checkpoint.
 //!
@@ -24,12 +26,13 @@
 //! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files are worth
 //! emptying (`rebalance/`).
 
+mod sealed;
+
 use crate::commit_log::SyncedFirst;
 use crate::metrics::Counter;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex, reclaim};
 use evendb_storage::heap;
-use evendb_storage::sealing::{Nonce, Secrets, TAG_BYTES, Use};
 use evendb_storage::vfs::{File, Vfs, open_among_many, read_exact_at};
 use evendb_storage::{Apart, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -258,12 +261,12 @@ impl ValueFiles {
         &self,
         origin: Origin,
         value: &[u8],
-        new_id: impl FnOnce() -> u64,
+        new_id: impl FnOnce() -> Result<u64>,
     ) -> Result<(Apart, Needed)> {
         let secrets = self.vfs.secrets();
-        let len = (value.len() + secrets.map_or(0, |_| TAG_BYTES)) as u64;
+        let len = (value.len() + secrets.map_or(0, |_| sealed::SEAL_BYTES)) as u64;
         let (needed, offset) = self.take_room(origin, len, new_id)?;
-        let sealed = secrets.map(|secrets| sealed(secrets, (needed.id, offset), value));
+        let sealed = secrets.map(|secrets| sealed::seal(secrets, (needed.id, offset), value));
         let stored = sealed.as_deref().unwrap_or(value);
         let path = file_path(&self.dir, needed.id);
         let failed = |source| Error::io(&path, "write a value", source);
@@ -296,7 +299,7 @@ impl ValueFiles {
         &self,
         origin: Origin,
         len: u64,
-        new_id: impl FnOnce() -> u64,
+        new_id: impl FnOnce() -> Result<u64>,
     ) -> Result<(Needed, u64)> {
         let mut known = self.known.lock();
         if let Some(active) = &known.active[origin as usize] {
@@ -307,7 +310,7 @@ impl ValueFiles {
                 return Ok((active.clone(), at));
             }
         }
-        let id = new_id();
+        let id = new_id()?;
         let path = file_path(&self.dir, id);
         let file = self.vfs.create(&path);
         let file = file.map_err(|source| Error::io(&path, "create a value file", source))?;
@@ -648,33 +651,13 @@ fn begin_writing_out(file: &dyn File, offset: u64, len: u64) {
     }
 }
 
-/// What value files are to the cipher, in an encrypted database.
-const SEALED_KIND: &str = "value file";
-
-/// A value as it is stored in an encrypted database. Nothing else is ever written at that offset of a file of that number: half
-/// of the number is chance, and files of earlier lives are not appended to.
-fn sealed(secrets: &Secrets, (file, offset): (u64, u64), value: &[u8]) -> Vec<u8> {
-    let mut stored = Vec::with_capacity(value.len() + TAG_BYTES);
-    stored.extend_from_slice(value);
-    let cipher = secrets.cipher(Use::File(SEALED_KIND), file, &[]);
-    cipher.seal(Nonce::at(offset), &[], &mut stored, 0);
-    stored
-}
-
 /// The value that lies in `file`, which is that of its place.
 pub(crate) fn read_value(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
     let stored = read_stored(file, path, apart)?;
     let Some(secrets) = file.secrets() else {
         return Ok(stored);
     };
-    let opened = (|| {
-        let len = stored.len().checked_sub(TAG_BYTES)?;
-        let mut value: Bytes = std::iter::repeat_n(0, len).collect();
-        let bytes = Bytes::get_mut(&mut value).expect("nobody else has it yet");
-        let cipher = secrets.cipher(Use::File(SEALED_KIND), apart.file, &[]);
-        let is_open = cipher.open_into(Nonce::at(apart.offset), &[], &stored, bytes);
-        is_open.then_some(value)
-    })();
+    let opened = sealed::open(secrets, apart, &stored);
     let detail = "a value is not what this database encrypted there";
     opened.ok_or_else(|| Error::corruption(path, apart.offset, detail))
 }

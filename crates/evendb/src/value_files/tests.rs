@@ -672,3 +672,44 @@ fn a_long_value_beyond_its_file_is_refused_before_it_is_read() {
         );
     }
 }
+
+/// A number that is drawn again after its file was removed, and one that two lives draw which began
+/// from one copy.
+#[cfg(feature = "encryption")]
+#[test]
+fn a_number_that_is_drawn_again_encrypts_in_another_way() {
+    use evendb_storage::sealing::{Key, SealedVfs, Secrets};
+    let xor = |a: &[u8], b: &[u8]| -> Vec<u8> { a.iter().zip(b).map(|(a, b)| a ^ b).collect() };
+    let secrets = || Secrets::new(Key::new([1; 32])).unwrap();
+    let open = |secrets: Secrets| {
+        let sim = SimVfs::new(1);
+        sim.create_dir_all(Path::new(DIR)).unwrap();
+        let sealed = SealedVfs::new(std::sync::Arc::new(sim.clone()), secrets);
+        let values = ValueFiles::new(Arc::new(sealed), Path::new(DIR), 4096, 0);
+        (sim, values)
+    };
+    let [one_life, other_life] = [open(secrets()), open(secrets())];
+    let texts = [b'a', b'b', b'c'].map(|letter| vec![letter; 300]);
+    let append = |(sim, values): &(SimVfs, ValueFiles), text: &[u8]| {
+        let (apart, needed) = values.append(Origin::Put, text, || Ok(7)).unwrap();
+        assert_eq!((apart.file, apart.offset), (7, 0));
+        values.seal();
+        drop(needed);
+        assert_eq!(values.read(&apart).unwrap().unwrap().to_vec(), text);
+        let stored = sim.read_file(&file_path(Path::new(DIR), 7));
+        values.remove_unneeded();
+        assert_eq!(values.read(&apart).unwrap(), None);
+        stored
+    };
+    let stored = [
+        append(&one_life, &texts[0]),
+        append(&one_life, &texts[1]),
+        append(&other_life, &texts[2]),
+    ];
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        let told = xor(&texts[a], &texts[b]);
+        let both = xor(&stored[a], &stored[b]);
+        let is_told = both.windows(told.len()).any(|window| *window == told);
+        assert!(!is_told, "{a} and {b} are encrypted by the same bytes");
+    }
+}

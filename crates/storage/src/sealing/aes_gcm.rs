@@ -25,7 +25,7 @@ impl Key {
     /// A new key, of the system's randomness.
     pub fn random() -> io::Result<Key> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-        fill(&mut bytes[..])?;
+        crate::random::fill(&mut bytes[..])?;
         Ok(Key(bytes))
     }
 
@@ -50,10 +50,6 @@ impl fmt::Debug for Key {
     }
 }
 
-fn fill(bytes: &mut [u8]) -> io::Result<()> {
-    getrandom::fill(bytes).map_err(io::Error::other)
-}
-
 fn expand(key: &Key, info: &[&[u8]], out: &mut [u8]) {
     let derivation = Hkdf::<Sha256>::from_prk(&key.0[..]).expect("a key is as long as a hash");
     derivation
@@ -67,7 +63,8 @@ pub struct Secrets(Arc<Inner>);
 
 struct Inner {
     key: Key,
-    /// Random in each opening: no number of [`Secrets::fresh`] comes twice.
+    /// Asked of the system in each opening: no number of [`Secrets::fresh`] comes twice, in this
+    /// life or in two.
     fresh: Key,
     counter: AtomicU64,
 }
@@ -157,16 +154,28 @@ impl Cipher {
     /// Encrypts `buffer` from `start` on in its place, and appends the tag. `bound` is not stored: the reader has to know it.
     #[inline]
     pub fn seal(&self, nonce: Nonce, bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
-        let body = &mut buffer[start..];
-        let tag: [u8; TAG_BYTES] = match &self.0 {
+        let tag = self.seal_apart(nonce, bound, &mut buffer[start..]);
+        #[cfg(feature = "nonce-watch")]
+        super::watch::note(self, nonce, tag);
+        buffer.extend_from_slice(&tag);
+    }
+
+    /// Encrypts `body` in its place: the tag.
+    #[inline]
+    pub(super) fn seal_apart(
+        &self,
+        nonce: Nonce,
+        bound: &[u8],
+        body: &mut [u8],
+    ) -> [u8; TAG_BYTES] {
+        match &self.0 {
             #[cfg(target_arch = "x86_64")]
             Way::Wide(wide) => wide.seal(&nonce.0, bound, body),
             Way::Any(any) => any
                 .encrypt_inout_detached(&nonce.0.into(), bound, InOutBuf::from(body))
                 .expect("no body has 64 GiB")
                 .into(),
-        };
-        buffer.extend_from_slice(&tag);
+        }
     }
 
     /// Decrypts `sealed` in its place: the body, or `None` if it is not what was sealed here, under this nonce, with `bound`.

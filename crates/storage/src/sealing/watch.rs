@@ -1,0 +1,82 @@
+//! Under which keys and nonces bodies were sealed, for tests (feature `nonce-watch`): what was
+//! sealed since [`begin`] is told by [`seen`], of all databases and threads of this process. The
+//! text of a [`Sealed`] carries it from one process to another.
+
+use super::{Cipher, NONCE_BYTES, Nonce, TAG_BYTES};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One body that was sealed. Two that differ in their tags alone are two bodies under one key and
+/// nonce.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Sealed {
+    /// What tells the key from others: the tag of nothing under a nonce that nothing else has.
+    pub key: [u8; TAG_BYTES],
+    /// The nonce.
+    pub nonce: [u8; NONCE_BYTES],
+    /// The body's tag, which tells it and what was bound from others.
+    pub tag: [u8; TAG_BYTES],
+}
+
+const OF_NOTHING: Nonce = Nonce([0xff; NONCE_BYTES]);
+
+static WATCHES: AtomicBool = AtomicBool::new(false);
+static SEEN: Mutex<BTreeSet<Sealed>> = Mutex::new(BTreeSet::new());
+
+/// From now on everything is noted.
+pub fn begin() {
+    WATCHES.store(true, Ordering::SeqCst);
+}
+
+/// What was sealed since [`begin`].
+pub fn seen() -> BTreeSet<Sealed> {
+    SEEN.lock().clone()
+}
+
+/// Those of `all`, each with the one before it, that have a key and nonce of another body.
+pub fn repeated(all: &BTreeSet<Sealed>) -> Vec<(Sealed, Sealed)> {
+    let pairs = all.iter().zip(all.iter().skip(1));
+    let same = pairs.filter(|(a, b)| (a.key, a.nonce) == (b.key, b.nonce));
+    same.map(|(a, b)| (*a, *b)).collect()
+}
+
+pub(super) fn note(cipher: &Cipher, nonce: Nonce, tag: [u8; TAG_BYTES]) {
+    if !WATCHES.load(Ordering::SeqCst) {
+        return;
+    }
+    let key = cipher.seal_apart(OF_NOTHING, &[], &mut []);
+    let nonce = nonce.0;
+    SEEN.lock().insert(Sealed { key, nonce, tag });
+}
+
+impl fmt::Display for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [&self.key[..], &self.nonce, &self.tag];
+        all.concat()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for Sealed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sealed, String> {
+        let no = || format!("no body that was sealed: {text}");
+        let bytes: Option<Vec<u8>> = (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+            .collect();
+        let bytes = bytes.ok_or_else(no)?;
+        let (key, rest) = bytes.split_first_chunk().ok_or_else(no)?;
+        let (nonce, tag) = rest.split_first_chunk().ok_or_else(no)?;
+        Ok(Sealed {
+            key: *key,
+            nonce: *nonce,
+            tag: tag.try_into().map_err(|_| no())?,
+        })
+    }
+}
