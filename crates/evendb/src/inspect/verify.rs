@@ -22,9 +22,8 @@ use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, CURRENT_LEN};
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
-use crate::value_extents;
+use crate::value_extents::{self, Unlike};
 use crate::version::clock::checkpoint_of;
-use evendb_storage::codec::checksum;
 use evendb_storage::framed_log::{find_frame, read_frames};
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::vfs::File;
@@ -474,7 +473,6 @@ impl Verifier<'_, '_> {
 
     fn value_extent(&mut self, lsn: Lsn, extent: &ExtentName) {
         let name = value_extents::file_name(extent.id);
-        let path = value_extents::file_path(&self.directory.dir, extent.id);
         let bad = |kind, what: &str, is_synced| BadExtent {
             lsn,
             extent: ExtentName {
@@ -489,18 +487,18 @@ impl Verifier<'_, '_> {
             let what = "the value extent is missing";
             Some(bad(FindingKind::Missing, what, is_synced))
         } else {
-            match self.directory.read(&path) {
+            match self.directory.read_extent(extent) {
                 // The file is there, and nobody knows what is in it.
                 Err(what) => Some(bad(FindingKind::ValueExtent, &what, true)),
-                Ok(bytes) if bytes.len() as u64 != extent.len => {
-                    let what = format!("{} bytes instead of {}", bytes.len(), extent.len);
+                Ok(Err(Unlike::Length(len))) => {
+                    let what = format!("{len} bytes instead of {}", extent.len);
                     Some(bad(FindingKind::Length, &what, is_synced))
                 }
-                Ok(bytes) if checksum(extent.id, &[&bytes]) != extent.checksum => {
+                Ok(Err(Unlike::Checksum)) => {
                     let what = "its checksum is another than its record says";
                     Some(bad(FindingKind::ValueExtent, what, is_synced))
                 }
-                Ok(bytes) => {
+                Ok(Ok(bytes)) => {
                     self.report.checked.files += 1;
                     self.report.checked.value_extents += 1;
                     self.live(&name, 0..extent.len);

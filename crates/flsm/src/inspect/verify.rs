@@ -300,8 +300,8 @@ impl Verifier<'_, '_> {
     /// Looks through a log; tells of all damage in it where opening ends at the first.
     fn log(&mut self, number: FileNumber, is_refused: bool) {
         let file = FileName::Log(number);
-        let bytes = match self.directory.read(file) {
-            Ok(bytes) => bytes,
+        let (opened, len) = match self.directory.open_file(file) {
+            Ok(opened) => opened,
             Err(what) => {
                 let kind = FindingKind::Log;
                 self.find(Severity::Corruption, kind, &file.name(), None, what);
@@ -311,18 +311,18 @@ impl Verifier<'_, '_> {
         let checked = &mut self.report.checked;
         checked.files += 1;
         checked.logs += 1;
-        checked.bytes += bytes.len() as u64;
+        checked.bytes = checked.bytes.saturating_add(len);
         let mut holes = Vec::new();
-        survey_frames(
-            &bytes,
-            &self.directory.codec(file, number),
-            &mut |found| match found {
-                Surveyed::Hole { offset, len, .. } if offset + len < bytes.len() as u64 => {
-                    holes.push(offset..offset + len);
-                }
-                _ => {}
-            },
-        );
+        let codec = self.directory.codec(file, number);
+        let survey = survey_frames(&*opened, &codec, &mut |found| match found {
+            Surveyed::Hole {
+                offset, len: hole, ..
+            } if offset + hole < len => holes.push(offset..offset + hole),
+            _ => {}
+        });
+        if let Err(error) = survey {
+            self.find_error(FindingKind::Log, &error);
+        }
         if !is_refused {
             return;
         }

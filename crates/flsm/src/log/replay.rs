@@ -217,12 +217,9 @@ fn check_torn(log: &Log, end: u64, later: &[Log]) -> Result<()> {
 
 /// Up to where the log's own frames, also those behind damage, say that it was durable.
 fn durable_end(log: &Log) -> Result<u64> {
-    let mut bytes = vec![0; length(&*log.file)? as usize];
-    let done = read_exact_at(&*log.file, &mut bytes, 0);
-    done.map_err(|source| Error::io(log.file.path(), "read a log", source))?;
     let codec = FrameCodec::new(&*log.file, log.number.0);
     let mut durable = 0;
-    survey_frames(&bytes, &codec, &mut |found| match found {
+    survey_frames(&*log.file, &codec, &mut |found| match found {
         Surveyed::Frame {
             offset, payload, ..
         } if offset >= log.begun => {
@@ -230,7 +227,7 @@ fn durable_end(log: &Log) -> Result<u64> {
             durable = durable.max(told);
         }
         _ => {}
-    });
+    })?;
     Ok(durable)
 }
 
