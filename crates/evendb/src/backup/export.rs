@@ -12,7 +12,7 @@
 //! Thread safety: any number at once. Not here: how a table is shown ([`crate::ingest`]).
 
 use super::list::{BackupList, FileSum, ListedFile};
-use super::{LIST_BYTES_MAX, seconds_now};
+use super::seconds_now;
 use crate::api::keyspace::Keyspace;
 use crate::copy::{PIECE_BYTES, failed};
 use crate::engine::Engine;
@@ -24,7 +24,7 @@ use crate::read::get;
 use crate::sync::Arc;
 use evendb_base::placement;
 use evendb_storage::table::{Table, TableCursor, TableOptions, TableWriter};
-use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at};
+use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -383,13 +383,7 @@ impl Export {
                 _ => failed(&path, "open the list of an export")(source),
             }
         })?;
-        let len = file.len().map_err(failed(&path, "ask for the length of"))?;
-        if len > LIST_BYTES_MAX {
-            return Err(StorageError::corruption(&path, 0, "the list is too long").into());
-        }
-        let mut bytes = vec![0; len as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed(&path, "read the list"))?;
-        BackupList::decode(&path, &bytes)
+        BackupList::read(&*file, &path)
     }
 
     /// A table that is the one of the list; its blocks are verified when they are read.

@@ -178,19 +178,18 @@ impl Dumper<'_> {
                 offset,
                 len,
                 payload,
-            } => match edit::decode(payload) {
-                None => self.give(DumpItem::damage(
-                    0,
-                    offset,
-                    len,
-                    "the edit cannot be decoded",
-                )),
-                Some(changes) => {
-                    let edit = DumpItem::new("edit", 0).at(offset, len);
-                    self.give(edit.number("changes", changes.len() as u64))?;
-                    changes.iter().try_for_each(|change| self.change(change))
-                }
-            },
+            } => {
+                let count =
+                    edit::changes(payload).try_fold(0, |count, change| change.map(|_| count + 1));
+                let Some(count) = count else {
+                    let what = "the edit cannot be decoded";
+                    return self.give(DumpItem::damage(0, offset, len, what));
+                };
+                let edit = DumpItem::new("edit", 0).at(offset, len);
+                self.give(edit.number("changes", count))?;
+                let mut changes = edit::changes(payload).flatten();
+                changes.try_for_each(|change| self.change(&change))
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! damaged, those behind it are applied all the same; then [`Loaded::whole`] is false, and what the
 //! state says may be out of date.
 
-use super::{Finding, FindingKind, InspectOptions, Severity};
+use super::{Finding, FindingKind, InspectOptions, Severity, list};
 use crate::commit_log::{Segment, Survey};
 use crate::encryption;
 use crate::error::{Error, ErrorKind, Result};
@@ -161,7 +161,7 @@ impl Loaded {
             let what = "missing: nothing keeps a writer out meanwhile";
             let kind = FindingKind::Lock;
             let finding = Finding::new(Severity::Warning, kind, LOCK, None, what);
-            loaded.findings.push(finding);
+            list(&mut loaded.findings, finding);
         }
         let (in_force, verified) = loaded.current(place);
         let mut candidates = manifests(place);
@@ -215,7 +215,7 @@ impl Loaded {
     ) {
         self.whole = false;
         let finding = Finding::new(Severity::Corruption, kind, file, place, what);
-        self.findings.push(finding);
+        list(&mut self.findings, finding);
     }
 
     fn current(&mut self, place: &LockedDirectory) -> (Option<u64>, Option<u64>) {
@@ -316,20 +316,22 @@ impl Loaded {
             let kind = FindingKind::ManifestEnd;
             let place = Some(place.start..used_end);
             let finding = Finding::new(Severity::Warning, kind, name, place, what);
-            self.findings.push(finding);
+            list(&mut self.findings, finding);
         }
     }
 
     fn edit(&mut self, name: &str, place: Range<u64>, payload: &[u8]) {
         self.edits += 1;
-        let Some(changes) = edit::decode(payload) else {
+        if edit::changes(payload).any(|change| change.is_none()) {
             self.edits_lost = true;
             let what = "an edit cannot be decoded";
             self.corrupt(FindingKind::Manifest, name, Some(place), what);
             return;
-        };
-        for change in &changes {
-            let parts = match change {
+        }
+        // One contradiction tells of all that an edit has.
+        let mut told = false;
+        for change in edit::changes(payload).flatten() {
+            let parts = match &change {
                 Change::SetChunk(chunk) => &chunk.parts[..],
                 Change::AddParts { parts, .. } => &parts[..],
                 _ => &[],
@@ -340,7 +342,9 @@ impl Loaded {
             {
                 self.greatest_before_loss = *last;
             }
-            if let Err(what) = self.state.apply(change) {
+            if let Err(what) = self.state.apply(&change)
+                && !std::mem::replace(&mut told, true)
+            {
                 self.edits_lost = true;
                 self.corrupt(FindingKind::Structure, name, Some(place.clone()), what);
             }

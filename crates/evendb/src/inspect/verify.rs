@@ -9,7 +9,7 @@ use super::load::{Loaded, LockedDirectory, io};
 use super::tables::{self, NamedTable};
 use super::{
     Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
-    chunk_name,
+    chunk_name, list,
 };
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
@@ -93,9 +93,7 @@ impl Verifier<'_, '_> {
         what: impl Into<String>,
     ) -> &mut Finding {
         let finding = Finding::new(severity, kind, file, place, what);
-        self.report.findings.push(finding);
-        let last = self.report.findings.len() - 1;
-        &mut self.report.findings[last]
+        list(&mut self.report.findings, finding)
     }
 
     fn structure(&mut self, loaded: &Loaded, what: impl Into<String>, chunks: &[&ChunkRecord]) {
@@ -161,7 +159,7 @@ impl Verifier<'_, '_> {
                 self.structure(loaded, what, &[chunk]);
             }
         }
-        if let Some(epoch) = state.epochs.last()
+        if let Some(epoch) = state.epochs.back()
             && epoch.completed_before > state.completed
         {
             let what = "an epoch began after a checkpoint that was never completed";
@@ -676,7 +674,7 @@ fn shown(key: Option<&[u8]>) -> String {
 /// What contradicts among the parts of one chunk.
 fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]>) -> Vec<String> {
     let mut wrong = Vec::new();
-    let last_epoch = state.epochs.last().map_or(0, |epoch| epoch.epoch);
+    let last_epoch = state.epochs.back().map_or(0, |epoch| epoch.epoch);
     let mut base: Vec<&Part> = Vec::new();
     let mut ordinals = BTreeSet::new();
     for part in &chunk.parts {

@@ -33,7 +33,7 @@ use evendb_storage::framed_log::{
     FrameCodec, FramedLogWriter, HEADER_BYTES, read_frame, read_frames,
 };
 use evendb_storage::vfs::{File, Vfs};
-use evendb_storage::{Error, ErrorKind, Result};
+use evendb_storage::{Error, ErrorKind, NUMBER_MAX, Result};
 use frame::{First, Summary};
 use keep::Writer;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,8 @@ pub(crate) fn file_name(id: u64) -> String {
 pub(crate) fn file_id(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?;
     let is_whole = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then(|| digits.parse().ok()).flatten()
+    let id = is_whole.then(|| digits.parse().ok()).flatten();
+    id.filter(|id| *id <= NUMBER_MAX)
 }
 
 /// A frame of a file, as it is looked at from outside of a database.

@@ -39,8 +39,8 @@ use crate::kept_changes::KeptChanges;
 use crate::key_locks::KeyLocks;
 use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::epochs;
-use crate::manifest::state::ManifestState;
-use crate::manifest::writer::{self, Manifest};
+use crate::manifest::state::{EPOCH_MAX, ManifestState};
+use crate::manifest::writer::{self, Manifest, manifest_path};
 use crate::memory::{Ledger, LedgerOwner};
 use crate::options::{Durability, Options};
 use crate::plant::planted;
@@ -212,7 +212,7 @@ impl Opening {
     fn run(mut self, lock: &mut Option<Box<dyn LockGuard>>) -> Result<Engine> {
         let choices = self.keyspace_options()?;
         let replay = self.scan_commit_log()?;
-        let epoch = self.next_epoch(&replay);
+        let epoch = self.next_epoch(&replay)?;
         let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
         let container = self.open_container()?;
         let ledger_owner = LedgerOwner::take();
@@ -325,16 +325,21 @@ impl Opening {
         Tables::new(vfs, &self.dir, container, values, ledger, files_max)
     }
 
-    fn next_epoch(&self, replay: &Replay) -> EpochRecord {
-        let last_epoch = self.state.epochs.last().map_or(0, |epoch| epoch.epoch);
-        EpochRecord {
+    fn next_epoch(&self, replay: &Replay) -> Result<EpochRecord> {
+        let last_epoch = self.state.epochs.back().map_or(0, |epoch| epoch.epoch);
+        if last_epoch >= EPOCH_MAX && !self.options.read_only {
+            let path = manifest_path(&self.dir, self.manifest_id);
+            let detail = "no epoch is left: the database can be read and copied, and not be opened for writing";
+            return Err(StorageError::unsupported(&path, detail).into());
+        }
+        Ok(EpochRecord {
             epoch: last_epoch + 1,
             seed: random_seed(),
             start: replay.end,
             previous_closed_at: replay.end,
             completed_before: self.state.completed,
             boot: self.vfs.boot_id(),
-        }
+        })
     }
 
     /// Step 3: the new epoch, and the commit log as it goes on in it.

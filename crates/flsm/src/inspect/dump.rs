@@ -169,15 +169,17 @@ impl Dumper<'_> {
     }
 
     fn edit(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
-        match change::decode(payload) {
+        let count = change::changes(payload).try_fold(0, |count, change| change.map(|_| count + 1));
+        match count {
             Err(refused) => {
                 let what = format!("the edit cannot be decoded: {refused:?}");
                 self.give(DumpItem::damage(0, offset, len, what))
             }
-            Ok(changes) => {
+            Ok(count) => {
                 let edit = DumpItem::new("edit", 0).at(offset, len);
-                self.give(edit.number("changes", changes.len() as u64))?;
-                changes.iter().try_for_each(|change| self.change(change))
+                self.give(edit.number("changes", count))?;
+                let mut changes = change::changes(payload).flatten();
+                changes.try_for_each(|change| self.change(&change))
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Where `CURRENT` is damaged, the newest manifest of which an edit can be read stands in. Where an edit is damaged, those behind
 //! it are applied all the same; then [`Loaded::whole`] is false, and what the state says may be out of date.
 
-use super::{Finding, FindingKind, InspectOptions, Severity};
+use super::{Finding, FindingKind, InspectOptions, Severity, list};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::FileName;
 use crate::manifest::current::{self, Current};
@@ -164,7 +164,7 @@ impl Loaded {
     ) {
         self.whole = false;
         let finding = Finding::new(Severity::Corruption, kind, &file.name(), place, what);
-        self.findings.push(finding);
+        list(&mut self.findings, finding);
     }
 
     fn warn(
@@ -175,7 +175,7 @@ impl Loaded {
         what: impl Into<String>,
     ) {
         let finding = Finding::new(Severity::Warning, kind, &file.name(), place, what);
-        self.findings.push(finding);
+        list(&mut self.findings, finding);
     }
 
     fn current(&mut self, place: &LockedDirectory) -> Result<Option<Current>> {

@@ -5,7 +5,7 @@
 
 use super::load::{Loaded, LockedDirectory};
 use super::{
-    Checked, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport, order,
+    Checked, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport, list, order,
     place_of,
 };
 use crate::error::Result;
@@ -71,9 +71,7 @@ impl Verifier<'_, '_> {
         what: impl Into<String>,
     ) -> &mut Finding {
         let finding = Finding::new(severity, kind, file, place, what);
-        self.report.findings.push(finding);
-        let last = self.report.findings.len() - 1;
-        &mut self.report.findings[last]
+        list(&mut self.report.findings, finding)
     }
 
     fn find_in_table(
@@ -100,7 +98,10 @@ impl Verifier<'_, '_> {
                 .map(|level| tree.guards(level).all().len() as u64)
                 .sum::<u64>()
         };
-        let bytes = |tree: &Tree| tree.tables().map(|(_, table)| table.meta.len).sum::<u64>();
+        let bytes = |tree: &Tree| {
+            let lens = tree.tables().map(|(_, table)| table.meta.len);
+            lens.fold(0, u64::saturating_add)
+        };
         // Each table is read twice: by itself, and with the others.
         self.progress.total = keyspaces
             .clone()
@@ -202,9 +203,10 @@ impl Verifier<'_, '_> {
     /// Records of all tables against each other.
     fn order(&mut self, keyspace: &Keyspace) {
         let tree = &keyspace.tree;
-        let bytes = tree.tables().map(|(_, table)| table.meta.len).sum::<u64>();
+        let sum = |all: u64, one| all.saturating_add(one);
+        let bytes = tree.tables().map(|(_, table)| table.meta.len).fold(0, sum);
         let records = tree.tables().map(|(_, table)| table.meta.entries);
-        let of_record = bytes / records.sum::<u64>().max(1);
+        let of_record = bytes / records.fold(0, sum).max(1);
         let mut found = Vec::new();
         let looked = {
             let mut go_on = |records: u64| self.advance(records.saturating_mul(of_record));

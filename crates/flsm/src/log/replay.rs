@@ -22,7 +22,7 @@ use evendb_storage::framed_log::{
     FrameCodec, HEADER_BYTES, Surveyed, header_id, read_frames, survey_frames,
 };
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error, Result, Version};
+use evendb_storage::{Error, NUMBER_MAX, Result, Version};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -180,8 +180,11 @@ fn read(
             if group.first <= *last_version || records == 0 {
                 return Err(refused(Refused::Malformed));
             }
-            let last = group.first.0.checked_add(records - 1);
-            *last_version = Version(last.ok_or_else(|| refused(Refused::Malformed))?);
+            let last = group.first.0.saturating_add(records - 1);
+            if last > NUMBER_MAX {
+                return Err(refused(Refused::Malformed));
+            }
+            *last_version = Version(last);
             each(group).map_err(refused)
         },
     )?;

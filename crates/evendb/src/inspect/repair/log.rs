@@ -240,6 +240,12 @@ impl File for Padded {
     fn len(&self) -> std::io::Result<u64> {
         Ok(self.1)
     }
+    fn next_data(&self, offset: u64) -> std::io::Result<u64> {
+        match self.0.len() {
+            Ok(len) if offset < len => self.0.next_data(offset),
+            _ => Ok(u64::MAX),
+        }
+    }
     fn set_len(&self, _: u64) -> std::io::Result<()> {
         Err(std::io::ErrorKind::Unsupported.into())
     }
