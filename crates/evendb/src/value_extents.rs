@@ -31,7 +31,7 @@ use crate::commit_log::{Lsn, SyncedFirst};
 use crate::op::Op;
 use crate::payload::{self, Encoded, ExtentName};
 use crate::sync::{Arc, Mutex};
-use evendb_storage::codec::checksum;
+use evendb_storage::codec::{checksum, checksum_on};
 use evendb_storage::sealing::{PieceSealer, Secrets, open_pieces};
 use evendb_storage::vfs::{File, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{Error, Result};
@@ -40,6 +40,10 @@ use std::path::{Path, PathBuf};
 /// So many extents are left unsynced, and their files open, at most. Few are as long as an eighth of the
 /// log; there are more only where a full disk keeps the log small.
 const UNSYNCED_MAX: usize = 64;
+
+/// A longer one is verified before memory is taken for it, by pieces of the other length.
+const UNVERIFIED_BYTES_MAX: u64 = 16 << 20;
+const PIECE_BYTES: usize = 256 << 10;
 
 /// What it is to the cipher, in an encrypted database.
 const SEALED_KIND: &str = "value extent";
@@ -63,20 +67,58 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, name: &ExtentName) -> Result<Optio
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("open a value extent")(error)),
     };
-    if file.len().map_err(failed("look at a value extent"))? != name.len {
+    let stored = stored(&*file, name).map_err(failed("read a value extent"))?;
+    let Ok(bytes) = stored else {
         return Ok(None);
-    }
-    let mut bytes = vec![0; name.len as usize];
-    read_exact_at(&*file, &mut bytes, 0).map_err(failed("read a value extent"))?;
-    if checksum(name.id, &[&bytes]) != name.checksum {
-        return Ok(None);
-    }
+    };
     // Its checksum is in the record that names it, which was opened: a crash leaves no such bytes.
     let opened = opened(vfs.secrets(), name.id, bytes);
     let what = "a value extent that was not encrypted with this key";
     opened
         .map(Some)
         .ok_or_else(|| Error::corruption(&path, 0, what))
+}
+
+/// Why the bytes of an extent's file are not what its record says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unlike {
+    /// The file has another length, which this is.
+    Length(u64),
+    Checksum,
+}
+
+/// The bytes of the extent in `file`. Of a long one the checksum is right before memory is taken for it, and memory that
+/// is not to be had is an error.
+pub(crate) fn stored(
+    file: &dyn File,
+    name: &ExtentName,
+) -> std::io::Result<std::result::Result<Vec<u8>, Unlike>> {
+    let len = file.len()?;
+    if len != name.len {
+        return Ok(Err(Unlike::Length(len)));
+    }
+    if len > UNVERIFIED_BYTES_MAX {
+        let mut piece = vec![0; PIECE_BYTES];
+        let (mut at, mut sum) = (0, checksum(name.id, &[]));
+        while at < len {
+            let part = &mut piece[..(len - at).min(PIECE_BYTES as u64) as usize];
+            read_exact_at(file, part, at)?;
+            sum = checksum_on(sum, part);
+            at += part.len() as u64;
+        }
+        if sum != name.checksum {
+            return Ok(Err(Unlike::Checksum));
+        }
+    }
+    let mut bytes = Vec::new();
+    let reserved = bytes.try_reserve_exact(usize::try_from(len).unwrap_or(usize::MAX));
+    reserved.map_err(|error| std::io::Error::new(std::io::ErrorKind::OutOfMemory, error))?;
+    bytes.resize(len as usize, 0);
+    read_exact_at(file, &mut bytes, 0)?;
+    match checksum(name.id, &[&bytes]) == name.checksum {
+        true => Ok(Ok(bytes)),
+        false => Ok(Err(Unlike::Checksum)),
+    }
 }
 
 /// The contents of the extent whose file has these bytes, which verify; `None` if they were not encrypted as this extent.

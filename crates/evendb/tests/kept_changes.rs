@@ -331,14 +331,15 @@ fn kept_changes_are_printed_and_verified() {
     // A change that verifies and comes in the wrong place: the last frame of the first file once more in its middle.
     let name = &names(&vfs)[0];
     let path = Path::new(DIR).join(name);
-    let (bytes, id) = (vfs.read_file(&path), name[8..].parse().unwrap());
+    let (file, id) = (vfs.open(&path, false).unwrap(), name[8..].parse().unwrap());
     let mut frames: Vec<Vec<u8>> = Vec::new();
     let codec = FrameCodec::of(None, &path, id);
-    survey_frames(&bytes, &codec, &mut |found| {
+    survey_frames(&*file, &codec, &mut |found| {
         if let evendb_storage::framed_log::Surveyed::Frame { payload, .. } = found {
             frames.push(payload.to_vec());
         }
-    });
+    })
+    .unwrap();
     let write = |frames: &[Vec<u8>]| {
         vfs.remove_file(&path);
         let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), id).unwrap();

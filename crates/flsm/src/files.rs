@@ -8,7 +8,7 @@
 
 use crate::types::FileNumber;
 use evendb_storage::vfs::Vfs;
-use evendb_storage::{Error, Result, TableId};
+use evendb_storage::{Error, NUMBER_MAX, Result, TableId};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,8 +39,8 @@ impl FileName {
         let number = |prefix| {
             let digits = name.strip_prefix(prefix)?;
             let number = digits.parse().ok()?;
-            // Each number has one name.
-            (digits == padded(number)).then_some(number)
+            // Each number has one name, and there is always a next one.
+            (digits == padded(number) && number <= NUMBER_MAX).then_some(number)
         };
         match name {
             "CURRENT" => Some(FileName::Current),
@@ -136,7 +136,7 @@ mod tests {
             FileName::Manifest(FileNumber(7)),
             FileName::Log(FileNumber(0)),
             FileName::Table(TableId(1_000_000)),
-            FileName::Table(TableId(u64::MAX)),
+            FileName::Table(TableId(NUMBER_MAX)),
         ] {
             assert_eq!(FileName::parse(&file.name()), Some(file));
         }

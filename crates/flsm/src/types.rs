@@ -4,6 +4,9 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct KeyspaceId(pub(crate) u32);
 
+/// The greatest id that is read from a file: so that there is a next one.
+pub(crate) const KEYSPACE_MAX: u32 = 1 << 31;
+
 /// The number in a file's name. One counter for tables, logs and manifests; never used again. A table's number is its
 /// [`TableId`](evendb_storage::TableId).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

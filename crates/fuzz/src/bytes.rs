@@ -149,7 +149,7 @@ pub(crate) fn frames_of(bytes: &[u8], id: u64) -> Vec<Vec<u8>> {
     let codec = FrameCodec::of(None, file.path(), id);
     let (mut surveyed, mut first_hole, mut behind) = (Vec::new(), None, None);
     let mut at = HEADER_BYTES.min(bytes.len() as u64);
-    survey_frames(bytes, &codec, &mut |found| match found {
+    let survey = survey_frames(&file, &codec, &mut |found| match found {
         Surveyed::Frame {
             offset,
             len,
@@ -169,6 +169,7 @@ pub(crate) fn frames_of(bytes: &[u8], id: u64) -> Vec<Vec<u8>> {
             first_hole.get_or_insert(offset);
         }
     });
+    assert!(survey.is_ok(), "nothing fails to be read");
     assert_eq!(at, bytes.len() as u64, "the survey looks at all");
     match end {
         Ok(end) => {

@@ -1,4 +1,5 @@
-//! All seeds, all kept finds, and random damage to both, given to every target.
+//! All seeds, all kept finds, and damage to both, given to every target: at random, and numbers of a seed that become 0, 1, the
+//! most that there can be, one more, 2^32, 2^63 and 2^64-1.
 //!
 //! `EVENDB_FUZZ_DAMAGES` says how many damaged inputs a fast target gets, a slow one in proportion; `EVENDB_FUZZ_SEED` of which
 //! random numbers. A failure says which input it was, in hexadecimal digits.
@@ -44,6 +45,7 @@ fn replay(name: &str) {
         give(&target, input, &format!("input {number}"));
     }
     let count = variable("EVENDB_FUZZ_DAMAGES", 4000) / u64::from(target.slowness);
+    numbers_at_their_extremes(&target, count as usize);
     let seed = variable("EVENDB_FUZZ_SEED", 1);
     for trial in 0..count {
         let mut random = Random::new(seed.wrapping_mul(1 << 40).wrapping_add(trial));
@@ -56,6 +58,58 @@ fn replay(name: &str) {
             &input,
             &format!("trial {trial} of EVENDB_FUZZ_SEED={seed}"),
         );
+    }
+}
+
+/// A way to write a number over the one that begins at a place of the bytes.
+type Put = fn(&mut Vec<u8>, usize, u64);
+
+fn write_varint(bytes: &mut Vec<u8>, at: usize, number: u64) {
+    let mut written = Vec::new();
+    evendb_storage::codec::put_varint(&mut written, number);
+    let old = bytes[at..].iter().position(|byte| *byte < 0x80);
+    let end = old.map_or(bytes.len(), |last| at + last + 1);
+    bytes.splice(at..end, written);
+}
+
+#[expect(
+    clippy::ptr_arg,
+    reason = "one of several ways, of which another one needs it"
+)]
+fn write_fixed<const BYTES: usize>(bytes: &mut Vec<u8>, at: usize, number: u64) {
+    let end = bytes.len().min(at + BYTES);
+    bytes[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
+}
+
+/// Each place of a seed is taken for that of a number, in each form in which files have numbers. Where there are more such inputs
+/// than `count` for each seed, every so many of them are given.
+fn numbers_at_their_extremes(target: &Target, count: usize) {
+    const WRITES: [Put; 4] = [
+        write_varint,
+        write_fixed::<2>,
+        write_fixed::<4>,
+        write_fixed::<8>,
+    ];
+    let seeds = seeds::of(target);
+    for (number, seed) in seeds.iter().enumerate() {
+        let all = seed.len() * WRITES.len() * 7;
+        // Odd, and no multiple of 7: it goes through all places and all numbers.
+        let step = (all * seeds.len() / count.max(1)) | 1;
+        let step = if step.is_multiple_of(7) {
+            step + 2
+        } else {
+            step
+        };
+        for trial in (0..all).step_by(step) {
+            let (extreme, trial) = (trial % 7, trial / 7);
+            let (write, at) = (WRITES[trial % WRITES.len()], trial / WRITES.len());
+            let most = (seed.len() - at) as u64;
+            let extremes = [0, 1, most, most + 1, 1 << 32, 1 << 63, u64::MAX];
+            let mut input = seed.clone();
+            write(&mut input, at, extremes[extreme]);
+            let what = format!("seed {number} with {} at {at}", extremes[extreme]);
+            give(target, &input, &what);
+        }
     }
 }
 

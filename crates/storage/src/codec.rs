@@ -25,6 +25,11 @@ pub fn checksum(seed: u64, parts: &[&[u8]]) -> u32 {
     crc
 }
 
+/// Goes on with a checksum: [`checksum`] of what it was made of and `part` behind that.
+pub fn checksum_on(sum: u32, part: &[u8]) -> u32 {
+    crc32c::crc32c_append(sum, part)
+}
+
 /// Appends `value` as a little-endian base-128 varint (1 to 10 bytes).
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -23,9 +23,12 @@
 //!
 //! The writer belongs to one thread at a time; after a failed append or sync the caller stops.
 
+mod search;
+
 use crate::sealing::{Cipher, NONCE_BYTES, Nonce, Secrets, TAG_BYTES, Use};
 use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, codec};
+use search::Search;
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
@@ -48,6 +51,9 @@ const WIPE_BYTES: usize = 4096;
 
 /// What the reader fetches at once.
 const READ_BYTES: u64 = 256 << 10;
+
+/// A frame that says that it is longer is verified before memory is taken for it.
+const UNVERIFIED_BYTES_MAX: u64 = 16 << 20;
 
 /// The header of log `id`.
 pub fn encode_header(id: u64) -> [u8; HEADER_BYTES as usize] {
@@ -268,7 +274,12 @@ fn wipe(file: &dyn File, from: u64) -> io::Result<()> {
     let len = file.len()?;
     let mut wiped = false;
     let mut at = from;
-    while at < len {
+    loop {
+        // What was never written needs no look.
+        at = file.next_data(at)?.max(at);
+        if at >= len {
+            break;
+        }
         let piece = &mut piece[..(WIPE_BYTES as u64).min(len - at) as usize];
         read_exact_at(file, piece, at)?;
         if piece.iter().any(|&byte| byte != 0) {
@@ -292,31 +303,14 @@ pub fn read_frames(
     verified_up_to: u64,
     each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let len = file
-        .len()
-        .map_err(|error| Error::io(file.path(), "read log length", error))?;
-    let mut reader = Reader {
-        file,
-        len,
-        buffer: Vec::new(),
-        start: 0,
-    };
+    let len = len_of(file)?;
+    let mut reader = Reader::new(file, len);
     let codec = FrameCodec::new(file, id);
     check_header(file, &codec, reader.at(0, HEADER_BYTES)?)?;
     let mut offset = HEADER_BYTES;
-    loop {
-        if offset >= len {
-            break;
-        }
-        let mut header = reader.at(offset, FRAME_HEADER_BYTES as u64)?;
-        let payload_len = codec::get_u32(&mut header).map_or(0, u64::from);
-        let frame_len = FRAME_HEADER_BYTES as u64 + payload_len;
-        // Checked before reading, so that a broken length allocates nothing.
-        let frame = if frame_len <= len - offset {
-            reader.at(offset, frame_len)?
-        } else {
-            &[]
-        };
+    while offset < len {
+        let frame = reader.frame(&codec, offset)?;
+        let frame_len = frame.len() as u64;
         match codec.decode(frame, offset) {
             FrameAt::Frame(payload) => each(offset, &payload)?,
             FrameAt::Foreign => {
@@ -344,33 +338,32 @@ pub fn read_frames(
     Ok(offset)
 }
 
+/// The payload of the frame of `codec` at `offset` of `file`, if one that ends at most at `len` verifies there.
+pub fn read_frame(
+    file: &dyn File,
+    codec: &FrameCodec,
+    offset: u64,
+    len: u64,
+) -> Result<Option<Vec<u8>>> {
+    if offset >= len {
+        return Ok(None);
+    }
+    let mut reader = Reader::new(file, len);
+    reader.ahead = 0;
+    let payload = codec.payload(reader.frame(codec, offset)?, offset);
+    Ok(payload.map(Cow::into_owned))
+}
+
 /// Where behind `end`, up to which [`read_frames`] read, a frame of log `id` verifies. Not every log
-/// is appended to so that this is damage: a writer that syncs each frame before the next is.
+/// is appended to so that this is damage: a writer that syncs each frame before the next is. Takes time and memory in
+/// proportion to the bytes there that are not zero, whatever lengths they claim.
 pub fn find_frame(file: &dyn File, id: u64, end: u64) -> Result<Option<u64>> {
-    let failed = |error| Error::io(file.path(), "read log", error);
-    let len = file.len().map_err(failed)?;
-    let mut tail = vec![0; len.saturating_sub(end) as usize];
-    read_exact_at(file, &mut tail, end).map_err(failed)?;
-    Ok(next_frame(&tail, 0, id, end).map(|at| end + at as u64))
+    Ok(Search::new(file, id, end, len_of(file)?)?.next_frame(end))
 }
 
-/// The payload of the frame at `at` of `bytes`, which are at `offset` of log `id`.
-fn frame_at(bytes: &[u8], at: usize, id: u64, offset: u64) -> Option<&[u8]> {
-    decode_frame(bytes.get(at..)?, id, offset + at as u64)
-}
-
-/// The first place behind `from`, where no frame verifies, where one does.
-fn next_frame(bytes: &[u8], from: usize, id: u64, offset: u64) -> Option<usize> {
-    let mut rest = bytes.get(from..)?;
-    // Reserved room reads as zeros.
-    let used_end = from + rest.iter().rposition(|&byte| byte != 0)? + 1;
-    let there = |at: &usize| frame_at(bytes, *at, id, offset).is_some();
-    // A frame whose payload alone is damaged still says where the next one starts.
-    let told = codec::get_u32(&mut rest).map_or(0, |len| len as usize);
-    let told = from.saturating_add(FRAME_HEADER_BYTES).saturating_add(told);
-    Some(told)
-        .filter(|at| *at < used_end && there(at))
-        .or_else(|| (from + 1..used_end).find(there))
+fn len_of(file: &dyn File) -> Result<u64> {
+    let len = file.len();
+    len.map_err(|error| Error::io(file.path(), "read log length", error))
 }
 
 fn check_header(file: &dyn File, codec: &FrameCodec, header: &[u8]) -> Result<()> {
@@ -426,6 +419,19 @@ pub fn header_id(bytes: &[u8]) -> std::result::Result<u64, String> {
     }
 }
 
+/// The id of the log in `file`; the text says why there is none.
+pub fn header_id_in(file: &dyn File) -> std::result::Result<u64, String> {
+    let len = file.len().map(|len| len.min(HEADER_BYTES) as usize);
+    let header = len.and_then(|len| {
+        let mut header = [0; HEADER_BYTES as usize];
+        read_exact_at(file, &mut header[..len], 0).map(|()| (header, len))
+    });
+    match header {
+        Ok((header, len)) => header_id(&header[..len]),
+        Err(error) => Err(format!("cannot be read: {error}")),
+    }
+}
+
 /// A stretch of a log as [`survey_frames`] finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surveyed<'a> {
@@ -450,41 +456,63 @@ pub enum Surveyed<'a> {
     },
 }
 
-/// Tells `each` what `bytes`, all of the log of `codec`, consist of behind the header, damaged or not: a
+/// Tells `each` what the log of `codec` in `file` consists of behind the header, damaged or not: a
 /// frame verifies only in its own place, so those behind damage are found again. One that was not written there with the
-/// database's key is a hole.
-pub fn survey_frames(bytes: &[u8], codec: &FrameCodec, each: &mut dyn FnMut(Surveyed<'_>)) {
-    let id = codec.id;
-    let mut offset = (HEADER_BYTES as usize).min(bytes.len());
-    while offset < bytes.len() {
-        let stored = frame_at(bytes, offset, id, 0);
-        if let Some(stored) = stored
-            && let Some(payload) = codec.payload(&bytes[offset..], offset as u64)
-        {
-            let len = FRAME_HEADER_BYTES + stored.len();
-            each(Surveyed::Frame {
-                offset: offset as u64,
-                len: len as u64,
-                payload: &payload,
-            });
-            offset += len;
-            continue;
+/// database's key is a hole. Errors are those of reading.
+pub fn survey_frames(
+    file: &dyn File,
+    codec: &FrameCodec,
+    each: &mut dyn FnMut(Surveyed<'_>),
+) -> Result<()> {
+    let len = len_of(file)?;
+    let mut reader = Reader::new(file, len);
+    // Needed behind damage only.
+    let mut search: Option<Search> = None;
+    let mut offset = HEADER_BYTES.min(len);
+    while offset < len {
+        let known = search.as_ref().map(|search| search.frame_at(offset));
+        let stored = match known {
+            Some(None) => &[],
+            Some(Some(_)) | None => reader.frame(codec, offset)?,
+        };
+        let mut foreign = 0;
+        match codec.decode(stored, offset) {
+            FrameAt::Frame(payload) => {
+                let len = stored.len() as u64;
+                each(Surveyed::Frame {
+                    offset,
+                    len,
+                    payload: &payload,
+                });
+                offset += len;
+                continue;
+            }
+            FrameAt::Foreign => foreign = stored.len() as u64,
+            FrameAt::Nothing => {}
         }
-        let told = codec::get_u32(&mut &bytes[offset..]).map_or(0, |len| len as usize);
-        let told = offset
-            .saturating_add(FRAME_HEADER_BYTES)
-            .saturating_add(told);
-        let next = next_frame(bytes, offset, id, 0);
-        let end = next.unwrap_or(bytes.len());
-        let used = bytes[offset..end].iter().rposition(|&byte| byte != 0);
-        let used = used.map_or(0, |last| (last + 1).max(told.min(end) - offset));
+        let search = match &mut search {
+            Some(search) => search,
+            None => search.insert(Search::new(file, codec.id, offset, len)?),
+        };
+        let hole = offset..match foreign {
+            0 => search.next_frame(offset).unwrap_or(len),
+            // Frames that verify can lie in each other: none of its bytes is looked at again.
+            foreign => offset + foreign,
+        };
+        let mut told = reader.at(offset, FRAME_HEADER_BYTES as u64)?;
+        let told = codec::get_u32(&mut told).map_or(0, u64::from) + FRAME_HEADER_BYTES as u64;
+        let used = match search.used(&hole) {
+            0 => 0,
+            used => used.max(told.min(hole.end - offset)),
+        };
         each(Surveyed::Hole {
-            offset: offset as u64,
-            used: used as u64,
-            len: (end - offset) as u64,
+            offset,
+            used,
+            len: hole.end - offset,
         });
-        offset = end;
+        offset = hole.end;
     }
+    Ok(())
 }
 
 /// Bytes of the file through a buffer that moves forward.
@@ -493,14 +521,54 @@ struct Reader<'a> {
     len: u64,
     buffer: Vec<u8>,
     start: u64,
+    /// Bytes that are read at once, if the file has them.
+    ahead: u64,
 }
 
-impl Reader<'_> {
-    /// `want` bytes at `offset`, or as many as the file has. Offsets never go back.
+impl<'a> Reader<'a> {
+    fn new(file: &'a dyn File, len: u64) -> Reader<'a> {
+        Reader {
+            file,
+            len,
+            buffer: Vec::new(),
+            start: 0,
+            ahead: READ_BYTES,
+        }
+    }
+
+    /// The bytes of the frame that begins at `offset`, as its length says; none if the file ends before. A long one is
+    /// verified before memory is taken for it, and there are none either if it does not verify.
+    fn frame(&mut self, codec: &FrameCodec, offset: u64) -> Result<&[u8]> {
+        let mut header = self.at(offset, FRAME_HEADER_BYTES as u64)?;
+        let payload_len = codec::get_u32(&mut header).unwrap_or(0);
+        let crc = codec::get_u32(&mut header);
+        let frame_len = FRAME_HEADER_BYTES as u64 + u64::from(payload_len);
+        if frame_len > self.len - offset {
+            return Ok(&[]);
+        }
+        if frame_len > UNVERIFIED_BYTES_MAX {
+            let mut sum = frame_checksum(codec.id, offset, payload_len, &[]);
+            let mut at = offset + FRAME_HEADER_BYTES as u64;
+            while at < offset + frame_len {
+                let piece = self.at(at, READ_BYTES.min(offset + frame_len - at))?;
+                if piece.is_empty() {
+                    return Ok(&[]);
+                }
+                sum = codec::checksum_on(sum, piece);
+                at += piece.len() as u64;
+            }
+            if crc != Some(sum) {
+                return Ok(&[]);
+            }
+        }
+        self.at(offset, frame_len)
+    }
+
+    /// `want` bytes at `offset`, or as many as the file has.
     fn at(&mut self, offset: u64, want: u64) -> Result<&[u8]> {
         let want = want.min(self.len - offset.min(self.len));
-        if offset + want > self.start + self.buffer.len() as u64 {
-            self.fill(offset, want.max(READ_BYTES.min(self.len - offset)))?;
+        if offset < self.start || offset + want > self.start + self.buffer.len() as u64 {
+            self.fill(offset, want.max(self.ahead.min(self.len - offset)))?;
         }
         let from = ((offset - self.start) as usize).min(self.buffer.len());
         let to = (from as u64 + want).min(self.buffer.len() as u64) as usize;
@@ -510,6 +578,9 @@ impl Reader<'_> {
     fn fill(&mut self, offset: u64, want: u64) -> Result<()> {
         let io_error = |error| Error::io(self.file.path(), "read log", error);
         let want = usize::try_from(want).map_err(|error| io_error(io::Error::other(error)))?;
+        if self.buffer.capacity() < want {
+            self.buffer = Vec::with_capacity(want);
+        }
         self.buffer.resize(want, 0);
         self.start = offset;
         let mut done = 0;

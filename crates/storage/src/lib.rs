@@ -22,6 +22,6 @@ pub mod vfs;
 
 pub use error::{Error, ErrorKind, Result};
 pub use types::{
-    APART_BYTES, Apart, EXPIRY_BYTES, EntryRef, Kind, TableId, Time, Version, expiry, operands,
-    push_operand,
+    APART_BYTES, Apart, EXPIRY_BYTES, EntryRef, Kind, NUMBER_MAX, TableId, Time, Version, expiry,
+    operands, push_operand,
 };

@@ -33,6 +33,10 @@ impl fmt::Debug for Version {
     }
 }
 
+/// The greatest number that anything counts up to that is on the disk: versions, positions in a log, numbers of files. No
+/// database reaches it, so a greater one is damage; and a step or a length above it is a number still.
+pub const NUMBER_MAX: u64 = 1 << 62;
+
 /// A time of day: milliseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct Time(pub u64);

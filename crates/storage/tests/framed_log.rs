@@ -5,7 +5,10 @@
 mod table_support;
 
 use evendb_storage::ErrorKind;
-use evendb_storage::framed_log::{FramedLogWriter, HEADER_BYTES, read_frames};
+use evendb_storage::framed_log::{
+    FRAME_HEADER_BYTES, FrameCodec, FramedLogWriter, HEADER_BYTES, Surveyed, decode_frame,
+    encode_frame, find_frame, read_frames, survey_frames,
+};
 use evendb_storage::{Error, Result};
 use proptest::prelude::*;
 use std::path::Path;
@@ -176,5 +179,128 @@ fn an_error_of_the_caller_ends_reading() {
     assert_eq!(
         (answer.unwrap_err().offset(), calls),
         (Some(HEADER_BYTES), 1)
+    );
+}
+
+/// Where behind `end` a frame verifies, each offset tried by itself; the one that the length at `end` tells of comes first.
+fn found_one_by_one(bytes: &[u8], end: u64) -> Option<u64> {
+    let verifies = |at: &usize| {
+        let rest = bytes.get(*at..).unwrap_or_default();
+        decode_frame(rest, ID, *at as u64).is_some()
+    };
+    let len = bytes.get(end as usize..)?.first_chunk::<4>();
+    let told = len.map_or(0, |len| u32::from_le_bytes(*len) as usize);
+    let told = end as usize + FRAME_HEADER_BYTES + told;
+    let mut behind = end as usize + 1..bytes.len();
+    let found = Some(told).filter(verifies);
+    found.or_else(|| behind.find(verifies)).map(|at| at as u64)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    /// Behind a place where none verifies: stretches of zeros, of any bytes, of lengths that the rest could have, and frames.
+    #[test]
+    fn a_search_finds_what_trying_each_offset_by_itself_finds(
+        pieces in prop::collection::vec((0..5u8, 0usize..1500, any::<u64>()), 1..12),
+    ) {
+        let (file, ends) = written(&payloads());
+        let mut bytes = file.bytes();
+        for (kind, len, seed) in pieces {
+            let mut numbers = (0..len).map(|at| (seed ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+            match kind {
+                0 => bytes.resize(bytes.len() + len, 0),
+                1 => bytes.extend(numbers.map(|number| number as u8)),
+                2 => bytes.extend(numbers.flat_map(|number| (number as u32 % 3000).to_le_bytes())),
+                3 => bytes.push(numbers.next().unwrap_or(0) as u8),
+                _ => {
+                    let at = bytes.len() as u64;
+                    let payload: Vec<u8> = numbers.map(|number| (number & number >> 8) as u8).chain([0; 40]).collect();
+                    prop_assert!(encode_frame(&mut bytes, ID, at, &payload));
+                }
+            }
+        }
+        let end = read(bytes.clone(), ID, 0).unwrap().1;
+        prop_assert!(end >= ends[3]);
+        let expected = found_one_by_one(&bytes, end);
+        prop_assert_eq!(find_frame(&*MemFile::new(bytes), ID, end).unwrap(), expected);
+    }
+}
+
+/// Each offset of the torn tail says that a frame begins there, which has all that follows.
+fn claiming_tail(bytes: &mut Vec<u8>, len: usize) {
+    let len = len & !3;
+    let end = bytes.len() + len;
+    while bytes.len() < end {
+        let rest = (end - bytes.len()) as u32;
+        bytes.extend_from_slice(&(rest / 2).to_le_bytes());
+    }
+}
+
+/// By itself each offset would take a checksum of half of the rest: 2^41 bytes in all, for which this test would run for minutes.
+#[test]
+fn a_tail_whose_every_place_claims_a_frame_is_read_once() {
+    let (file, ends) = written(&payloads());
+    let mut bytes = file.bytes();
+    claiming_tail(&mut bytes, 4 << 20);
+    let tail = bytes.len() as u64 - ends[3];
+    let file = MemFile::new(bytes);
+    let read_bytes = |file: &MemFile| {
+        file.take_parts()
+            .0
+            .iter()
+            .map(|part| part.end - part.start)
+            .sum::<u64>()
+    };
+    assert_eq!(find_frame(&*file, ID, ends[3]).unwrap(), None);
+    assert_eq!(read_bytes(&file), tail);
+    let codec = FrameCodec::new(&*file, ID);
+    let mut holes = Vec::new();
+    let survey = survey_frames(&*file, &codec, &mut |found| {
+        if let Surveyed::Hole { offset, len, .. } = found {
+            holes.push((offset, len));
+        }
+    });
+    survey.unwrap();
+    assert_eq!(holes, [(ends[3], tail)]);
+    // Once for frames, once for the search, and the claim of the first place.
+    assert!(read_bytes(&file) <= 3 * (tail + ends[3]) + (1 << 20));
+}
+
+/// Holes and frames in turns, before as many zeros: what is behind a hole is not gone through once more for each of them.
+#[test]
+fn holes_between_frames_are_surveyed_in_one_go() {
+    let (file, ends) = written(&payloads());
+    let mut bytes = file.bytes();
+    let mut expected = Vec::new();
+    for _ in 0..20_000 {
+        let at = bytes.len() as u64;
+        bytes.extend_from_slice(&(1_u32 << 19).to_le_bytes());
+        expected.push((at, 4));
+        let at = bytes.len() as u64;
+        assert!(encode_frame(&mut bytes, ID, at, b"0123"));
+    }
+    let at = bytes.len() as u64;
+    bytes.resize(bytes.len() + (1 << 20), 0);
+    expected.push((at, 1 << 20));
+    let file = MemFile::new(bytes);
+    let codec = FrameCodec::new(&*file, ID);
+    let mut holes = Vec::new();
+    let survey = survey_frames(&*file, &codec, &mut |found| {
+        if let Surveyed::Hole { offset, len, .. } = found {
+            holes.push((offset, len));
+        }
+    });
+    survey.unwrap();
+    assert!(holes == expected, "{} of {}", holes.len(), expected.len());
+    let read: u64 = file
+        .take_parts()
+        .0
+        .iter()
+        .map(|part| part.end - part.start)
+        .sum();
+    assert!(
+        read < 8 * file.bytes().len() as u64,
+        "{read}, from {}",
+        ends[3]
     );
 }

@@ -15,7 +15,7 @@
 //! Thread safety: any number at once. Not here: how a table is shown ([`crate::ingest`]).
 
 use super::list::{BackupList, FileSum, ListedFile};
-use super::{LIST_BYTES_MAX, seconds_now};
+use super::seconds_now;
 use crate::api::keyspace::Keyspace;
 use crate::copy::{PIECE_BYTES, failed};
 use crate::engine::Engine;
@@ -29,7 +29,7 @@ use evendb_base::made_dirs::MadeDirs;
 use evendb_base::placement;
 use evendb_storage::codec::{get_slice, put_slice};
 use evendb_storage::table::{Table, TableCursor, TableOptions, TableWriter};
-use evendb_storage::vfs::{File, OsVfs, Vfs, WriteBehind, read_exact_at};
+use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
 use std::collections::BTreeMap;
 use std::io;
@@ -366,16 +366,8 @@ impl Drop for ExportWriter {
     }
 }
 
-/// The bytes of a file that is not a table.
-fn whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
-    let len = file.len().map_err(failed(path, "ask for the length of"))?;
-    if len > LIST_BYTES_MAX {
-        return Err(StorageError::corruption(path, 0, "the file is too long").into());
-    }
-    let mut bytes = vec![0; len as usize];
-    read_exact_at(file, &mut bytes, 0).map_err(failed(path, "read the file"))?;
-    Ok(bytes)
-}
+/// The properties of a keyspace take no more in an export.
+const PROPERTIES_BYTES_MAX: u64 = 16 << 20;
 
 /// A directory with exported files.
 struct Export {
@@ -451,24 +443,30 @@ impl Export {
                 _ => failed(&path, "open the list of an export")(source),
             }
         })?;
-        BackupList::decode(&path, &whole(&*file, &path)?)
+        BackupList::read(&*file, &path)
     }
 
     fn read_properties(&self, listed: &ListedFile) -> Result<BTreeMap<String, Vec<u8>>> {
         let path = self.dir.join(&listed.name);
         let file = self.vfs.open(&path, false);
         let file = file.map_err(|source| StorageError::open(&path, "open", source))?;
-        let bytes = whole(&*file, &path)?;
+        let what = "not the properties that the list of the export names";
+        let refused = || StorageError::corruption(&path, 0, what);
+        let len = file.len().map_err(failed(&path, "ask for the length of"))?;
+        if len != listed.len || len > PROPERTIES_BYTES_MAX {
+            return Err(refused().into());
+        }
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(failed(&path, "read the file"))?;
         let mut sum = FileSum::default();
         for piece in bytes.chunks(PIECE_BYTES as usize) {
             sum.add(piece);
         }
-        let properties = match sum.0 == listed.checksum && bytes.len() as u64 == listed.len {
+        let properties = match sum.0 == listed.checksum {
             true => decode_properties(&bytes),
             false => None,
         };
-        let what = "not the properties that the list of the export names";
-        properties.ok_or_else(|| StorageError::corruption(&path, 0, what).into())
+        properties.ok_or_else(|| refused().into())
     }
 
     /// A table that is the one of the list; its blocks are verified when they are read.

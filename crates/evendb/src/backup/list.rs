@@ -6,10 +6,19 @@
 use crate::error::Result;
 use crate::files::KEYS;
 use evendb_storage::Error as StorageError;
-use evendb_storage::codec::{checksum, get_slice, get_u32, get_varint, put_slice, put_varint};
+use evendb_storage::codec::{
+    checksum, checksum_on, get_slice, get_u32, get_varint, put_slice, put_varint,
+};
+use evendb_storage::vfs::{File, read_exact_at};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"EVENBAK1";
+
+/// No list is longer: it would name millions of files.
+const LIST_BYTES_MAX: u64 = 1 << 30;
+/// A longer one is verified before memory is taken for it, by pieces of the other length.
+const UNVERIFIED_BYTES_MAX: u64 = 16 << 20;
+const PIECE_BYTES: usize = 256 << 10;
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +87,35 @@ impl BackupList {
         let crc = checksum(0, &[&out]);
         out.extend_from_slice(&crc.to_le_bytes());
         out
+    }
+
+    /// Reads a list. Memory is taken for a long one when it is known to verify.
+    pub(super) fn read(file: &dyn File, path: &Path) -> Result<BackupList> {
+        let failed = |error| StorageError::io(path, "read the list of a backup", error);
+        let corrupt = |what: &str| StorageError::corruption(path, 0, what);
+        let len = file.len().map_err(failed)?;
+        if len > LIST_BYTES_MAX {
+            return Err(corrupt("the list of the backup is too long").into());
+        }
+        if len > UNVERIFIED_BYTES_MAX {
+            let covered = len - 4;
+            let mut piece = vec![0; PIECE_BYTES];
+            let (mut at, mut sum) = (0, checksum(0, &[]));
+            while at < covered {
+                let part = &mut piece[..(covered - at).min(PIECE_BYTES as u64) as usize];
+                read_exact_at(file, part, at).map_err(failed)?;
+                sum = checksum_on(sum, part);
+                at += part.len() as u64;
+            }
+            let mut crc = [0; 4];
+            read_exact_at(file, &mut crc, covered).map_err(failed)?;
+            if u32::from_le_bytes(crc) != sum {
+                return Err(corrupt("the list of the backup does not verify").into());
+            }
+        }
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(file, &mut bytes, 0).map_err(failed)?;
+        BackupList::decode(path, &bytes)
     }
 
     pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<BackupList> {

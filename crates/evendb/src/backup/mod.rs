@@ -69,8 +69,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The list of a generation, and one that is not written yet.
 const LIST: &str = placement::BACKUP_LIST;
 const LIST_UNFINISHED: &str = "BACKUP-LIST.tmp";
-/// No list is longer.
-const LIST_BYTES_MAX: u64 = 1 << 30;
 
 /// What [`Db::backup`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,7 +230,7 @@ fn take(
     let _ = vfs.remove(&target.join(UNFINISHED_COPY));
     Ok(BackupSummary {
         number,
-        bytes: list.files.iter().map(|file| file.len).sum(),
+        bytes: sum(list.files.iter().map(|file| file.len)),
         bytes_shared: bytes_shared(&list),
         bytes_verified: copied.bytes_verified,
         elapsed: Duration::ZERO,
@@ -247,7 +245,12 @@ fn seconds_now() -> u64 {
 
 fn bytes_shared(list: &BackupList) -> u64 {
     let shared = list.files.iter().filter(|file| file.shared);
-    shared.map(|file| file.len).sum()
+    sum(shared.map(|file| file.len))
+}
+
+/// Of lengths that a list says, which can be any.
+fn sum(lens: impl Iterator<Item = u64>) -> u64 {
+    lens.fold(0, u64::saturating_add)
 }
 
 fn is_value_file(name: &str) -> bool {
@@ -312,7 +315,7 @@ impl Backups {
                     number,
                     seconds: list.seconds,
                     files: list.files.len() as u64,
-                    bytes: list.files.iter().map(|file| file.len).sum(),
+                    bytes: sum(list.files.iter().map(|file| file.len)),
                     bytes_shared: bytes_shared(&list),
                     verified: list.is_verified(),
                     damage: None,
@@ -560,14 +563,7 @@ impl Backups {
         let path = self.path_of(number).join(LIST);
         let file = self.vfs.open(&path, false);
         let file = file.map_err(failed(&path, "open the list of a backup"))?;
-        let len = file.len().map_err(failed(&path, "ask for the length of"))?;
-        if len > LIST_BYTES_MAX {
-            let what = "the list of the backup is too long";
-            return Err(StorageError::corruption(&path, 0, what).into());
-        }
-        let mut bytes = vec![0; len as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed(&path, "read the list of a backup"))?;
-        BackupList::decode(&path, &bytes)
+        BackupList::read(&*file, &path)
     }
 
     /// The files of a generation are durable; from here on it counts, durably.

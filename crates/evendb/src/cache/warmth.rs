@@ -17,10 +17,14 @@ use crate::munk::heat::number;
 use evendb_storage::codec::{
     checksum, get_slice, get_u32, get_u64, get_varint, put_slice, put_varint,
 };
+use evendb_storage::table::KEY_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"evenHEA1";
 const HEADER_BYTES: usize = 8 + 4 + 8;
-/// No more is written, and a longer file is not read.
+/// No more spans are written, and a file with more is not read.
+const SPANS_MAX: usize = 1 << 20;
+/// No more is written, and a longer file is not read; nor is one whose low keys are longer, of which each may begin as the one
+/// before.
 pub(crate) const FILE_BYTES_MAX: usize = 64 << 20;
 /// Steps in which the hottest come first.
 const TIERS: usize = 4;
@@ -40,7 +44,8 @@ pub(crate) struct HotSpan {
 pub(crate) fn encode(spans: &[HotSpan]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut last: &[u8] = &[];
-    for span in spans {
+    let mut low_bytes = 0;
+    for span in spans.iter().take(SPANS_MAX) {
         let shared = last.iter().zip(&*span.low).take_while(|(a, b)| a == b);
         let shared = shared.count();
         let whole = body.len();
@@ -48,7 +53,8 @@ pub(crate) fn encode(spans: &[HotSpan]) -> Vec<u8> {
         put_varint(&mut body, (number(span.heat) / HEAT_STEP) as u64);
         put_varint(&mut body, shared as u64);
         put_slice(&mut body, &span.low[shared..]);
-        if HEADER_BYTES + body.len() > FILE_BYTES_MAX {
+        low_bytes += span.low.len();
+        if HEADER_BYTES + body.len() > FILE_BYTES_MAX || low_bytes > FILE_BYTES_MAX {
             body.truncate(whole);
             break;
         }
@@ -71,6 +77,7 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<HotSpan>> {
         return None;
     }
     let mut spans: Vec<HotSpan> = Vec::new();
+    let mut low_bytes = 0;
     while !bytes.is_empty() {
         let keyspace = KeyspaceId(u32::try_from(get_varint(&mut bytes)?).ok()?);
         let heat = get_varint(&mut bytes)? as f32 * HEAT_STEP;
@@ -78,6 +85,11 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<HotSpan>> {
         let rest = get_slice(&mut bytes)?;
         let last = spans.last().map_or(&[][..], |last| &last.low);
         let low = [last.get(..shared)?, rest].concat().into_boxed_slice();
+        // Keys that begin as the one before take hardly any bytes here.
+        low_bytes += low.len();
+        if low.len() > KEY_BYTES_MAX || low_bytes > FILE_BYTES_MAX || spans.len() >= SPANS_MAX {
+            return None;
+        }
         spans.push(HotSpan {
             keyspace,
             low,
@@ -111,6 +123,28 @@ mod tests {
             heat: index as f32 * 0.5,
         };
         keys.iter().enumerate().map(span).collect()
+    }
+
+    /// Each key begins with all of the one before, so that few bytes say many.
+    #[test]
+    fn keys_that_share_their_beginnings_take_no_more_memory_than_a_file_may_have() {
+        let long = vec![7; 60_000];
+        let first = encode(&spans(&[(1, long)]));
+        let mut body = first[HEADER_BYTES..].to_vec();
+        for _ in 0..10_000 {
+            for number in [1, 0, 60_000, 0] {
+                put_varint(&mut body, number);
+            }
+        }
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.append(&mut body);
+        assert_eq!(decode(&bytes), None);
+        // What is written is read: it ends before.
+        let many = vec![(1, vec![7; 60_000]); 2000];
+        let read = decode(&encode(&spans(&many))).unwrap();
+        assert_eq!(read.len(), FILE_BYTES_MAX / 60_000);
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use super::idle_pages::IdlePages;
 use super::mapped_pages::Tending;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
-use super::{CAPACITY_MIN, CAPACITY_UNIT, LogPlant, Lsn, sealed};
+use super::{LogPlant, Lsn, sealed};
 use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -153,7 +153,7 @@ impl Gathered {
 
 pub(super) fn check_capacity(capacity: u64) {
     assert!(
-        capacity >= CAPACITY_MIN && capacity.is_multiple_of(CAPACITY_UNIT),
+        super::is_capacity(capacity),
         "commit log of {capacity} bytes"
     );
 }

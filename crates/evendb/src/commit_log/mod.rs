@@ -48,6 +48,8 @@ pub(crate) use recover::{Segment, find_record, recover};
 pub(crate) use room::{LivePart, create_file, first_room, room_found};
 pub(crate) use survey::{Proof, Survey, Surveyed, survey};
 
+use evendb_storage::NUMBER_MAX;
+
 /// Position in the commit log in bytes; only grows, over restarts too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(crate) struct Lsn(pub u64);
@@ -56,6 +58,16 @@ pub(crate) struct Lsn(pub u64);
 pub(crate) const CAPACITY_UNIT: u64 = 4096;
 /// The smallest ring.
 pub(crate) const CAPACITY_MIN: u64 = 64 << 10;
+
+/// Whether a ring can have this capacity.
+pub(crate) fn is_capacity(bytes: u64) -> bool {
+    (CAPACITY_MIN..=NUMBER_MAX).contains(&bytes) && bytes.is_multiple_of(CAPACITY_UNIT)
+}
+
+/// Whether a record can begin there: no log has come so far that a lap more is no position.
+pub(crate) fn is_position(lsn: Lsn) -> bool {
+    lsn.0 <= NUMBER_MAX && lsn.0.is_multiple_of(record::ALIGN)
+}
 
 /// The longest record, header included, that a ring takes whose room is its whole capacity. A longer one
 /// goes to a value extent.

@@ -264,13 +264,32 @@ impl<'a> RingReader<'a> {
         let mut at = at.checked_next_multiple_of(ALIGN).unwrap_or(end);
         while at.checked_add(HEADER).is_some_and(|after| after <= end) {
             let rest = self.rest_of_lap(Lsn(at));
-            let len = rest.min(end - at).min(READ_BYTES);
+            let offset = at % self.capacity;
+            // Where nothing was ever written there are no headers, but that one may begin just before the first byte.
+            let data = self.next_data(offset)?.min(offset + rest);
+            let hole = (data - offset).saturating_sub(HEADER);
+            if hole >= ALIGN {
+                at = at.saturating_add(if data == offset + rest {
+                    rest
+                } else {
+                    hole - hole % ALIGN
+                });
+                continue;
+            }
+            // What is in the buffer first: a search goes on behind each header that it finds.
+            let buffered = self.buffer_start..self.buffer_start + self.buffer.len() as u64;
+            let held = match buffered.contains(&offset) {
+                true => buffered.end - offset,
+                false => 0,
+            };
+            let most = if held < HEADER { READ_BYTES } else { held };
+            let len = rest.min(end - at).min(most);
             let len = len - len % ALIGN;
             if len < HEADER {
                 at = at.saturating_add(rest);
                 continue;
             }
-            let bytes = self.bytes(at % self.capacity, len as usize)?;
+            let bytes = self.bytes(offset, len as usize)?;
             let places = bytes.windows(HEADER_BYTES).step_by(ALIGN as usize);
             for (index, header) in places.enumerate() {
                 let lsn = at + index as u64 * ALIGN;
@@ -290,6 +309,14 @@ impl<'a> RingReader<'a> {
             });
         }
         Ok(None)
+    }
+
+    /// Where from `offset` on the first byte lies that was ever written.
+    fn next_data(&self, offset: u64) -> Result<u64> {
+        let data = self.file.next_data(offset);
+        let data =
+            data.map_err(|error| Error::io(self.file.path(), "look through the commit log", error));
+        Ok(data?.max(offset))
     }
 
     /// `len` bytes at `offset`, which do not wrap; fewer if the file is shorter than the ring.

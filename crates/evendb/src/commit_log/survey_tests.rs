@@ -1,6 +1,6 @@
 //! What proves that a hole in the ring is damage, and that looking for it is bounded.
 
-use super::record::{HEADER_BYTES, Header};
+use super::record::{HEADER_BYTES, Header, HeaderKind};
 use super::test_file::TestFile;
 use super::*;
 use crate::options::Writing;
@@ -244,4 +244,42 @@ fn lives_beyond_a_lap_end_in_no_stretch_that_goes_back() {
     });
     assert!(told.is_ok());
     assert_eq!(last, [(beyond, None)]);
+}
+
+/// Headers that verify, each of which claims all bytes up to the end of the lap: these are gone through once, not once for each.
+#[test]
+fn headers_that_claim_each_others_bytes_cost_a_few_laps() {
+    let capacity = 4 << 20;
+    let mut bytes = vec![0; capacity];
+    for at in (64..capacity - HEADER_BYTES).step_by(HEADER_BYTES) {
+        let header = Header {
+            kind: HeaderKind::Record,
+            payload_len: (capacity - at - HEADER_BYTES) as u32,
+            lsn: Lsn(at as u64),
+            epoch: SEGMENT.epoch,
+            version: Version(1),
+            tail: Lsn(0),
+            durable: Lsn(0),
+            payload_checksum: 7,
+        };
+        bytes[at..at + HEADER_BYTES].copy_from_slice(&header.encode(SEED));
+    }
+    let file = TestFile::of(bytes);
+    let how = Survey {
+        capacity: capacity as u64,
+        from: Lsn(0),
+        start: Lsn(0),
+        checkpointed: Version::ZERO,
+        segments: &[SEGMENT],
+        same_boot: true,
+    };
+    let mut found = Vec::new();
+    let proof = survey(&file, &how, &mut |stretch| {
+        found.push(format!("{stretch:?}"));
+        Ok(())
+    });
+    assert!(proof.unwrap().is_damage(Lsn(0), false));
+    assert_eq!(found.len(), 2, "a hole, and the end: {found:?}");
+    let reads = file.0.lock().read_bytes;
+    assert!(reads <= 8 * capacity, "{reads} bytes read");
 }

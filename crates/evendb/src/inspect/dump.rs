@@ -18,7 +18,7 @@ use crate::op::OpKind;
 use crate::payload::{self, Decoded, DecodedOp};
 use crate::value_extents;
 use crate::value_files;
-use evendb_storage::framed_log::{self, FrameCodec, header_id, survey_frames};
+use evendb_storage::framed_log::{self, FrameCodec, header_id_in, survey_frames};
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableMeta, TableVisitor};
 use evendb_storage::vfs::File;
 use evendb_storage::{Apart, EntryRef, Error as StorageError, Kind, TableId, Version, operands};
@@ -147,8 +147,8 @@ impl Dumper<'_> {
             StorageError::corruption(&path, 0, "no manifest can be read")
         })?;
         let path = manifest_path(&self.directory.dir, id);
-        let bytes = self.directory.read(&path).map_err(not_found)?;
-        let header = match header_id(&bytes) {
+        let (file, _) = self.directory.open_file(&path).map_err(not_found)?;
+        let header = match header_id_in(&*file) {
             Ok(id) => DumpItem::new("header", 0)
                 .at(0, framed_log::HEADER_BYTES)
                 .number("log-id", id),
@@ -156,11 +156,11 @@ impl Dumper<'_> {
         };
         let mut flow = self.give(header);
         let codec = FrameCodec::of(self.directory.vfs.secrets(), &path, id);
-        survey_frames(&bytes, &codec, &mut |found| {
+        survey_frames(&*file, &codec, &mut |found| {
             if flow.is_continue() {
                 flow = self.manifest_stretch(found);
             }
-        });
+        })?;
         Ok(flow)
     }
 
@@ -178,19 +178,18 @@ impl Dumper<'_> {
                 offset,
                 len,
                 payload,
-            } => match edit::decode(payload) {
-                None => self.give(DumpItem::damage(
-                    0,
-                    offset,
-                    len,
-                    "the edit cannot be decoded",
-                )),
-                Some(changes) => {
-                    let edit = DumpItem::new("edit", 0).at(offset, len);
-                    self.give(edit.number("changes", changes.len() as u64))?;
-                    changes.iter().try_for_each(|change| self.change(change))
-                }
-            },
+            } => {
+                let count =
+                    edit::changes(payload).try_fold(0, |count, change| change.map(|_| count + 1));
+                let Some(count) = count else {
+                    let what = "the edit cannot be decoded";
+                    return self.give(DumpItem::damage(0, offset, len, what));
+                };
+                let edit = DumpItem::new("edit", 0).at(offset, len);
+                self.give(edit.number("changes", count))?;
+                let mut changes = edit::changes(payload).flatten();
+                changes.try_for_each(|change| self.change(&change))
+            }
         }
     }
 
@@ -506,14 +505,13 @@ impl Dumper<'_> {
         for (id, name) in files {
             let path = directory.dir.join(&name);
             let codec = FrameCodec::of(directory.vfs.secrets(), &path, id);
-            let bytes = directory.read(&path);
-            let bytes = bytes.map_err(not_found)?;
+            let (file, len) = directory.open_file(&path).map_err(not_found)?;
             let mut flow = self.give(DumpItem::new("kept-changes", 0).text("file", name));
-            survey_frames(&bytes, &codec, &mut |found| {
+            survey_frames(&*file, &codec, &mut |found| {
                 if flow.is_continue() {
-                    flow = self.kept_stretch(found, bytes.len() as u64);
+                    flow = self.kept_stretch(found, len);
                 }
-            });
+            })?;
             if flow.is_break() {
                 return Ok(flow);
             }

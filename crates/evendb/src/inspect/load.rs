@@ -5,7 +5,7 @@
 //! damaged, those behind it are applied all the same; then [`Loaded::whole`] is false, and what the
 //! state says may be out of date.
 
-use super::{Finding, FindingKind, InspectOptions, Severity};
+use super::{Finding, FindingKind, InspectOptions, Severity, list};
 use crate::commit_log::{Segment, Survey};
 use crate::encryption;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,12 +15,14 @@ use crate::manifest::epochs::same_boot;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::opening::directory::{self, Wish};
+use crate::payload::ExtentName;
 use crate::sync::Arc;
+use crate::value_extents::{self, Unlike};
 use crate::version::clock::last_version_of;
 use evendb_base::EngineKind;
 use evendb_base::directory_lock::open_elsewhere;
-use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id, survey_frames};
-use evendb_storage::vfs::{LockGuard, Vfs, read_exact_at};
+use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id_in, survey_frames};
+use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, TableId};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -121,15 +123,24 @@ impl LockedDirectory {
         self.names.iter().any(|known| known == name)
     }
 
-    /// The whole of a file. A file that cannot be read is a message.
-    pub(super) fn read(&self, path: &Path) -> std::result::Result<Vec<u8>, String> {
-        let read = || {
-            let file = self.vfs.open(path, false)?;
-            let mut bytes = vec![0; file.len()? as usize];
-            read_exact_at(&*file, &mut bytes, 0)?;
-            Ok(bytes)
-        };
-        read().map_err(|error: std::io::Error| format!("cannot be read: {error}"))
+    /// A file and its length. A file that cannot be read is a message.
+    pub(super) fn open_file(
+        &self,
+        path: &Path,
+    ) -> std::result::Result<(Arc<dyn File>, u64), String> {
+        let opened = self.vfs.open(path, false);
+        let opened = opened.and_then(|file| file.len().map(|len| (file, len)));
+        opened.map_err(|error| format!("cannot be read: {error}"))
+    }
+
+    /// The bytes of a value extent, as [`value_extents::stored`] gives them. A file that cannot be read is a message.
+    pub(super) fn read_extent(
+        &self,
+        name: &ExtentName,
+    ) -> std::result::Result<std::result::Result<Vec<u8>, Unlike>, String> {
+        let (file, _) = self.open_file(&value_extents::file_path(&self.dir, name.id))?;
+        let stored = value_extents::stored(&*file, name);
+        stored.map_err(|error| format!("cannot be read: {error}"))
     }
 }
 
@@ -150,7 +161,7 @@ impl Loaded {
             let what = "missing: nothing keeps a writer out meanwhile";
             let kind = FindingKind::Lock;
             let finding = Finding::new(Severity::Warning, kind, LOCK, None, what);
-            loaded.findings.push(finding);
+            list(&mut loaded.findings, finding);
         }
         let (in_force, verified) = loaded.current(place);
         let mut candidates = manifests(place);
@@ -204,7 +215,7 @@ impl Loaded {
     ) {
         self.whole = false;
         let finding = Finding::new(Severity::Corruption, kind, file, place, what);
-        self.findings.push(finding);
+        list(&mut self.findings, finding);
     }
 
     fn current(&mut self, place: &LockedDirectory) -> (Option<u64>, Option<u64>) {
@@ -229,14 +240,16 @@ impl Loaded {
             self.corrupt(FindingKind::Missing, &name, None, "the manifest is missing");
             return false;
         }
-        let bytes = match place.read(&manifest_path(&place.dir, id)) {
-            Ok(bytes) => bytes,
+        let path = manifest_path(&place.dir, id);
+        let opened = place.open_file(&path);
+        let (file, file_len) = match opened {
+            Ok(opened) => opened,
             Err(what) => {
                 self.corrupt(FindingKind::Manifest, &name, None, what);
                 return false;
             }
         };
-        match header_id(&bytes) {
+        match header_id_in(&*file) {
             Ok(found) if found == id => self.live.push(0..HEADER_BYTES),
             Ok(found) => {
                 let what = format!("this is the header of manifest {found}");
@@ -248,9 +261,8 @@ impl Loaded {
         }
         let verified = verified.unwrap_or(HEADER_BYTES);
         let mut end = HEADER_BYTES;
-        let path = manifest_path(&place.dir, id);
-        let codec = FrameCodec::of(place.vfs.secrets(), &path, id);
-        survey_frames(&bytes, &codec, &mut |found| match found {
+        let codec = FrameCodec::new(&*file, id);
+        let survey = survey_frames(&*file, &codec, &mut |found| match found {
             Surveyed::Frame {
                 offset,
                 len,
@@ -262,20 +274,19 @@ impl Loaded {
             }
             Surveyed::Hole { offset, used, len } => {
                 let place = offset..offset + len;
-                let followed = place.end < bytes.len() as u64;
+                let followed = place.end < file_len;
                 self.hole(&name, place, used, followed, verified);
             }
         });
-        let end_vouched = bytes.len() as u64;
-        if end_vouched < verified {
+        if let Err(error) = survey {
+            self.edits_lost = true;
+            self.corrupt(FindingKind::Manifest, &name, None, error.to_string());
+        }
+        if file_len < verified {
             self.edits_lost = true;
             let what = format!("cut short: it must verify up to byte {verified}");
-            self.corrupt(
-                FindingKind::Length,
-                &name,
-                Some(end_vouched..verified),
-                what,
-            );
+            let place = Some(file_len..verified);
+            self.corrupt(FindingKind::Length, &name, place, what);
         }
         self.edits > 0
     }
@@ -305,20 +316,22 @@ impl Loaded {
             let kind = FindingKind::ManifestEnd;
             let place = Some(place.start..used_end);
             let finding = Finding::new(Severity::Warning, kind, name, place, what);
-            self.findings.push(finding);
+            list(&mut self.findings, finding);
         }
     }
 
     fn edit(&mut self, name: &str, place: Range<u64>, payload: &[u8]) {
         self.edits += 1;
-        let Some(changes) = edit::decode(payload) else {
+        if edit::changes(payload).any(|change| change.is_none()) {
             self.edits_lost = true;
             let what = "an edit cannot be decoded";
             self.corrupt(FindingKind::Manifest, name, Some(place), what);
             return;
-        };
-        for change in &changes {
-            let parts = match change {
+        }
+        // One contradiction tells of all that an edit has.
+        let mut told = false;
+        for change in edit::changes(payload).flatten() {
+            let parts = match &change {
                 Change::SetChunk(chunk) => &chunk.parts[..],
                 Change::AddParts { parts, .. } => &parts[..],
                 _ => &[],
@@ -329,7 +342,9 @@ impl Loaded {
             {
                 self.greatest_before_loss = *last;
             }
-            if let Err(what) = self.state.apply(change) {
+            if let Err(what) = self.state.apply(&change)
+                && !std::mem::replace(&mut told, true)
+            {
                 self.edits_lost = true;
                 self.corrupt(FindingKind::Structure, name, Some(place.clone()), what);
             }

@@ -9,7 +9,7 @@ use crate::manifest::{ChunkId, KeyspaceId};
 use crate::sync::Arc;
 use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::{SimVfs, Vfs};
-use evendb_storage::{TableId, Version};
+use evendb_storage::{NUMBER_MAX, TableId, Version};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -157,12 +157,14 @@ fn a_key_space_with_a_gap() {
 
 #[test]
 fn numbers_that_overflow() {
-    let max = u64::MAX;
+    // The longest table and the last positions that an edit may name: what lies above is refused with the edit
+    // (tests/hostile_files.rs).
+    let (max, longest) = (u64::MAX, 1 << 48);
     for (offset, len) in [
         (max - 511, 600),
-        (max / 512 * 512, max),
-        (0, max),
-        (512, max - 512),
+        (max / 512 * 512, longest),
+        (0, longest),
+        (512, longest - 512),
     ] {
         let place = Place::Extent { offset };
         let runs = part(
@@ -181,7 +183,8 @@ fn numbers_that_overflow() {
         tells(&findings, FindingKind::Length, "");
         tells(&findings, FindingKind::Table, "");
     }
-    for replay_from in [max, max - 7, max - 40, max - (1 << 16), 1 << 63] {
+    for below in [0, 8, 40, 1 << 16, 1 << 61] {
+        let replay_from = NUMBER_MAX - below;
         let file = part(6, Role::Base, Place::File, 1, (b"a", b"b"));
         let findings = found(&database(
             1 << 16,
@@ -190,6 +193,4 @@ fn numbers_that_overflow() {
         ));
         tells(&findings, FindingKind::Missing, "");
     }
-    let file = part(6, Role::Base, Place::File, 1, (b"a", b"b"));
-    found(&database(12345, 8, vec![chunk(1, b"", vec![file])]));
 }

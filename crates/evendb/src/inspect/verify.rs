@@ -9,7 +9,7 @@ use super::load::{Loaded, LockedDirectory, io};
 use super::tables::{self, NamedTable};
 use super::{
     Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
-    chunk_name,
+    chunk_name, list,
 };
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
@@ -22,9 +22,8 @@ use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, CURRENT_LEN};
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
-use crate::value_extents;
+use crate::value_extents::{self, Unlike};
 use crate::version::clock::checkpoint_of;
-use evendb_storage::codec::checksum;
 use evendb_storage::framed_log::{find_frame, read_frames};
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::vfs::File;
@@ -94,9 +93,7 @@ impl Verifier<'_, '_> {
         what: impl Into<String>,
     ) -> &mut Finding {
         let finding = Finding::new(severity, kind, file, place, what);
-        self.report.findings.push(finding);
-        let last = self.report.findings.len() - 1;
-        &mut self.report.findings[last]
+        list(&mut self.report.findings, finding)
     }
 
     fn structure(&mut self, loaded: &Loaded, what: impl Into<String>, chunks: &[&ChunkRecord]) {
@@ -162,7 +159,7 @@ impl Verifier<'_, '_> {
                 self.structure(loaded, what, &[chunk]);
             }
         }
-        if let Some(epoch) = state.epochs.last()
+        if let Some(epoch) = state.epochs.back()
             && epoch.completed_before > state.completed
         {
             let what = "an epoch began after a checkpoint that was never completed";
@@ -474,7 +471,6 @@ impl Verifier<'_, '_> {
 
     fn value_extent(&mut self, lsn: Lsn, extent: &ExtentName) {
         let name = value_extents::file_name(extent.id);
-        let path = value_extents::file_path(&self.directory.dir, extent.id);
         let bad = |kind, what: &str, is_synced| BadExtent {
             lsn,
             extent: ExtentName {
@@ -489,18 +485,18 @@ impl Verifier<'_, '_> {
             let what = "the value extent is missing";
             Some(bad(FindingKind::Missing, what, is_synced))
         } else {
-            match self.directory.read(&path) {
+            match self.directory.read_extent(extent) {
                 // The file is there, and nobody knows what is in it.
                 Err(what) => Some(bad(FindingKind::ValueExtent, &what, true)),
-                Ok(bytes) if bytes.len() as u64 != extent.len => {
-                    let what = format!("{} bytes instead of {}", bytes.len(), extent.len);
+                Ok(Err(Unlike::Length(len))) => {
+                    let what = format!("{len} bytes instead of {}", extent.len);
                     Some(bad(FindingKind::Length, &what, is_synced))
                 }
-                Ok(bytes) if checksum(extent.id, &[&bytes]) != extent.checksum => {
+                Ok(Err(Unlike::Checksum)) => {
                     let what = "its checksum is another than its record says";
                     Some(bad(FindingKind::ValueExtent, what, is_synced))
                 }
-                Ok(bytes) => {
+                Ok(Ok(bytes)) => {
                     self.report.checked.files += 1;
                     self.report.checked.value_extents += 1;
                     self.live(&name, 0..extent.len);
@@ -678,7 +674,7 @@ fn shown(key: Option<&[u8]>) -> String {
 /// What contradicts among the parts of one chunk.
 fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]>) -> Vec<String> {
     let mut wrong = Vec::new();
-    let last_epoch = state.epochs.last().map_or(0, |epoch| epoch.epoch);
+    let last_epoch = state.epochs.back().map_or(0, |epoch| epoch.epoch);
     let mut base: Vec<&Part> = Vec::new();
     let mut ordinals = BTreeSet::new();
     for part in &chunk.parts {

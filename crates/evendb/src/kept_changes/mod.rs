@@ -30,13 +30,12 @@ pub(crate) use keep::RingToKeep;
 use crate::commit_log::Lsn;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::framed_log::{
-    FRAME_HEADER_BYTES, FrameCodec, FramedLogWriter, HEADER_BYTES, read_frames,
+    FrameCodec, FramedLogWriter, HEADER_BYTES, read_frame, read_frames,
 };
-use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error, ErrorKind, Result};
+use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::{Error, ErrorKind, NUMBER_MAX, Result};
 use frame::{First, Summary};
 use keep::Writer;
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Begins the name of each file.
@@ -51,7 +50,8 @@ pub(crate) fn file_name(id: u64) -> String {
 pub(crate) fn file_id(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?;
     let is_whole = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then(|| digits.parse().ok()).flatten()
+    let id = is_whole.then(|| digits.parse().ok()).flatten();
+    id.filter(|id| *id <= NUMBER_MAX)
 }
 
 /// A frame of a file, as it is looked at from outside of a database.
@@ -321,31 +321,6 @@ impl KeptReader {
 fn len_of(file: &dyn File) -> Result<u64> {
     file.len()
         .map_err(|error| Error::io(file.path(), "look at kept changes", error))
-}
-
-/// The payload of the frame at `offset`, if one that ends at most at `len` verifies there.
-fn read_frame(
-    file: &dyn File,
-    codec: &FrameCodec,
-    offset: u64,
-    len: u64,
-) -> Result<Option<Vec<u8>>> {
-    let failed = |error| Error::io(file.path(), "read kept changes", error);
-    let rest = len.saturating_sub(offset);
-    let mut header = [0; FRAME_HEADER_BYTES];
-    if rest < header.len() as u64 {
-        return Ok(None);
-    }
-    read_exact_at(file, &mut header, offset).map_err(failed)?;
-    let [a, b, c, d, ..] = header;
-    let bytes = u64::from(u32::from_le_bytes([a, b, c, d])) + header.len() as u64;
-    // Looked at before memory is taken for it.
-    if bytes > rest {
-        return Ok(None);
-    }
-    let mut frame = vec![0; bytes as usize];
-    read_exact_at(file, &mut frame, offset).map_err(failed)?;
-    Ok(codec.payload(&frame, offset).map(Cow::into_owned))
 }
 
 #[cfg(test)]

@@ -236,6 +236,10 @@ fn get_part(input: &mut &[u8]) -> Option<Part> {
     if is_apart {
         meta.value_files = TableMeta::get_value_files(input)?;
     }
+    // With all that belongs to it.
+    if !meta.is_possible() {
+        return None;
+    }
     Some(Part {
         table,
         place,
@@ -447,13 +451,25 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// The changes of an edit; `None` if the bytes make no sense.
-pub(crate) fn decode(mut input: &[u8]) -> Option<Vec<Change>> {
-    let mut changes = Vec::new();
-    while !input.is_empty() {
-        changes.push(Change::decode(&mut input)?);
-    }
-    Some(changes)
+/// The changes of an edit, one after the other, as each takes many times its bytes. `None`, and then the end, where the bytes
+/// make no sense.
+pub(crate) fn changes(mut input: &[u8]) -> impl Iterator<Item = Option<Change>> {
+    std::iter::from_fn(move || {
+        let is_left = !input.is_empty();
+        is_left.then(|| {
+            let change = Change::decode(&mut input);
+            if change.is_none() {
+                input = &[];
+            }
+            change
+        })
+    })
+}
+
+/// All changes of an edit; `None` if the bytes make no sense.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn decode(input: &[u8]) -> Option<Vec<Change>> {
+    changes(input).collect()
 }
 
 #[cfg(test)]

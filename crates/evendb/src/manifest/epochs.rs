@@ -9,7 +9,7 @@ use evendb_storage::vfs::Vfs;
 /// Whether the machine has run all the time since the last life began: what processes wrote since
 /// then is there, synced or not.
 pub(crate) fn same_boot(state: &ManifestState, vfs: &dyn Vfs) -> bool {
-    let boot = state.epochs.last().and_then(|epoch| epoch.boot);
+    let boot = state.epochs.back().and_then(|epoch| epoch.boot);
     boot.is_some() && boot == vfs.boot_id()
 }
 

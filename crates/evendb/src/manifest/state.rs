@@ -5,13 +5,20 @@
 
 use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord};
 use super::{ChunkId, KeyspaceId};
-use crate::commit_log::Lsn;
+use crate::commit_log::{self, Lsn};
 use crate::version::clock::CHECKPOINT_MAX;
-use std::collections::BTreeMap;
+use evendb_storage::NUMBER_MAX;
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many epochs are kept for readers of changes, at most: a database that is opened often and hardly written
 /// has many in one lap of its log.
 const EPOCHS_MAX: usize = 64;
+
+/// The last epoch. It is a part of other numbers, with the other half for what the epoch makes.
+pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
+
+/// The greatest id that is read from a file, so that there is a next one.
+const KEYSPACE_MAX: KeyspaceId = KeyspaceId(1 << 31);
 
 /// What a keyspace remembers beside its records.
 pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
@@ -21,7 +28,7 @@ pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
 pub(crate) struct ManifestState {
     pub(crate) ring_bytes: u64,
     /// Epochs whose commit-log records may still be replayed or read back, and one before; oldest first.
-    pub(crate) epochs: Vec<EpochRecord>,
+    pub(crate) epochs: VecDeque<EpochRecord>,
     /// Last completed checkpoint and where replay starts.
     pub(crate) completed: u64,
     pub(crate) replay_from: Lsn,
@@ -36,17 +43,18 @@ pub(crate) struct ManifestState {
 impl ManifestState {
     /// Applies one change; the message says what contradicts the state.
     pub(crate) fn apply(&mut self, change: &Change) -> Result<(), &'static str> {
+        check_numbers(change)?;
         match change {
             Change::Format { ring_bytes } => self.ring_bytes = *ring_bytes,
             Change::Epoch(epoch) => {
                 if self
                     .epochs
-                    .last()
+                    .back()
                     .is_some_and(|last| last.epoch >= epoch.epoch)
                 {
                     return Err("epochs out of order");
                 }
-                self.epochs.push(epoch.clone());
+                self.epochs.push_back(epoch.clone());
             }
             Change::CreateKeyspace { id, name } => {
                 if self.keyspaces.insert(*id, name.clone()).is_some() {
@@ -95,9 +103,6 @@ impl ManifestState {
                 if *number < self.completed {
                     return Err("checkpoints out of order");
                 }
-                if *number > CHECKPOINT_MAX {
-                    return Err("a checkpoint number that no database reaches");
-                }
                 self.completed = *number;
                 self.replay_from = *replay_from;
                 self.forget_closed_epochs();
@@ -123,7 +128,7 @@ impl ManifestState {
     /// tables and range deletions of those.
     fn outline<'c>(&self, changes: impl Iterator<Item = &'c Change>) -> ManifestState {
         let mut outline = ManifestState {
-            epochs: self.epochs.last().cloned().into_iter().collect(),
+            epochs: self.epochs.back().cloned().into_iter().collect(),
             completed: self.completed,
             ..ManifestState::default()
         };
@@ -184,12 +189,12 @@ impl ManifestState {
     /// Drops epochs whose records lie wholly a lap before the replay position, where none of them is left; of those
     /// that have only records that a checkpoint holds, no more than [`EPOCHS_MAX`] stay.
     fn forget_closed_epochs(&mut self) {
-        while let [_, next, ..] = &self.epochs[..]
+        while let Some(next) = self.epochs.get(1)
             && next.start <= self.replay_from
             && (next.start.0.saturating_add(self.ring_bytes) <= self.replay_from.0
                 || self.epochs.len() > EPOCHS_MAX)
         {
-            self.epochs.remove(0);
+            self.epochs.pop_front();
         }
     }
 
@@ -245,6 +250,33 @@ impl ManifestState {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses numbers that no database reaches.
+fn check_numbers(change: &Change) -> Result<(), &'static str> {
+    match change {
+        Change::Format { ring_bytes }
+            if *ring_bytes > 0 && !commit_log::is_capacity(*ring_bytes) =>
+        {
+            Err("a commit log of a size that none has")
+        }
+        Change::Epoch(epoch)
+            if epoch.epoch > EPOCH_MAX
+                || epoch.start.0.max(epoch.previous_closed_at.0) > NUMBER_MAX =>
+        {
+            Err("an epoch that no database reaches")
+        }
+        Change::CreateKeyspace { id, .. } if *id > KEYSPACE_MAX => {
+            Err("a keyspace that no database reaches")
+        }
+        Change::Checkpoint { number, .. } if *number > CHECKPOINT_MAX => {
+            Err("a checkpoint number that no database reaches")
+        }
+        Change::Checkpoint { replay_from, .. } if !commit_log::is_position(*replay_from) => {
+            Err("a position of the commit log that none has")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
 use evendb_storage::framed_log::{FramedLogWriter, find_frame, read_frames};
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error, ErrorKind, Result};
+use evendb_storage::{Error, ErrorKind, NUMBER_MAX, Result};
 use std::path::{Path, PathBuf};
 
 const ROTATE_BYTES_MIN: u64 = 4 << 20;
@@ -184,6 +184,9 @@ pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, u8)>
     if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
         return Err(corrupt("CURRENT does not verify"));
     }
+    if id > NUMBER_MAX {
+        return Err(corrupt("CURRENT names a manifest that no database reaches"));
+    }
     let current = Current {
         id,
         verified,
@@ -269,14 +272,11 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<FoundManifest> {
         .map_err(|source| Error::open(&path, "open the manifest", source))?;
     let mut state = ManifestState::default();
     let end = read_frames(&*file, id, current.verified, &mut |offset, payload| {
-        let changes = edit::decode(payload)
-            .ok_or_else(|| Error::corruption(&path, offset, "an edit cannot be decoded"))?;
-        for change in &changes {
-            state
-                .apply(change)
-                .map_err(|what| Error::corruption(&path, offset, what))?;
-        }
-        Ok(())
+        let corrupt = |what| Error::corruption(&path, offset, what);
+        edit::changes(payload).try_for_each(|change| {
+            let change = change.ok_or_else(|| corrupt("an edit cannot be decoded"))?;
+            state.apply(&change).map_err(corrupt)
+        })
     })?;
     if let Some(next) = find_frame(&*file, id, end)? {
         let detail = format!("an edit does not verify, though the one at {next} behind it does");

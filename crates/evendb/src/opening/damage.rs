@@ -148,10 +148,14 @@ impl Opening {
 
 fn copy_sparsely(from: &dyn File, to: &dyn File) -> std::io::Result<()> {
     let len = from.len()?;
-    let mut piece = vec![0; PIECE_BYTES.min(len as usize)];
+    let mut piece = vec![0; PIECE_BYTES];
     to.set_len(len)?;
     let mut at = 0;
-    while at < len {
+    loop {
+        at = from.next_data(at)?.max(at);
+        if at >= len {
+            break;
+        }
         let piece = &mut piece[..(PIECE_BYTES as u64).min(len - at) as usize];
         read_exact_at(from, piece, at)?;
         if piece.iter().any(|&byte| byte != 0) {

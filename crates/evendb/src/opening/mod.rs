@@ -39,8 +39,8 @@ use crate::kept_changes::KeptChanges;
 use crate::key_locks::KeyLocks;
 use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::epochs;
-use crate::manifest::state::ManifestState;
-use crate::manifest::writer::{self, Manifest};
+use crate::manifest::state::{EPOCH_MAX, ManifestState};
+use crate::manifest::writer::{self, Manifest, manifest_path};
 use crate::memory::{Ledger, LedgerOwner};
 use crate::options::{Durability, Options};
 use crate::plant::planted;
@@ -323,7 +323,12 @@ impl Opening {
     /// same state: bytes of other lives do not verify by it, and in an encrypted database the keys
     /// of two lives differ by nothing else.
     fn next_epoch(&self, replay: &Replay) -> Result<EpochRecord> {
-        let last_epoch = self.state.epochs.last().map_or(0, |epoch| epoch.epoch);
+        let last_epoch = self.state.epochs.back().map_or(0, |epoch| epoch.epoch);
+        if last_epoch >= EPOCH_MAX && !self.options.read_only {
+            let path = manifest_path(&self.dir, self.manifest_id);
+            let detail = "no epoch is left: the database can be read and copied, and not be opened for writing";
+            return Err(StorageError::unsupported(&path, detail).into());
+        }
         Ok(EpochRecord {
             epoch: last_epoch + 1,
             seed: random::number().map_err(io(&self.dir, "get random numbers"))?,

@@ -33,7 +33,7 @@ impl Opening {
     pub(super) fn table_bytes(&self) -> u64 {
         let chunks = self.state.chunks.values();
         let parts = chunks.flat_map(|chunk| &chunk.parts);
-        parts.map(|part| part.meta.len).sum()
+        parts.map(|part| part.meta.len).fold(0, u64::saturating_add)
     }
 
     /// The options that keyspaces have of their own.

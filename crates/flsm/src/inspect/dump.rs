@@ -13,8 +13,9 @@ use crate::manifest::current;
 use crate::manifest::state::Keyspace;
 use crate::tree::{Guard, Tree};
 use crate::types::{Age, FileNumber, KeyspaceId, Level};
-use evendb_storage::framed_log::{HEADER_BYTES, Surveyed, header_id, survey_frames};
+use evendb_storage::framed_log::{HEADER_BYTES, Surveyed, header_id_in, survey_frames};
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableMeta, TableVisitor};
+use evendb_storage::vfs::File;
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -62,7 +63,7 @@ pub fn dump(
         Dump::Manifest => dumper.manifest()?,
         Dump::Trees => dumper.trees(),
         Dump::Table(name) => dumper.table_named(name)?,
-        Dump::Logs => dumper.logs(),
+        Dump::Logs => dumper.logs()?,
     };
     Ok(())
 }
@@ -121,8 +122,8 @@ impl Dumper<'_> {
             StorageError::corruption(&path, 0, "no manifest can be read")
         })?;
         let file = FileName::Manifest(number);
-        let bytes = self.directory.read(file).map_err(not_found)?;
-        Ok(self.frames(file, number, &bytes, 0, Self::edit))
+        let (opened, _) = self.directory.open_file(file).map_err(not_found)?;
+        self.frames(file, number, &*opened, 0, Self::edit)
     }
 
     /// A framed log: its header, its frames as `each` shows them, and what lies between.
@@ -130,21 +131,20 @@ impl Dumper<'_> {
         &mut self,
         file: FileName,
         number: FileNumber,
-        bytes: &[u8],
+        opened: &dyn File,
         depth: usize,
         mut each: F,
-    ) -> ControlFlow<()>
+    ) -> Result<ControlFlow<()>>
     where
         F: FnMut(&mut Self, (u64, u64), &[u8]) -> ControlFlow<()>,
     {
-        self.give(match header_id(bytes) {
+        let mut flow = self.give(match header_id_in(opened) {
             Ok(id) => DumpItem::new("header", depth)
                 .at(0, HEADER_BYTES)
                 .number("log-id", id),
             Err(what) => DumpItem::damage(depth, 0, HEADER_BYTES, what),
-        })?;
-        let mut flow = ControlFlow::Continue(());
-        survey_frames(bytes, &self.directory.codec(file, number), &mut |found| {
+        });
+        survey_frames(opened, &self.directory.codec(file, number), &mut |found| {
             if flow.is_break() {
                 return;
             }
@@ -164,20 +164,22 @@ impl Dumper<'_> {
                     self.give(DumpItem::damage(depth, offset, used, what))
                 }
             };
-        });
-        flow
+        })?;
+        Ok(flow)
     }
 
     fn edit(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
-        match change::decode(payload) {
+        let count = change::changes(payload).try_fold(0, |count, change| change.map(|_| count + 1));
+        match count {
             Err(refused) => {
                 let what = format!("the edit cannot be decoded: {refused:?}");
                 self.give(DumpItem::damage(0, offset, len, what))
             }
-            Ok(changes) => {
+            Ok(count) => {
                 let edit = DumpItem::new("edit", 0).at(offset, len);
-                self.give(edit.number("changes", changes.len() as u64))?;
-                changes.iter().try_for_each(|change| self.change(change))
+                self.give(edit.number("changes", count))?;
+                let mut changes = change::changes(payload).flatten();
+                changes.try_for_each(|change| self.change(&change))
             }
         }
     }
@@ -318,7 +320,7 @@ impl Dumper<'_> {
         Ok(visitor.flow)
     }
 
-    fn logs(&mut self) -> ControlFlow<()> {
+    fn logs(&mut self) -> Result<ControlFlow<()>> {
         let (directory, needed) = (self.directory, self.loaded.state.log_number);
         let logs = directory.files.iter().filter_map(|file| match file {
             FileName::Log(number) if *number >= needed => Some(*number),
@@ -326,33 +328,31 @@ impl Dumper<'_> {
         });
         for number in logs {
             let file = FileName::Log(number);
-            let bytes = match directory.read(file) {
-                Ok(bytes) => bytes,
-                Err(what) => {
-                    self.give(DumpItem::damage(
-                        0,
-                        0,
-                        0,
-                        format!("{}: {what}", file.name()),
-                    ))?;
-                    continue;
+            let opened = directory.open_file(file);
+            let flow = self.give(match &opened {
+                Ok((_, len)) => {
+                    let item = DumpItem::new("file", 0).at(0, *len);
+                    item.text("name", file.name())
                 }
-            };
-            let item = DumpItem::new("file", 0).at(0, bytes.len() as u64);
-            self.give(item.text("name", file.name()))?;
+                Err(what) => DumpItem::damage(0, 0, 0, format!("{}: {what}", file.name())),
+            });
             let mut is_first = true;
-            self.frames(
-                file,
-                number,
-                &bytes,
-                1,
-                |dumper, at, payload| match std::mem::take(&mut is_first) {
-                    true => dumper.begin(at, payload),
-                    false => dumper.group(at, payload),
-                },
-            )?;
+            let flow = match (flow, opened) {
+                (ControlFlow::Continue(()), Ok((opened, _))) => {
+                    self.frames(file, number, &*opened, 1, |dumper, at, payload| {
+                        match std::mem::take(&mut is_first) {
+                            true => dumper.begin(at, payload),
+                            false => dumper.group(at, payload),
+                        }
+                    })?
+                }
+                (flow, _) => flow,
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// The first frame of a log.

@@ -3,7 +3,7 @@
 //! Where `CURRENT` is damaged, the newest manifest of which an edit can be read stands in. Where an edit is damaged, those behind
 //! it are applied all the same; then [`Loaded::whole`] is false, and what the state says may be out of date.
 
-use super::{Finding, FindingKind, InspectOptions, Severity};
+use super::{Finding, FindingKind, InspectOptions, Severity, list};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::FileName;
 use crate::manifest::current::{self, Current};
@@ -14,8 +14,8 @@ use crate::tables::TableDir;
 use crate::types::FileNumber;
 use evendb_base::directory_lock::open_elsewhere;
 use evendb_base::sync::{Arc, reclaim};
-use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id, survey_frames};
-use evendb_storage::vfs::{LockGuard, Vfs, read_exact_at};
+use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id_in, survey_frames};
+use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -90,15 +90,14 @@ impl LockedDirectory {
         self.files.binary_search(&file).is_ok()
     }
 
-    /// The whole of a file. A file that cannot be read is a message.
-    pub(super) fn read(&self, file: FileName) -> std::result::Result<Vec<u8>, String> {
-        let read = || {
-            let file = self.vfs.open(&file.path(&self.dir), false)?;
-            let mut bytes = vec![0; file.len()? as usize];
-            read_exact_at(&*file, &mut bytes, 0)?;
-            Ok(bytes)
-        };
-        read().map_err(|error: std::io::Error| format!("cannot be read: {error}"))
+    /// A file and its length. A file that cannot be read is a message.
+    pub(super) fn open_file(
+        &self,
+        file: FileName,
+    ) -> std::result::Result<(Arc<dyn File>, u64), String> {
+        let opened = self.vfs.open(&file.path(&self.dir), false);
+        let opened = opened.and_then(|file| file.len().map(|len| (file, len)));
+        opened.map_err(|error| format!("cannot be read: {error}"))
     }
 
     /// How the frames of the log or manifest `file` verify.
@@ -165,7 +164,7 @@ impl Loaded {
     ) {
         self.whole = false;
         let finding = Finding::new(Severity::Corruption, kind, &file.name(), place, what);
-        self.findings.push(finding);
+        list(&mut self.findings, finding);
     }
 
     fn warn(
@@ -176,7 +175,7 @@ impl Loaded {
         what: impl Into<String>,
     ) {
         let finding = Finding::new(Severity::Warning, kind, &file.name(), place, what);
-        self.findings.push(finding);
+        list(&mut self.findings, finding);
     }
 
     fn current(&mut self, place: &LockedDirectory) -> Result<Option<Current>> {
@@ -213,15 +212,15 @@ impl Loaded {
             self.corrupt(FindingKind::Missing, file, None, "the manifest is missing");
             return Ok(false);
         }
-        let bytes = match place.read(file) {
-            Ok(bytes) => bytes,
+        let (opened, len) = match place.open_file(file) {
+            Ok(opened) => opened,
             Err(what) => {
                 self.corrupt(FindingKind::Manifest, file, None, what);
                 return Ok(false);
             }
         };
-        self.bytes += bytes.len() as u64;
-        let wrong_header = match header_id(&bytes) {
+        self.bytes = self.bytes.saturating_add(len);
+        let wrong_header = match header_id_in(&*opened) {
             Ok(found) if found == number.0 => None,
             Ok(found) => Some(format!("this is the header of manifest {found}")),
             Err(what) => Some(what),
@@ -234,8 +233,9 @@ impl Loaded {
         let before = self.edits;
         let path = file.path(&place.dir);
         let mut refused = None;
-        survey_frames(
-            &bytes,
+        let file_len = len;
+        let survey = survey_frames(
+            &*opened,
             &place.codec(file, number),
             &mut |found| match found {
                 Surveyed::Frame {
@@ -257,7 +257,7 @@ impl Loaded {
                 }
                 Surveyed::Hole { offset, used, len } => {
                     let hole = offset..offset + len;
-                    let followed = hole.end < bytes.len() as u64;
+                    let followed = hole.end < file_len;
                     self.hole(file, hole, used, followed, verified);
                 }
             },
@@ -265,7 +265,9 @@ impl Loaded {
         if let Some(error) = refused {
             return Err(error.into());
         }
-        let len = bytes.len() as u64;
+        if let Err(error) = survey {
+            self.corrupt(FindingKind::Manifest, file, None, error.to_string());
+        }
         if len < verified {
             let what = format!("cut short: it must verify up to byte {verified}");
             self.corrupt(FindingKind::Length, file, Some(len..verified), what);

@@ -176,6 +176,22 @@ impl Finding {
     }
 }
 
+/// No report lists more findings.
+const FINDINGS_MAX: usize = 10_000;
+
+/// Adds a finding to a list. In a hostile file each few bytes can be damage: a list that is full ends with one finding which
+/// says so.
+fn list(findings: &mut Vec<Finding>, mut finding: Finding) -> &mut Finding {
+    if findings.len() >= FINDINGS_MAX - 1 {
+        finding.what = "more is wrong, here or elsewhere, than a report lists".to_owned();
+        let full = findings.drain(FINDINGS_MAX - 1..);
+        finding.severity = full.fold(finding.severity, |worst, last| worst.max(last.severity));
+    }
+    findings.push(finding);
+    let last = findings.len() - 1;
+    &mut findings[last]
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.severity, self.file)?;

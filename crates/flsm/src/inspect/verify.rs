@@ -5,7 +5,7 @@
 
 use super::load::{Loaded, LockedDirectory};
 use super::{
-    Checked, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport, order,
+    Checked, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport, list, order,
     place_of,
 };
 use crate::error::Result;
@@ -71,9 +71,7 @@ impl Verifier<'_, '_> {
         what: impl Into<String>,
     ) -> &mut Finding {
         let finding = Finding::new(severity, kind, file, place, what);
-        self.report.findings.push(finding);
-        let last = self.report.findings.len() - 1;
-        &mut self.report.findings[last]
+        list(&mut self.report.findings, finding)
     }
 
     fn find_in_table(
@@ -100,7 +98,10 @@ impl Verifier<'_, '_> {
                 .map(|level| tree.guards(level).all().len() as u64)
                 .sum::<u64>()
         };
-        let bytes = |tree: &Tree| tree.tables().map(|(_, table)| table.meta.len).sum::<u64>();
+        let bytes = |tree: &Tree| {
+            let lens = tree.tables().map(|(_, table)| table.meta.len);
+            lens.fold(0, u64::saturating_add)
+        };
         // Each table is read twice: by itself, and with the others.
         self.progress.total = keyspaces
             .clone()
@@ -202,9 +203,10 @@ impl Verifier<'_, '_> {
     /// Records of all tables against each other.
     fn order(&mut self, keyspace: &Keyspace) {
         let tree = &keyspace.tree;
-        let bytes = tree.tables().map(|(_, table)| table.meta.len).sum::<u64>();
+        let sum = |all: u64, one| all.saturating_add(one);
+        let bytes = tree.tables().map(|(_, table)| table.meta.len).fold(0, sum);
         let records = tree.tables().map(|(_, table)| table.meta.entries);
-        let of_record = bytes / records.sum::<u64>().max(1);
+        let of_record = bytes / records.fold(0, sum).max(1);
         let mut found = Vec::new();
         let looked = {
             let mut go_on = |records: u64| self.advance(records.saturating_mul(of_record));
@@ -300,8 +302,8 @@ impl Verifier<'_, '_> {
     /// Looks through a log; tells of all damage in it where opening ends at the first.
     fn log(&mut self, number: FileNumber, is_refused: bool) {
         let file = FileName::Log(number);
-        let bytes = match self.directory.read(file) {
-            Ok(bytes) => bytes,
+        let (opened, len) = match self.directory.open_file(file) {
+            Ok(opened) => opened,
             Err(what) => {
                 let kind = FindingKind::Log;
                 self.find(Severity::Corruption, kind, &file.name(), None, what);
@@ -311,18 +313,18 @@ impl Verifier<'_, '_> {
         let checked = &mut self.report.checked;
         checked.files += 1;
         checked.logs += 1;
-        checked.bytes += bytes.len() as u64;
+        checked.bytes = checked.bytes.saturating_add(len);
         let mut holes = Vec::new();
-        survey_frames(
-            &bytes,
-            &self.directory.codec(file, number),
-            &mut |found| match found {
-                Surveyed::Hole { offset, len, .. } if offset + len < bytes.len() as u64 => {
-                    holes.push(offset..offset + len);
-                }
-                _ => {}
-            },
-        );
+        let codec = self.directory.codec(file, number);
+        let survey = survey_frames(&*opened, &codec, &mut |found| match found {
+            Surveyed::Hole {
+                offset, len: hole, ..
+            } if offset + hole < len => holes.push(offset..offset + hole),
+            _ => {}
+        });
+        if let Err(error) = survey {
+            self.find_error(FindingKind::Log, &error);
+        }
         if !is_refused {
             return;
         }

@@ -22,7 +22,7 @@ use evendb_storage::framed_log::{
     FrameCodec, HEADER_BYTES, Surveyed, header_id, read_frames, survey_frames,
 };
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error, Result, Version};
+use evendb_storage::{Error, NUMBER_MAX, Result, Version};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -180,8 +180,11 @@ fn read(
             if group.first <= *last_version || records == 0 {
                 return Err(refused(Refused::Malformed));
             }
-            let last = group.first.0.checked_add(records - 1);
-            *last_version = Version(last.ok_or_else(|| refused(Refused::Malformed))?);
+            let last = group.first.0.saturating_add(records - 1);
+            if last > NUMBER_MAX {
+                return Err(refused(Refused::Malformed));
+            }
+            *last_version = Version(last);
             each(group).map_err(refused)
         },
     )?;
@@ -217,12 +220,9 @@ fn check_torn(log: &Log, end: u64, later: &[Log]) -> Result<()> {
 
 /// Up to where the log's own frames, also those behind damage, say that it was durable.
 fn durable_end(log: &Log) -> Result<u64> {
-    let mut bytes = vec![0; length(&*log.file)? as usize];
-    let done = read_exact_at(&*log.file, &mut bytes, 0);
-    done.map_err(|source| Error::io(log.file.path(), "read a log", source))?;
     let codec = FrameCodec::new(&*log.file, log.number.0);
     let mut durable = 0;
-    survey_frames(&bytes, &codec, &mut |found| match found {
+    survey_frames(&*log.file, &codec, &mut |found| match found {
         Surveyed::Frame {
             offset, payload, ..
         } if offset >= log.begun => {
@@ -230,7 +230,7 @@ fn durable_end(log: &Log) -> Result<u64> {
             durable = durable.max(told);
         }
         _ => {}
-    });
+    })?;
     Ok(durable)
 }
 

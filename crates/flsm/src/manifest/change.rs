@@ -21,10 +21,10 @@
 //! The whole edit is one change of the state: where its changes stand in it does not matter, but that the format comes first.
 //! Decoding never panics, and takes whole changes only. A tag that is not known is refused as such: a later version wrote it.
 
-use crate::types::{Age, FileNumber, KeyspaceId, LEVELS, Level};
+use crate::types::{Age, FileNumber, KEYSPACE_MAX, KeyspaceId, LEVELS, Level};
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
-use evendb_storage::{TableId, Version};
+use evendb_storage::{NUMBER_MAX, TableId, Version};
 
 /// Its name in the format change.
 pub(crate) const ENGINE: &str = "flsm";
@@ -155,18 +155,35 @@ fn put_table(out: &mut Vec<u8>, table: &AddTable) {
     put_varint(out, meta.checksum.into());
 }
 
-/// The changes of an edit.
-pub(crate) fn decode(mut input: &[u8]) -> Result<Vec<Change>, Refused> {
-    let mut changes = Vec::new();
-    while let Some((&tag, rest)) = input.split_first() {
+/// The changes of an edit, one after the other, as each takes many times its bytes. Nothing follows one that is refused.
+pub(crate) fn changes(mut input: &[u8]) -> impl Iterator<Item = Result<Change, Refused>> {
+    std::iter::from_fn(move || {
+        let (&tag, rest) = input.split_first()?;
         input = rest;
-        if !(1..=11).contains(&tag) {
-            let what = format!("a manifest with a change {tag}, which this version does not know");
-            return Err(Refused::Unknown(what));
+        let change = match (1..=11).contains(&tag) {
+            true => get_change(tag, &mut input).ok_or(Refused::Malformed),
+            false => {
+                let what =
+                    format!("a manifest with a change {tag}, which this version does not know");
+                Err(Refused::Unknown(what))
+            }
+        };
+        if change.is_err() {
+            input = &[];
         }
-        changes.push(get_change(tag, &mut input).ok_or(Refused::Malformed)?);
-    }
-    Ok(changes)
+        Some(change)
+    })
+}
+
+/// All changes of an edit.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn decode(input: &[u8]) -> Result<Vec<Change>, Refused> {
+    changes(input).collect()
+}
+
+/// A number that a database can have reached.
+fn number(input: &mut &[u8]) -> Option<u64> {
+    get_varint(input).filter(|number| *number <= NUMBER_MAX)
 }
 
 fn get_change(tag: u8, input: &mut &[u8]) -> Option<Change> {
@@ -182,10 +199,10 @@ fn get_change(tag: u8, input: &mut &[u8]) -> Option<Change> {
         3 => Change::DropKeyspace {
             id: get_keyspace(input)?,
         },
-        4 => Change::NextFile(FileNumber(get_varint(input)?)),
+        4 => Change::NextFile(FileNumber(number(input)?)),
         5 => Change::NextKeyspace(get_keyspace(input)?),
-        6 => Change::LastVersion(Version(get_varint(input)?)),
-        7 => Change::LogNumber(FileNumber(get_varint(input)?)),
+        6 => Change::LastVersion(Version(number(input)?)),
+        7 => Change::LogNumber(FileNumber(number(input)?)),
         8 => Change::AddTable(Box::new(get_table(input)?)),
         9 => Change::RemoveTable {
             keyspace: get_keyspace(input)?,
@@ -209,18 +226,18 @@ fn get_change(tag: u8, input: &mut &[u8]) -> Option<Change> {
             keyspace: get_keyspace(input)?,
             number: TableId(get_varint(input)?),
             to: level(get_varint(input)?)?,
-            age: Age(get_varint(input)?),
+            age: Age(number(input)?),
         },
         _ => return None,
     })
 }
 
 fn get_table(input: &mut &[u8]) -> Option<AddTable> {
-    Some(AddTable {
+    let table = AddTable {
         keyspace: get_keyspace(input)?,
         level: level(get_varint(input)?)?,
-        number: TableId(get_varint(input)?),
-        age: Age(get_varint(input)?),
+        number: TableId(number(input)?),
+        age: Age(number(input)?),
         meta: TableMeta {
             len: get_varint(input)?,
             entries: get_varint(input)?,
@@ -232,11 +249,13 @@ fn get_table(input: &mut &[u8]) -> Option<AddTable> {
             checksum: u32::try_from(get_varint(input)?).ok()?,
             ..TableMeta::default()
         },
-    })
+    };
+    table.meta.is_possible().then_some(table)
 }
 
 fn get_keyspace(input: &mut &[u8]) -> Option<KeyspaceId> {
-    u32::try_from(get_varint(input)?).ok().map(KeyspaceId)
+    let id = u32::try_from(get_varint(input)?).ok()?;
+    (id <= KEYSPACE_MAX).then_some(KeyspaceId(id))
 }
 
 fn level(number: u64) -> Option<Level> {

@@ -10,7 +10,7 @@ use crate::files::FileName;
 use crate::types::FileNumber;
 use evendb_storage::codec::{checksum, get_u32, get_u64};
 use evendb_storage::vfs::Vfs;
-use evendb_storage::{Error, Result};
+use evendb_storage::{Error, NUMBER_MAX, Result};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"EVENCURF";
@@ -74,6 +74,9 @@ pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
     );
     match fields {
         (Some(manifest), Some(verified), Some(crc)) if crc == checksum(0, &[&bytes[..LEN - 4]]) => {
+            if manifest > NUMBER_MAX {
+                return corrupt("CURRENT names a manifest that no database reaches");
+            }
             Ok(Current {
                 manifest: FileNumber(manifest),
                 verified,

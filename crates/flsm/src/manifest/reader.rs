@@ -2,7 +2,7 @@
 
 use super::change::{self, Change, ENGINE, FORMAT_VERSION, Refused};
 use super::current;
-use super::state::State;
+use super::state::{EditDraft, State};
 use crate::files::FileName;
 use crate::tables::TableDir;
 use evendb_storage::framed_log::{HEADER_BYTES, find_frame, read_frames};
@@ -41,20 +41,24 @@ pub(crate) fn apply_edit(
     payload: &[u8],
 ) -> Result<()> {
     let corrupt = |what: &str| Error::corruption(path, offset, what);
-    let changes = change::decode(payload).map_err(|refused| match refused {
-        Refused::Unknown(what) => Error::unsupported(path, what),
-        Refused::Malformed => corrupt("an edit cannot be decoded"),
-    })?;
-    check_format(path, &changes)?;
-    let edit = state.edit_of(changes);
+    let mut draft = EditDraft::default();
+    for change in change::changes(payload) {
+        let change = change.map_err(|refused| match refused {
+            Refused::Unknown(what) => Error::unsupported(path, what),
+            Refused::Malformed => corrupt("an edit cannot be decoded"),
+        })?;
+        check_format(path, &change)?;
+        draft.take(state, change).map_err(corrupt)?;
+    }
+    let edit = draft.finish();
     let prepared = edit.and_then(|edit| state.prepare(edit)).map_err(corrupt)?;
     state.install(prepared);
     Ok(())
 }
 
 /// Refuses what another engine or another version wrote.
-fn check_format(path: &Path, changes: &[Change]) -> Result<()> {
-    let Some(Change::Format { engine, version }) = changes.first() else {
+fn check_format(path: &Path, change: &Change) -> Result<()> {
+    let Change::Format { engine, version } = change else {
         return Ok(());
     };
     if engine != ENGINE {

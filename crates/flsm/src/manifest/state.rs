@@ -204,68 +204,6 @@ impl State {
         gone
     }
 
-    /// The edit that these changes are, of a manifest that is read.
-    pub(super) fn edit_of(&self, changes: Vec<Change>) -> Checked<Edit> {
-        if changes.is_empty() {
-            return Err("an empty edit");
-        }
-        let mut edit = Edit::default();
-        let mut trees: BTreeMap<KeyspaceId, TreeEdit> = BTreeMap::new();
-        for (at, change) in changes.into_iter().enumerate() {
-            match change {
-                Change::Format { .. } if at > 0 || self.has_format => {
-                    return Err("a format in the midst of a manifest");
-                }
-                Change::Format { .. } => {}
-                _ if at == 0 && !self.has_format => return Err("a manifest without a format"),
-                Change::CreateKeyspace { id, name } => edit.created.push((id, name)),
-                Change::DropKeyspace { id } => edit.dropped.push(id),
-                Change::NextFile(number) => edit.next_file = Some(number),
-                Change::NextKeyspace(id) => edit.next_keyspace = Some(id),
-                Change::LastVersion(version) => edit.last_version = Some(version),
-                Change::LogNumber(number) => edit.log_number = Some(number),
-                Change::AddTable(added) => {
-                    let table = TableFile::new(&self.place, added.number, added.age, added.meta);
-                    let tree = trees.entry(added.keyspace).or_default();
-                    tree.added.push((added.level, table));
-                }
-                Change::RemoveTable { keyspace, number } => {
-                    let known = self.tables.get(&number);
-                    let (_, level, table) = known.ok_or("a table removed that is not there")?;
-                    let tree = trees.entry(keyspace).or_default();
-                    tree.removed.push((*level, table.clone()));
-                }
-                Change::MoveTable {
-                    keyspace,
-                    number,
-                    to,
-                    age,
-                } => {
-                    let known = self.tables.get(&number);
-                    let (_, from, old) = known.ok_or("a table moved that is not there")?;
-                    let tree = trees.entry(keyspace).or_default();
-                    tree.moved.push(Moved {
-                        from: *from,
-                        to,
-                        old: old.clone(),
-                        new: old.with_age(age),
-                    });
-                }
-                Change::SetGuard {
-                    keyspace,
-                    from,
-                    key,
-                } => {
-                    let key = key.into();
-                    let tree = trees.entry(keyspace).or_default();
-                    tree.guards.push(GuardChange { key, from });
-                }
-            }
-        }
-        edit.trees = trees.into_iter().collect();
-        Ok(edit)
-    }
-
     /// The changes that lead from nothing to this state, for a new manifest.
     pub(crate) fn to_changes(&self) -> Vec<Change> {
         let mut edit = Edit {
@@ -300,6 +238,91 @@ impl State {
             version: FORMAT_VERSION,
         };
         [vec![format], edit.to_changes()].concat()
+    }
+}
+
+/// An edit of a manifest that is read, change by change.
+#[derive(Default)]
+pub(super) struct EditDraft {
+    edit: Edit,
+    trees: BTreeMap<KeyspaceId, TreeEdit>,
+    /// Tables that it removes or moves: each is one that there is, and none comes twice, whatever the bytes.
+    touched: HashSet<TableId>,
+    changes: usize,
+}
+
+impl EditDraft {
+    /// Takes the next change, of an edit of `state`.
+    pub(super) fn take(&mut self, state: &State, change: Change) -> Checked<()> {
+        let is_first = self.changes == 0;
+        self.changes += 1;
+        let edit = &mut self.edit;
+        match change {
+            Change::Format { .. } if !is_first || state.has_format => {
+                return Err("a format in the midst of a manifest");
+            }
+            Change::Format { .. } => {}
+            _ if is_first && !state.has_format => return Err("a manifest without a format"),
+            Change::CreateKeyspace { id, name } => edit.created.push((id, name)),
+            Change::DropKeyspace { id } => edit.dropped.push(id),
+            Change::NextFile(number) => edit.next_file = Some(number),
+            Change::NextKeyspace(id) => edit.next_keyspace = Some(id),
+            Change::LastVersion(version) => edit.last_version = Some(version),
+            Change::LogNumber(number) => edit.log_number = Some(number),
+            Change::AddTable(added) => {
+                let table = TableFile::new(&state.place, added.number, added.age, added.meta);
+                let tree = self.trees.entry(added.keyspace).or_default();
+                tree.added.push((added.level, table));
+            }
+            Change::RemoveTable { keyspace, number } => {
+                let known = state.tables.get(&number);
+                let (_, level, table) = known.ok_or("a table removed that is not there")?;
+                self.touch(number)?;
+                let tree = self.trees.entry(keyspace).or_default();
+                tree.removed.push((*level, table.clone()));
+            }
+            Change::MoveTable {
+                keyspace,
+                number,
+                to,
+                age,
+            } => {
+                let known = state.tables.get(&number);
+                let (_, from, old) = known.ok_or("a table moved that is not there")?;
+                self.touch(number)?;
+                let tree = self.trees.entry(keyspace).or_default();
+                tree.moved.push(Moved {
+                    from: *from,
+                    to,
+                    old: old.clone(),
+                    new: old.with_age(age),
+                });
+            }
+            Change::SetGuard {
+                keyspace,
+                from,
+                key,
+            } => {
+                let key = key.into();
+                let tree = self.trees.entry(keyspace).or_default();
+                tree.guards.push(GuardChange { key, from });
+            }
+        }
+        Ok(())
+    }
+
+    fn touch(&mut self, number: TableId) -> Checked<()> {
+        let is_new = self.touched.insert(number);
+        is_new.then_some(()).ok_or("a table removed or moved twice")
+    }
+
+    /// The edit that the changes are.
+    pub(super) fn finish(mut self) -> Checked<Edit> {
+        if self.changes == 0 {
+            return Err("an empty edit");
+        }
+        self.edit.trees = self.trees.into_iter().collect();
+        Ok(self.edit)
     }
 }
 

@@ -126,6 +126,9 @@ impl File for SealedFile {
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.inner.allocated_bytes()
     }
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        self.inner.next_data(offset)
+    }
     fn is_empty(&self) -> io::Result<bool> {
         self.inner.is_empty()
     }

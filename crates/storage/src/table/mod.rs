@@ -46,7 +46,7 @@ pub use examine::{
 pub use reader::{InBlock, Table};
 pub use writer::TableWriter;
 
-use crate::{Kind, Result, Time, Version, codec};
+use crate::{Kind, NUMBER_MAX, Result, Time, Version, codec};
 
 /// A page of the system's cache, which is what the disk reads at least. Blocks are cut so that few lie in two of them, if the
 /// table begins with one.
@@ -149,6 +149,18 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
+    /// Whether a table can be like this. Numbers that no table reaches would make sums over all tables too great.
+    pub fn is_possible(&self) -> bool {
+        const BYTES_MAX: u64 = 1 << 48;
+        let bytes = self.value_files.iter().map(|file| file.1);
+        let value_bytes = bytes.fold(0, u64::saturating_add);
+        let parts = [self.entries, self.data_bytes, self.len, value_bytes];
+        let special = [self.deletes, self.expiring];
+        self.max_version.0 <= NUMBER_MAX
+            && parts.iter().all(|&part| part <= BYTES_MAX)
+            && special.iter().all(|&part| part <= self.entries)
+    }
+
     /// A record has a value of so many bytes in a value file.
     fn add_value_bytes(&mut self, file: u64, bytes: u64) {
         match self.value_files.binary_search_by_key(&file, |own| own.0) {

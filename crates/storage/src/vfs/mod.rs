@@ -179,6 +179,11 @@ pub trait File: Send + Sync + Debug + 'static {
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.len()
     }
+    /// Where from `offset` on the first byte lies that was ever written, as far as the file system tells: all before it read as
+    /// zeros. Beyond the file's length if there is none; `offset` where the system cannot tell.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
     /// Whether the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)

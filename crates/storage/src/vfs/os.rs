@@ -493,6 +493,17 @@ impl File for OsFile {
         Ok(self.file.metadata()?.blocks() * 512)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        // Reads and writes have positions of their own: moving that of the handle disturbs nobody.
+        #[cfg(target_os = "linux")]
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => return Ok(data),
+            Err(rustix::io::Errno::NXIO) => return Ok(u64::MAX),
+            Err(_) => {}
+        }
+        Ok(offset)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }

@@ -12,7 +12,6 @@ use crate::sync::Arc;
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::Kind;
-use evendb_storage::codec::checksum;
 use evendb_storage::sealing::Secrets;
 use evendb_storage::vfs::{File, Mapping};
 use std::path::Path;
@@ -164,14 +163,8 @@ impl Repairer<'_, '_> {
     }
 
     fn take_extent(&mut self, lsn: Lsn, name: &ExtentName) {
-        let path = value_extents::file_path(&self.directory.dir, name.id);
-        let read = self.directory.read(&path);
-        let whole = read.and_then(
-            |bytes| match checksum(name.id, &[&bytes]) == name.checksum {
-                true => Ok(bytes),
-                false => Err("does not verify".to_owned()),
-            },
-        );
+        let stored = self.directory.read_extent(name);
+        let whole = stored.and_then(|stored| stored.map_err(|_| "does not verify".to_owned()));
         let secrets = self.directory.vfs.secrets();
         let whole = whole.map(|bytes| value_extents::opened(secrets, name.id, bytes));
         let ops = whole
@@ -246,6 +239,12 @@ impl File for Padded {
     }
     fn len(&self) -> std::io::Result<u64> {
         Ok(self.1)
+    }
+    fn next_data(&self, offset: u64) -> std::io::Result<u64> {
+        match self.0.len() {
+            Ok(len) if offset < len => self.0.next_data(offset),
+            _ => Ok(u64::MAX),
+        }
     }
     fn set_len(&self, _: u64) -> std::io::Result<()> {
         Err(std::io::ErrorKind::Unsupported.into())
