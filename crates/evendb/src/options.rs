@@ -20,6 +20,7 @@ use crate::error::ErrorKind;
 use crate::error::Result;
 #[doc(inline)]
 pub use evendb_base::Durability;
+use evendb_base::container::default_budget;
 use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, refuse, within};
 use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};
@@ -100,10 +101,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults: 512 MiB of memory, durability [`Durability::Process`], no compression.
+    /// The defaults: 512 MiB of memory, or less in a small container, durability [`Durability::Process`], no compression.
     pub fn new() -> Options {
         Options {
-            memory_budget: 512 << 20,
+            memory_budget: default_budget(),
             durability: Durability::Process,
             create_if_missing: true,
             error_if_exists: false,
@@ -121,7 +122,8 @@ impl Options {
     }
 
     /// Memory for everything the store keeps, in bytes, from 1 MiB to 16 TiB. Default: 512 MiB, whatever
-    /// the machine has. The rest scales with it:
+    /// the machine has; in a container (a control group with a limit) that has less, its memory without a fifth, and without 64 MiB
+    /// at least. The rest scales with it:
     ///
     /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
     /// |---|---|---|---|---|---|---|

@@ -624,7 +624,7 @@ mod tracing_events {
             let db = Options::new().vfs(Arc::new(vfs)).workers(0).open("/db");
             let (db, before) = (db.unwrap(), laid_down.load(Ordering::Relaxed));
             for number in 0..30_u32 {
-                db.put(number.to_be_bytes(), [1; 50_000]).unwrap();
+                db.put(format!("{number:08}"), [1; 50_000]).unwrap();
             }
             assert!(
                 laid_down.load(Ordering::Relaxed) > before,

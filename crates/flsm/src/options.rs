@@ -4,6 +4,7 @@
 use crate::engine::work::WAITING_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::Durability;
+use evendb_base::container::default_budget;
 use evendb_base::directory_lock::LOCK_PATIENCE;
 use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, within};
 use evendb_storage::table::{Codec, TableOptions};
@@ -128,10 +129,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults: 512 MiB of memory, durability [`Durability::Process`], no compression.
+    /// The defaults: 512 MiB of memory, or less in a small container, durability [`Durability::Process`], no compression.
     pub fn new() -> Options {
         Options {
-            memory_budget: 512 << 20,
+            memory_budget: default_budget(),
             durability: Durability::Process,
             create_if_missing: true,
             error_if_exists: false,
@@ -162,7 +163,8 @@ impl Options {
         }
     }
 
-    /// Bytes of memory that the database plans with, from 64 KiB to 16 TiB. Default: 512 MiB. A process takes up to 64 MiB beside it.
+    /// Bytes of memory that the database plans with, from 64 KiB to 16 TiB. Default: 512 MiB; in a container (a control group
+    /// with a limit) that has less, its memory without a fifth, and without 64 MiB at least. A process takes up to 64 MiB beside it.
     ///
     /// The first record or block of 1 MiB tells glibc's allocator to map each piece of that size by itself (`M_MMAP_THRESHOLD`), for
     /// the whole process: otherwise values of megabytes leave holes of megabytes.

@@ -7,20 +7,39 @@
 //! little-endian widths, and reading bytes never panics: what does not verify is an
 //! [`Error`] of kind [`ErrorKind::Corruption`] with file and offset.
 
+#[cfg(not(unix))]
+compile_error!(
+    "EvenDB runs on 64-bit Linux, and compiles for macOS and may work there and on other Unixes; it does not know how to lock, \
+     map and sync files elsewhere"
+);
+
+#[cfg(unix)]
 pub mod codec;
+#[cfg(unix)]
 mod error;
+#[cfg(unix)]
 pub mod filter;
+#[cfg(unix)]
 pub mod framed_log;
+#[cfg(unix)]
 #[doc(hidden)]
 pub mod heap;
+#[cfg(unix)]
 mod plant;
+#[cfg(unix)]
 pub mod random;
+#[cfg(unix)]
 pub mod sealing;
+#[cfg(unix)]
 pub mod table;
+#[cfg(unix)]
 mod types;
+#[cfg(unix)]
 pub mod vfs;
 
+#[cfg(unix)]
 pub use error::{Error, ErrorKind, Result};
+#[cfg(unix)]
 pub use types::{
     APART_BYTES, Apart, EXPIRY_BYTES, EntryRef, Kind, NUMBER_MAX, TableId, Time, Version, expiry,
     operands, push_operand,

@@ -1,6 +1,9 @@
-#![expect(
-    unsafe_code,
-    reason = "the processor's counter: the system's clock waits for all loads in flight, which costs a get more than all else of its recording"
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "the processor's counter: the system's clock waits for all loads in flight, which costs a get more than all else of its recording"
+    )
 )]
 //! [`Clock`]: nanoseconds since a moment, for callers that ask twice in each operation.
 //!

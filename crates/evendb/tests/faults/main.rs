@@ -11,6 +11,7 @@
 mod common;
 mod errors;
 mod real_disk;
+mod real_file_systems;
 mod room;
 mod run;
 mod waiting;

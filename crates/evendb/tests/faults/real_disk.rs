@@ -8,7 +8,7 @@ use evendb::{Durability, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-struct Mounted(PathBuf);
+pub struct Mounted(pub PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
@@ -19,7 +19,7 @@ impl Drop for Mounted {
 }
 
 /// A command's failure in words.
-fn failure(mut command: Command) -> Result<(), String> {
+pub fn failure(mut command: Command) -> Result<(), String> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {

@@ -45,6 +45,9 @@ const AHEAD_BYTES: u64 = 256 << 10;
 #[cfg(target_os = "linux")]
 const COPY_ON_WRITE: [u32; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0x3434];
 
+/// Zeros are written in pieces of so many bytes.
+const ZEROS_BYTES: u64 = 1 << 20;
+
 /// How often a lock is tried anew because the lock file was replaced meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
 
@@ -380,6 +383,24 @@ impl OsFile {
     }
 }
 
+impl OsFile {
+    /// Lengthens the file to `len` by zeros that take blocks; not at all if there is no room for all of them.
+    fn write_zeros_to(&self, len: u64) -> io::Result<()> {
+        let before = self.len()?;
+        let zeros = vec![0; len.saturating_sub(before).min(ZEROS_BYTES) as usize];
+        let mut at = before;
+        while at < len {
+            let piece = &zeros[..(len - at).min(ZEROS_BYTES) as usize];
+            if let Err(error) = self.file.write_all_at(piece, at) {
+                let _ = self.file.set_len(before);
+                return Err(error);
+            }
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 impl File for OsFile {
     fn path(&self) -> &Path {
         &self.path
@@ -514,8 +535,12 @@ impl File for OsFile {
             return self.extend_to(end);
         }
         match fallocate(&self.file, FallocateFlags::empty(), offset, len) {
-            // The file system reserves nothing (some network and stacked ones), or a filter of system calls does not let the
-            // call pass. Only the length is kept, and a later write there may fail for want of space.
+            // The file system does not know the call (ext2, ext3, some network and stacked ones), or a filter of system calls does not let
+            // it pass. Zeros behind the end reserve as much, but where files are copied on write: there only the length is kept, and
+            // a later write may fail for want of space.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) if self.keeps_its_place() => {
+                self.write_zeros_to(end)
+            }
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => self.extend_to(end),
             result => Ok(result?),
         }
@@ -542,8 +567,15 @@ impl File for OsFile {
         if len == 0 {
             return Ok(());
         }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fallocate(&self.file, flags, offset, len) {
+        #[cfg(not(target_os = "linux"))]
+        return Ok(());
+        #[cfg(target_os = "linux")]
+        match fallocate(
+            &self.file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            len,
+        ) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => Ok(()),
             result => Ok(result?),
         }
@@ -675,6 +707,7 @@ impl Mapping for OsMapping {
             return;
         }
         // Takes the write fault ahead, which a read would not. Kernels before 5.14 refuse it.
+        #[cfg(target_os = "linux")]
         if self
             .map
             .advise_range(memmap2::Advice::PopulateWrite, offset, len)
