@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod descriptors;
+mod filters;
 mod limits;
 mod openers;
 mod options;
@@ -71,6 +72,8 @@ fn other_process() {
         }
         "threads that cannot be started" => threads_that_cannot_be_started(Path::new(&dir)),
         "many readers" => descriptors::many_readers(Path::new(&dir)),
+        "hints refused" => filters::without_hints(Path::new(&dir), libc::EPERM),
+        "hints unknown" => filters::without_hints(Path::new(&dir), libc::ENOSYS),
         "no descriptor left" => descriptors::none_left(Path::new(&dir)),
         role => panic!("no such role: {role}"),
     }
