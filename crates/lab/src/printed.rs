@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_text_of_several_lines_keeps_these_and_its_tabulators() {
         let mut written = Printed(Vec::new());
-        write!(written, "a\tb\n{}\n", "\u{1b}c\r\u{9b}\u{e9}").unwrap();
+        write!(written, "a\tb\n\u{1b}c\r\u{9b}\u{e9}\n").unwrap();
         written.write_all(b"\x9b\xff\n").unwrap();
         let text = "a\tb\n\\u001bc\\r\\u009b\u{e9}\n\\x9b\\xff\n";
         assert_eq!(String::from_utf8(written.0).unwrap(), text);
