@@ -167,36 +167,6 @@ fn no_text_of_a_trace_controls_a_terminal() {
     expect_escapes(&place, &path, &lines);
 }
 
-/// An identifier in KEYS is whatever a provider gave, or who wrote the file.
-#[cfg(feature = "encryption")]
-#[test]
-fn no_identifier_of_a_key_controls_a_terminal() {
-    use std::os::unix::fs::PermissionsExt;
-    use std::sync::Arc;
-
-    struct Hostile;
-
-    impl evendb::KeyProvider for Hostile {
-        fn current(&self) -> Result<String, evendb::KeyError> {
-            Ok(HOSTILE.to_owned())
-        }
-
-        fn key(&self, _: &str) -> Result<Option<evendb::Key>, evendb::KeyError> {
-            Ok(Some(evendb::Key::new([7; 32])))
-        }
-    }
-
-    let place = Place::new();
-    let path = place.path("db");
-    let options = Options::new().advanced(|advanced| advanced.encryption(Arc::new(Hostile)));
-    let options = options.create_if_missing(true);
-    options.open(&path).unwrap().close().unwrap();
-    let key = place.file("key", [8; 32]);
-    fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
-    let lines = ["get PATH x --key-file key", "verify PATH --key-file key"];
-    expect_escapes(&place, &path, &lines);
-}
-
 /// What has no line feed is no record: the number of the line and the limit are told.
 #[test]
 fn a_line_without_an_end_is_refused_by_its_number_and_the_limit() {
