@@ -3,13 +3,16 @@
 //! Escaped text is one line of printable UTF-8, whatever the bytes:
 //! ```text
 //!   \t \n \r \\   tab, line feed, carriage return, backslash
-//!   \xNN          a byte of a control character or of a byte-order mark, or one that is no UTF-8
+//!   \xNN          a byte of another control character, of a mark of direction, of U+2028 or U+2029,
+//!                 or of a byte-order mark, or one that is no UTF-8
 //! ```
 //! Everything else stands for itself. [`unescape`] reads back what [`escaped`] writes, and refuses a
 //! backslash before anything else, so that it never guesses.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+
+use evendb_lab::printed::is_hidden;
 
 /// Bytes as one line of text.
 pub fn escaped(bytes: &[u8]) -> String {
@@ -21,9 +24,8 @@ pub fn escaped(bytes: &[u8]) -> String {
                 '\n' => text.push_str("\\n"),
                 '\r' => text.push_str("\\r"),
                 '\\' => text.push_str("\\\\"),
-                // A mark at the beginning of a file would be taken for the file's.
-                '\u{feff}' => push_bytes(&mut text, letter),
-                _ if letter.is_control() => push_bytes(&mut text, letter),
+                // A byte-order mark at the beginning of a file would be taken for the file's.
+                _ if is_hidden(letter) => push_bytes(&mut text, letter),
                 _ => text.push(letter),
             }
         }
@@ -117,8 +119,9 @@ mod tests {
 
     #[test]
     fn escapes_are_what_the_picture_says() {
-        let bytes = b"a\\b\tc\nd\re\0\x7F\xFF\xC3\xA9\xEF\xBB\xBF\xC2\x85";
-        let text = "a\\\\b\\tc\\nd\\re\\x00\\x7f\\xff\u{e9}\\xef\\xbb\\xbf\\xc2\\x85";
+        let bytes = b"a\\b\tc\nd\re\0\x7F\xFF\xC3\xA9\xEF\xBB\xBF\xC2\x85\xE2\x80\xAE";
+        let text =
+            "a\\\\b\\tc\\nd\\re\\x00\\x7f\\xff\u{e9}\\xef\\xbb\\xbf\\xc2\\x85\\xe2\\x80\\xae";
         assert_eq!(escaped(bytes), text);
         assert_eq!(*unescape(text.as_bytes()).unwrap(), bytes[..]);
         for wrong in ["\\", "a\\q", "\\x0", "\\xzz", "\\\\\\", "\\k"] {
@@ -129,10 +132,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_escaped_is_read_back(bytes in proptest::collection::vec(
-            prop_oneof![Just(b'\\'), Just(b'x'), Just(0xEF), Just(0xBB), any::<u8>()], 0..12,
+            prop_oneof![Just(b'\\'), Just(b'x'), Just(0xEF), Just(0xBB), Just(0xE2), Just(0x80), any::<u8>()], 0..12,
         )) {
             let text = escaped(&bytes);
-            prop_assert!(!text.chars().any(char::is_control));
+            prop_assert!(!text.chars().any(is_hidden));
             prop_assert_eq!(unescape(text.as_bytes()).unwrap().into_owned(), bytes.clone());
             let mut written = Vec::new();
             write_escaped(&mut written, &bytes).unwrap();

@@ -14,19 +14,29 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::foreign;
 use crate::interrupt::Interrupt;
+use crate::open::DEFAULT_MEMORY_BYTES;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The bytes of an argument; `-` stands for all of standard input.
-pub fn bytes_of(argument: &str) -> Result<Vec<u8>, Failure> {
+/// The bytes of an argument, of which a value is made; `-` stands for all of standard input, which may have what a value may
+/// have in a database with this memory budget.
+pub fn bytes_of(argument: &str, memory: Option<u64>) -> Result<Vec<u8>, Failure> {
     if argument != "-" {
         return Ok(argument.as_bytes().to_vec());
     }
     let mut bytes = Vec::new();
+    let most = memory.unwrap_or(DEFAULT_MEMORY_BYTES) / 4;
     io::stdin()
         .lock()
+        .take(most + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::new("cannot read standard input", error))?;
+    if bytes.len() as u64 > most {
+        return Err(Failure::Message(format!(
+            "standard input has more than {most} bytes, and a value may have a quarter of the memory budget; \
+             --memory raises it"
+        )));
+    }
     Ok(bytes)
 }
 

@@ -32,11 +32,14 @@ mod time_text;
 mod values;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::Styles;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use evendb::EngineKind;
+use evendb_lab::printed::{Printed, is_hidden};
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
@@ -102,15 +105,22 @@ enum Command {
 
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
-    let command = Arguments::command();
+    let hidden = hidden_words();
+    let mut command = Arguments::command();
+    if !hidden.is_empty() {
+        command = command.styles(Styles::plain());
+    }
     if let Some(message) = missing_value(&command, std::env::args_os().skip(1)) {
         output::complain(&format!("evendb: {message}"));
         return Failure::Usage(message).exit_code();
     }
-    let matches = command.get_matches();
-    let arguments = match Arguments::from_arg_matches(&matches) {
-        Ok(arguments) => arguments,
-        Err(error) => error.exit(),
+    let parsed = command.try_get_matches().and_then(|matches| {
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        Ok((matches, arguments))
+    });
+    let (matches, arguments) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse(&error, &hidden),
     };
     let repairs = matches!(arguments.command, Command::Repair(_));
     let outcome = foreign::refuse(&matches).and_then(|()| carry_out(arguments.command));
@@ -139,6 +149,31 @@ pub fn run() -> ExitCode {
         }
     }
     code
+}
+
+/// The arguments that have what controls a terminal (a shell takes them from names of files), and values in them.
+fn hidden_words() -> Vec<String> {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let mut hidden: Vec<_> = words.filter(|word| word.contains(is_hidden)).collect();
+    let values = hidden.iter().filter_map(|word| word.split_once('='));
+    let values: Vec<_> = values.map(|(_, value)| value.to_owned()).collect();
+    hidden.extend(values);
+    hidden
+}
+
+/// Tells of wrong arguments: those that are hidden with escapes, and then without colours.
+fn refuse(error: &clap::Error, hidden: &[String]) -> ExitCode {
+    if hidden.is_empty() {
+        error.exit();
+    }
+    // Where no styles are, this is the text as it is; the plain one lacks pieces of arguments.
+    let mut text = error.render().ansi().to_string();
+    for word in hidden {
+        text = text.replace(word, &output::printable(word));
+    }
+    let _ = write!(Printed(io::stderr()), "{text}");
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
 /// What to say if an option is given another option of the subcommand as its value: then its own value was

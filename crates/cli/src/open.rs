@@ -14,6 +14,9 @@ use crate::output::{complain, escaped};
 use crate::size::parse_size;
 use crate::store::Store;
 
+/// The memory budget of a database that is opened without another one.
+pub const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
+
 /// Which database, and how to open it.
 #[derive(Args)]
 pub struct DatabaseArguments {

@@ -1,11 +1,13 @@
 //! How records and messages are written.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
 use evendb::inspect::ChunkName;
 use evendb::vfs::OsVfs;
+use evendb_lab::printed::Printed;
+pub use evendb_lab::printed::printable;
 use serde_json::{Value, json};
 
 pub use crate::escapes::escaped;
@@ -23,9 +25,9 @@ pub enum Form {
     Raw,
     /// Key and value in hexadecimal
     Hex,
-    /// One line of text: the key's columns, tab, value; control characters, backslashes and bytes
-    /// that are no UTF-8 are escapes as \t or \xNN; a number that the keyspace adds to is its
-    /// digits. `import --format scan-tsv` reads it back
+    /// One line of text: the key's columns, tab, value; control characters, marks of direction,
+    /// backslashes and bytes that are no UTF-8 are escapes as \t or \xNN; a number that the keyspace
+    /// adds to is its digits. `import --format scan-tsv` reads it back
     Tsv,
     /// One JSON object a line: `key` is an array of columns where the keys have columns, else a
     /// text; bytes that are no UTF-8 are {"hex": "..."}; a number that the keyspace adds to is a
@@ -88,7 +90,7 @@ impl Shape {
                 if let Some(value) = value {
                     object["value"] = self.values.as_json(value);
                 }
-                return writeln!(target, "{object}");
+                return writeln!(Printed(target), "{object}");
             }
         }
         if let Some(value) = value {
@@ -123,7 +125,7 @@ impl Shape {
                 target.write_all(self.values.as_text(value).as_bytes())
             }
             Form::Tsv => write_escaped(target, value),
-            Form::Json => write!(target, "{}", self.values.as_json(value)),
+            Form::Json => write!(Printed(target), "{}", self.values.as_json(value)),
         }
     }
 }
@@ -207,9 +209,26 @@ pub fn refuse_inside_database(path: &Path, what: &str) -> evendb::Result<()> {
     evendb::placement::refuse_inside(&OsVfs, path, what)
 }
 
-/// Writes a message to standard error; that standard error is closed is no error.
+/// Writes a message to standard error; that standard error is closed is no error. The one place where
+/// errors and notes are printed: what they have of names and files goes out with escapes.
 pub fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "{message}");
+    let _ = writeln!(io::stderr(), "{}", printable(message));
+}
+
+/// Standard output for text and for JSON, of which nothing controls a terminal. What is a field of a
+/// line goes through [`printable`] before, so that it stays in its line.
+pub fn out() -> Printed<StdoutLock<'static>> {
+    Printed(io::stdout().lock())
+}
+
+/// Prints the path of a file that was made: for a pipe its bytes as they are.
+pub fn say_path(path: &Path) -> io::Result<()> {
+    let mut target = io::stdout().lock();
+    match target.is_terminal() {
+        true => target.write_all(escaped(path.as_os_str().as_encoded_bytes()).as_bytes())?,
+        false => target.write_all(path.as_os_str().as_encoded_bytes())?,
+    }
+    target.write_all(b"\n")
 }
 
 fn columns_json(columns: &[Column<'_>]) -> Value {

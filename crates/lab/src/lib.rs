@@ -38,6 +38,7 @@ pub mod permutation;
 pub mod phase_length;
 pub mod phase_result;
 mod phase_text;
+pub mod printed;
 pub mod process;
 pub mod purposes;
 pub mod random;
@@ -49,6 +50,7 @@ pub mod stores;
 pub mod traced;
 pub mod transactions;
 pub mod value;
+pub mod whole_file;
 pub mod zipf;
 
 pub use said::is_broken_pipe;

@@ -6,16 +6,18 @@ use std::error::Error;
 use std::fmt::Arguments;
 use std::io::{self, Write};
 
+use crate::printed::Printed;
+
 /// Writes to standard output.
 pub(crate) fn say(text: Arguments<'_>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = Printed(io::stdout().lock());
     out.write_fmt(text)?;
     out.flush()
 }
 
 /// Writes a line to standard error, if that is there.
 pub(crate) fn tell(text: Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(Printed(io::stderr()), "{text}");
 }
 
 /// Writes to standard output, as `print!` does; gives back why it could not.

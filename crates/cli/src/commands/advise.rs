@@ -1,6 +1,6 @@
 //! `evendb advise`: which settings suit a load, by measuring. What it does is in `evendb_lab::advise`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use evendb_lab::advise::AdviseError;
 use evendb_lab::advise::command::AdviseArguments;
@@ -8,6 +8,7 @@ use evendb_lab::replay::command::Ending;
 
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
+use crate::output;
 
 /// Advise on settings, memory and stores for a load, by replaying it
 ///
@@ -32,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let program = std::env::current_exe()?;
     match arguments.inner.run(program, interrupt.flag()) {
         Ok(given) => {
-            write!(io::stdout(), "{}", given.text)?;
+            write!(output::out(), "{}", given.text)?;
             Ok(match given.ending {
                 Ending::Whole => Success::Done,
                 Ending::LeftOut => Success::LeftOut,

@@ -1,6 +1,6 @@
 //! `evendb backup`: backs a database up, beside earlier backups.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output;
 use crate::size::parse_size;
 
 /// Back a database up into a directory of backups
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Some(keep) => evendb::Backups::at(&arguments.into).prune(keep)?,
         None => 0,
     };
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     if arguments.json {
         let object = json!({
             "number": done.number,

@@ -1,6 +1,6 @@
 //! `evendb backups`: lists, verifies and prunes backups.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use evendb::{BackupInfo, Backups};
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         true => Success::Corrupt,
         false => Success::Done,
     };
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     if !arguments.json {
         writeln!(target, "number\ttime\tsize\tnew\tstate")?;
     }
@@ -132,7 +132,7 @@ fn as_text(info: &BackupInfo, is_read: bool) -> String {
         None => "-".to_owned(),
     };
     let state = match (&info.damage, is_read, info.verified) {
-        (Some(damage), ..) => format!("damaged: {damage}"),
+        (Some(damage), ..) => format!("damaged: {}", output::printable(damage)),
         (None, true, _) => "whole".to_owned(),
         (None, false, true) => "not read now".to_owned(),
         (None, false, false) => "not read now, nor verified when it was made".to_owned(),

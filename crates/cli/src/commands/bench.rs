@@ -280,7 +280,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     outcome?;
     closed?;
     if let Some(sentence) = bench_text::shown(&results).filter(|_| !interrupt.raised()) {
-        writeln!(io::stdout(), "{sentence}")?;
+        writeln!(output::out(), "{sentence}")?;
     }
     if interrupt.raised() {
         output::complain(&format!(
@@ -563,7 +563,7 @@ impl Bench<'_> {
     }
 
     pub fn print(&self, text: &str) -> Result<(), Failure> {
-        let mut target = io::stdout().lock();
+        let mut target = output::out();
         writeln!(target, "{text}")?;
         Ok(target.flush()?)
     }

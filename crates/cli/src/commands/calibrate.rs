@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         }
         other => Failure::Message(other.to_string()),
     })?;
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     match &arguments.json {
         Some(None) => writeln!(target, "{:#}", report(&calibration))?,
         Some(Some(path)) => {

@@ -1,14 +1,14 @@
 //! `evendb changes`: prints what was written, in the order of the commit log.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::ops::Bound;
 use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use evendb::{Change, Db, Durability, ErrorKind, Position};
+use evendb_lab::whole_file;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Success};
@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::keys::ColumnType;
 use crate::open::{DatabaseArguments, Purpose};
-use crate::output::{bound_field, bound_json, complain, escaped, key_field, key_json};
+use crate::output::{bound_field, bound_json, complain, escaped, key_field, key_json, out};
 use crate::store::Store;
 use crate::time_text::show_time;
 use crate::values::Values;
@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(200);
 The form text has one line for each write: position, keyspace, put, delete, delete range or merge, key, and of a put the value,
 of a merge the operand, of a range the first key behind it (none: the end of the keyspace), and of a put that expires `until` and
 the time, with tabs between them; lines of one position are one change. A key of several columns is these with commas between
-them, as arguments have it. Control characters, backslashes and bytes that are no UTF-8 are escapes as \\t or \\xNN; a limit
+them, as arguments have it. Control characters, marks of direction, backslashes and bytes that are no UTF-8 are escapes as \\t or \\xNN; a limit
 of a range that is no column of the keyspace's key types begins with \\k, and a value that is no number where the keyspace adds
 numbers with \\v. The form json has one object for each change, with keys and values as `scan --output json` has them.")]
 pub struct Arguments {
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let place = &arguments.database;
     place.engine.need_evendb(&place.db, "record of changes")?;
     let interrupt = Interrupt::install()?;
-    let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut target = BufWriter::with_capacity(1 << 16, out());
     let mut position = arguments.since;
     let mut looked = None;
     while !interrupt.raised() {
@@ -129,7 +129,7 @@ fn has_no_log(database: &Db) -> Result<bool, Failure> {
 
 /// What changes whenever the database is opened for writing, or closed.
 fn current(arguments: &Arguments) -> Vec<u8> {
-    fs::read(arguments.database.db.join("CURRENT")).unwrap_or_default()
+    whole_file::read(&arguments.database.db.join("CURRENT")).unwrap_or_default()
 }
 
 /// Prints what comes after `since`; the position after it.

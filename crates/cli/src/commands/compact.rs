@@ -15,6 +15,7 @@ use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::keys::prefix_end;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output;
 use crate::store::Store;
 
 /// Rewrite what has garbage, so that the database is as small as it can be
@@ -57,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Store::EvenDb { db, keyspace } => evendb(arguments, (db, keyspace), prefix.as_deref())?,
         Store::Flsm { db, keyspace } => flsm(arguments, (db, keyspace), prefix.as_deref())?,
     };
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     match arguments.json {
         true => writeln!(target, "{object}")?,
         false => writeln!(target, "{text}")?,

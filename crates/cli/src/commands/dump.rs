@@ -82,7 +82,7 @@ enum What {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut target = BufWriter::with_capacity(1 << 16, output::out());
     let mut damaged = false;
     let mut outcome = Ok(());
     let mut each = |item: DumpItem| {
@@ -175,8 +175,10 @@ fn write_text(target: &mut impl Write, item: &DumpItem) -> io::Result<()> {
     for (name, value) in &item.fields {
         match value {
             DumpValue::Number(number) => write!(target, " {name}={number}")?,
-            DumpValue::Text(text) if text.contains(' ') => write!(target, " {name}: {text}")?,
-            DumpValue::Text(text) => write!(target, " {name}={text}")?,
+            DumpValue::Text(text) => {
+                let mark = if text.contains(' ') { ": " } else { "=" };
+                write!(target, " {name}{mark}{}", output::printable(text))?;
+            }
             DumpValue::Bytes(bytes) => write!(target, " {name}=`{}`", output::escaped(bytes))?,
             _ => {}
         }

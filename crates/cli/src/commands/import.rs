@@ -93,7 +93,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 
 fn import(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
+    let (mut reader, size) = Records::open(
+        &arguments.file,
+        &arguments.input.within(arguments.database.memory),
+        &interrupt,
+    )?;
     let mut bad = BadLines::new(arguments, reader.unit())?;
     let (place, expiry) = (
         &arguments.database,

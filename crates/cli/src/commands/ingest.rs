@@ -66,7 +66,11 @@ fn ingest(arguments: &Arguments) -> Result<Success, Failure> {
             (store, keyspace.import(&arguments.file)?)
         }
         false => {
-            let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
+            let (mut reader, size) = Records::open(
+                &arguments.file,
+                &arguments.input.within(arguments.database.memory),
+                &interrupt,
+            )?;
             let (store, keyspace) = open()?;
             let types = key_types::of_import(&store, reader.wanted())?;
             reader.set_types(types);

@@ -1,6 +1,6 @@
 //! `evendb keyspaces`: lists the keyspaces of a database, or makes one with options of its own.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ fn make(arguments: &Arguments, name: &str, options: &KeyspaceOptions) -> Result<
 
 fn list(arguments: &Arguments) -> Result<(), Failure> {
     let store = arguments.database.open_for_reading()?;
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     for name in store.keyspace_names() {
         let asked = arguments.database.keyspace.as_ref();
         if asked.is_none_or(|asked| *asked == name) {
@@ -197,7 +197,7 @@ fn line(store: &Store, name: &str, as_json: bool) -> Result<String, Failure> {
         false => {
             let own = own.map(|(option, value)| format!("\t{option}={value}"));
             let own: String = own.collect();
-            let types = types.map(|types| format!("\tkey_types={types}"));
+            let types = types.map(|types| format!("\tkey_types={}", output::printable(&types)));
             let types = types.unwrap_or_default();
             let held = size::as_text(&held);
             format!("{}\t{held}{types}{own}", output::escaped(name.as_bytes()))

@@ -34,7 +34,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
-    let operand = input_stream::bytes_of(&arguments.operand)?;
+    let operand = input_stream::bytes_of(&arguments.operand, arguments.database.memory)?;
     let (store, keyspace) =
         arguments
             .database

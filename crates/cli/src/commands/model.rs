@@ -1,13 +1,14 @@
 //! `evendb model`: a model of the load that an analysis found. How it is made is in `evendb_model::from_analysis`.
 
-use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use evendb_lab::whole_file;
 use evendb_model::from_analysis::{self, Known, Made};
 use evendb_report::Document;
 
 use crate::failure::{Failure, Success};
+use crate::output;
 
 /// Make a model of an analyzed load, which `evendb mixgraph` carries out on any store
 ///
@@ -50,22 +51,22 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let made = from_analysis::make(&document, &known).map_err(|error| wrong(error.to_string()))?;
     let text = made.to_toml().map_err(|error| wrong(error.to_string()))?;
     tell_unknown(&made);
-    io::stdout().write_all(text.as_bytes())?;
+    output::out().write_all(text.as_bytes())?;
     Ok(Success::Done)
 }
 
 /// Says on standard error what a model lacks, because the analysis does not know it.
 pub fn tell_unknown(made: &Made) {
     for unknown in &made.unknown {
-        // Nothing is lost if nobody reads it: the model has it among its comments.
-        let _ = writeln!(io::stderr(), "evendb: not known: {unknown}");
+        // The model has it among its comments, too.
+        output::complain(&format!("evendb: not known: {unknown}"));
     }
 }
 
 /// What an analysis found, by its file or the folder that it made.
 pub fn analysis(path: &Path) -> Result<Document, Failure> {
     let path = file_of(path);
-    let text = fs::read_to_string(&path)
+    let text = whole_file::read_text(&path)
         .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
     Document::from_json(&text).map_err(|why| Failure::Message(format!("{}: {why}", path.display())))
 }

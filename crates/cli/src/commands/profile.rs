@@ -10,10 +10,11 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use evendb_lab::whole_file;
 use evendb_model::from_analysis::{self, Known, Made};
 use evendb_model::{presets, study};
 use evendb_report::{Chart, Figure, Mark, Unit};
@@ -134,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         &mut command,
     )?;
     let file = path("benchmarks.json");
-    let benchmarks = fs::read(&file)
+    let benchmarks = whole_file::read(&file)
         .map_err(|error| Failure::new(format!("cannot read {}", file.display()), error))?;
     let benchmarks: Value =
         serde_json::from_slice(&benchmarks).map_err(|error| Failure::new(file.display(), error))?;
@@ -145,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     write(&path("page.json"), &document.to_json())?;
     let page = path("page.html");
     write(&page, &evendb_report::page(&document))?;
-    writeln!(io::stdout(), "{}", page.display())?;
+    output::say_path(&page)?;
     Ok(Success::Done)
 }
 
@@ -192,8 +193,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn tell(what: &str) {
-    // Nothing is lost if nobody reads it.
-    let _ = writeln!(io::stderr(), "evendb: {what}");
+    output::complain(&format!("evendb: {what}"));
 }
 
 /// Runs a command whose output goes to standard error.

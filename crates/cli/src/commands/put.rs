@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 
 fn put(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
-    let value = input_stream::bytes_of(&arguments.value)?;
+    let value = input_stream::bytes_of(&arguments.value, arguments.database.memory)?;
     let expiry = Expiry::of(arguments.ttl, arguments.until);
     if expiry != Expiry::Keyspaces {
         let database = &arguments.database;

@@ -1,6 +1,6 @@
 //! `evendb repair`: saves what can be read of a damaged database into a new one.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use evendb::Options;
@@ -77,7 +77,7 @@ fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
         .map_err(|error| refused(&arguments.db, Purpose::Writing, &error))?;
     let records = database.stats().log_records_given_up;
     database.close()?;
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     if records == 0 {
         writeln!(target, "no record of the commit log was given up")?;
         return Ok(Success::Done);
@@ -107,17 +107,20 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
     let report = inspect::repair(&arguments.db, into, options, inspect);
     bar.finish_and_clear();
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     for finding in costless(&report) {
         match arguments.json {
             true => writeln!(target, "{}", costless_json(finding))?,
-            false => writeln!(target, "{}: {}", finding.file, finding.what)?,
+            false => {
+                let told = format!("{}: {}", finding.file, finding.what);
+                writeln!(target, "{}", output::printable(&told))?;
+            }
         }
     }
     for loss in &report.losses {
         match arguments.json {
             true => writeln!(target, "{}", loss_json(loss))?,
-            false => writeln!(target, "{loss}")?,
+            false => writeln!(target, "{}", output::printable(&loss.to_string()))?,
         }
     }
     if arguments.json {
@@ -136,7 +139,8 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
         for (name, records) in &report.keyspaces {
             writeln!(
                 target,
-                "keyspace `{name}`: {} saved",
+                "keyspace `{}`: {} saved",
+                output::escaped(name.as_bytes()),
                 counted(*records, "record")
             )?;
         }

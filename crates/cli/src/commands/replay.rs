@@ -1,6 +1,6 @@
 //! `evendb replay`: asks of EvenDB what a trace says. What it does is in `evendb_lab::replay`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use evendb_lab::opener::Opener;
 use evendb_lab::recorder::RunError;
@@ -10,6 +10,7 @@ use evendb_lab::stores::flsm::FlsmOpener;
 
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
+use crate::output;
 
 /// Ask of a store what a trace says was asked of another one
 ///
@@ -45,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
                 RunError::Damaged(message) => Failure::Corrupt(message),
                 error => Failure::caused(error.to_string(), &error),
             })?;
-    write!(io::stdout(), "{}", replayed.text)?;
+    write!(output::out(), "{}", replayed.text)?;
     match (interrupt.raised(), replayed.ending) {
         (true, _) => Err(Failure::Interrupted),
         (false, Ending::Whole) => Ok(Success::Done),

@@ -1,6 +1,6 @@
 //! `evendb rotate-key`: another key for an encrypted database.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use crate::engine::need_evendb;
 use crate::failure::{Failure, Success};
 use crate::key_file::{KeyFile, read_key};
 use crate::open::{Purpose, refused};
+use crate::output;
 
 /// Encrypt a database by another key from now on
 ///
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     database.rotate_key()?;
     database.close()?;
     writeln!(
-        io::stdout(),
+        output::out(),
         "the database opens by the new key, and no more by the one before"
     )?;
     Ok(Success::Done)

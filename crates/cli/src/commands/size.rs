@@ -1,6 +1,6 @@
 //! `evendb size`: about how much a range holds, without reading it.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::Bound;
 
 use evendb::RangeSize;
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         output::complain(&hint);
     }
     store.close()?;
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     match arguments.json {
         true => {
             let mut object = as_json(&size);

@@ -1,6 +1,6 @@
 //! `evendb stats`: what the database says about itself.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use evendb::{EngineKind, LiveStats};
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 fn print(store: &Store, json: bool) -> Result<(), Failure> {
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     let types = key_types(store)?;
     if json {
         let mut object = figures(store);
@@ -105,8 +105,9 @@ fn print(store: &Store, json: bool) -> Result<(), Failure> {
         writeln!(target, "{}", text.trim_end())?;
         let names: Vec<String> = types
             .into_iter()
+            .map(|(name, types)| (output::escaped(name.as_bytes()), types))
             .map(|(name, types)| match types {
-                Some(types) => format!("{name} (key types {types})"),
+                Some(types) => format!("{name} (key types {})", output::printable(&types)),
                 None => name,
             })
             .collect();
@@ -202,7 +203,7 @@ fn print_live(dir: &Path, live: &LiveStats, json: bool) -> Result<(), Failure> {
     if let Some(failure) = live.failure() {
         output::complain(&format!("it takes no more writes: {failure}"));
     }
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     if json {
         let object: Map<String, Value> = live
             .figures()

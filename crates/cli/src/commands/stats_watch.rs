@@ -5,7 +5,7 @@
 //! process that has the database open (the owner). While the database is idle its owner writes no
 //! figures, and a line covers the interval. The owner is not disturbed: only a file is read.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(super) fn run(
     let mut last = read_live(dir)?;
     let mut failure_told = false;
     let mut lines = 0;
-    let mut target = io::stdout();
+    let mut target = output::out();
     while count.is_none_or(|count| lines < count) {
         let now = match next(dir, &last, interval, &interrupt)? {
             Next::Figures(now) => now,

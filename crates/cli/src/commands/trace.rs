@@ -154,7 +154,7 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
         known.unwrap_or_else(|| format!("#{number}"))
     };
     let duration = end.map_or(last_nanos, |end| end.duration_nanos);
-    let mut out = BufWriter::new(io::stdout());
+    let mut out = BufWriter::new(output::out());
     if as_json {
         let rows = counts.iter().map(|((keyspace, kind), of)| {
             json!({
@@ -173,7 +173,8 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
         writeln!(out, "{value:#}")?;
     } else {
         let header = reader.header();
-        writeln!(out, "source      {}", header.source)?;
+        let source = output::printable(&header.source);
+        writeln!(out, "source      {source}")?;
         writeln!(out, "sample      one key in {}", grouped(header.one_in))?;
         writeln!(out, "operations  {}", grouped(operations))?;
         writeln!(out, "duration    {:.3} s", duration as f64 / 1e9)?;
@@ -196,7 +197,7 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
             writeln!(
                 out,
                 "{:<20}{:<16}{:>14}{:>14}{:>12}{:>10}{:>14}",
-                name(*keyspace),
+                output::printable(&name(*keyspace)),
                 kind.name(),
                 grouped(of.operations),
                 shown(of.found, looks),
@@ -223,7 +224,7 @@ fn told(losses: Losses) -> Success {
 
 fn print(path: &Path, limit: u64) -> Result<Success, Failure> {
     let mut reader = reader(path)?;
-    let mut out = BufWriter::new(io::stdout());
+    let mut out = BufWriter::new(output::out());
     let mut left = limit;
     while left > 0 {
         let Some(operation) = reader.next().map_err(|error| failed(path, &error))? else {

@@ -422,7 +422,7 @@ fn finish(target: Target, path: &Path, is_torn: bool) -> Result<(), Failure> {
 }
 
 fn tell(imported: &Imported, is_own: bool) -> Result<Success, Failure> {
-    writeln!(io::stdout(), "{} operations", grouped(imported.operations))?;
+    writeln!(output::out(), "{} operations", grouped(imported.operations))?;
     if imported.is_torn && !is_own {
         let message = "evendb: the source ends in the middle of a record, or has no end";
         output::complain(message);

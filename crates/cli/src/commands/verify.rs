@@ -1,6 +1,6 @@
 //! `evendb verify`: checks every checksum and invariant on disk.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -71,11 +71,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let corruptions = report.findings.iter().filter(corrupt).count();
     let warnings = report.findings.len() - corruptions;
     let is_sound = corruptions == 0;
-    let mut target = io::stdout().lock();
+    let mut target = output::out();
     for told in &report.findings {
         match arguments.json {
             true => writeln!(target, "{}", told.object)?,
-            false => writeln!(target, "{}", told.text)?,
+            false => writeln!(target, "{}", output::printable(&told.text))?,
         }
     }
     if arguments.json {

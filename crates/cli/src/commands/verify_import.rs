@@ -4,7 +4,7 @@
 //! in the import; what has expired by its own column is not there), and compared pair by pair with a scan forward, a scan backward, the scan of a
 //! prefix, and gets of a sample. Memory: the input's keys and values, and 24 bytes a record.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
@@ -18,6 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::keys::prefix_end;
 use crate::open::DatabaseArguments;
+use crate::output;
 use crate::store::{Record, Store};
 use crate::values::Values;
 
@@ -50,7 +51,11 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let (mut reader, size) = Records::open(&arguments.file, &arguments.input, &interrupt)?;
+    let (mut reader, size) = Records::open(
+        &arguments.file,
+        &arguments.input.within(arguments.database.memory),
+        &interrupt,
+    )?;
     let store = arguments.database.open_for_reading()?;
     reader.set_types(key_types::of_imported(&store, reader.wanted())?);
     reader.set_values(Values::of(&store)?);
@@ -307,7 +312,7 @@ fn tell(what: &str, records: usize, start: Instant) -> Result<(), Failure> {
 }
 
 fn say(line: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{line}")?)
+    Ok(writeln!(output::out(), "{line}")?)
 }
 
 fn stop_if(interrupt: &Interrupt) -> Result<(), Failure> {

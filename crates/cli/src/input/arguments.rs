@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::failure::Failure;
 use crate::key_types::KeyTypes;
 use crate::keys::{ColumnType, column_type};
+use crate::open::DEFAULT_MEMORY_BYTES;
 
 /// The input's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -87,6 +88,9 @@ pub struct InputArguments {
     /// Leave out the first line (names in the options above imply it)
     #[arg(long)]
     pub skip_header: bool,
+    /// The longest line of the input, in bytes.
+    #[arg(skip = DEFAULT_MEMORY_BYTES)]
+    pub line_bytes_max: u64,
 }
 
 /// A column as written in the arguments.
@@ -126,6 +130,15 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl InputArguments {
+    /// The same for a database with this memory budget, which is the longest line: a key with its value may have a
+    /// quarter of it, and each of their bytes up to four characters.
+    pub fn within(&self, memory: Option<u64>) -> InputArguments {
+        InputArguments {
+            line_bytes_max: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
+            ..self.clone()
+        }
+    }
+
     /// The format, which was given or guessed.
     pub fn format(&self) -> Format {
         self.format.unwrap_or(Format::Tsv)

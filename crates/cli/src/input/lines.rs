@@ -1,15 +1,42 @@
 //! The lines of an input, counted, and lines that were read ahead and given back.
 
+use std::error::Error;
+use std::fmt;
 use std::io::{self, BufRead, Read};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The longest line: what has no line feed for so long is no text, and must not take all memory.
-const LINE_BYTES_MAX: u64 = 1 << 30;
+/// A line has no end for so long that it is no record, and must not take all memory.
+#[derive(Debug)]
+pub struct LineTooLong {
+    line: u64,
+    bytes_max: u64,
+}
+
+impl fmt::Display for LineTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LineTooLong { line, bytes_max } = self;
+        write!(
+            f,
+            "line {line} has more than {bytes_max} bytes, which is the memory budget; --memory raises it"
+        )
+    }
+}
+
+impl Error for LineTooLong {}
+
+/// Whether an input was refused for its longest line.
+pub fn is_line_too_long(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<LineTooLong>())
+}
 
 /// Reads lines.
 pub struct Lines {
     source: Box<dyn BufRead>,
+    /// The longest line, with its line feed.
+    bytes_max: u64,
     /// Lines that were given back, each with its line feed; those before `ahead_from` are read
     /// again.
     ahead: Vec<u8>,
@@ -20,9 +47,10 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn new(source: Box<dyn BufRead>) -> Lines {
+    pub fn new(source: Box<dyn BufRead>, bytes_max: u64) -> Lines {
         Lines {
             source,
+            bytes_max,
             ahead: Vec::new(),
             ahead_from: 0,
             is_begun: false,
@@ -49,11 +77,13 @@ impl Lines {
             let mut ahead = &self.ahead[self.ahead_from..];
             self.ahead_from += ahead.read_until(b'\n', target)?;
         } else {
-            let mut source = (&mut self.source).take(LINE_BYTES_MAX);
+            let bytes_max = self.bytes_max;
+            let mut source = (&mut self.source).take(bytes_max.saturating_add(1));
             let read = source.read_until(b'\n', target)? as u64;
             self.bytes += read;
-            if read == LINE_BYTES_MAX && target.last() != Some(&b'\n') {
-                let why = format!("this line is longer than {LINE_BYTES_MAX} bytes");
+            if read > bytes_max {
+                let line = self.count + 1;
+                let why = LineTooLong { line, bytes_max };
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
         }

@@ -64,8 +64,9 @@ const KEY_BYTES_MAX: usize = 65_535;
 const CSV_LINES_MAX: u64 = 10_000;
 const CSV_BYTES_MAX: usize = 64 << 20;
 
-/// The most lines at the beginning that are looked at for comments.
+/// The most lines at the beginning that are looked at for comments, and the most bytes.
 const COMMENTS_MAX: u64 = 1000;
+const COMMENT_BYTES_MAX: usize = 64 << 20;
 
 /// What the reader found.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl PairReader {
         let wanted = arguments.types(&key_columns)?;
         let names = |columns: &[ColumnArgument]| columns.iter().map(|c| c.name.clone()).collect();
         let mut reader = Self {
-            lines: Lines::new(source),
+            lines: Lines::new(source, arguments.line_bytes_max),
             format: arguments.format(),
             delimiter: arguments.delimiter(),
             comment: arguments.comment.clone().unwrap_or_default().into_bytes(),
@@ -368,7 +369,8 @@ impl PairReader {
     fn leave_out_first_comments(&mut self) -> io::Result<()> {
         let mut hashed: Vec<Vec<u8>> = Vec::new();
         let mut other = None;
-        while (hashed.len() as u64) < COMMENTS_MAX {
+        let mut bytes = 0;
+        while (hashed.len() as u64) < COMMENTS_MAX && bytes < COMMENT_BYTES_MAX {
             let mut line = Vec::new();
             if !self.lines.append(&mut line)? {
                 break;
@@ -377,6 +379,7 @@ impl PairReader {
                 other = Some(line);
                 break;
             }
+            bytes += line.len();
             hashed.push(line);
         }
         let Some(other) = other else {

@@ -2,10 +2,12 @@
 //! directory of a LevelDB database.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
 use super::guess::{self, SAMPLE_BYTES};
+use super::lines::is_line_too_long;
 use super::packed::{begun, peek, unpacked};
 use super::{InputArguments, KEY_BYTES_MAX, PairReader, Step, Wanted};
 use crate::escapes::hex;
@@ -115,7 +117,11 @@ impl Records {
         match self {
             Records::Text(reader) => {
                 let next = reader.step();
-                let at = |error| Failure::new(format!("line {}", reader.last_line() + 1), error);
+                let at = |error: io::Error| match is_line_too_long(&error) {
+                    // It says which.
+                    true => Failure::new("cannot read the input", error),
+                    false => Failure::new(format!("line {}", reader.last_line() + 1), error),
+                };
                 next.map_err(at)
             }
             Records::LevelDb(records) => records.step(),

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use evendb_lab::whole_file;
+
 use super::decode::{Bytes, table_key};
 use super::level::Level;
 use super::log::LogReader;
@@ -37,7 +39,7 @@ impl Version {
     /// Reads CURRENT and the manifest.
     pub fn read(directory: &Path, notes: &mut Vec<String>) -> Result<Version> {
         let current = directory.join("CURRENT");
-        let name = fs::read(&current).map_err(Error::io(&current))?;
+        let name = whole_file::read(&current).map_err(Error::io(&current))?;
         let number = name
             .strip_prefix(b"MANIFEST-")
             .and_then(|rest| rest.strip_suffix(b"\n"));

@@ -263,7 +263,7 @@ impl Asked<'_> {
 /// The document cannot be read, or has no such figure.
 pub(super) fn misses(path: &Path) -> Result<Vec<MissRow>, AdviseError> {
     let input = |what: String| AdviseError::Input(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| input(error.to_string()))?;
+    let text = crate::whole_file::read_text(path).map_err(|error| input(error.to_string()))?;
     let document = Document::from_json(&text).map_err(input)?;
     let missing = || "it has no figure `miss-ratios` with grain, bytes and miss_ratio".to_owned();
     let rows = document.figure("miss-ratios").and_then(|figure| {

@@ -37,8 +37,11 @@ struct Measurements {
 impl Measurements {
     fn load(out: &Path, facts: &[(String, String)]) -> Result<Measurements, AdviseError> {
         let path = out.join(FILE);
-        let document = match std::fs::read_to_string(&path) {
+        let document = match crate::whole_file::read_text(&path) {
             Ok(text) => read(&path, &text)?,
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(AdviseError::Input(format!("{}: {error}", path.display())));
+            }
             Err(_) => {
                 let mut document = Document::new("All settings at full length");
                 document.facts = facts.to_vec();
@@ -105,7 +108,7 @@ impl Advised {
     /// There is no advice, or none that can be read.
     pub(super) fn load(out: &Path) -> Result<Advised, AdviseError> {
         let path = out.join("advice.json");
-        let text = std::fs::read_to_string(&path).map_err(|error| {
+        let text = crate::whole_file::read_text(&path).map_err(|error| {
             AdviseError::Input(format!(
                 "{}: {error}; the same command without --exhaustive makes it",
                 path.display()

@@ -31,6 +31,7 @@ use crate::opener::Durability;
 use crate::replay::Merges;
 use crate::replay::command::Ending;
 use crate::stores::evendb::tuning::Tuning;
+use crate::whole_file;
 
 /// For the program that replays, of which some 16 MiB are its own (operations in order, histograms), for what the kernel keeps for it, and for peaks. With half of it
 /// the kernel ended runs now and then.
@@ -179,7 +180,7 @@ impl Ground {
         command.arg("--json").arg(&json);
         let began = Instant::now();
         finished(command, who, hold)?;
-        let text = fs::read(&json).map_err(AdviseError::io(&json))?;
+        let text = whole_file::read(&json).map_err(AdviseError::io(&json))?;
         let report: Value =
             serde_json::from_slice(&text).map_err(|error| AdviseError::Run(error.to_string()))?;
         fs::remove_file(&json).map_err(AdviseError::io(&json))?;
@@ -228,7 +229,7 @@ impl Ground {
         }
         command.arg("--json").arg(&json);
         finished(command, who, hold)?;
-        let text = fs::read(&json).map_err(AdviseError::io(&json))?;
+        let text = whole_file::read(&json).map_err(AdviseError::io(&json))?;
         let mut measured = parsed(&text).map_err(AdviseError::Run)?;
         measured.process_seconds = began.elapsed().as_secs_f64();
         measured.disk_bytes = bytes_below(directory).map_err(AdviseError::io(directory))?;
@@ -294,7 +295,7 @@ fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), Advis
         // Of a failure the program says why; what it found of the trace is in its report.
         Some(status) if is_done(status.code(), &text) => Ok(()),
         Some(status) => {
-            let text = text.trim();
+            let text = text.trim().replace('\n', "; ");
             Err(AdviseError::Run(format!(
                 "{}: {status}: {text}",
                 who.name()

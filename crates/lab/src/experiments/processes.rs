@@ -49,7 +49,7 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
                 tell!("{store}: round {} failed: {status}", round + 1);
                 continue;
             }
-            let text = fs::read(&figures).map_err(at(&figures))?;
+            let text = crate::whole_file::read(&figures).map_err(at(&figures))?;
             let figures = serde_json::from_slice(&text)?;
             let store = store.to_owned();
             results.push(Measured {

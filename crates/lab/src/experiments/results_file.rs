@@ -69,7 +69,7 @@ impl ResultsFile {
 
     /// All lines that can be read.
     pub fn lines(&self) -> Result<Vec<Value>, Failure> {
-        let text = match fs::read(&self.0) {
+        let text = match crate::whole_file::read(&self.0) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(format!("{}: {error}", self.0.display()).into()),

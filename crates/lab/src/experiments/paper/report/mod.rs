@@ -42,7 +42,8 @@ const REPORT_FILE: &str = "report.md";
 pub fn write(directory: &Path) -> Result<(), Failure> {
     let results = ResultsFile::in_directory(directory);
     let file = results.path();
-    let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let bytes =
+        crate::whole_file::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let results =
         RunResults::parse(&bytes).map_err(|error| format!("{}{error}", file.display()))?;
     let report = directory.join(REPORT_FILE);

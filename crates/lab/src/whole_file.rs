@@ -1,0 +1,56 @@
+//! Files that are read as a whole: models, analyses, advice, results.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The longest file that is read as a whole. The largest of those that the commands write have some 100 KiB; one without an
+/// end, as a device, must not take all memory.
+pub const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The bytes of a file.
+///
+/// # Errors
+/// It cannot be read, or has more than [`FILE_BYTES_MAX`] bytes.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let why = format!("it has more than {FILE_BYTES_MAX} bytes, and is no such file");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// As of [`read`]; it is no UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read(path)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_refused_and_a_whole_one_is_read() {
+        let endless = read(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(endless.kind(), io::ErrorKind::FileTooLarge);
+        assert!(endless.to_string().contains("67108864 bytes"), "{endless}");
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        let most = vec![b'x'; FILE_BYTES_MAX as usize];
+        std::fs::write(&path, &most).unwrap();
+        assert!(read(&path).unwrap() == most);
+        std::fs::write(&path, b"\xff").unwrap();
+        assert_eq!(read(&path).unwrap(), b"\xff");
+        assert_eq!(
+            read_text(&path).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+    }
+}
