@@ -10,6 +10,7 @@
 //!
 //! A name that is opened is a file of its own: a symbolic link is not followed, so what lies in a directory of a database never
 //! leads out of it, and what is no regular file is refused before somebody waits for it (opening a pipe waits for its other end).
+//! Nothing but regular files is made here, so that nothing else is removed, renamed, linked, or replaced.
 //! The directory itself may be reached by a link. A file that has another name elsewhere cannot be told from one that a backup shares.
 //!
 //! A failure of the device is told once to each handle. One that comes while a thread waits for what
@@ -24,7 +25,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -56,6 +57,35 @@ impl OsVfs {
     /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`] gives.
     pub fn regular_file(path: &Path) -> io::Result<fs::File> {
         open_regular(fs::OpenOptions::new().read(true), path)
+    }
+
+    /// Makes a file that somebody has named, to be written. What lies there is never written over or through. A device of
+    /// characters (`/dev/null`, a terminal) holds nothing that could be lost, and is written to.
+    pub fn new_file(path: &Path) -> io::Result<fs::File> {
+        let mut options = fs::OpenOptions::new();
+        options.write(true);
+        match is_character_device(path)? {
+            true => options.custom_flags(OFlags::NOFOLLOW.bits() as i32),
+            false => options.create_new(true),
+        };
+        options.open(path)
+    }
+
+    /// Whether [`new_file`](OsVfs::new_file) refuses what lies at `path`, for who makes the file when much is done.
+    pub fn refuse_present(path: &Path) -> io::Result<()> {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) if is_character_device(path)? => Ok(()),
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+
+    /// Opens a file of ours that goes on, or makes it: a regular file that lies at `path` itself, as it is, for reading and
+    /// appending.
+    pub fn own_file(path: &Path) -> io::Result<fs::File> {
+        let mut options = fs::OpenOptions::new();
+        open_regular(options.read(true).append(true).create(true), path)
     }
 }
 
@@ -94,15 +124,30 @@ impl Vfs for OsVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        self.check_regular(from)?;
+        match self.check_regular(to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => fs::rename(from, to),
+        }
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_regular(from)?;
         fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_regular(path)?;
         fs::remove_file(path)
+    }
+
+    fn check_regular(&self, path: &Path) -> io::Result<()> {
+        let kind = fs::symlink_metadata(path)?.file_type();
+        match (kind.is_file(), kind.is_symlink()) {
+            (true, _) => Ok(()),
+            (false, true) => Err(refused(A_LINK)),
+            (false, false) => Err(refused(NOT_REGULAR)),
+        }
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
@@ -193,10 +238,7 @@ impl Vfs for OsVfs {
                 ..LockHolder::default()
             };
         }
-        let mut bytes = [0; 16];
-        let len = file.read_at(&mut bytes, 0).unwrap_or(0);
-        let text = std::str::from_utf8(&bytes[..len]).unwrap_or("");
-        let process: Option<u32> = text.trim().parse().ok().filter(|&process| process > 0);
+        let process = signed_by(&file).ok().flatten();
         let seen = |process: u32| {
             let id = i32::try_from(process)
                 .ok()
@@ -209,6 +251,18 @@ impl Vfs for OsVfs {
             process,
             process_seen: process.is_some_and(seen),
         }
+    }
+}
+
+/// The process that signed a lock file, if one did. `InvalidData`: it holds what no lock's owner writes, and is somebody else's.
+fn signed_by(file: &fs::File) -> io::Result<Option<u32>> {
+    let mut bytes = [0; 16];
+    let len = file.read_at(&mut bytes, 0)?;
+    let text = std::str::from_utf8(&bytes[..len]).unwrap_or("-");
+    let process = text.trim().parse().ok().filter(|&process| process > 0);
+    match (process, text.is_empty()) {
+        (None, false) => Err(io::ErrorKind::InvalidData.into()),
+        (process, _) => Ok(process),
     }
 }
 
@@ -269,15 +323,29 @@ fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
     }
 }
 
+const A_LINK: &str = "a symbolic link, which is not followed";
+const NOT_REGULAR: &str = "not a regular file";
+
+fn refused(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+/// Whether such a device lies at `path` itself.
+fn is_character_device(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => Ok(found?.file_type().is_char_device()),
+    }
+}
+
 /// Opens a regular file that lies at `path` itself.
 fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
-    let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     match options.custom_flags(flags.bits() as i32).open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => Err(refused("not a regular file")),
+        Ok(_) => Err(refused(NOT_REGULAR)),
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-            Err(refused("a symbolic link, which is not followed"))
+            Err(refused(A_LINK))
         }
         Err(error) => Err(error),
     }
@@ -297,9 +365,9 @@ struct OsLockGuard {
 
 impl OsLockGuard {
     /// Says in the file who owns it. For messages only: a full or failing disk is no reason to
-    /// refuse the lock.
+    /// refuse the lock. A file that holds something else is locked as it is.
     fn sign(&self) {
-        if !self.shared {
+        if !self.shared && signed_by(&self.file).is_ok() {
             let _ = self.file.set_len(0);
             let _ = self
                 .file
@@ -323,7 +391,7 @@ impl Drop for OsLockGuard {
         // A forked child shares the description: closing ours alone would leave the lock with the
         // child, and a child dropping its copy must not unlock ours.
         if std::process::id() == self.owner_process {
-            if !self.shared {
+            if !self.shared && signed_by(&self.file).is_ok() {
                 // Else those who are refused because of readers would be shown a dead owner.
                 let _ = self.file.set_len(0);
             }
