@@ -14,6 +14,7 @@
 mod append;
 mod behind;
 mod os;
+mod regular;
 mod sim;
 #[cfg(test)]
 mod tests;

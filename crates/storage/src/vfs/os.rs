@@ -25,7 +25,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -35,6 +35,7 @@ use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::io::ReadWriteFlags;
 
+use super::regular::{A_LINK, NOT_REGULAR, open_regular, refused, signed_by};
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
 /// What one call asks the system to read ahead. Its limit is the greater one of what the device takes by one request
@@ -52,42 +53,6 @@ const LOCK_ATTEMPTS: usize = 8;
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
 pub struct OsVfs;
-
-impl OsVfs {
-    /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`] gives.
-    pub fn regular_file(path: &Path) -> io::Result<fs::File> {
-        open_regular(fs::OpenOptions::new().read(true), path)
-    }
-
-    /// Makes a file that somebody has named, to be written. What lies there is never written over or through. A device of
-    /// characters (`/dev/null`, a terminal) holds nothing that could be lost, and is written to.
-    pub fn new_file(path: &Path) -> io::Result<fs::File> {
-        let mut options = fs::OpenOptions::new();
-        options.write(true);
-        match is_character_device(path)? {
-            true => options.custom_flags(OFlags::NOFOLLOW.bits() as i32),
-            false => options.create_new(true),
-        };
-        options.open(path)
-    }
-
-    /// Whether [`new_file`](OsVfs::new_file) refuses what lies at `path`, for who makes the file when much is done.
-    pub fn refuse_present(path: &Path) -> io::Result<()> {
-        match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-            Ok(_) if is_character_device(path)? => Ok(()),
-            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-        }
-    }
-
-    /// Opens a file of ours that goes on, or makes it: a regular file that lies at `path` itself, as it is, for reading and
-    /// appending.
-    pub fn own_file(path: &Path) -> io::Result<fs::File> {
-        let mut options = fs::OpenOptions::new();
-        open_regular(options.read(true).append(true).create(true), path)
-    }
-}
 
 impl Vfs for OsVfs {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -254,18 +219,6 @@ impl Vfs for OsVfs {
     }
 }
 
-/// The process that signed a lock file, if one did. `InvalidData`: it holds what no lock's owner writes, and is somebody else's.
-fn signed_by(file: &fs::File) -> io::Result<Option<u32>> {
-    let mut bytes = [0; 16];
-    let len = file.read_at(&mut bytes, 0)?;
-    let text = std::str::from_utf8(&bytes[..len]).unwrap_or("-");
-    let process = text.trim().parse().ok().filter(|&process| process > 0);
-    match (process, text.is_empty()) {
-        (None, false) => Err(io::ErrorKind::InvalidData.into()),
-        (process, _) => Ok(process),
-    }
-}
-
 /// The kernel's text: 32 hexadecimal digits with hyphens between.
 #[cfg(any(target_os = "linux", test))]
 pub(super) fn parse_boot_id(text: &str) -> Option<BootId> {
@@ -319,34 +272,6 @@ fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-const A_LINK: &str = "a symbolic link, which is not followed";
-const NOT_REGULAR: &str = "not a regular file";
-
-fn refused(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, what)
-}
-
-/// Whether such a device lies at `path` itself.
-fn is_character_device(path: &Path) -> io::Result<bool> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        found => Ok(found?.file_type().is_char_device()),
-    }
-}
-
-/// Opens a regular file that lies at `path` itself.
-fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    match options.custom_flags(flags.bits() as i32).open(path) {
-        Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => Err(refused(NOT_REGULAR)),
-        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-            Err(refused(A_LINK))
-        }
         Err(error) => Err(error),
     }
 }
