@@ -35,7 +35,7 @@ use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::io::ReadWriteFlags;
 
-use super::regular::{A_LINK, NOT_REGULAR, open_regular, refused, signed_by};
+use super::regular::{A_LINK, NOT_REGULAR, leads_to, open_regular, refused, signed_by};
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
 /// What one call asks the system to read ahead. Its limit is the greater one of what the device takes by one request
@@ -263,16 +263,6 @@ fn lock_directory(path: &Path, shared: bool) -> io::Result<Option<fs::File>> {
         Ok(()) => Ok(Some(directory)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
         Err(_) => Ok(None),
-    }
-}
-
-/// Whether the name leads to that file.
-fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
-    let ours = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

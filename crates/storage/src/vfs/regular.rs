@@ -5,7 +5,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 impl OsVfs {
@@ -81,5 +81,15 @@ pub(super) fn signed_by(file: &fs::File) -> io::Result<Option<u32>> {
     match (process, text.is_empty()) {
         (None, false) => Err(io::ErrorKind::InvalidData.into()),
         (process, _) => Ok(process),
+    }
+}
+
+/// Whether the name leads to that file.
+pub(super) fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
+    let ours = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
