@@ -2,7 +2,8 @@
 //!
 //! Order: `CURRENT` goes first, durably, so that a crash in the middle never leaves a database that opens and lacks
 //! something. What such a crash leaves is refused by an opening, and removed when this is called again. `LOCK` goes
-//! last, while the lock is held. The directory goes too if nothing else is in it.
+//! last, while the lock is held. The directory goes too if nothing else is in it. Before the first of them goes, each is
+//! seen to be a regular file; a directory that is a link is refused.
 //!
 //! Not here: which files are an engine's.
 
@@ -25,6 +26,7 @@ pub fn destroy(
     engine: EngineKind,
     is_own: &dyn Fn(&str) -> bool,
 ) -> Result<()> {
+    refuse_link(vfs, dir)?;
     engine.check(vfs, dir)?;
     placement::refuse_writing(vfs, dir)?;
     if own_names(vfs, dir, is_own)?.is_empty() {
@@ -34,6 +36,7 @@ pub fn destroy(
     // Looked at again, now that nobody else opens it.
     engine.check(vfs, dir)?;
     let names = own_names(vfs, dir, is_own)?;
+    placement::refuse_foreign(vfs, dir, is_own)?;
     if names.iter().any(|name| name == CURRENT) {
         remove(vfs, dir, CURRENT)?;
         vfs.sync_dir(dir)
@@ -48,6 +51,23 @@ pub fn destroy(
     remove(vfs, dir, LOCK)?;
     drop(guard);
     remove_if_empty(vfs, dir)
+}
+
+/// Refuses a directory by another name that leads to it: it may be anybody's.
+fn refuse_link(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let path = std::path::absolute(dir).map_err(|error| failed(dir, "resolve the path", error))?;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    match placement::is_link(vfs, parent, name)? {
+        false => Ok(()),
+        true => {
+            let dir = dir.display();
+            let message =
+                format!("{dir} is a symbolic link: nothing was removed; name the directory itself");
+            Err(Error::new(ErrorKind::InvalidArgument, message))
+        }
+    }
 }
 
 fn failed(path: &Path, what: &str, source: io::Error) -> Error {

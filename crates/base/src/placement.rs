@@ -9,7 +9,10 @@
 use crate::engine_kind::EngineKind;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_storage::Error as StorageError;
-use evendb_storage::vfs::Vfs;
+use evendb_storage::vfs::{OsVfs, Vfs};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The list of a backup, which makes its directory count.
@@ -117,6 +120,74 @@ pub fn refuse_backups(vfs: &dyn Vfs, path: &Path, db: &Path) -> Result<()> {
     }
 }
 
+/// Refuses a directory for writing if a name in it that is a database's (`is_own`) is none of a regular file: we make no other,
+/// so it is somebody else's. To be asked before the first write, so that nothing is changed.
+///
+/// # Errors
+/// `Io` with the path of the first such name.
+pub fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
+    let names = vfs.list(dir);
+    let names = names.map_err(|source| StorageError::io(dir, "list the directory", source))?;
+    for name in names.iter().filter_map(|name| name.to_str()) {
+        let path = dir.join(name);
+        // A file that has just gone is in nobody's way.
+        if is_own(name)
+            && let Err(source) = vfs.check_regular(&path)
+            && source.kind() != io::ErrorKind::NotFound
+        {
+            return Err(StorageError::io(&path, "take for a file of a database", source).into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether the name in this directory is a link.
+///
+/// # Errors
+/// `Io` with the path.
+pub fn is_link(vfs: &dyn Vfs, parent: &Path, name: &OsStr) -> Result<bool> {
+    Ok(resolve(vfs, &parent.join(name))? != resolve(vfs, parent)?.join(name))
+}
+
+/// Refuses to make the file `path`, which is to be `what` and is named by somebody, where it would be [inside of a
+/// database's directory](refuse_inside), or where something lies already but a device of characters.
+///
+/// # Errors
+/// `InvalidArgument`, `AlreadyExists` and `Io`, with the path.
+pub fn refuse_output(path: &Path, what: &str) -> Result<()> {
+    refuse_inside(&OsVfs, path, what)?;
+    OsVfs::refuse_present(path).map_err(|error| cannot_make(path, error))
+}
+
+/// Makes the file of [`refuse_output`].
+///
+/// # Errors
+/// The same.
+pub fn new_output(path: &Path, what: &str) -> Result<File> {
+    refuse_inside(&OsVfs, path, what)?;
+    OsVfs::new_file(path).map_err(|error| cannot_make(path, error))
+}
+
+/// Makes the file of [`refuse_output`] with this text.
+///
+/// # Errors
+/// The same.
+pub fn write_output(path: &Path, what: &str, text: &str) -> Result<()> {
+    let written = new_output(path, what)?.write_all(text.as_bytes());
+    written.map_err(|error| cannot_make(path, error))
+}
+
+fn cannot_make(path: &Path, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let path = path.display();
+        let message = format!(
+            "cannot write {path}: it is there already, and is left as it is; name a new file"
+        );
+        return Error::new(ErrorKind::AlreadyExists, message);
+    }
+    StorageError::io(path, "write", error).into()
+}
+
 fn refusal(path: &Path, what: &str, is: &str) -> Error {
     let message = format!(
         "cannot make {what} in {}: it is {is}; give a place outside of it",
@@ -151,7 +222,6 @@ fn is_of_backups(vfs: &dyn Vfs, dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evendb_storage::vfs::OsVfs;
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -2,7 +2,8 @@
 //! says how they are brought in. Without that they would be called damaged, for they have files of
 //! the same names.
 
-use std::fs::{self, File};
+use evendb::vfs::OsVfs;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ pub enum Foreign {
 /// the names of files.
 pub fn of(directory: &Path) -> Option<Foreign> {
     let mut first = Vec::new();
-    let current = File::open(directory.join("CURRENT")).ok()?;
+    let current = OsVfs::regular_file(&directory.join("CURRENT")).ok()?;
     current.take(64).read_to_end(&mut first).ok()?;
     // It is the name of the manifest; ours has other bytes.
     let digits = first.strip_prefix(b"MANIFEST-")?.trim_ascii_end();

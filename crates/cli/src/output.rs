@@ -204,6 +204,11 @@ fn field(types: &[ColumnType], key: &[u8], columns: Option<&[Column<'_>]>) -> St
     others.collect::<String>() + &text(last)
 }
 
+/// Refuses to make the file `path` where something lies already, or inside of a database's directory.
+pub fn refuse_output(path: &Path, what: &str) -> evendb::Result<()> {
+    evendb::placement::refuse_output(path, what)
+}
+
 /// Refuses to make `what` in a place inside of a database's directory, or of one with backups.
 pub fn refuse_inside_database(path: &Path, what: &str) -> evendb::Result<()> {
     evendb::placement::refuse_inside(&OsVfs, path, what)

@@ -28,8 +28,14 @@ pub(crate) const HEAT_UNFINISHED: &str = "HEAT.tmp";
 
 /// Whether a file of this name could only have been made by an engine that no longer needs it.
 pub(crate) fn is_own_name(name: &str) -> bool {
-    let hex = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
+    let hex = |stem: &str| {
+        let id = u64::from_str_radix(stem, 16);
+        id.is_ok_and(|id| stem == format!("{id:016x}"))
+    };
+    let digits = |tail: &str| {
+        tail.parse::<u64>()
+            .is_ok_and(|id| tail == format!("{id:06}"))
+    };
     name == CURRENT_UNFINISHED
         || name == HEAT_UNFINISHED
         || name == KEYS_UNFINISHED

@@ -25,7 +25,8 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's or is a database of another
-/// engine, `InvalidArgument` in a directory of backups, `Io`, and `Forked` as for an opening.
+/// engine, `InvalidArgument` in a directory of backups and for a symbolic link, `Io` (also if one of its names is a link, a
+/// directory or a pipe, which no database has; nothing is removed then), and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     let is_own = |name: &str| FileName::parse(name).is_some();

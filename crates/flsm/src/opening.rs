@@ -67,6 +67,10 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let how = (options.read_only, options.advanced.wait_for_lock);
     let lock = directory_lock::lock_within(&*vfs, &dir, &FileName::Lock.name(), how)?;
     let exists = check_wanted(&options, &dir)?;
+    if !options.read_only {
+        let is_own = |name: &str| FileName::parse(name).is_some();
+        placement::refuse_foreign(&*vfs, &dir, &is_own)?;
+    }
     let place = TableDir::new(vfs.clone(), &dir, options.table_limits());
     let state = match exists {
         true => reader::load(&*vfs, &dir, &place)?,

@@ -346,3 +346,64 @@ fn odd_ranges_and_iterators_across_a_close() {
     assert_eq!(kind_of(cursor.next()), Some(ErrorKind::Closed));
     assert_eq!(kind_of(cursor.next_back()), Some(ErrorKind::Closed));
 }
+
+/// Links to a file, to a directory and to nothing, a directory, a pipe: a database makes none of them.
+#[test]
+fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, around) = (dir.path().join("db"), dir.path().join("around"));
+    std::fs::create_dir(&around).unwrap();
+    std::fs::write(around.join("photo"), "pixels").unwrap();
+    tiny(1).open(&path).unwrap().close().unwrap();
+    let names_in = |dir: &Path| {
+        let told = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.unwrap();
+            let there = entry.metadata().unwrap();
+            let kind = (there.file_type(), there.len(), there.permissions());
+            (entry.file_name(), format!("{kind:?}"))
+        };
+        let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(told).collect();
+        names.sort();
+        names
+    };
+    let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at).unwrap();
+    for name in [
+        "TABLE-000777",
+        "LOG-000776",
+        "MANIFEST-000775",
+        "CURRENT.tmp",
+    ] {
+        let at = path.join(name);
+        for number in 0..5 {
+            match number {
+                0 => link(&around.join("photo"), &at),
+                1 => link(&around, &at),
+                2 => link(&around.join("nothing"), &at),
+                3 => std::fs::create_dir(&at).unwrap(),
+                _ => assert!(Command::new("mkfifo").arg(&at).status().unwrap().success()),
+            }
+            let before = (names_in(&path), names_in(&around));
+            let opened = tiny(1).open(&path).map(drop);
+            for error in [opened, evendb_flsm::destroy(&path)].map(Result::unwrap_err) {
+                assert_eq!(error.kind(), ErrorKind::Io, "{name} {number}: {error}");
+                assert!(error.to_string().contains(name), "{number}: {error}");
+            }
+            assert!(
+                (names_in(&path), names_in(&around)) == before,
+                "{name} {number}"
+            );
+            match number {
+                3 => std::fs::remove_dir(&at).unwrap(),
+                _ => std::fs::remove_file(&at).unwrap(),
+            }
+        }
+    }
+    let other = dir.path().join("link");
+    link(&path, &other);
+    let before = names_in(&path);
+    let error = evendb_flsm::destroy(&other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(names_in(&path) == before);
+    evendb_flsm::destroy(&path).unwrap();
+    assert!(!path.exists());
+}

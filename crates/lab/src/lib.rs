@@ -32,6 +32,7 @@ pub mod memory_limit;
 pub mod mix;
 pub mod mixgraph;
 pub mod opener;
+mod own_output;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;

@@ -185,7 +185,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         arguments.refuse_for_flsm()?;
     }
     if let Some(path) = &arguments.json {
-        output::refuse_inside_database(path, "a report")?;
+        output::refuse_output(path, "a report")?;
     }
     let place = StoreDirectory::new(arguments.dir.as_deref())?;
     let interrupt = Interrupt::install()?;
@@ -274,8 +274,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         );
         report["transactions"] = bench_transactions::refused(refused).into();
         let text = format!("{report:#}\n");
-        fs::write(path, text)
-            .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
+        evendb::placement::write_output(path, "a report", &text)?;
     }
     outcome?;
     closed?;

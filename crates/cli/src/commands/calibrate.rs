@@ -1,6 +1,5 @@
 //! `evendb calibrate`: what this machine's memory and disk can do, and the limits that sets.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,7 +37,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(Some(path)) = &arguments.json {
-        output::refuse_inside_database(path, "a report")?;
+        output::refuse_output(path, "a report")?;
     }
     let interrupt = Interrupt::install()?;
     let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -62,8 +61,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     match &arguments.json {
         Some(None) => writeln!(target, "{:#}", report(&calibration))?,
         Some(Some(path)) => {
-            fs::write(path, format!("{:#}\n", report(&calibration)))
-                .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
+            let text = format!("{:#}\n", report(&calibration));
+            evendb::placement::write_output(path, "a report", &text)?;
             write!(target, "{}", calibration.to_table())?;
         }
         None => write!(target, "{}", calibration.to_table())?,

@@ -1,14 +1,14 @@
 //! `evendb changes`: prints what was written, in the order of the commit log.
 
+use evendb::vfs::OsVfs;
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::ops::Bound;
 use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use evendb::{Change, Db, Durability, ErrorKind, Position};
-use evendb_lab::whole_file;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Success};
@@ -127,9 +127,15 @@ fn has_no_log(database: &Db) -> Result<bool, Failure> {
     }
 }
 
+/// `CURRENT` is shorter.
+const CURRENT_BYTES_MAX: u64 = 1 << 10;
+
 /// What changes whenever the database is opened for writing, or closed.
 fn current(arguments: &Arguments) -> Vec<u8> {
-    whole_file::read(&arguments.database.db.join("CURRENT")).unwrap_or_default()
+    let mut bytes = Vec::new();
+    let file = OsVfs::regular_file(&arguments.database.db.join("CURRENT"));
+    let read = file.and_then(|file| file.take(CURRENT_BYTES_MAX).read_to_end(&mut bytes));
+    read.map_or_else(|_| Vec::new(), |_| bytes)
 }
 
 /// Prints what comes after `since`; the position after it.

@@ -258,13 +258,7 @@ impl BadLines {
                 "--bad-lines names the input, which it would overwrite".to_owned(),
             ));
         }
-        if let Some(path) = path {
-            output::refuse_inside_database(path, "a file of bad lines")?;
-        }
-        let create = |path: &PathBuf| {
-            File::create(path)
-                .map_err(|error| Failure::new(format!("cannot create {}", path.display()), error))
-        };
+        let create = |path: &PathBuf| evendb::placement::new_output(path, "a file of bad lines");
         Ok(Self {
             count: 0,
             unit,

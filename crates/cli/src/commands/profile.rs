@@ -188,8 +188,7 @@ fn is_trace(path: &Path) -> Result<bool, Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text)
-        .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))
+    Ok(evendb::placement::write_output(path, "a profile", text)?)
 }
 
 fn tell(what: &str) {

@@ -7,6 +7,7 @@
 //! Fewer than seven bytes at a block's end are zeros. So is room that was allocated and not
 //! written.
 
+use evendb::vfs::OsVfs;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ impl LogReader {
     pub fn open(path: &Path) -> Result<LogReader> {
         Ok(LogReader {
             path: path.to_owned(),
-            file: BufReader::new(File::open(path).map_err(Error::io(path))?),
+            file: BufReader::new(OsVfs::regular_file(path).map_err(Error::io(path))?),
             block: Vec::new(),
             at: 0,
             block_offset: 0,

@@ -1,10 +1,10 @@
 //! Which files of the directory are the database: what CURRENT and the manifest say.
 
+use evendb::vfs::OsVfs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-
-use evendb_lab::whole_file;
 
 use super::decode::{Bytes, table_key};
 use super::level::Level;
@@ -35,11 +35,17 @@ struct Table {
     largest: Vec<u8>,
 }
 
+/// The name of a manifest is shorter.
+const CURRENT_BYTES_MAX: u64 = 1 << 10;
+
 impl Version {
     /// Reads CURRENT and the manifest.
     pub fn read(directory: &Path, notes: &mut Vec<String>) -> Result<Version> {
         let current = directory.join("CURRENT");
-        let name = whole_file::read(&current).map_err(Error::io(&current))?;
+        let mut name = Vec::new();
+        OsVfs::regular_file(&current)
+            .and_then(|file| file.take(CURRENT_BYTES_MAX).read_to_end(&mut name))
+            .map_err(Error::io(&current))?;
         let number = name
             .strip_prefix(b"MANIFEST-")
             .and_then(|rest| rest.strip_suffix(b"\n"));

@@ -36,6 +36,7 @@ mod tests;
 #[path = "../../tests/common/leveldb_writer.rs"]
 mod writer;
 
+use evendb::vfs::OsVfs;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
@@ -262,7 +263,7 @@ impl Reader {
 /// Takes LevelDB's lock, shared, if there is one.
 fn lock(directory: &Path) -> Result<Option<File>> {
     let path = directory.join("LOCK");
-    let file = match File::open(&path) {
+    let file = match OsVfs::regular_file(&path) {
         Ok(file) => file,
         // A copy may lack it, and so may a copy's reader the right to read it.
         Err(_) => return Ok(None),

@@ -10,6 +10,7 @@
 //! ```
 //! The index is a block, whose values are the places of the others.
 
+use evendb::vfs::OsVfs;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ pub struct TableReader {
 impl TableReader {
     pub fn open(table: &TableFile) -> Result<TableReader> {
         let path = table.path.clone();
-        let file = File::open(&path).map_err(Error::io(&path))?;
+        let file = OsVfs::regular_file(&path).map_err(Error::io(&path))?;
         let Some(footer_at) = table.bytes.checked_sub(FOOTER_BYTES) else {
             return Err(Error::damaged(
                 &path,

@@ -13,6 +13,7 @@ use super::{Backups, Generation, LIST, LIST_UNFINISHED};
 use crate::copy::failed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, KEYS, LOCK, UNFINISHED_COPY, is_own_name};
+use evendb_base::placement;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -44,12 +45,8 @@ impl Backups {
 
     /// The names in the directory of a generation, if it is one of ours, whole or not.
     fn names_to_remove(&self, dir: &Path) -> Result<Vec<OsString>> {
-        let resolved = |path: &Path| {
-            let resolved = self.vfs.resolve(path);
-            resolved.map_err(failed(path, "resolve the path"))
-        };
         let own = dir.file_name().unwrap_or_default();
-        if resolved(dir)? != resolved(&self.dir)?.join(own) {
+        if placement::is_link(&*self.vfs, &self.dir, own)? {
             return Err(refusal(dir, "it is a symbolic link"));
         }
         let names = match self.vfs.list(dir) {
@@ -72,7 +69,10 @@ impl Backups {
         // It ended before there was a mark.
         let is_empty = names.iter().all(|name| name == LOCK);
         match (foreign.is_empty(), is_marked || is_empty) {
-            (true, true) => Ok(names),
+            (true, true) => {
+                placement::refuse_foreign(&*self.vfs, dir, &|_| true)?;
+                Ok(names)
+            }
             (true, false) => Err(refusal(dir, "it has files, and no mark of a backup")),
             (false, _) => {
                 let what = format!("it has other files ({})", foreign.join(", "));

@@ -49,9 +49,8 @@ pub(crate) fn file_name(id: u64) -> String {
 /// The number in a file's name.
 pub(crate) fn file_id(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?;
-    let is_whole = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let id = is_whole.then(|| digits.parse().ok()).flatten();
-    id.filter(|id| *id <= NUMBER_MAX)
+    let id = digits.parse().ok();
+    id.filter(|id| *id <= NUMBER_MAX && digits == format!("{id:06}"))
 }
 
 /// A frame of a file, as it is looked at from outside of a database.

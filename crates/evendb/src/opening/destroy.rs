@@ -29,19 +29,26 @@ use std::path::Path;
 /// # Errors
 /// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's (its `CURRENT` is none of
 /// EvenDB's, or it has none and holds other files) or is a database of another engine,
-/// `InvalidArgument` for a backup, `Io`, and `Forked` as for an opening.
+/// `InvalidArgument` for a backup and for a symbolic link, `Io` (also if one of its names is a link, a directory or a pipe,
+/// which no database has; nothing is removed then), and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     let engine = EngineKind::EvenDb;
     evendb_base::destroy::destroy(&OsVfs, path.as_ref(), engine, &is_of_database)
 }
 
-fn is_of_database(name: &str) -> bool {
+fn is_number(text: &str) -> bool {
+    let number = text.parse::<u64>();
+    number.is_ok_and(|number| number.to_string() == text)
+}
+
+/// Whether a database has a file of this name.
+pub(super) fn is_of_database(name: &str) -> bool {
     let fixed = [
         CURRENT, LOCK, COMMIT_LOG, CONTAINER, BALLAST, STATS, HEAT, KEYS,
     ];
     fixed.contains(&name)
-        || name.starts_with(DAMAGED_LOG)
+        || name.strip_prefix(DAMAGED_LOG).is_some_and(is_number)
         || is_own_name(name)
         || kept_changes::file_id(name).is_some()
 }

@@ -15,7 +15,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
-    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, KEYS, LOCK, STATS, UNFINISHED_COPY, is_own_name,
+    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, HEAT, KEYS, KEYS_UNFINISHED, LOCK,
+    STATS, UNFINISHED_COPY, is_own_name,
 };
 use crate::kept_changes;
 use evendb_storage::Error as StorageError;
@@ -53,7 +54,7 @@ pub(crate) fn check_vacant(vfs: &dyn Vfs, dir: &Path, wish: Wish) -> Result<()> 
         return Err(StorageError::corruption(&dir.join(CURRENT), 0, detail).into());
     }
     let why = match wish {
-        Wish::Create => return refuse_foreign(dir, &names),
+        Wish::Create => return refuse_foreign(vfs, dir, &names),
         Wish::Read => "a read-only opening creates none",
         Wish::Write => "create_if_missing is off",
     };
@@ -106,20 +107,39 @@ fn data_of_a_database(
 
 /// Whether any of the file's first bytes is not zero: preallocated room is, data is not.
 fn holds_data(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
-    let read = || {
-        let mut first = [0; 512];
-        let n = vfs.open(path, false)?.read_at(&mut first, 0)?;
-        Ok(first[..n].iter().any(|&byte| byte != 0))
-    };
-    read().map_err(|source| StorageError::io(path, "read a leftover", source).into())
+    let mut first = [0; 512];
+    let first = first_bytes(vfs, path, &mut first)?;
+    Ok(first.iter().any(|&byte| byte != 0))
 }
 
-fn refuse_foreign(dir: &Path, names: &[OsString]) -> Result<()> {
-    let mut foreign: Vec<&OsStr> = names
-        .iter()
-        .map(OsString::as_os_str)
-        .filter(|name| is_foreign(name))
-        .collect();
+fn first_bytes<'a>(vfs: &dyn Vfs, path: &Path, to: &'a mut [u8]) -> Result<&'a [u8]> {
+    let read = vfs.open(path, false).and_then(|file| file.read_at(to, 0));
+    let read = read.map_err(|source| StorageError::io(path, "read a leftover", source))?;
+    Ok(&to[..read])
+}
+
+/// Whether a file that a creation would remove as a leftover by its name holds what no creation writes. What was not written
+/// yet when one was cut short is missing, or zeros.
+fn is_foreign_inside(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<bool> {
+    let begin: &[u8] = match name {
+        CURRENT_UNFINISHED => b"EVENCUR",
+        KEYS | KEYS_UNFINISHED => b"EVENKEY",
+        _ if name.starts_with("MANIFEST-") => b"EVENFLOG",
+        _ => return Ok(false),
+    };
+    let mut first = [0; 8];
+    let first = first_bytes(vfs, &dir.join(name), &mut first[..begin.len()])?;
+    Ok(!begin.starts_with(first) && first.iter().any(|&byte| byte != 0))
+}
+
+fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, names: &[OsString]) -> Result<()> {
+    let mut foreign: Vec<&OsStr> = Vec::new();
+    for name in names {
+        let inside = |name| is_foreign_inside(vfs, dir, name);
+        if is_foreign(name) || name.to_str().map(inside).transpose()? == Some(true) {
+            foreign.push(name);
+        }
+    }
     if foreign.is_empty() {
         return Ok(());
     }

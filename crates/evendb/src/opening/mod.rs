@@ -133,6 +133,9 @@ fn open_locked(
         guard,
         creates: !exists,
     });
+    if !options.read_only {
+        placement::refuse_foreign(&*vfs, &dir, &destroy::is_of_database)?;
+    }
     let provider = options.advanced.encryption.as_ref();
     let (vfs, manifest) = match exists {
         true => (encryption::find(&vfs, &dir, provider)?, None),

@@ -230,3 +230,168 @@ fn links_in_the_directory_lead_nowhere() {
         "{refused:?}"
     );
 }
+
+/// What is no regular file, at `path`: a link to a file, one to a directory, one to nothing, a directory, a pipe.
+fn plant(number: usize, path: &Path, around: &Path) {
+    match number {
+        0 => std::os::unix::fs::symlink(around.join("photo"), path).expect("links"),
+        1 => std::os::unix::fs::symlink(around, path).expect("links"),
+        2 => std::os::unix::fs::symlink(around.join("nothing"), path).expect("links"),
+        3 => std::fs::create_dir(path).expect("creates"),
+        _ => {
+            let status = std::process::Command::new("mkfifo").arg(path).status();
+            assert!(status.expect("runs").success(), "mkfifo");
+        }
+    }
+}
+
+/// The names in a directory with what the system says of each, but for when it was last read.
+fn names_in(dir: &Path) -> Vec<(OsString, String)> {
+    let told = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.expect("lists");
+        let there = entry.metadata().expect("looks");
+        let kind = (there.file_type(), there.len(), there.permissions());
+        (entry.file_name(), format!("{kind:?}"))
+    };
+    let mut names: Vec<_> = std::fs::read_dir(dir).expect("lists").map(told).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, around) = (dir.path().join("db"), dir.path().join("around"));
+    std::fs::create_dir(&around).expect("creates");
+    std::fs::write(around.join("photo"), "pixels").expect("writes");
+    small().open(&path).expect("opens").close().expect("closes");
+    let names = [
+        "0000000100000001.sst",
+        "0000000000000001.val",
+        "0000000000000001.values",
+        "MANIFEST-000077",
+        "CURRENT.tmp",
+        "HEAT",
+        "STATS",
+        "CHANGES-000001",
+        "COMMIT-LOG.damaged-1",
+        "UNFINISHED-COPY",
+    ];
+    for name in names {
+        for number in 0..5 {
+            let at = path.join(name);
+            plant(number, &at, &around);
+            let before = (names_in(&path), files_in(&around));
+            let errors = [
+                small().open(&path).expect_err("it is not ours"),
+                evendb::destroy(&path).expect_err("it is not ours"),
+            ];
+            for error in errors {
+                assert_eq!(error.kind(), ErrorKind::Io, "{name} {number}: {error}");
+                assert!(error.to_string().contains(name), "{number}: {error}");
+            }
+            assert!(
+                (names_in(&path), files_in(&around)) == before,
+                "{name} {number}"
+            );
+            match number {
+                3 => std::fs::remove_dir(&at).expect("removes"),
+                _ => std::fs::remove_file(&at).expect("removes"),
+            }
+        }
+    }
+    small().open(&path).expect("opens").close().expect("closes");
+}
+
+#[test]
+fn destroy_goes_through_no_link_and_takes_no_names_that_we_do_not_write() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, link) = (dir.path().join("db"), dir.path().join("link"));
+    small().open(&path).expect("opens").close().expect("closes");
+    std::os::unix::fs::symlink(&path, &link).expect("links");
+    let before = files_in(&path);
+    let error = evendb::destroy(&link).expect_err("a link");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("link"), "{error}");
+    assert!(files_in(&path) == before);
+    let foreign = [
+        "COMMIT-LOG.damaged-notes",
+        "00000000000000AA.sst",
+        "MANIFEST-0000007",
+        "CHANGES-0000007",
+    ];
+    for name in foreign {
+        std::fs::write(path.join(name), "foreign").expect("writes");
+    }
+    small().open(&path).expect("opens").close().expect("closes");
+    evendb::destroy(&path).expect("destroys");
+    let left: Vec<_> = files_in(&path).into_iter().map(|(name, _)| name).collect();
+    let mut foreign = foreign.map(OsString::from);
+    foreign.sort();
+    assert_eq!(left, foreign);
+}
+
+/// A creation that was cut short leaves such names, and no such bytes.
+#[test]
+fn a_creation_removes_no_foreign_file_that_has_the_name_of_a_leftover() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in ["KEYS", "KEYS.tmp", "MANIFEST-000001", "CURRENT.tmp"] {
+        let at = dir.path().join(name);
+        for (bytes, refusal) in [("a letter", Some(ErrorKind::AlreadyExists)), ("", None)] {
+            let path = dir.path().join("db");
+            std::fs::create_dir(&path).expect("creates");
+            std::fs::write(path.join(name), bytes).expect("writes");
+            let opened = small().open(&path);
+            if refusal.is_some() {
+                let left = files_in(&path);
+                assert_eq!(left, [(OsString::from(name), bytes.as_bytes().to_vec())]);
+            }
+            assert_eq!(kind_of(opened), refusal, "{name}");
+            std::fs::remove_dir_all(&path).expect("removes");
+        }
+        assert!(!at.exists());
+    }
+}
+
+#[test]
+fn a_lock_file_that_holds_something_else_is_locked_as_it_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("db");
+    small().open(&path).expect("opens").close().expect("closes");
+    std::fs::write(path.join("LOCK"), "a letter of somebody").expect("writes");
+    let db = small().open(&path).expect("opens");
+    assert_eq!(kind_of(small().open(&path)), Some(ErrorKind::Locked));
+    db.close().expect("closes");
+    let left = std::fs::read(path.join("LOCK")).expect("reads");
+    assert_eq!(left, b"a letter of somebody");
+}
+
+#[test]
+fn no_call_makes_a_database_or_a_file_where_something_lies() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, around) = (dir.path().join("db"), dir.path().join("around"));
+    std::fs::create_dir(&around).expect("creates");
+    std::fs::write(around.join("photo"), "pixels").expect("writes");
+    let db = small().open(&path).expect("opens");
+    db.put("key", "value").expect("puts");
+    for number in [0, 1, 2, 4] {
+        let at = dir.path().join("out");
+        plant(number, &at, &around);
+        let before = (names_in(dir.path()), files_in(&around));
+        let trace = db.start_trace(evendb::TraceOptions::new(&at)).err();
+        let errors = [
+            trace.expect("something lies there"),
+            db.copy_to(&at).expect_err("something lies there"),
+            db.default_keyspace()
+                .export(&at)
+                .expect_err("something lies there"),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("out"), "{number}: {error}");
+        }
+        let after = (names_in(dir.path()), files_in(&around));
+        assert!(after == before, "{number}");
+        std::fs::remove_file(&at).expect("removes");
+    }
+    db.close().expect("closes");
+}

@@ -67,9 +67,10 @@ impl Engine {
     /// descriptor: then nothing has happened.
     pub(crate) fn failed(&self, error: evendb_storage::Error) -> evendb_base::Error {
         let error = evendb_base::Error::from(error);
-        if !error.kind().is_for_want() {
-            self.latch(&error);
+        if error.kind().is_for_want() {
+            return error;
         }
-        error
+        self.latch(&error);
+        self.check_claim().err().unwrap_or(error)
     }
 }

@@ -2,6 +2,7 @@
 
 use evendb::placement;
 use evendb::vfs::OsVfs;
+use evendb_report::Document;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -12,6 +13,7 @@ use super::source::{self, Drawn, Source};
 use super::words::{each_left_out, of_load, warnings};
 use super::{AdviseError, Clock, Question, advise, beside, exhaustive, load};
 use crate::opener::Durability;
+use crate::own_output;
 use crate::readable::bytes;
 use crate::replay::command::{Ending, LeftOut, reader_of};
 use crate::replay::{Merges, Part, ReplaySettings};
@@ -124,6 +126,10 @@ impl AdviseArguments {
         let beside = |dir| placement::refuse_inside(&OsVfs, dir, "advice");
         beside(&self.out).map_err(|error| AdviseError::Input(error.to_string()))?;
         fs::create_dir_all(&self.out).map_err(AdviseError::io(&self.out))?;
+        let is_ours = |text: &str| Document::from_json(text).is_ok();
+        let others = ["page.html", exhaustive::FILE];
+        own_output::refuse_foreign(&self.out, "advice.json", &is_ours, &others)
+            .map_err(|error| AdviseError::Input(error.to_string()))?;
         let place = Place::new(self.dir.as_deref().unwrap_or(&self.out))?;
         let earlier = match self.exhaustive {
             true => Some(exhaustive::Advised::load(&self.out)?),
@@ -182,9 +188,10 @@ impl AdviseArguments {
         let advice = advise(question, load, &clock)?;
         let document = page::document(&advice, facts);
         let json = self.out.join("advice.json");
-        fs::write(&json, document.to_json()).map_err(AdviseError::io(&json))?;
+        own_output::replace(&json, &document.to_json()).map_err(AdviseError::io(&json))?;
         let page = self.out.join("page.html");
-        fs::write(&page, evendb_report::page(&document)).map_err(AdviseError::io(&page))?;
+        own_output::replace(&page, &evendb_report::page(&document))
+            .map_err(AdviseError::io(&page))?;
         let mut text = first(&said_first);
         text += &of_load(&advice.load, advice.memory_bytes).join(" ");
         text += "\n\n";

@@ -18,12 +18,14 @@ use super::halving::median;
 use super::page::{FACT_AGED, FACT_OPERATIONS, FACT_SETTINGS};
 use super::runs::{Hold, Measured, Stretch, Who};
 use super::{AdviseError, Clock, Question};
+use crate::own_output;
 use crate::readable::bytes;
 use crate::stores::evendb::tuning::{Tuning, TuningError};
 
 /// The column of a row by which settings are compared.
 const RATIO: usize = 4;
-const FILE: &str = "exhaustive.json";
+/// Beside `advice.json`.
+pub(super) const FILE: &str = "exhaustive.json";
 const ID: &str = "exhaustive";
 /// Of a trace, the part that warms up.
 const WARM_PART: u64 = 5;
@@ -40,7 +42,7 @@ impl Measurements {
         let document = match crate::whole_file::read_text(&path) {
             Ok(text) => read(&path, &text)?,
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(AdviseError::Input(format!("{}: {error}", path.display())));
+                return Err(AdviseError::io(&path)(error));
             }
             Err(_) => {
                 let mut document = Document::new("All settings at full length");
@@ -70,7 +72,8 @@ impl Measurements {
 
     fn add(&mut self, row: Vec<Value>) -> Result<(), AdviseError> {
         self.figure().rows.push(row);
-        std::fs::write(&self.path, self.document.to_json()).map_err(AdviseError::io(&self.path))
+        own_output::replace(&self.path, &self.document.to_json())
+            .map_err(AdviseError::io(&self.path))
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, Measure, Measured, Turn, at};
 use crate::opener::Opener;
+use evendb::placement;
 
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
@@ -29,6 +30,9 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     let common = experiment.common();
     let takes_part = |opener: &dyn Opener| experiment.takes_part(opener);
     let stores = chosen(&common.stores, openers, takes_part)?;
+    if let Some(path) = &common.json {
+        placement::refuse_output(path, "a report")?;
+    }
     let place = RemovedDirectory::new(common.dir.as_deref())?;
     let mut results = Vec::new();
     for round in 0..common.rounds {
@@ -70,7 +74,7 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
             .map(|one| json!({ "store": one.store, "round": one.round, "figures": one.figures }))
             .collect();
         let report = json!({ "settings": experiment.settings(), "results": rounds });
-        fs::write(path, format!("{report:#}\n")).map_err(at(path))?;
+        placement::write_output(path, "a report", &format!("{report:#}\n"))?;
     }
     if results.len() < stores.len() * common.rounds {
         return Err("not all rounds ended well".into());
@@ -132,7 +136,7 @@ fn measure(
         directory,
         round,
     })?;
-    fs::write(json, figures.to_string()).map_err(at(json))?;
+    placement::write_output(json, "a report", &figures.to_string())?;
     if experiment.ends_by_kill() {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
     }

@@ -11,10 +11,11 @@
 //! last line that was cut off is no result, and is replaced by starting a new line. A finished cell
 //! is not run again; a skipped one is.
 
-use super::Failure;
+use super::{Failure, at};
+use crate::own_output;
+use evendb::vfs::OsVfs;
 use serde_json::Value;
 use std::collections::HashSet;
-use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,19 @@ impl ResultsFile {
         ResultsFile(directory.join("results.jsonl"))
     }
 
+    /// Refuses a directory in which the file, or a report beside it, is none of such a run's.
+    ///
+    /// # Errors
+    /// With the file's path.
+    pub fn refuse_foreign(directory: &Path) -> Result<(), Failure> {
+        let is_result = |line: &str| {
+            serde_json::from_str::<Value>(line).is_ok_and(|line| line["kind"].is_string())
+        };
+        let is_ours = |text: &str| text.is_empty() || text.lines().next().is_some_and(is_result);
+        own_output::refuse_foreign(directory, "results.jsonl", &is_ours, &["report.md"])?;
+        Ok(())
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
@@ -38,11 +52,7 @@ impl ResultsFile {
 
     /// Appends a line.
     pub fn append(&self, line: &Value) -> Result<(), Failure> {
-        let mut file = fs::OpenOptions::new()
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(&self.0)?;
+        let mut file = OsVfs::own_file(&self.0).map_err(at(&self.0))?;
         let mut text = String::new();
         let end = file.seek(SeekFrom::End(0))?;
         let mut last = [b'\n'];

@@ -6,14 +6,16 @@
 //!   for each: DIR/data made anew -> this program again, with --child=.., in a group of its own memory
 //!             -> DIR/data removed -> a line of kind "step" -> what did not end well: lines of kind "skipped"
 //! ```
+//! `DIR/data.evendb-mark`, made before `DIR/data`, tells that a step has made it; without the mark it is never removed.
 //! The child appends its cells itself, so a run that is interrupted loses the step at work and no other. The estimate
 //! of the time that is left learns from the steps that ended.
 //!
 //! Thread safety: one run at a time in a directory, which [`Owner`] sees to. What is not here: what a step measures.
 
-use super::Failure;
 use super::results_file::{ResultsFile, key_of};
+use super::{Failure, at};
 use crate::memory_limit::{self, MemoryLimit};
+use evendb::vfs::{OsVfs, Vfs};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -114,7 +116,8 @@ impl Runner<'_> {
     fn step(&self, step: &Step) -> Result<(), Failure> {
         let directory = data_directory(self.out);
         remove(&directory)?;
-        fs::create_dir_all(&directory)?;
+        OsVfs::own_file(&mark_of(&directory)).map_err(at(&mark_of(&directory)))?;
+        fs::create_dir(&directory).map_err(at(&directory))?;
         // The group goes with the step, and so does what it had in the page cache.
         let limit = self.limit(step.memory_bytes).ok();
         let program = std::env::current_exe()?;
@@ -192,13 +195,39 @@ pub fn minutes(seconds: f64) -> String {
     }
 }
 
-fn remove(directory: &Path) -> Result<(), Failure> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{}: {error}", directory.display()).into())
-        }
-        _ => Ok(()),
+/// The file beside a directory that tells that it is ours: there before it, and until it is gone.
+fn mark_of(directory: &Path) -> PathBuf {
+    directory.with_extension("evendb-mark")
+}
+
+/// Whether the directory of a step is there. Refuses one that no step has made.
+///
+/// # Errors
+/// With the directory's path; nothing is changed.
+fn is_there(directory: &Path) -> Result<bool, Failure> {
+    let there = match directory.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        there => there.map_err(at(directory))?,
+    };
+    let mark = mark_of(directory);
+    if !there.is_dir() || !mark.symlink_metadata().is_ok_and(|mark| mark.is_file()) {
+        let place = directory.display();
+        let message = format!(
+            "{place} is there already, and no step has made it: it is left as it is; name another directory"
+        );
+        return Err(message.into());
     }
+    Ok(true)
+}
+
+/// Removes the directory of a step.
+fn remove(directory: &Path) -> Result<(), Failure> {
+    if !is_there(directory)? {
+        return Ok(());
+    }
+    let mark = mark_of(directory);
+    fs::remove_dir_all(directory).map_err(at(directory))?;
+    OsVfs.remove(&mark).map_err(at(&mark))
 }
 
 /// The right to run in a directory.
@@ -207,13 +236,16 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Takes it, until this is dropped.
+    /// Makes the directory, if it is not there, and takes it, until this is dropped.
     ///
     /// # Errors
-    /// Another run has it.
+    /// Another run has it, or it holds what a run would write over or remove and has not made; nothing is changed then.
     pub fn lock(directory: &Path) -> Result<Owner, Failure> {
+        fs::create_dir_all(directory).map_err(at(directory))?;
+        ResultsFile::refuse_foreign(directory)?;
+        is_there(&data_directory(directory))?;
         let path = directory.join("lock");
-        let file = fs::File::create(&path)?;
+        let file = OsVfs::own_file(&path).map_err(at(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Owner { _file: file }),
             Err(fs::TryLockError::WouldBlock) => {

@@ -1,7 +1,6 @@
 //! The command `replay`, for every program that knows stores: arguments, the store, and the report as text.
 
 use evendb::placement;
-use evendb::vfs::OsVfs;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -277,13 +276,13 @@ impl ReplayArguments {
             return Err(RunError::Input(why));
         }
         if let Some(path) = &self.json {
-            let allowed = placement::refuse_inside(&OsVfs, path, "a report");
+            let allowed = placement::refuse_output(path, "a report");
             allowed.map_err(|error| RunError::Input(error.to_string()))?;
             // Said now, and not when the work is done.
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
-            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+            if folder.is_some_and(|folder| !folder.is_dir()) {
                 return Err(input(path, &"no file can be made there"));
             }
         }
@@ -318,7 +317,8 @@ impl ReplayArguments {
                 json["bytes_fetched"] = usage.read_bytes.into();
                 json["resident_bytes_max"] = usage.resident_bytes_max.into();
             }
-            fs::write(path, format!("{json:#}\n")).map_err(|error| input(path, &error))?;
+            let written = placement::write_output(path, "a report", &format!("{json:#}\n"));
+            written.map_err(|error| RunError::Input(error.to_string()))?;
         }
         Ok(Replayed {
             text: self.text(&name, made, &report),

@@ -45,6 +45,9 @@ impl Vfs for SealedVfs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.inner.remove(path)
     }
+    fn check_regular(&self, path: &Path) -> io::Result<()> {
+        self.inner.check_regular(path)
+    }
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         self.inner.remove_dir(dir)
     }

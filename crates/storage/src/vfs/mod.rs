@@ -13,7 +13,9 @@
 
 mod append;
 mod behind;
+mod lock;
 mod os;
+mod regular;
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,12 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file's name; the file goes with its last name and handle.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Whether what lies at `path` itself is a regular file, which alone may be ours: `InvalidInput` for a link, a directory, a
+    /// pipe, a socket or a device, `NotFound` where nothing lies. [`remove`](Vfs::remove) and [`rename`](Vfs::rename) refuse what
+    /// this refuses. A tree that has nothing but files and directories need not say it.
+    fn check_regular(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in `dir` durable.

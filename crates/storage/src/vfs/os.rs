@@ -10,6 +10,7 @@
 //!
 //! A name that is opened is a file of its own: a symbolic link is not followed, so what lies in a directory of a database never
 //! leads out of it, and what is no regular file is refused before somebody waits for it (opening a pipe waits for its other end).
+//! Nothing but regular files is made here, so that nothing else is removed, renamed, linked, or replaced.
 //! The directory itself may be reached by a link. A file that has another name elsewhere cannot be told from one that a backup shares.
 //!
 //! A failure of the device is told once to each handle. One that comes while a thread waits for what
@@ -34,6 +35,8 @@ use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::io::ReadWriteFlags;
 
+use super::lock;
+use super::regular::{A_LINK, NOT_REGULAR, open_regular, refused, signed_by};
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
 /// What one call asks the system to read ahead. Its limit is the greater one of what the device takes by one request
@@ -48,19 +51,9 @@ const COPY_ON_WRITE: [u32; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0x3434];
 /// Zeros are written in pieces of so many bytes.
 const ZEROS_BYTES: u64 = 1 << 20;
 
-/// How often a lock is tried anew because the lock file was replaced meanwhile.
-const LOCK_ATTEMPTS: usize = 8;
-
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
 pub struct OsVfs;
-
-impl OsVfs {
-    /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`] gives.
-    pub fn regular_file(path: &Path) -> io::Result<fs::File> {
-        open_regular(fs::OpenOptions::new().read(true), path)
-    }
-}
 
 impl Vfs for OsVfs {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -97,15 +90,30 @@ impl Vfs for OsVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        self.check_regular(from)?;
+        match self.check_regular(to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => fs::rename(from, to),
+        }
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_regular(from)?;
         fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_regular(path)?;
         fs::remove_file(path)
+    }
+
+    fn check_regular(&self, path: &Path) -> io::Result<()> {
+        let kind = fs::symlink_metadata(path)?.file_type();
+        match (kind.is_file(), kind.is_symlink()) {
+            (true, _) => Ok(()),
+            (false, true) => Err(refused(A_LINK)),
+            (false, false) => Err(refused(NOT_REGULAR)),
+        }
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
@@ -148,25 +156,7 @@ impl Vfs for OsVfs {
     }
 
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>> {
-        for _ in 0..LOCK_ATTEMPTS {
-            let directory = lock_directory(path, shared)?;
-            let file = open_lock_file(path, shared)?;
-            try_lock(&file, shared)?;
-            let guard = OsLockGuard {
-                file,
-                directory,
-                path: path.to_owned(),
-                owner_process: std::process::id(),
-                shared,
-            };
-            if guard.still_held()? {
-                guard.sign();
-                return Ok(Box::new(guard));
-            }
-            // Between opening and locking, the name went to another file: this lock excludes
-            // nobody who comes later.
-        }
-        Err(io::ErrorKind::WouldBlock.into())
+        lock::lock(path, shared)
     }
 
     fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -186,7 +176,7 @@ impl Vfs for OsVfs {
     }
 
     fn lock_holder(&self, path: &Path) -> LockHolder {
-        let Ok(file) = open_lock_file(path, true) else {
+        let Ok(file) = lock::open_lock_file(path, true) else {
             return LockHolder::default();
         };
         // Readers do not sign: what stands in the file then is a dead writer's.
@@ -196,10 +186,7 @@ impl Vfs for OsVfs {
                 ..LockHolder::default()
             };
         }
-        let mut bytes = [0; 16];
-        let len = file.read_at(&mut bytes, 0).unwrap_or(0);
-        let text = std::str::from_utf8(&bytes[..len]).unwrap_or("");
-        let process: Option<u32> = text.trim().parse().ok().filter(|&process| process > 0);
+        let process = signed_by(&file).ok().flatten();
         let seen = |process: u32| {
             let id = i32::try_from(process)
                 .ok()
@@ -229,114 +216,6 @@ pub(super) fn parse_boot_id(text: &str) -> Option<BootId> {
         .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
         .collect();
     (digits.len() == 32).then(|| bytes.try_into().ok())?
-}
-
-/// A reader must leave a read-only directory as it is: it opens the existing file and no more.
-fn open_lock_file(path: &Path, shared: bool) -> io::Result<fs::File> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true);
-    if !shared {
-        options.write(true).create(true).truncate(false);
-    }
-    open_regular(&mut options, path)
-}
-
-fn try_lock(file: &fs::File, shared: bool) -> io::Result<()> {
-    let locked = match shared {
-        true => file.try_lock_shared(),
-        false => file.try_lock(),
-    };
-    locked.map_err(io::Error::from)
-}
-
-/// Locks the directory of the lock file `path`, which cannot be removed while files are in it, as somebody may remove the lock
-/// file. `None` where a directory cannot be locked (network file systems), or not be read.
-fn lock_directory(path: &Path, shared: bool) -> io::Result<Option<fs::File>> {
-    let Some(Ok(directory)) = path.parent().map(fs::File::open) else {
-        return Ok(None);
-    };
-    match try_lock(&directory, shared) {
-        Ok(()) => Ok(Some(directory)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
-        Err(_) => Ok(None),
-    }
-}
-
-/// Whether the name leads to that file.
-fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
-    let ours = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Opens a regular file that lies at `path` itself.
-fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
-    let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    match options.custom_flags(flags.bits() as i32).open(path) {
-        Ok(file) if file.metadata()?.is_file() => Ok(file),
-        Ok(_) => Err(refused("not a regular file")),
-        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-            Err(refused("a symbolic link, which is not followed"))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// An advisory lock: `flock`, which belongs to the open file description, so that a second handle
-/// of this process is refused like another process.
-#[derive(Debug)]
-struct OsLockGuard {
-    file: fs::File,
-    /// Locked, too, where that can be.
-    directory: Option<fs::File>,
-    path: PathBuf,
-    owner_process: u32,
-    shared: bool,
-}
-
-impl OsLockGuard {
-    /// Says in the file who owns it. For messages only: a full or failing disk is no reason to
-    /// refuse the lock.
-    fn sign(&self) {
-        if !self.shared {
-            let _ = self.file.set_len(0);
-            let _ = self
-                .file
-                .write_all_at(format!("{}\n", self.owner_process).as_bytes(), 0);
-        }
-    }
-}
-
-impl LockGuard for OsLockGuard {
-    fn still_held(&self) -> io::Result<bool> {
-        // Whoever replaced the lock file is refused by the directory's lock.
-        match (&self.directory, self.path.parent()) {
-            (Some(locked), Some(directory)) => leads_to(directory, locked),
-            _ => leads_to(&self.path, &self.file),
-        }
-    }
-}
-
-impl Drop for OsLockGuard {
-    fn drop(&mut self) {
-        // A forked child shares the description: closing ours alone would leave the lock with the
-        // child, and a child dropping its copy must not unlock ours.
-        if std::process::id() == self.owner_process {
-            if !self.shared {
-                // Else those who are refused because of readers would be shown a dead owner.
-                let _ = self.file.set_len(0);
-            }
-            // If this fails, closing the file is what is left to do, and it follows.
-            let _ = self.file.unlock();
-            if let Some(directory) = &self.directory {
-                let _ = directory.unlock();
-            }
-        }
-    }
 }
 
 /// A lock that keeps no table of waiting threads, which a forked child would inherit.

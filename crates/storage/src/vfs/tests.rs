@@ -436,6 +436,10 @@ fn a_dead_owner_is_told_from_a_living_one() {
     std::fs::write(&path, "no number").unwrap();
     assert_eq!(OsVfs.lock_holder(&path).process, None);
     drop(owner);
+    // Somebody else's words stay; an owner's number goes with it.
+    assert_eq!(std::fs::read(&path).unwrap(), b"no number");
+    std::fs::write(&path, "4194999\n").unwrap();
+    drop(OsVfs.lock(&path, false).unwrap());
     assert_eq!(std::fs::read(&path).unwrap(), b"");
 }
 

@@ -25,7 +25,6 @@ use crate::opener::{Durability, Opener, Settings, Variant};
 use claims::{CLAIMS, Claim, Phase};
 use measure::{Measurement, Method, identity};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::PathBuf;
 
 /// Those that are measured where the user names none and that are there.
@@ -171,7 +170,6 @@ impl Arguments {
         if self.list {
             return self.print(&claims, &plan);
         }
-        fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
         let results = ResultsFile::in_directory(&self.out);
         let runner = Runner {

@@ -5,14 +5,15 @@
 //! never zero; what was not measured says why.
 
 use super::claims::{CLAIMS, Claim, Phase};
-use crate::experiments::Failure;
 use crate::experiments::markdown::{Entry, Page, Table, or_dash};
 use crate::experiments::results_file::{Key, ResultsFile, key_of};
 use crate::experiments::table::median;
+use crate::experiments::{Failure, at};
+use crate::own_output;
 use crate::readable;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::fs;
+
 use std::path::{Path, PathBuf};
 
 /// The store whose figures are set beside the others'.
@@ -29,7 +30,8 @@ pub fn path(directory: &Path) -> PathBuf {
 /// Those of the file system.
 pub fn write(directory: &Path) -> Result<(), Failure> {
     let lines = ResultsFile::in_directory(directory).lines()?;
-    fs::write(path(directory), text(&lines))?;
+    let path = path(directory);
+    own_output::replace(&path, &text(&lines)).map_err(at(&path))?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@ use crate::store::{Store, StoreResult};
 use crate::stores::flsm::FlsmOpener;
 use crate::stores::memory::{Fault, MemoryStore};
 use clap::Parser;
+use std::fs;
 use std::path::Path;
 
 #[derive(Parser)]

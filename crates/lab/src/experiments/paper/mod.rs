@@ -26,7 +26,6 @@ use crate::stores::undone;
 use cells::{Cell, DEPARTURES, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted, Work};
 use measure::{Measurement, Method, analytics_seconds, identity, warm_seconds};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -299,7 +298,6 @@ impl Arguments {
             say!("{}", report::table_3(self.memory_bytes(), self.value_bytes))?;
             return Ok(());
         }
-        fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
         let results = ResultsFile::in_directory(&self.out);
         let runner = Runner {

@@ -27,8 +27,8 @@ mod tests;
 
 use crate::experiments::results_file::ResultsFile;
 use crate::experiments::{Failure, markdown};
+use crate::own_output;
 use run_results::RunResults;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The report's file in the run's directory.
@@ -47,7 +47,7 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     let results =
         RunResults::parse(&bytes).map_err(|error| format!("{}{error}", file.display()))?;
     let report = directory.join(REPORT_FILE);
-    fs::write(&report, document::text(&results))
+    own_output::replace(&report, &document::text(&results))
         .map_err(|error| format!("{}: {error}", report.display()))?;
     say!("{}\n", document::summary(&results).join("\n"))?;
     say!("{}\n", report.display())?;
