@@ -115,6 +115,7 @@ pub fn key_of(line: &Value) -> Option<Key> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::fs;
 
     #[test]
     fn what_was_finished_is_found_again_and_a_cut_line_is_not() {
