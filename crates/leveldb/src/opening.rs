@@ -80,8 +80,9 @@ pub(crate) fn refuse_leveldb(path: &Path) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{}: the files are those of LevelDB itself (or RocksDB), which are not read here, and nothing was changed; copy \
-         the records with a program that is linked to it, into another directory",
+        "{}: the files are those of LevelDB itself (or RocksDB), which are not read here, and nothing was changed; \
+         `evendb import NEW {}` brings the records of a LevelDB database over",
+        path.display(),
         path.display()
     );
     Err(Error::new(Code::NotSupported, message))
