@@ -330,7 +330,8 @@ impl Db {
     ///
     /// `body` may run several times, so it does nothing but read and write through its argument. An error that it
     /// returns ends the transaction, which then has written nothing; it is tried again if a call of that attempt had
-    /// failed with `Conflict`, `LockTimeout` or `Deadlock`.
+    /// failed with `Conflict`, `LockTimeout` or `Deadlock`. A body that ends with `Ok(..)`
+    /// says which error it returns: `Ok::<(), evendb::Error>(())`.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
