@@ -205,8 +205,8 @@ impl From<evendb_storage::Error> for Error {
                  delete keys, for which some room is kept back"
             }
             ErrorKind::TooManyFiles => {
-                "; nothing of the operation took effect, and it may be tried again: raise the process's limit of open files, \
-                 or set a lower open_files_max"
+                "; nothing of the operation took effect, and it may be tried again: raise the process's limit of open files \
+                 (`ulimit -n`)"
             }
             ErrorKind::Corruption => {
                 "; these bytes are damaged, other data can be read: restore from a copy, or salvage \

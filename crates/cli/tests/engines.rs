@@ -501,6 +501,8 @@ fn a_bench_is_recorded_on_either_engine_and_replayed_on_both() {
         assert_eq!(info["is_whole"], true);
         assert!(info["operations"].as_u64().unwrap() > 2000, "{info}");
         for store in ENGINES {
+            // No report takes the place of another.
+            fs::remove_file(&result).unwrap();
             run(&["replay", &trace, "--store", store, "--json", &result]).expect_code(0);
             let report: serde_json::Value =
                 serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();

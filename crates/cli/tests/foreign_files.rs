@@ -1,5 +1,6 @@
 //! What is not ours is left alone: all commands, with links, pipes, directories and foreign files wherever they would read,
 //! write or remove, and the world around before and after.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
 

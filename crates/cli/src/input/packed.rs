@@ -28,8 +28,8 @@ pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRea
 pub fn begun(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
     let mut source = source;
     let mut begun = Vec::new();
-    // The first bytes come alone: they said whether the source is packed.
-    while begun.len() <= ZSTD.len() {
+    // The first bytes come alone: they said whether the source is packed. A whole line of a pipe may be all that comes for long.
+    while begun.len() <= ZSTD.len() && !begun.contains(&b'\n') {
         let piece = source.fill_buf()?;
         if piece.is_empty() {
             break;

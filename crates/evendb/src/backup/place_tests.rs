@@ -145,23 +145,23 @@ fn an_export_has_the_properties_of_its_keyspace_but_not_its_options() {
     events.put("key", "value").unwrap();
     events.set_property("schema", "app,time").unwrap();
     events.set_property("evendb.key-types", "str").unwrap();
-    events.export(world.at("files")).unwrap();
-    let found = crate::exported_properties(world.at("files")).unwrap();
+    events.export(world.at("exported")).unwrap();
+    let found = crate::exported_properties(world.at("exported")).unwrap();
     let expected = [("evendb.key-types", "str"), ("schema", "app,time")];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
     assert!(found.into_iter().eq(expected));
     // They are no records, and an import leaves the keyspace's own.
     let other = world.db.keyspace("other").unwrap();
-    assert_eq!(other.import(world.at("files")).unwrap().records, 1);
+    assert_eq!(other.import(world.at("exported")).unwrap().records, 1);
     assert_eq!(other.property("schema").unwrap(), None);
     // Each bit that is flipped is told.
-    let path = world.at("files/PROPERTIES");
+    let path = world.at("exported/PROPERTIES");
     let bytes = fs::read(&path).unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         fs::write(&path, flipped).unwrap();
-        let error = crate::exported_properties(world.at("files")).unwrap_err();
+        let error = crate::exported_properties(world.at("exported")).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Corruption, "bit {bit}");
     }
     other.export(world.at("plain")).unwrap();

@@ -30,7 +30,7 @@ use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::observer::Observer;
-use crate::files::{COMMIT_LOG, CURRENT, LOCK};
+use crate::files::{COMMIT_LOG, CURRENT, HEAT, LOCK, STATS};
 use crate::full_disk::{Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
@@ -134,7 +134,9 @@ fn open_locked(
         creates: !exists,
     });
     if !options.read_only {
-        placement::refuse_foreign(&*vfs, &dir, &destroy::is_of_database)?;
+        // Figures and the list of hot records may lack: what lies in their place is left as it is.
+        let is_needed = |name: &str| destroy::is_of_database(name) && name != STATS && name != HEAT;
+        placement::refuse_foreign(&*vfs, &dir, &is_needed)?;
     }
     let provider = options.advanced.encryption.as_ref();
     let (vfs, manifest) = match exists {

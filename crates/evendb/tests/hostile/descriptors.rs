@@ -19,8 +19,8 @@ fn key(number: usize) -> String {
 }
 
 const KEYS: usize = 20_000;
-/// Of which a job finds no descriptor for each chunk, and waits a little.
-const FEW_KEYS: usize = 1_000;
+/// More than the memory holds, in few chunks: a job that finds no descriptor waits a little for each.
+const FEW_KEYS: usize = 4_000;
 
 /// Many more tables than the process may have open, read by many threads: what is closed has its descriptor until no reader can
 /// have it any more.
@@ -55,12 +55,12 @@ pub fn none_left(dir: &Path) {
     let open = || {
         small()
             .workers(1)
-            .advanced(|advanced| advanced.open_files_max(1))
+            .advanced(|advanced| advanced.open_files_max(1).chunk_bytes(64 << 10))
             .open(dir)
     };
     let db = open().expect("opens");
     for number in 0..FEW_KEYS {
-        db.put(key(number), [7; 100]).expect("puts");
+        db.put(key(number), [7; 500]).expect("puts");
     }
     db.close().expect("closes");
     let db = open().expect("opens");

@@ -271,8 +271,6 @@ fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
         "0000000000000001.values",
         "MANIFEST-000077",
         "CURRENT.tmp",
-        "HEAT",
-        "STATS",
         "CHANGES-000001",
         "COMMIT-LOG.damaged-1",
         "UNFINISHED-COPY",
@@ -301,6 +299,36 @@ fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
         }
     }
     small().open(&path).expect("opens").close().expect("closes");
+}
+
+/// Figures and the list of hot records may lack.
+#[test]
+fn what_lies_in_the_place_of_figures_keeps_nothing_from_opening_and_stays() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, around) = (dir.path().join("db"), dir.path().join("around"));
+    std::fs::create_dir(&around).expect("creates");
+    std::fs::write(around.join("photo"), "pixels").expect("writes");
+    for name in ["HEAT", "STATS"] {
+        for number in 0..5 {
+            small().open(&path).expect("opens").close().expect("closes");
+            let at = path.join(name);
+            let _ = std::fs::remove_file(&at);
+            plant(number, &at, &around);
+            let kind = || std::fs::symlink_metadata(&at).map(|meta| meta.file_type());
+            let before = (kind().expect("is there"), files_in(&around));
+            let db = small().open(&path).expect("opens");
+            db.put("key", "value").expect("puts");
+            db.close().expect("closes");
+            let after = (kind().expect("is there"), files_in(&around));
+            assert!(after == before, "{name} {number}");
+            let error = evendb::destroy(&path).expect_err("it is not ours");
+            assert!(error.to_string().contains(name), "{number}: {error}");
+            match number {
+                3 => std::fs::remove_dir(&at).expect("removes"),
+                _ => std::fs::remove_file(&at).expect("removes"),
+            }
+        }
+    }
 }
 
 #[test]
