@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 impl OsVfs {
-    /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`] gives.
+    /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`](super::File) gives.
     pub fn regular_file(path: &Path) -> io::Result<fs::File> {
         open_regular(fs::OpenOptions::new().read(true), path)
     }
