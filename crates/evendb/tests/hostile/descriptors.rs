@@ -62,6 +62,8 @@ pub fn none_left(dir: &Path) {
     for number in 0..FEW_KEYS {
         db.put(key(number), [7; 500]).expect("puts");
     }
+    // Into tables, which are files.
+    db.compact().expect("compacts");
     db.close().expect("closes");
     let db = open().expect("opens");
     let mut taken = Vec::new();
