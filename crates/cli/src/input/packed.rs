@@ -17,6 +17,11 @@ const ZSTD: &[u8] = b"\x28\xB5\x2F\xFD";
 /// Reads up to `most` bytes ahead; the source that gives them again, and them.
 pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
     let mut source = source;
+    let buffered = source.fill_buf()?;
+    if buffered.len() >= most {
+        let sample = buffered[..most].to_vec();
+        return Ok((source, sample));
+    }
     let mut sample = Vec::new();
     (&mut source).take(most as u64).read_to_end(&mut sample)?;
     let again = Cursor::new(sample.clone()).chain(source);
