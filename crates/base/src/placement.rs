@@ -126,7 +126,7 @@ pub fn refuse_backups(vfs: &dyn Vfs, path: &Path, db: &Path) -> Result<()> {
 /// # Errors
 /// `Io` with the path of the first such name.
 pub fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
-    let names = vfs.list(dir);
+    let names = vfs.list_irregular(dir);
     let names = names.map_err(|source| StorageError::io(dir, "list the directory", source))?;
     for name in names.iter().filter_map(|name| name.to_str()) {
         let path = dir.join(name);

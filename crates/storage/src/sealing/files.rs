@@ -57,6 +57,9 @@ impl Vfs for SealedVfs {
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
         self.inner.list(dir)
     }
+    fn list_irregular(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        self.inner.list_irregular(dir)
+    }
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         self.inner.resolve(path)
     }

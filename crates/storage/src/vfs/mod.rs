@@ -63,6 +63,11 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Names in `dir`, in no order, without `.` and `..`.
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
+    /// Names in `dir` of what [`check_regular`](Vfs::check_regular) refuses, told by one look at the directory: a database has a
+    /// hundred thousand files. A tree that has nothing but files and directories need not say it.
+    fn list_irregular(&self, _dir: &Path) -> io::Result<Vec<OsString>> {
+        Ok(Vec::new())
+    }
     /// Where `path` leads once links, `.` and `..` are followed, of which what is not there yet has none.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         let mut resolved = PathBuf::new();

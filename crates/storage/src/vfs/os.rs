@@ -135,6 +135,23 @@ impl Vfs for OsVfs {
             .collect()
     }
 
+    fn list_irregular(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let mut irregular = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            // The directory itself tells, on most file systems.
+            match entry.file_type() {
+                Ok(kind) if kind.is_file() => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                kind => {
+                    kind?;
+                    irregular.push(entry.file_name());
+                }
+            }
+        }
+        Ok(irregular)
+    }
+
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         let mut resolved = PathBuf::new();
         for component in std::path::absolute(path)?.components() {
