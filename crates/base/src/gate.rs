@@ -178,6 +178,12 @@ impl Gate {
         own::has(self)
     }
 
+    /// Whether nobody is inside, by whichever thread. It may have changed by the time that this is told.
+    pub fn is_empty(&self) -> bool {
+        let inside = |stripe: &Stripe| stripe.0.load(Ordering::Acquire) & !SHUT;
+        self.stripes.iter().all(|stripe| inside(stripe) == 0)
+    }
+
     /// Closes: shuts the gate, calls `wake` so that those inside who only wait give up, waits until nobody is inside,
     /// and does the `last` things. Of several that close one does all this, and the others wait for it: each has its
     /// result.

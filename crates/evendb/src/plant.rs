@@ -117,6 +117,10 @@ pub(crate) enum Plant {
     PartsKeepDeltas,
     /// P99: a flush does not enter the gate.
     FlushesOutside,
+    /// P100: a compaction of a range does not enter the gate.
+    CompactsOutside,
+    /// P101: keyspaces are made and dropped outside of the gate.
+    KeyspacesOutside,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }
@@ -133,5 +137,7 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod gate;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod histories;

@@ -58,6 +58,10 @@ pub(crate) enum Plant {
     ScansWithoutLevel0,
     /// P99: a flush does not enter the gate.
     FlushesOutside,
+    /// P100: a compaction of a range does not enter the gate.
+    CompactsOutside,
+    /// P101: keyspaces are made and dropped outside of the gate.
+    KeyspacesOutside,
     /// P96: the end of a job gives all tables of its tree free, those included that were set aside.
     SetAsideGivenFree,
 }
@@ -74,6 +78,8 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod gate;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod histories;
 #[cfg(test)]

@@ -1,36 +1,45 @@
 use super::*;
-use std::sync::mpsc::channel;
 use std::thread;
 
 fn failed() -> Error {
     Error::new(ErrorKind::Io, "the last thing failed")
 }
 
+fn last_thing(closed: &AtomicUsize) -> Result<()> {
+    closed.store(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Gives the thread that closes every occasion to come to its last thing although somebody is inside. One that does not wait
+/// needs nobody's help for that.
+fn check_that_it_waits(gate: &Gate, closed: &AtomicUsize) {
+    while !gate.is_shut() {
+        thread::yield_now();
+    }
+    for _ in 0..10_000 {
+        let closed = closed.load(Ordering::Relaxed);
+        assert_eq!(closed, 0, "closed although somebody was inside");
+        assert!(!gate.is_empty(), "nobody counts as inside");
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn closing_waits_for_who_is_inside_and_turns_others_away() {
     let gate = Gate::default();
-    let left = AtomicUsize::new(0);
-    let (shut, is_shut) = channel();
+    let closed = AtomicUsize::new(0);
     thread::scope(|scope| {
         let inside = gate.enter().unwrap();
-        let closes = scope.spawn(|| {
-            gate.close(
-                || shut.send(()).unwrap(),
-                || {
-                    assert_eq!(left.load(Ordering::Relaxed), 1, "closed beside a call");
-                    Ok(())
-                },
-            )
-        });
-        is_shut.recv().unwrap();
+        let closes = scope.spawn(|| gate.close(|| (), || last_thing(&closed)));
+        check_that_it_waits(&gate, &closed);
         let refused = thread::scope(|scope| scope.spawn(|| gate.enter().err()).join().unwrap());
         assert_eq!(refused.unwrap().kind(), ErrorKind::Closed);
         // A call within one that is under way is refused, too, and does not wait.
         assert_eq!(gate.enter().unwrap_err().kind(), ErrorKind::Closed);
-        left.store(1, Ordering::Relaxed);
         drop(inside);
         closes.join().unwrap().unwrap();
     });
+    assert!(gate.is_empty() && closed.into_inner() == 1);
 }
 
 #[test]
@@ -38,23 +47,16 @@ fn closing_waits_for_what_a_helper_holds() {
     let gate = Arc::new(Gate::default());
     let held = gate.hold().unwrap();
     assert!(!gate.is_inside(), "no thread is inside");
-    let left = AtomicUsize::new(0);
+    let closed = AtomicUsize::new(0);
     thread::scope(|scope| {
-        let (shut, is_shut) = channel();
-        let closes = scope.spawn(|| {
-            let last = || {
-                assert_eq!(left.load(Ordering::Relaxed), 1, "closed beside a helper");
-                Ok(())
-            };
-            let shut = shut;
-            gate.close(|| shut.send(()).unwrap(), last)
-        });
-        is_shut.recv().unwrap();
+        let closes = scope.spawn(|| gate.close(|| (), || last_thing(&closed)));
+        check_that_it_waits(&gate, &closed);
         assert_eq!(gate.hold().unwrap_err().kind(), ErrorKind::Closed);
-        left.store(1, Ordering::Relaxed);
-        drop(held);
+        // A helper ends in a thread of its own.
+        scope.spawn(|| drop(held));
         closes.join().unwrap().unwrap();
     });
+    assert!(gate.is_empty() && closed.into_inner() == 1);
 }
 
 #[test]

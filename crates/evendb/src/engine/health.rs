@@ -80,6 +80,12 @@ impl Health {
         self.gate.is_inside()
     }
 
+    /// Whether no call is under way that closing would wait for.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gate.is_empty()
+    }
+
     /// Closes the database for new calls, wakes those that only wait, waits for all that are inside, and does the `last`
     /// things ([`Gate::close`]).
     pub(crate) fn close(

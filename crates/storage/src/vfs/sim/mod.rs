@@ -43,7 +43,7 @@ pub use hints::ReadAheadCounts;
 use super::{BLOCK_BYTES, BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 use inode::PAGE_BYTES;
 use names::InodeId;
-use state::{State, check_range, pages_in};
+use state::{State, Watcher, check_range, pages_in};
 
 /// One boot of a simulated machine with its disk. Clones are the same machine.
 #[derive(Debug, Clone)]
@@ -215,6 +215,13 @@ impl SimVfs {
             .as_mut()
             .map(std::mem::take)
             .unwrap_or_default()
+    }
+
+    /// From now on `watch` is called for each operation that changes state, by the thread that asks for it, before it is done.
+    /// Everything else that is asked of this machine waits meanwhile, so `watch` itself must ask nothing of it. The next boot
+    /// has no watcher.
+    pub fn watch(&self, watch: impl Fn(&SimEvent) + Send + 'static) {
+        self.state().watcher = Some(Watcher(Box::new(watch)));
     }
 
     fn handle(&self, state: &mut State, id: InodeId, path: &Path) -> Arc<Handle> {

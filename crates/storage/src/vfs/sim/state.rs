@@ -38,6 +38,16 @@ pub(super) struct State {
     handles: HashMap<InodeId, usize>,
     locks: HashMap<InodeId, Lock>,
     pub(super) trace: Option<Vec<SimEvent>>,
+    pub(super) watcher: Option<Watcher>,
+}
+
+/// What is told of each operation that changes something.
+pub(super) struct Watcher(pub(super) Box<dyn Fn(&SimEvent) + Send>);
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Watcher")
+    }
 }
 
 #[derive(Debug)]
@@ -78,6 +88,7 @@ impl State {
             handles: HashMap::new(),
             locks: HashMap::new(),
             trace: None,
+            watcher: None,
         }
     }
 
@@ -143,6 +154,9 @@ impl State {
         }
         let op = self.op_count;
         self.op_count += 1;
+        if let Some(Watcher(watch)) = &self.watcher {
+            watch(&event);
+        }
         let classes: &[FaultOn] = match event.kind {
             SimEventKind::MappedWrite => &[],
             SimEventKind::SyncData => &[FaultOn::Change, FaultOn::Sync],

@@ -1,0 +1,44 @@
+//! Which calls of a database change files while closing would not wait for them.
+
+use evendb_storage::vfs::SimVfs;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Notes calls, one after the other, in the thread that made this.
+pub struct Outside {
+    /// The call under way, and those that changed something outside of the gate.
+    told: Arc<Mutex<(&'static str, Vec<&'static str>)>>,
+}
+
+impl Outside {
+    /// From now on looks at what this thread asks of `vfs`. `nobody_is_inside` asks the gate, and nothing of the machine.
+    pub fn of(vfs: &SimVfs, nobody_is_inside: impl Fn() -> bool + Send + 'static) -> Outside {
+        let told = Arc::new(Mutex::new(("no call", Vec::new())));
+        let (notes, own) = (told.clone(), thread::current().id());
+        vfs.watch(move |_| {
+            let mut notes = notes.lock().expect("nobody panicked");
+            let (call, found) = &mut *notes;
+            // Other threads are the database's, which closing ends.
+            let is_outside = thread::current().id() == own && nobody_is_inside();
+            if is_outside && found.last() != Some(call) {
+                found.push(call);
+            }
+        });
+        Outside { told }
+    }
+
+    /// Runs a call by its name; it must change something.
+    pub fn call<T>(&self, vfs: &SimVfs, name: &'static str, run: impl FnOnce() -> T) -> T {
+        self.told.lock().expect("nobody panicked").0 = name;
+        let before = vfs.op_count();
+        let result = run();
+        assert!(vfs.op_count() > before, "{name} changed nothing");
+        self.told.lock().expect("nobody panicked").0 = "no call";
+        result
+    }
+
+    /// The calls that were not inside, in their order.
+    pub fn found(&self) -> Vec<&'static str> {
+        self.told.lock().expect("nobody panicked").1.clone()
+    }
+}
