@@ -9,6 +9,9 @@ mod sources;
 #[path = "recording/cases.rs"]
 mod cases;
 
+#[path = "recording/transactions.rs"]
+mod transactions;
+
 use cases::{AB, NOT_RECORDED, NOT_RECORDED_CALLS, all_cases, committed};
 use evendb::{Db, ErrorKind, Keyspace, KeyspaceOptions, Merges, Options, Trace, TraceOptions};
 use evendb_trace::{Failure, Kind, Operation, Outcome, Reader};

@@ -140,6 +140,8 @@ pub enum Failure {
     Closed = 9,
     /// The call was wrong.
     InvalidArgument = 10,
+    /// The transaction that wrote it took it back, or ended without a commit.
+    RolledBack = 11,
 }
 
 impl Failure {
@@ -157,6 +159,7 @@ impl Failure {
             ReadOnly,
             Closed,
             InvalidArgument,
+            RolledBack,
         ];
         all.get(usize::from(number)).copied().unwrap_or(Other)
     }

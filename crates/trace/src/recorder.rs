@@ -148,6 +148,12 @@ pub struct Began {
 }
 
 impl Began {
+    /// Whether both are recorded in the same trace.
+    #[must_use]
+    pub fn is_of_trace_of(&self, other: &Began) -> bool {
+        self.recorder == other.recorder
+    }
+
     /// Whether the recorder wants the hash of a value that is read.
     #[must_use]
     pub fn wants_hash(&self) -> bool {
@@ -270,6 +276,12 @@ impl RecorderHandle {
         self.with_local(id, next).unwrap_or_default()
     }
 
+    /// Nanoseconds since an operation began; `None` if its trace has ended.
+    #[must_use]
+    pub fn nanos_since(&self, began: Began) -> Option<u64> {
+        self.with_local(began.recorder, |local| local.nanos_since(began))
+    }
+
     /// Records an operation, which ends now.
     pub fn end(&self, began: Began, call: &Call<'_>) {
         self.end_after(began, None, call);
@@ -278,8 +290,7 @@ impl RecorderHandle {
     /// Records an operation of which it is known how many nanoseconds it took.
     pub fn end_after(&self, began: Began, latency_nanos: Option<u64>, call: &Call<'_>) {
         self.with_local(began.recorder, |local| {
-            let now = || local.shared.nanos().saturating_sub(began.start_nanos);
-            let latency = latency_nanos.unwrap_or_else(now);
+            let latency = latency_nanos.unwrap_or_else(|| local.nanos_since(began));
             local.record(call, began.start_nanos, Some(latency));
         });
     }
@@ -396,6 +407,10 @@ impl Shared {
 }
 
 impl Local {
+    fn nanos_since(&self, began: Began) -> u64 {
+        self.shared.nanos().saturating_sub(began.start_nanos)
+    }
+
     fn record(&self, call: &Call<'_>, start_nanos: u64, latency_nanos: Option<u64>) {
         let shared = &*self.shared;
         if shared.options.waits {

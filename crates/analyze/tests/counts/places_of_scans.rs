@@ -55,9 +55,13 @@ fn what_a_trace_does_not_tell_is_null_and_what_failed_is_counted_apart() {
     put.value_len = Some(10);
     let mut refused = at(2, Kind::Put, "b", failed);
     refused.value_len = Some(1000);
+    // A write of a transaction that was not committed.
+    let mut taken_back = at(2, Kind::Put, "b", Outcome::Failed(Failure::RolledBack));
+    (taken_back.value_len, taken_back.group) = (Some(2000), 1);
     let document = found(&[
         put,
         refused,
+        taken_back,
         at(3, Kind::Get, "a", Outcome::Unknown),
         at(4, Kind::Contains, "a", Outcome::Absent),
     ]);
@@ -66,7 +70,7 @@ fn what_a_trace_does_not_tell_is_null_and_what_failed_is_counted_apart() {
     let counts = |kind: &str| [2, 4, 5, 6, 7].map(|cell| row(kind)[cell].clone());
     assert_eq!(
         counts("put"),
-        [json!(1), json!(1), json!(0), json!(0), json!(1)]
+        [json!(1), json!(1), json!(0), json!(0), json!(2)]
     );
     let nothing = || Value::Null;
     assert_eq!(

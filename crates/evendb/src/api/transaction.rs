@@ -118,10 +118,10 @@ impl Transaction {
         let written = self
             .check_own(keyspace)
             .and_then(|()| write(&mut self.session));
-        if let (Some(began), Some(record)) = (began, &self.record) {
+        if let (Some(began), Some(record)) = (began, &mut self.record) {
             let mut call = record.call(asked, keyspace.id(), key);
             describe(&mut call);
-            recording_of(&self.session).wrote(began, call, &written);
+            record.wrote(began, call, &written);
         }
         written
     }
@@ -390,22 +390,17 @@ impl Transaction {
         self.delete_between(keyspace, &low, high.as_deref())
     }
 
-    fn delete_between(
+    fn delete_between<'k>(
         &mut self,
         keyspace: &Keyspace,
-        low: &[u8],
-        high: Option<&[u8]>,
+        low: &'k [u8],
+        high: Option<&'k [u8]>,
     ) -> Result<()> {
-        let began = self.record.as_ref().and_then(|record| record.begin(low));
-        let deleted = self
-            .check_own(keyspace)
-            .and_then(|()| self.session.delete_range(&keyspace.state, low, high));
-        if let (Some(began), Some(record)) = (began, &self.record) {
-            let mut call = record.call(Asked::DeleteRange, keyspace.id(), low);
-            call.end_key = high;
-            recording_of(&self.session).wrote(began, call, &deleted);
-        }
-        deleted
+        self.recorded(
+            (Asked::DeleteRange, keyspace, low),
+            |call| call.end_key = high,
+            |session| session.delete_range(&keyspace.state, low, high),
+        )
     }
 
     /// Removes all keys that begin with `prefix`, as [`delete_range`](Self::delete_range).
@@ -464,7 +459,7 @@ impl Transaction {
     /// transaction.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let done = self.session.roll_back_to(savepoint);
-        if let Some(record) = &self.record {
+        if let Some(record) = &mut self.record {
             record.rolled_back_to(savepoint.number(), &done);
         }
         done

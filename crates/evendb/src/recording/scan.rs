@@ -92,6 +92,10 @@ impl ScanRecord {
         let Some(began) = self.slot.begin_always().filter(|_| !fork::is_child()) else {
             return;
         };
+        // The group is one of the trace in which the scan began.
+        if self.of.group != 0 && !began.is_of_trace_of(&self.ends[0].began) {
+            return;
+        }
         self.ends[usize::from(is_back)] = EndRecord {
             began,
             sought: Some(to.to_vec()),

@@ -1,16 +1,26 @@
 //! What a transaction is in a trace: its beginning, what it reads and writes, its commit or abort, all of one group.
 //!
 //! The beginning is recorded when the first part is, so that a transaction of which the sample takes nothing is not in the trace.
-//! Reads are of an older moment. A write is recorded when it is called; it counts from the commit on. A savepoint is a call `savepoint`,
-//! a return to it one `rollback_to`; the count of both is the savepoint's number. So who reads the trace knows what was taken back.
+//! Reads are of an older moment. A savepoint is a call `savepoint`, a return to it one `rollback_to`; the count of both is the
+//! savepoint's number.
+//!
+//! A read is recorded when it is done. A write is recorded when its outcome is known, with the time at which it was called: it is
+//! done if the commit is, failed as the commit failed, or rolled back. Savepoints and returns to them stay in order with the
+//! writes. All of these are kept in memory until then, up to [`KEPT_BYTES_MAX`]; above that they are recorded at once, and the
+//! outcome of the writes is not known.
+//!
+//! A transaction is in the trace in which it began, and in no later one.
 
 use super::scan::{ScanOf, ScanRecord};
 use super::{Recording, outcome};
 use crate::error::Result;
 use crate::fork;
-use evendb_trace::{Began, Call, Kind, Outcome, RecorderHandle};
+use evendb_trace::{Began, Call, Failure, Kind, Operation, Outcome, RecorderHandle};
 use std::cell::Cell;
 use std::sync::Arc;
+
+/// Bytes of what one transaction keeps for its end.
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// See the module. Dropped before it is committed, it records an abort.
 pub(crate) struct TransactionRecord {
@@ -20,7 +30,26 @@ pub(crate) struct TransactionRecord {
     group: Cell<u64>,
     /// The first savepoint that is in the trace: those before it were made when nothing of the transaction was.
     first_savepoint: Option<u64>,
+    /// Writes, savepoints and returns to them, in their order.
+    kept: Vec<Kept>,
+    kept_bytes: usize,
     is_committed: bool,
+}
+
+/// A part that is recorded at the end.
+struct Kept {
+    began: Began,
+    latency_nanos: u64,
+    operation: Operation,
+}
+
+impl Kept {
+    /// Whether it is a write that has done what it should so far.
+    fn is_write(&self) -> bool {
+        let kind = self.operation.kind;
+        let writes = kind.is_point_write() || kind == Kind::DeleteRange;
+        writes && self.operation.outcome == Outcome::Done
+    }
 }
 
 impl Recording {
@@ -33,6 +62,8 @@ impl Recording {
             began,
             group: Cell::new(0),
             first_savepoint: None,
+            kept: Vec::new(),
+            kept_bytes: 0,
             is_committed: false,
         })
     }
@@ -41,12 +72,21 @@ impl Recording {
 impl TransactionRecord {
     /// Begins a part, if its key is taken.
     pub(crate) fn begin(&self, key: &[u8]) -> Option<Began> {
+        let began = self.now()?;
+        if !self.slot.takes(key) {
+            return None;
+        }
+        self.group();
+        Some(began)
+    }
+
+    /// Begins what is of no key, if the trace in which the transaction began is still recorded.
+    fn now(&self) -> Option<Began> {
         if fork::is_child() {
             return None;
         }
-        let began = self.slot.begin(key)?;
-        self.group();
-        Some(began)
+        let began = self.slot.begin_always()?;
+        began.is_of_trace_of(&self.began).then_some(began)
     }
 
     /// Its group, from now on in the trace.
@@ -77,9 +117,7 @@ impl TransactionRecord {
         low: &[u8],
         high: Option<&[u8]>,
     ) -> Option<Box<ScanRecord>> {
-        if fork::is_child() || !self.slot.is_on() {
-            return None;
-        }
+        let _still_recorded = self.now()?;
         let of = ScanOf {
             keyspace,
             group: self.group(),
@@ -88,11 +126,49 @@ impl TransactionRecord {
         recording.scan(of, low, high)
     }
 
+    /// A write was called, which ends now with this result.
+    pub(crate) fn wrote(&mut self, began: Began, mut call: Call<'_>, result: &Result<()>) {
+        call.outcome = outcome(result);
+        self.keep(began, call);
+    }
+
+    fn keep(&mut self, began: Began, mut call: Call<'_>) {
+        call.value = call.value.filter(|_| began.wants_value());
+        let Some(latency_nanos) = self.slot.nanos_since(began) else {
+            return;
+        };
+        let operation = Operation::of_call(&call);
+        let own = operation.key.len() + operation.end_key.as_ref().map_or(0, Vec::len);
+        let value = operation.value.as_ref().map_or(0, Vec::len);
+        self.kept_bytes += size_of::<Kept>() + own + value;
+        self.kept.push(Kept {
+            began,
+            latency_nanos,
+            operation,
+        });
+        if self.kept_bytes > KEPT_BYTES_MAX {
+            self.record_kept(Outcome::Unknown);
+        }
+    }
+
+    /// Records what was kept. The writes that were not taken back have this outcome.
+    fn record_kept(&mut self, outcome: Outcome) {
+        for kept in &mut self.kept {
+            if kept.is_write() {
+                kept.operation.outcome = outcome;
+            }
+            let latency = Some(kept.latency_nanos);
+            let call = kept.operation.as_call();
+            self.slot.end_after(kept.began, latency, &call);
+        }
+        self.kept.clear();
+        self.kept_bytes = 0;
+    }
+
     /// A savepoint was made, of this number within the transaction, from 1 on.
     pub(crate) fn savepoint(&mut self, number: u64) {
         if self.group.get() != 0
-            && !fork::is_child()
-            && let Some(began) = self.slot.begin_always()
+            && let Some(began) = self.now()
         {
             self.first_savepoint.get_or_insert(number);
             self.savepoint_call(began, b"savepoint", number, Outcome::Done);
@@ -100,31 +176,45 @@ impl TransactionRecord {
     }
 
     /// It was rolled back to a savepoint, if anything of it is in the trace. The number is 0 there if nothing was when it was made.
-    pub(crate) fn rolled_back_to(&self, savepoint: u64, result: &Result<()>) {
+    pub(crate) fn rolled_back_to(&mut self, savepoint: u64, result: &Result<()>) {
         let in_trace = self.first_savepoint.is_some_and(|first| first <= savepoint);
         let number = if in_trace { savepoint } else { 0 };
         if self.group.get() != 0
-            && !fork::is_child()
-            && let Some(began) = self.slot.begin_always()
+            && let Some(began) = self.now()
         {
+            if result.is_ok() {
+                self.take_back(number);
+            }
             self.savepoint_call(began, b"rollback_to", number, outcome(result));
         }
     }
 
-    fn savepoint_call(&self, began: Began, name: &[u8], number: u64, outcome: Outcome) {
+    /// The writes since a savepoint are rolled back; 0: all of them, which they are, too, if the savepoint is no longer kept.
+    fn take_back(&mut self, number: u64) {
+        let is_it = |kept: &Kept| {
+            let is_savepoint = kept.operation.key == b"savepoint";
+            let is_other = kept.operation.kind == Kind::Other;
+            is_other && is_savepoint && kept.operation.count == Some(number)
+        };
+        let from = self.kept.iter().rposition(is_it).unwrap_or(0);
+        for kept in self.kept[from..].iter_mut().filter(|kept| kept.is_write()) {
+            kept.operation.outcome = Outcome::Failed(Failure::RolledBack);
+        }
+    }
+
+    fn savepoint_call(&mut self, began: Began, name: &[u8], number: u64, outcome: Outcome) {
         let mut call = Call::new(Kind::Other, 0, name);
         call.group = self.group.get();
         call.count = Some(number);
         call.outcome = outcome;
-        self.slot.end(began, &call);
+        self.keep(began, call);
     }
 
     /// When the commit begins.
     pub(crate) fn begin_commit(&self) -> Option<Began> {
         match self.group.get() {
             0 => None,
-            _ if fork::is_child() => None,
-            _ => self.slot.begin_always(),
+            _ => self.now(),
         }
     }
 
@@ -134,20 +224,23 @@ impl TransactionRecord {
         let Some(began) = began else {
             return;
         };
+        let outcome = outcome(result);
+        self.record_kept(outcome);
         let mut call = Call::new(Kind::Commit, 0, &[]);
         call.group = self.group.get();
         call.count = Some(count as u64);
-        call.outcome = outcome(result);
+        call.outcome = outcome;
         self.slot.end(began, &call);
     }
 }
 
 impl Drop for TransactionRecord {
     fn drop(&mut self) {
-        if self.is_committed || self.group.get() == 0 || fork::is_child() {
+        if self.is_committed || self.group.get() == 0 {
             return;
         }
-        if let Some(began) = self.slot.begin_always() {
+        if let Some(began) = self.now() {
+            self.record_kept(Outcome::Failed(Failure::RolledBack));
             let mut call = Call::new(Kind::Abort, 0, &[]);
             call.group = self.group.get();
             call.outcome = Outcome::Done;

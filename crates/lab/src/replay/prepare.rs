@@ -2,19 +2,19 @@
 //!
 //! The first operation of a key says whether it was there: a read that found it. Such keys are put first, with the length that
 //! was found. Writes count when they are done, in the plan of the replay: one that failed, was aborted or rolled back says nothing of its key, and neither does
-//! what a transaction reads after its own write. Where a read does not tell whether it found something, as in traces of other stores, its key is
+//! what a transaction reads after its own write, as long as it has not taken that back. Where a read does not tell whether it found something, as in traces of other stores, its key is
 //! put. Where no length is told, a later read of the key before it is written tells it, or else that write, or else the length is
 //! [`value_bytes`](ReplaySettings::value_bytes). A key that is added to as a counter before its length is known has a counter's 8 bytes.
 //!
 //! Where a trace begins with the filling of a store ([`Part::load`](super::Part)), what it writes is done too, as a replay does it. Memory: 16 bytes for each key, of which a
 //! hash of 64 bits is kept; of two keys with the same hash the second one may be left out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use evendb_trace::{InOrder, Operation, Outcome, Reader, value_hash};
+use evendb_trace::{InOrder, Kind, Operation, Outcome, Reader, value_hash};
 
 use super::plan::{Ask, Bytes, Part, Planner, VALUE_BYTES_MAX, Work, is_end_of_group};
 use super::worker::{Worker, value_of};
@@ -84,8 +84,52 @@ pub fn prepare<R: Read>(
 /// The keys that transactions and batches have written that have not ended, by hash.
 #[derive(Default)]
 struct Own {
-    of_group: HashMap<u64, HashSet<u64>>,
+    of_group: HashMap<u64, OwnOfGroup>,
     count: usize,
+}
+
+#[derive(Default)]
+struct OwnOfGroup {
+    /// Each key that was written, and how many writes of the group came before its first one.
+    keys: HashMap<u64, usize>,
+    writes: usize,
+    /// Savepoints by number, and how many writes came before each.
+    savepoints: Vec<(u64, usize)>,
+}
+
+impl OwnOfGroup {
+    fn len(&self) -> usize {
+        self.keys.len() + self.savepoints.len()
+    }
+
+    fn note(&mut self, operation: &Operation) {
+        if operation.kind.is_point_write() {
+            let hash = hash(operation.keyspace, &operation.key);
+            self.keys.entry(hash).or_insert(self.writes);
+            self.writes += 1;
+        } else if let Some(number) = operation.count {
+            match &operation.key[..] {
+                b"savepoint" => self.savepoints.push((number, self.writes)),
+                b"rollback_to" if operation.outcome == Outcome::Done => self.roll_back_to(number),
+                _ => {}
+            }
+        }
+    }
+
+    /// What was written since is no longer there to be read. 0: since the beginning.
+    fn roll_back_to(&mut self, number: u64) {
+        let known = self
+            .savepoints
+            .iter()
+            .rposition(|(known, _)| *known == number);
+        let (savepoints, writes) = match known {
+            Some(at) => (at + 1, self.savepoints[at].1),
+            None if number == 0 => (0, 0),
+            None => return,
+        };
+        self.savepoints.truncate(savepoints);
+        self.keys.retain(|_, before| *before < writes);
+    }
 }
 
 impl Own {
@@ -93,18 +137,21 @@ impl Own {
         if operation.group == 0 {
             return;
         }
-        if is_end_of_group(operation.kind) {
+        let kind = operation.kind;
+        if is_end_of_group(kind) {
             let ended = self.of_group.remove(&operation.group);
-            self.count -= ended.map_or(0, |keys| keys.len());
-        } else if operation.kind.is_point_write() && self.count < OWN_MAX {
-            let keys = self.of_group.entry(operation.group).or_default();
-            self.count += usize::from(keys.insert(hash(operation.keyspace, &operation.key)));
+            self.count -= ended.map_or(0, |own| own.len());
+        } else if (kind.is_point_write() || kind == Kind::Other) && self.count < OWN_MAX {
+            let own = self.of_group.entry(operation.group).or_default();
+            let before = own.len();
+            own.note(operation);
+            self.count = self.count + own.len() - before;
         }
     }
 
     fn has(&self, group: u64, keyspace: u32, key: &[u8]) -> bool {
-        let keys = self.of_group.get(&group);
-        keys.is_some_and(|keys| keys.contains(&hash(keyspace, key)))
+        let own = self.of_group.get(&group);
+        own.is_some_and(|own| own.keys.contains_key(&hash(keyspace, key)))
     }
 }
 

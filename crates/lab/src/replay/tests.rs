@@ -557,7 +557,8 @@ fn what_a_transaction_took_back_is_not_replayed() {
             names,
             [
                 not_committed,
-                "deletions of ranges that end before they begin"
+                "deletions of ranges that end before they begin",
+                "writes that failed in the trace"
             ]
         );
     }

@@ -95,6 +95,62 @@ fn keys_whose_first_write_failed_or_was_taken_back_are_put_before() {
     assert_eq!(report.not_asked(), 0, "{:?}", report.left_out);
 }
 
+/// What EvenDB records of transactions that were refused, ended or went back is no write of the load.
+#[test]
+fn a_recorded_write_that_was_not_committed_is_none() {
+    let fill = |db: &evendb::Db| {
+        for (key, value) in [("read", "old"), ("refused", "1234"), ("ended", "12345")] {
+            db.put(key, value).unwrap();
+        }
+        db.put("taken back", "123456").unwrap();
+    };
+    let trace = of_filled_evendb(fill, |db| {
+        let keyspace = db.default_keyspace();
+        let mut refused = db.transaction().unwrap();
+        done(refused.get(keyspace, "read").unwrap());
+        refused.put(keyspace, "refused", "1").unwrap();
+        db.put("read", "new").unwrap();
+        done(refused.commit().unwrap_err());
+        let mut ended = db.transaction().unwrap();
+        ended.put(keyspace, "ended", "1").unwrap();
+        ended.rollback();
+        let mut back = db.transaction().unwrap();
+        let beginning = back.savepoint();
+        back.put(keyspace, "taken back", "1").unwrap();
+        back.rollback_to(beginning).unwrap();
+        // Its own write is gone, so this is what was there.
+        done(back.get(keyspace, "taken back").unwrap());
+        back.put(keyspace, "new", "1").unwrap();
+        back.commit().unwrap();
+        done(db.get("refused").unwrap());
+        done(db.get("ended").unwrap());
+        done(db.get("new").unwrap());
+    });
+    let store = MemoryStore::new();
+    let put = prepared(&trace, &store, &settings(1));
+    assert_eq!((put.put, put.assumed), (4, 0));
+    let lengths = ["read", "refused", "ended", "taken back"].map(|key| len_of(&store, key));
+    assert_eq!(lengths, [Some(3), Some(4), Some(5), Some(6)]);
+    assert_eq!(keys(&store).len(), 4);
+    // `read` alone is written over: 7 bytes each time.
+    let reader = || Ok(Reader::new(&trace[..]).unwrap());
+    let go = AtomicBool::new(false);
+    let aged = age(&reader, &store, (&settings(1), u64::MAX), &go).unwrap();
+    assert_eq!(aged, 16 * 7);
+    let load = crate::advise::load::observe(reader().unwrap(), (0, u64::MAX), 100);
+    assert_eq!(load.unwrap().writes, 2);
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+    assert_eq!((report.compared, report.misses), (3, 0));
+    assert_eq!(report.not_asked(), 0, "{:?}", report.left_out);
+    assert_eq!(
+        report.left_out.get("writes that failed in the trace"),
+        Some(&3)
+    );
+    assert_eq!(len_of(&store, "refused"), Some(4));
+    assert_eq!(len_of(&store, "new"), Some(1));
+}
+
 /// The filling does what the replay would do: nothing that was not committed, and deletions of ranges too.
 #[test]
 fn the_filling_of_a_store_is_done_as_a_replay_does_it() {
@@ -184,13 +240,19 @@ fn what_is_put_for_a_time_is_gone_when_the_trace_comes_to_its_end() {
     assert_eq!(keys(&store), ["stays"]);
 }
 
-/// What EvenDB records of `run`, which makes keyspaces and deletes ranges, and what is left then in the order of the keyspaces' numbers.
+/// What EvenDB records of `run`.
 fn of_evendb(run: impl FnOnce(&evendb::Db)) -> Vec<u8> {
+    of_filled_evendb(|_| {}, run)
+}
+
+/// What EvenDB records of `run`, after `fill`.
+fn of_filled_evendb(fill: impl FnOnce(&evendb::Db), run: impl FnOnce(&evendb::Db)) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("trace");
     let options = evendb::Options::new().memory_budget(16 << 20);
     let store = EvenDbStore::open(&directory.path().join("db"), options, "").unwrap();
     let db = store.database();
+    fill(db);
     let trace = db.start_trace(evendb::TraceOptions::new(&file).values(true));
     let trace = trace.unwrap();
     run(db);
