@@ -18,7 +18,7 @@ use crate::rebalance::spans;
 use crate::record::RecordRef;
 use crate::sync::{Arc, reclaim};
 use crate::version::horizon::Horizon;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl MunkSet {
     /// Lends the value of a key.
     #[inline]
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
-        let hash = hash_key(key);
+        let hash = RamHash::of(key);
         let _pin = reclaim::pin();
         let Sought::Found(hit) = self.index.find(key).get(key, hash, Version::MAX) else {
             return false;
@@ -189,7 +189,7 @@ impl DeltaSet {
     /// Makes a record and links it. One thread at a time; versions must not fall.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8], version: u64) {
-        let mut record = RecordRef::new(key, value, Kind::Put, hash_key(key));
+        let mut record = RecordRef::new(key, value, Kind::Put, RamHash::of(key));
         record.set_version(Version(version));
         let _pin = reclaim::pin();
         self.index.find(key).insert(record);
@@ -198,7 +198,7 @@ impl DeltaSet {
     /// Lends the value of a key.
     #[inline]
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
-        let hash = hash_key(key);
+        let hash = RamHash::of(key);
         let pin = reclaim::pin();
         let hit = self.index.find(key).get(key, hash, Version::MAX, &pin);
         hit.is_some_and(|record| {

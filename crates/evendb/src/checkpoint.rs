@@ -54,7 +54,7 @@ use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::visibility::Dropping;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::{TableMeta, TableWriter};
 use evendb_storage::{TableId, Version};
 use gather::Gatherer;
@@ -68,7 +68,7 @@ const PIECE_BYTES_MIN: u64 = 512;
 struct NewTable {
     part: Part,
     /// Hash and block of each key, for the log index.
-    keys: Vec<(u64, usize)>,
+    keys: Vec<(RamHash, usize)>,
 }
 
 /// A chunk's part of a checkpoint.
@@ -90,7 +90,7 @@ pub(crate) struct BuiltTable {
     pub(crate) id: TableId,
     pub(crate) meta: TableMeta,
     /// Hash and block of each key, for the log index.
-    pub(crate) keys: Vec<(u64, usize)>,
+    pub(crate) keys: Vec<(RamHash, usize)>,
 }
 
 /// What the runs of one checkpoint are written with.
@@ -532,7 +532,7 @@ pub(crate) fn build_table(
     let secrets = disk.vfs.secrets();
     let secrets = secrets.filter(|_| !planted!(core.options, RunLeftPlain));
     let mut writer = TableWriter::new(sink, id, options).sealed(secrets);
-    let mut keys: Vec<(u64, usize)> = Vec::new();
+    let mut keys: Vec<(RamHash, usize)> = Vec::new();
     let mut last_key: Vec<u8> = Vec::new();
     while let Some(entry) = merge.current() {
         let new_key = keys.is_empty() || *last_key != *entry.key;
@@ -545,7 +545,7 @@ pub(crate) fn build_table(
             writer.add(entry)?;
         }
         if new_key {
-            keys.push((hash_key(entry.key), writer.block_ordinal()));
+            keys.push((RamHash::of(entry.key), writer.block_ordinal()));
             last_key.clear();
             last_key.extend_from_slice(entry.key);
         }
@@ -713,7 +713,7 @@ fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
                     .kind()
                     .is_put()
                     .then(|| (record.kind(), record.value()));
-                rows.update_stored(tag, key, hash_key(key), value);
+                rows.update_stored(tag, key, RamHash::of(key), value);
             }
             cursor.next();
         }

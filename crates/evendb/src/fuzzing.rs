@@ -25,7 +25,7 @@ use crate::payload::{self, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
 use crate::value_files::{self, ValueFiles};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{File, Vfs};
 use evendb_storage::{Apart, TableId, Version};
@@ -292,7 +292,7 @@ impl Runs {
     pub fn get(&self, key: &[u8], at: Version) -> Result<Option<(Version, u8, Vec<u8>)>> {
         let found = self
             .funk
-            .get(key, hash_key(key), at, &self.settings, None)?;
+            .get(key, RamHash::of(key), at, &self.settings, None)?;
         Ok(found.map(|(_, found)| {
             let value = found.block.bytes()[found.value].to_vec();
             (found.version, found.kind as u8, value)

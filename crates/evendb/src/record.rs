@@ -31,6 +31,7 @@ use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::{self, Guard};
 use crate::version::stamp::{self, BatchStamp, NO_STAMP};
 use crate::visibility::Candidate;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EntryRef, Kind, Time, Version};
 use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
@@ -111,6 +112,11 @@ impl Record {
     /// What [`hash_of`] makes of the hash given to [`RecordRef::new`].
     pub(crate) fn hash(&self) -> u32 {
         self.hash
+    }
+
+    /// The key's hash, as far as a record keeps it: for another record of the key, and for deltas.
+    pub(crate) fn kept_hash(&self) -> RamHash {
+        RamHash::of_bits(u64::from(self.hash) << 32)
     }
 
     pub(crate) fn entry(&self) -> EntryRef<'_> {
@@ -208,8 +214,8 @@ impl std::fmt::Debug for Record {
 
 /// The part of a key's hash that a record keeps: the upper half.
 #[inline]
-pub(crate) fn hash_of(hash: u64) -> u32 {
-    (hash >> 32) as u32
+pub(crate) fn hash_of(hash: RamHash) -> u32 {
+    (hash.bits() >> 32) as u32
 }
 
 pub(super) use crate::memory::allocated_bytes;
@@ -228,12 +234,12 @@ impl RecordRef {
     ///
     /// # Panics
     /// If the key exceeds `u16::MAX` bytes, or the value `u32::MAX`; callers check the limits before.
-    pub(crate) fn new(key: &[u8], value: &[u8], kind: Kind, hash: u64) -> RecordRef {
+    pub(crate) fn new(key: &[u8], value: &[u8], kind: Kind, hash: RamHash) -> RecordRef {
         RecordRef::of_parts(key, &[], value, kind, hash)
     }
 
     /// A put, until a time if there is one; else as [`RecordRef::new`].
-    pub(crate) fn put(key: &[u8], value: &[u8], expires: Option<Time>, hash: u64) -> RecordRef {
+    pub(crate) fn put(key: &[u8], value: &[u8], expires: Option<Time>, hash: RamHash) -> RecordRef {
         RecordRef::put_stored(key, value, expires, false, hash)
     }
 
@@ -243,7 +249,7 @@ impl RecordRef {
         value: &[u8],
         expires: Option<Time>,
         is_apart: bool,
-        hash: u64,
+        hash: RamHash,
     ) -> RecordRef {
         let kind = match expires {
             Some(_) => Kind::PutUntil,
@@ -257,7 +263,7 @@ impl RecordRef {
     }
 
     #[inline]
-    fn of_parts(key: &[u8], prefix: &[u8], value: &[u8], kind: Kind, hash: u64) -> RecordRef {
+    fn of_parts(key: &[u8], prefix: &[u8], value: &[u8], kind: Kind, hash: RamHash) -> RecordRef {
         let key_len = u16::try_from(key.len()).expect("keys are limited before they get here");
         let value_len = u32::try_from(prefix.len() + value.len())
             .expect("values are limited before they get here");
@@ -412,7 +418,7 @@ mod tests {
             (b"", b"v"),
             (b"key", b"value"),
         ] {
-            let mut record = RecordRef::new(key, value, Kind::Put, 7 << 32);
+            let mut record = RecordRef::new(key, value, Kind::Put, RamHash::of_bits(7 << 32));
             record.set_version(Version(9));
             assert_eq!(record.key(), key);
             assert_eq!(record.value(), value);
@@ -422,12 +428,15 @@ mod tests {
             assert!(record.memory_bytes() >= size_of::<Record>() + key.len() + value.len());
         }
         let large = vec![7; 65_535];
-        assert_eq!(RecordRef::new(&large, &large, Kind::Put, 0).value(), large);
+        assert_eq!(
+            RecordRef::new(&large, &large, Kind::Put, RamHash::of_bits(0)).value(),
+            large
+        );
     }
 
     #[test]
     fn references_are_counted_and_outlive_the_first() {
-        let first = RecordRef::new(b"k", b"v", Kind::Delete, 1);
+        let first = RecordRef::new(b"k", b"v", Kind::Delete, RamHash::of_bits(1));
         let second = first.to_ref();
         let third = second.clone();
         assert_eq!(first.count(), 3);
@@ -440,7 +449,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "only while one reference")]
     fn a_shared_record_cannot_be_changed() {
-        let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
+        let mut record = RecordRef::new(b"k", b"v", Kind::Put, RamHash::of_bits(1));
         let _other = record.clone();
         record.set_version(Version(1));
     }
@@ -448,7 +457,7 @@ mod tests {
     #[test]
     fn a_record_of_a_batch_is_seen_from_the_commit_on_whoever_has_the_stamp_next() {
         let batch = BatchStamp::claim();
-        let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
+        let mut record = RecordRef::new(b"k", b"v", Kind::Put, RamHash::of_bits(1));
         record.set_stamp(&batch, Version(3));
         assert_eq!(record.version(), Version(3));
         assert!(!record.is_committed() && !record.is_seen_at(Version(3)));

@@ -22,6 +22,7 @@ use evendb_base::sync::atomic::{AtomicBool, Ordering};
 use evendb_base::sync::lazy::LazyArc;
 use evendb_base::sync::reclaim::Guard;
 use evendb_base::sync::{Arc, Mutex};
+use evendb_storage::key_hash::FilterHash;
 use evendb_storage::table::{Table, TableMeta, TableOptions, TableSink, TableWriter};
 use evendb_storage::vfs::{Appender, File, Vfs, open_among_many};
 use evendb_storage::{EntryRef, Error, Result, TableId};
@@ -182,7 +183,7 @@ impl TableFile {
 
     /// Whether the filter says that no record has a key of this hash. `false` too if the table is not open. No I/O, and no count
     /// that others write to.
-    pub(crate) fn is_ruled_out(&self, hash: u64, pin: &Guard) -> bool {
+    pub(crate) fn is_ruled_out(&self, hash: FilterHash, pin: &Guard) -> bool {
         self.file.opened.peek(pin).is_some_and(|table| {
             self.file.note_use();
             !table.may_contain(hash)

@@ -6,6 +6,7 @@
 use crate::bytes::{Input, MemoryFile, check_error};
 use evendb_storage::codec::hash_key;
 use evendb_storage::filter::BloomFilter;
+use evendb_storage::key_hash::FilterHash;
 use evendb_storage::table::fuzzing::{AnyBlock, Row, reseal};
 use evendb_storage::table::{
     Found, Table, TableCursor, TableDamage, TableVisitor, examine, identify_footer, lacks_for,
@@ -166,7 +167,10 @@ fn seek(table: &Arc<Table>, cursor: &mut TableCursor, seen: &Seen, is_sound: boo
             );
             assert_eq!(sought.ok(), Some(true), "a seek of a key that is there");
             assert_eq!(digest(cursor.entry()), newest, "a seek");
-            assert!(table.may_contain(hash), "the filter knows all keys");
+            assert!(
+                table.may_contain(FilterHash::of(key)),
+                "the filter knows all keys"
+            );
             let before = cursor.seek_before(key).map(|()| cursor.valid());
             let at = first.unwrap_or_default();
             assert_eq!(before.ok(), Some(at > 0), "a seek to what lies before");

@@ -10,7 +10,7 @@ pub fn successor(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// 64-bit hash of a key: one per operation, shared by tags, log index, filters and row cache.
+/// 64-bit hash of bytes, the same for ever and for everybody: not for tables in RAM ([`crate::key_hash`]).
 #[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)

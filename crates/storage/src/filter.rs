@@ -8,7 +8,7 @@
 //! by its low half, so that a question costs one cache miss. That costs some accuracy: about 1 %
 //! false positives at 10 bits a key, where an unblocked filter has 0.8 %.
 //!
-//! Immutable, shared freely, no I/O. Hashes are [`crate::codec::hash_key`]'s.
+//! Immutable, shared freely, no I/O. On disk, hashes are those of [`crate::key_hash::FilterHash`].
 
 const LINE_BYTES: usize = 64;
 const LINE_BITS_LOG2: u32 = 9;

@@ -24,6 +24,7 @@ pub mod framed_log;
 #[cfg(unix)]
 #[doc(hidden)]
 pub mod heap;
+pub mod key_hash;
 #[cfg(unix)]
 mod plant;
 #[cfg(unix)]

@@ -4,7 +4,7 @@
 
 mod table_support;
 
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::{FilterHash, RamHash};
 use evendb_storage::table::{Codec, ReadAhead, Table, TableCursor, TableOptions};
 use evendb_storage::{Kind, Version};
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn check_get(table: &Table, records: &[Record], key: &[u8], at: Version) {
         (Some(found), Some(record)) => {
             assert_eq!((found.version, found.kind), (record.version, record.kind));
             assert_eq!(&found.block.bytes()[found.value], &record.value[..]);
-            assert!(table.may_contain(hash_key(key)));
+            assert!(table.may_contain(FilterHash::of(key)));
         }
         (None, None) => {}
         (found, record) => panic!("get {key:?} at {at:?}: {found:?}, expected {record:?}"),
@@ -142,7 +142,7 @@ fn check_hashes(table: &Table, records: &[Record]) {
             .all(|pair| pair[0].1 <= pair[1].1 && pair[0] != pair[1])
     );
     for record in records {
-        let hash = hash_key(&record.key);
+        let hash = RamHash::of(&record.key);
         let found = reported
             .iter()
             .filter(|(found, _)| *found == hash)

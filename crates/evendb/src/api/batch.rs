@@ -18,7 +18,7 @@ use crate::read::folded;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
 use evendb_trace::{Began, Call, Kind as Asked, Operation};
 use smallvec::SmallVec;
@@ -335,7 +335,7 @@ impl Batch {
         keyspace: &Keyspace,
         key: &[u8],
         (value, prefix_bytes): (&[u8], usize),
-        record: impl FnOnce(u64) -> RecordRef,
+        record: impl FnOnce(RamHash) -> RecordRef,
     ) -> &mut Self {
         let value_len = value.len() + prefix_bytes;
         // Before the record takes memory, which takes a lock.
@@ -350,7 +350,7 @@ impl Batch {
                 self.writes.push(Write {
                     key_head: Head::of(key),
                     keyspace,
-                    record: record(hash_key(key)),
+                    record: record(RamHash::of(key)),
                 });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),

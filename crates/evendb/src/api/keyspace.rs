@@ -21,7 +21,7 @@ use crate::recording::scan::ScanOf;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::{fork, write};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, Version, push_operand};
 use evendb_trace::{Began, Call, Kind as Asked};
 use std::ops::RangeBounds;
@@ -144,7 +144,7 @@ impl Keyspace {
     /// has. The merge operator is not asked: what is saved of a damaged database goes on as it was.
     pub(crate) fn put_until(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         self.check_write(key, value, expires.map_or(0, |_| EXPIRY_BYTES))?;
-        self.write(RecordRef::put(key, value, expires, hash_key(key)))
+        self.write(RecordRef::put(key, value, expires, RamHash::of(key)))
     }
 
     #[inline]
@@ -241,12 +241,12 @@ impl Keyspace {
     /// Merges operands that are listed as a record has them, whether or not the operator is known.
     pub(crate) fn merge_listed(&self, key: &[u8], operands: &[u8]) -> Result<()> {
         self.check_write(key, operands, 0)?;
-        self.write(RecordRef::new(key, operands, Kind::Merge, hash_key(key)))
+        self.write(RecordRef::new(key, operands, Kind::Merge, RamHash::of(key)))
     }
 
     fn delete_as(&self, key: &[u8], kind: Kind) -> Result<()> {
         self.check_write(key, &[], 0)?;
-        self.write(RecordRef::new(key, &[], kind, hash_key(key)))
+        self.write(RecordRef::new(key, &[], kind, RamHash::of(key)))
     }
 
     /// Before the record takes memory, which takes a lock.

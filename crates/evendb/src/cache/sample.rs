@@ -22,6 +22,7 @@
 //! and no locks; what is lost to a race is one observation. While it is off, it costs a get one load.
 
 // Not the seam's atomics: they order no other data, so the models need not step through them.
+use evendb_storage::key_hash::RamHash;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -114,15 +115,15 @@ impl Sampler {
 
     /// Looks at a get of `hash` in a keyspace, answered by `served`.
     #[inline]
-    pub(crate) fn see(&self, keyspace: u32, hash: u64, served: Served) {
-        if hash & self.mask.load(Ordering::Relaxed) == 0 {
+    pub(crate) fn see(&self, keyspace: u32, hash: RamHash, served: Served) {
+        if hash.bits() & self.mask.load(Ordering::Relaxed) == 0 {
             self.follow(keyspace, hash, served);
         }
     }
 
     #[cold]
-    fn follow(&self, keyspace: u32, hash: u64, served: Served) {
-        let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn follow(&self, keyspace: u32, hash: RamHash, served: Served) {
+        let place = hash.bits() ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let horizon = self.horizon.load(Ordering::Relaxed);
         let distance = self.distance(place);
         let [shorter, longer] = [1.0 / EDGE, EDGE].map(|part| (horizon as f32 * part) as u32);
@@ -239,7 +240,7 @@ mod tests {
     fn seen(sampler: &Sampler, keyspace: u32, keys: std::ops::Range<u64>) -> (u32, u32) {
         sampler.samples.store(0, Ordering::Relaxed);
         sampler.near.store(0, Ordering::Relaxed);
-        keys.for_each(|key| sampler.see(keyspace, hash(key), Served::Table));
+        keys.for_each(|key| sampler.see(keyspace, RamHash::of_bits(hash(key)), Served::Table));
         let load = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
         (load(&sampler.samples), load(&sampler.near))
     }
@@ -277,9 +278,9 @@ mod tests {
         let keys: Vec<u64> = sampled(8).take(100).collect();
         for round in 0..400 {
             for (at, &key) in keys[1..].iter().enumerate() {
-                sampler.see(0, hash(key), Served::Table);
+                sampler.see(0, RamHash::of_bits(hash(key)), Served::Table);
                 if at % 3 == round % 3 {
-                    sampler.see(0, hash(keys[0]), Served::Row);
+                    sampler.see(0, RamHash::of_bits(hash(keys[0])), Served::Row);
                 }
             }
             sampler.round(true, 1000, 10_000);
@@ -308,7 +309,7 @@ mod tests {
         let edge = |keys: &[u64], horizon: u32| {
             sampler.take_edge();
             sampler.horizon.store(horizon, Ordering::Relaxed);
-            let see = |&key: &u64| sampler.see(0, hash(key), Served::Table);
+            let see = |&key: &u64| sampler.see(0, RamHash::of_bits(hash(key)), Served::Table);
             keys.iter().chain(keys).for_each(see);
             sampler.take_edge().hits
         };

@@ -18,6 +18,7 @@ use super::split::{SpanSight, Split};
 use crate::munk::heat::SpanHeat;
 use crate::options::RowPolicy;
 use crate::record::RecordRef;
+use evendb_storage::key_hash::RamHash;
 use std::collections::VecDeque;
 
 mod courses;
@@ -214,12 +215,13 @@ impl World {
 
     fn get(&mut self, record: u64) {
         let key = record.swap_bytes().to_le_bytes();
-        let hash = xxhash_rust::xxh3::xxh3_64(&key);
+        // Of no secret: a simulation is the same each time.
+        let hash = RamHash::of_bits(xxhash_rust::xxh3::xxh3_64(&key));
         let span = (record / SPAN_RECORDS) as usize;
         self.accesses += 1.0;
         if self.spans[span].resident.is_some() {
             self.reads.hits += 1;
-            return self.count_hit(span, 1, Some(hash as u8));
+            return self.count_hit(span, 1, Some(hash.bits() as u8));
         }
         self.gets_outside += 1;
         let served = match self.rows.get(0, &key, hash) {
@@ -233,7 +235,7 @@ impl World {
         }
         self.reads.misses += 1;
         self.rows.insert_if(0, &key, hash, &self.value, || true);
-        self.count_miss(span, 1, Some(hash as u8));
+        self.count_miss(span, 1, Some(hash.bits() as u8));
     }
 
     fn scan(&mut self, record: u64) {

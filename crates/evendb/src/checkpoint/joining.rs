@@ -25,6 +25,7 @@ use super::Runs;
 use crate::funk::log_index::Candidates;
 use crate::funk::{Funk, Search};
 use crate::plant::planted;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::TableMeta;
 
 /// Smaller tables join only while there are few of them: each costs memory, and a read of its own.
@@ -75,7 +76,7 @@ impl<'a> Joining<'a> {
     }
 
     /// Whether the table joins the base; the next ones are then told from it. `keys`: hash and block of each.
-    pub(super) fn takes(&mut self, table: &TableMeta, keys: &[(u64, usize)]) -> bool {
+    pub(super) fn takes(&mut self, table: &TableMeta, keys: &[(RamHash, usize)]) -> bool {
         let is_above = self
             .greatest
             .as_ref()
@@ -102,7 +103,7 @@ impl<'a> Joining<'a> {
         (has_prefix || !self.follows) && small.count() < SMALL_TABLES_MAX
     }
 
-    fn log_has_none(&self, table: &TableMeta, keys: &[(u64, usize)]) -> bool {
+    fn log_has_none(&self, table: &TableMeta, keys: &[(RamHash, usize)]) -> bool {
         let reaches =
             |meta: &TableMeta| *meta.min_key <= *table.max_key && *table.min_key <= *meta.max_key;
         let mut runs = self.funk.runs.iter();

@@ -214,7 +214,7 @@ fn tables(bench: &Bench) -> (usize, usize) {
 fn newest_on_disk(bench: &Bench, number: u32) -> u8 {
     let key = format!("{number:08}").into_bytes();
     let funk = bench.chunk().view.load_full().funk.clone();
-    let (hash, newest) = (hash_key(&key), bench.core.clock.now());
+    let (hash, newest) = (RamHash::of(&key), bench.core.clock.now());
     let settings = &bench.caches.search_settings;
     let found = funk.get(&key, hash, newest, settings, None);
     let (_, found) = found.unwrap().expect("it was put");
@@ -315,7 +315,7 @@ fn row_after_two_deltas(plant: Plant) -> Option<u8> {
     bench.put(0..10, 1);
     bench.checkpoint();
     let chunk = bench.chunk();
-    let (key, hash) = (b"00000001", hash_key(b"00000001"));
+    let (key, hash) = (b"00000001", RamHash::of(b"00000001"));
     let tag = chunk.view.load_full().row_tag.number().expect("a number");
     let rows = bench.caches.row_cache.as_ref().expect("a row cache");
     rows.insert_if(tag, key, hash, &[1; 92], || true);

@@ -179,7 +179,7 @@ mod tests {
     use crate::memory::Ledger;
     use crate::munk::{MunkBuilder, Sizes};
     use crate::record::RecordRef;
-    use evendb_storage::codec::hash_key;
+    use evendb_storage::key_hash::RamHash;
     use evendb_storage::{EntryRef, Kind, Version};
 
     fn range(low: &str, high: Option<&str>) -> KeyRange {
@@ -196,7 +196,7 @@ mod tests {
     fn delta(checkpoint: u64) -> Arc<ChargedDelta> {
         let admission = admission();
         let delta = ChargedDelta::new(checkpoint, &admission);
-        let mut record = RecordRef::new(b"key", b"value", Kind::Put, hash_key(b"key"));
+        let mut record = RecordRef::new(b"key", b"value", Kind::Put, RamHash::of(b"key"));
         record.set_version(Version(1));
         delta.insert(record);
         admission.adopt(0, delta.charged());

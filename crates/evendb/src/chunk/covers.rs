@@ -37,6 +37,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, OnceLock};
 use crate::version::clock::{checkpoint_of, last_version_of};
 use crate::version::horizon::Horizon;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Kind, Version};
 use outline::Outline;
 use smallvec::SmallVec;
@@ -55,7 +56,12 @@ const LOOKS_PER_OUTLINE: usize = 8;
 
 /// The record of a range deletion; `high` is the first key behind it, if there is one.
 pub(crate) fn range_record(low: &[u8], high: Option<&[u8]>) -> RecordRef {
-    RecordRef::new(low, high.unwrap_or_default(), Kind::Delete, 0)
+    RecordRef::new(
+        low,
+        high.unwrap_or_default(),
+        Kind::Delete,
+        RamHash::of_bits(0),
+    )
 }
 
 /// Where a range deletion ends, if not with the key space.

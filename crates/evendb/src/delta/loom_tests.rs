@@ -15,14 +15,14 @@ fn explore(scenario: impl Fn() + Send + Sync + 'static) {
 }
 
 fn record(key: &[u8], value: u8, version: u64) -> RecordRef {
-    let mut record = RecordRef::new(key, &[value], Kind::Put, 1 << 56);
+    let mut record = RecordRef::new(key, &[value], Kind::Put, RamHash::of_bits(1 << 56));
     record.set_version(Version(version));
     record
 }
 
 fn value(delta: &Delta, key: &[u8], at: u64) -> Option<u8> {
     let guard = &reclaim::pin();
-    let record = delta.get(key, 1 << 56, Version(at), guard)?;
+    let record = delta.get(key, RamHash::of_bits(1 << 56), Version(at), guard)?;
     assert_eq!(record.key(), key);
     Some(record.value()[0])
 }
@@ -88,7 +88,7 @@ fn loom_l2_a_new_key_appears_whole_and_the_order_is_offered_by_a_race() {
 fn filled(keys: usize) -> Delta {
     let delta = Delta::new(0);
     for key in 1..keys as u8 {
-        let mut filler = RecordRef::new(&[key], &[], Kind::Put, 2 << 56);
+        let mut filler = RecordRef::new(&[key], &[], Kind::Put, RamHash::of_bits(2 << 56));
         filler.set_version(Version(1));
         delta.insert(filler);
     }

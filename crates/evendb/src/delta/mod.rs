@@ -55,6 +55,7 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::reclaim::{self, Guard};
 use directory::Directory;
 use evendb_storage::Version;
+use evendb_storage::key_hash::RamHash;
 use page::{Page, PageRef, SLOTS_MAX, SLOTS_MIN};
 use std::ptr;
 
@@ -125,7 +126,7 @@ impl Delta {
     pub(crate) fn get<'g>(
         &self,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         at: Version,
         guard: &'g Guard,
     ) -> Option<&'g Record> {
@@ -135,7 +136,7 @@ impl Delta {
     }
 
     /// Whether there is any record of the key, pending ones included.
-    pub(crate) fn contains(&self, key: &[u8], hash: u64, guard: &Guard) -> bool {
+    pub(crate) fn contains(&self, key: &[u8], hash: RamHash, guard: &Guard) -> bool {
         self.locate(key, guard)
             .is_some_and(|(page, _)| page.find(key, hash_of(hash)).is_some())
     }

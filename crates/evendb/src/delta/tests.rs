@@ -9,8 +9,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
-fn hash(key: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(key)
+fn hash(key: &[u8]) -> RamHash {
+    RamHash::of(key)
 }
 
 fn record(key: &[u8], value: &[u8], version: u64) -> RecordRef {

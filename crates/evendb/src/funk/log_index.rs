@@ -29,6 +29,7 @@ use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use evendb_storage::filter::BloomFilter;
+use evendb_storage::key_hash::RamHash;
 
 const RUN_END_MAX: u32 = 1 << 24;
 const TAG_BITS: u32 = 24;
@@ -74,7 +75,7 @@ impl LogIndex {
 
     /// Adds a record. False, and nothing added, if the index is full: it must grow first. Only
     /// one thread inserts at a time.
-    pub(crate) fn insert(&self, hash: u64, position: Position) -> bool {
+    pub(crate) fn insert(&self, hash: RamHash, position: Position) -> bool {
         assert!(position.run < RUN_END_MAX, "runs of a log are below 2^24");
         let tag = tag(hash);
         self.insert_slot(tag << 40 | u64::from(position.run) << 16 | u64::from(position.block))
@@ -122,7 +123,7 @@ impl LogIndex {
 
     /// Puts into `out` where records of a key with this hash may be in the runs below `run_end`,
     /// newest first. Wait-free.
-    pub(crate) fn candidates(&self, hash: u64, run_end: u32, out: &mut Candidates) {
+    pub(crate) fn candidates(&self, hash: RamHash, run_end: u32, out: &mut Candidates) {
         out.clear();
         let tag = tag(hash);
         let mask = self.slots.len() - 1;
@@ -198,8 +199,8 @@ impl LogIndex {
     }
 }
 
-fn tag(hash: u64) -> u64 {
-    (hash >> (64 - TAG_BITS)).max(1)
+fn tag(hash: RamHash) -> u64 {
+    (hash.bits() >> (64 - TAG_BITS)).max(1)
 }
 
 impl std::fmt::Debug for LogIndex {
@@ -347,7 +348,12 @@ impl PartitionedBloom {
 
     /// This filter with one more run of `run_bytes` bytes, whose records' keys have `hashes`.
     /// Runs come in ascending order.
-    pub(crate) fn with_run(&self, run: u32, run_bytes: u64, hashes: &[u64]) -> PartitionedBloom {
+    pub(crate) fn with_run(
+        &self,
+        run: u32,
+        run_bytes: u64,
+        hashes: &[RamHash],
+    ) -> PartitionedBloom {
         let newest = self.parts.last().and_then(|part| part.runs.last());
         assert!(newest.is_none_or(|&newest| newest < run), "runs ascend");
         let mut parts = self.parts.clone();
@@ -375,7 +381,7 @@ impl PartitionedBloom {
     }
 
     /// Puts into `out` the runs below `run_end` that may have a key with this hash, newest first.
-    pub(crate) fn candidates(&self, hash: u64, run_end: u32, out: &mut Vec<u32>) {
+    pub(crate) fn candidates(&self, hash: RamHash, run_end: u32, out: &mut Vec<u32>) {
         out.clear();
         let hash = spread(tag(hash) as u32);
         for part in self.parts.iter().rev() {
@@ -461,12 +467,13 @@ mod tests {
     }
 
     /// Few distinct tags, so that probes of different keys run into each other.
-    fn any_hash() -> impl Strategy<Value = u64> {
+    fn any_hash() -> impl Strategy<Value = RamHash> {
         prop_oneof![
             (0u64..6).prop_map(|tag| tag << 40 | 0xabc),
             ((1u64 << 24) - 3..1 << 24).prop_map(|tag| tag << 40),
             any::<u64>(),
         ]
+        .prop_map(RamHash::of_bits)
     }
 
     proptest! {
@@ -531,26 +538,30 @@ mod tests {
             let index = LogIndex::with_capacity(capacity, Ledger::SHARED);
             for at in 0..capacity as u64 {
                 assert!(index.insert(
-                    at.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                    RamHash::of_bits(at.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                     position(1, at as u16)
                 ));
             }
             assert_eq!(index.len(), capacity);
             let mut more = 0u16;
-            while index.insert(0, position(2, more)) {
+            while index.insert(RamHash::of_bits(0), position(2, more)) {
                 more += 1;
             }
             assert_eq!(index.len(), index.slots.len() * 3 / 4);
             // A record that is there already needs no room.
-            assert!(index.insert(0, position(2, 0)));
-            assert!(!index.insert(0, position(2, more)));
-            assert!(index.grown(0).insert(0, position(2, more)));
+            assert!(index.insert(RamHash::of_bits(0), position(2, 0)));
+            assert!(!index.insert(RamHash::of_bits(0), position(2, more)));
+            assert!(
+                index
+                    .grown(0)
+                    .insert(RamHash::of_bits(0), position(2, more))
+            );
         }
     }
 
     #[test]
     fn other_keys_are_rarely_candidates() {
-        let mix = |n: u64| xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
+        let mix = |n: u64| RamHash::of(&n.to_le_bytes());
         let index = LogIndex::with_capacity(20_000, Ledger::SHARED);
         for n in 0..20_000 {
             assert!(index.insert(mix(n), position((n / 100) as u32, (n % 7) as u16)));
@@ -565,7 +576,7 @@ mod tests {
 
     #[test]
     fn only_sections_that_may_have_the_key_are_searched() {
-        let mix = |n: u64| xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
+        let mix = |n: u64| RamHash::of(&n.to_le_bytes());
         let mut filter = PartitionedBloom::new(16, 1000, Ledger::SHARED);
         for run in 0..32 {
             let hashes: Vec<_> = (0..100).map(|n| mix(u64::from(run) * 100 + n)).collect();
@@ -593,7 +604,7 @@ mod loom_tests {
     use crate::sync::atomic::AtomicU32;
     use crate::sync::thread;
 
-    const HASH: u64 = 7 << 40;
+    const HASH: RamHash = RamHash::of_bits(7 << 40);
 
     /// A reader whose view ends at a run finds all records of earlier runs and none of later
     /// ones, though the writer goes on inserting records that run into the same slots.
@@ -614,7 +625,7 @@ mod loom_tests {
                 })
             };
             for run in 1..3 {
-                let other = HASH + (1 << 40);
+                let other = RamHash::of_bits(HASH.bits() + (1 << 40));
                 assert!(index.insert(other, Position { run, block: 0 }));
                 assert!(index.insert(HASH, Position { run, block: 1 }));
                 // What publishing a view does.

@@ -30,6 +30,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lazy::LazyArc;
 use crate::value::{Owner, Value};
 use crate::visibility::{Candidate, live, try_decide};
+use evendb_storage::key_hash::{FilterHash, RamHash};
 use evendb_storage::table::Found;
 use evendb_storage::{Kind, Version};
 use log_index::{Candidates, LogIndex, PartitionedBloom, Position};
@@ -101,7 +102,7 @@ impl Search {
         &self,
         run: u32,
         run_bytes: u64,
-        keys: &[(u64, usize)],
+        keys: &[(RamHash, usize)],
         shared: bool,
     ) -> Search {
         match self {
@@ -123,7 +124,7 @@ impl Search {
                 Search::Index(index)
             }
             Search::Bloom(bloom) => {
-                let hashes: Vec<u64> = keys.iter().map(|&(hash, _)| hash).collect();
+                let hashes: Vec<RamHash> = keys.iter().map(|&(hash, _)| hash).collect();
                 Search::Bloom(bloom.with_run(run, run_bytes, &hashes))
             }
         }
@@ -135,7 +136,7 @@ impl Search {
         &self,
         first: u32,
         last: u32,
-        keys: &[(u64, usize)],
+        keys: &[(RamHash, usize)],
     ) -> Option<Search> {
         let Search::Index(old) = self else {
             return None;
@@ -288,7 +289,7 @@ impl Funk {
     pub(crate) fn get(
         &self,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         at: Version,
         settings: &SearchSettings,
         metrics: Option<&Metrics>,
@@ -299,7 +300,7 @@ impl Funk {
                 .map(|source| {
                     let found = match source {
                         Component::Log => self.get_from_log(key, hash, at, settings, metrics)?,
-                        _ => self.get_from_base(key, hash, at, metrics)?,
+                        _ => self.get_from_base(key, at, metrics)?,
                     };
                     Ok(found.map(|found| (source, found)))
                 }),
@@ -309,7 +310,6 @@ impl Funk {
     fn get_from_base(
         &self,
         key: &[u8],
-        hash: u64,
         at: Version,
         metrics: Option<&Metrics>,
     ) -> Result<Option<Found>> {
@@ -323,7 +323,7 @@ impl Funk {
             return Ok(None);
         }
         let table = table.open()?;
-        if !table.may_contain(hash) {
+        if !table.may_contain(FilterHash::of(key)) {
             return Ok(None);
         }
         let Some(block) = table.block_for(key) else {
@@ -337,7 +337,7 @@ impl Funk {
     fn get_from_log(
         &self,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         at: Version,
         settings: &SearchSettings,
         metrics: Option<&Metrics>,

@@ -43,6 +43,7 @@ pub(crate) use spans::{Loaded, SpanImages};
 use crate::memory::{Charge, Ledger};
 use crate::sync::Arc;
 use evendb_storage::Version;
+use evendb_storage::key_hash::RamHash;
 use heat::{SpanHeat, Worth};
 use image::{Image, PAGE_BYTES};
 use presence::Presence;
@@ -181,7 +182,7 @@ struct Totals {
 impl Munk {
     /// The newest record of `key` (whose hash is `hash`) with a version `<= at`.
     #[inline]
-    pub(crate) fn get(&self, key: &[u8], hash: u64, at: Version) -> Sought<'_> {
+    pub(crate) fn get(&self, key: &[u8], hash: RamHash, at: Version) -> Sought<'_> {
         match self.spans[self.separators.find(key)].image() {
             Some(image) => image
                 .get(key, hash, at)

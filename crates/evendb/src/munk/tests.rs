@@ -7,7 +7,7 @@ use super::*;
 use crate::folding::Folding;
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
-use evendb_storage::{Kind, codec::hash_key};
+use evendb_storage::{Kind, key_hash::RamHash};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 fn build(model: &Model, sizes: Sizes) -> Munk {
@@ -46,7 +46,7 @@ fn check(munk: &Munk, model: &Model, random: &mut StdRng) {
     for key in probes(model, random) {
         let at = [0, random.random_range(0..100), u64::MAX][random.random_range(0..3)];
         let want = model.get(&key).and_then(|versions| newest(versions, at));
-        match munk.get(&key, hash_key(&key), Version(at)) {
+        match munk.get(&key, RamHash::of(&key), Version(at)) {
             Sought::Absent => assert!(!is_present(munk, &key)),
             Sought::Nothing => assert_eq!((want, is_present(munk, &key)), (None, true)),
             Sought::Found(hit) => assert_eq!(owned(Some(hit)), want),
@@ -301,7 +301,7 @@ fn absorbing_changes_what_is_there_and_nothing_else() {
             }
             // Untouched pages keep older versions: of each key the newest is what counts.
             for (key, versions) in &all {
-                let hit = match munk.get(key, hash_key(key), Version::MAX) {
+                let hit = match munk.get(key, RamHash::of(key), Version::MAX) {
                     Sought::Found(hit) => owned(Some(hit)),
                     Sought::Nothing => None,
                     Sought::Absent => continue,
@@ -354,7 +354,7 @@ fn mending_takes_what_is_hidden_and_nothing_else() {
                 .next()
                 .is_some_and(|(kind, _)| *kind == Kind::Put);
             let wanted = (is_put && !(has(key) && newest < below)).then_some(value);
-            let hit = match mended.get(key, hash_key(key), Version::MAX) {
+            let hit = match mended.get(key, RamHash::of(key), Version::MAX) {
                 Sought::Absent => continue,
                 Sought::Nothing => None,
                 Sought::Found(hit) => (hit.kind == Kind::Put).then(|| hit.value_bytes().to_vec()),

@@ -23,7 +23,7 @@ use crate::value_extents;
 use crate::value_files;
 use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
 use crate::version::horizon::Horizon;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::vfs::{File, Vfs};
 use evendb_storage::{Apart, Error as StorageError, ErrorKind as StorageErrorKind, Kind, Version};
 use std::collections::{BTreeMap, BTreeSet};
@@ -466,7 +466,7 @@ impl Onto {
             writer.single_at = self.version;
         }
         self.expires |= matches!(kind, Kind::PutUntil | Kind::PutUntilApart);
-        let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
+        let mut new = RecordRef::new(op.key, op.value, kind, RamHash::of(op.key));
         new.set_version(self.version);
         self.touch(&chunk, &mut writer);
         writer.active.adopt(new);
@@ -476,7 +476,7 @@ impl Onto {
     /// version it has the next one. None if there is no next version: after sixteen million such.
     fn merge(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) -> Option<()> {
         let chunk = keyspace.index.load_full().find(op.key).clone();
-        let hash = hash_key(op.key);
+        let hash = RamHash::of(op.key);
         let mut writer = chunk.latch.lock();
         let mut value = op.value.to_vec();
         {
@@ -570,7 +570,7 @@ impl Onto {
             cursor.next();
         }
         for key in live {
-            let mut record = RecordRef::new(&key, &[], Kind::Delete, hash_key(&key));
+            let mut record = RecordRef::new(&key, &[], Kind::Delete, RamHash::of(&key));
             record.set_version(self.version);
             writer.active.adopt(record);
         }

@@ -15,6 +15,7 @@ use crate::memory_shares::RUNS_MERGE_SCANNED;
 use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use evendb_storage::key_hash::RamHash;
 
 /// One get from RAM in so many counts; a power of two.
 const HITS_PER_COUNT: u32 = 16;
@@ -29,7 +30,7 @@ const MERGE_BYTES_LEAST: u64 = 512 << 10;
 
 /// Counts a get that the view's munk answered.
 #[inline]
-pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash: u64) {
+pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash: RamHash) {
     let count = Heat::count(&chunk.heat.gets);
     let sampled = count.is_multiple_of(HITS_PER_COUNT);
     // Relaxed: a hint. Where there is room for all, nothing is decided by it.
@@ -42,7 +43,7 @@ pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash:
             false if sampled => HITS_PER_COUNT as f32,
             false => return,
         };
-        heat.touch(reads, Some(hash as u8), caches.spans.tick());
+        heat.touch(reads, Some(hash.bits() as u8), caches.spans.tick());
     }
 }
 
@@ -54,7 +55,7 @@ pub(super) fn miss(
     chunk: &Arc<Chunk>,
     view: &View,
     key: &[u8],
-    hash: u64,
+    hash: RamHash,
 ) {
     Heat::count(&chunk.heat.gets_outside);
     if !core.options.advanced.munks {
@@ -64,7 +65,7 @@ pub(super) fn miss(
         return ask_for_list(caches, work, chunk);
     };
     let (heat, tick) = (munk.heat_of(key), caches.spans.tick());
-    heat.touch(1.0, Some(hash as u8), tick);
+    heat.touch(1.0, Some(hash.bits() as u8), tick);
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
     let bytes = munk.span_bytes();
     let worth = caches.spans.worth(heat.worth(tick), bytes, row_bytes);

@@ -25,6 +25,7 @@ use crate::munk::Sought;
 use crate::record::Record;
 use crate::sync::reclaim::Guard;
 use evendb_storage::Version;
+use evendb_storage::key_hash::RamHash;
 
 /// So many hidden records in a row are read one by one.
 const HIDDEN_IN_A_ROW_MAX: u32 = 24;
@@ -40,7 +41,7 @@ pub(super) fn search<'g>(
     cover: &Record,
     record: Option<&'g Record>,
     key: &[u8],
-    hash: u64,
+    hash: RamHash,
     ReadPoint { at, time }: ReadPoint<'_>,
     guard: &'g Guard,
 ) -> InRam {

@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::expiry::ReadTime;
 use crate::visibility::live;
 use evendb_storage::Kind;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::Found;
 
 /// A scan that begins with a key, and wants one record.
@@ -75,7 +75,7 @@ impl<'a> FirstKey<'a> {
         if !self.leaves_tables_out() || !funk.search.is_set() || !self.keyspace.finds_first_keys() {
             return Ok(None);
         }
-        let (hash, settings) = (hash_key(self.key), &caches.search_settings);
+        let (hash, settings) = (RamHash::of(self.key), &caches.search_settings);
         let found = funk.get(self.key, hash, self.span.at, settings, None)?;
         let shown = found.and_then(|(_, found)| live(found, time));
         let Some(found) = shown.filter(|found| found.kind != Kind::Merge) else {

@@ -27,7 +27,7 @@ use crate::record::{Record, RecordRef};
 use crate::sync::reclaim;
 use crate::value::Value;
 use crate::visibility::{Candidate, live};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::Found;
 use evendb_storage::{Apart, Kind, Version};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ pub(crate) fn get(
     caches: &Caches,
     keyspace: &KeyspaceState,
     view: &View,
-    (key, hash): (&[u8], u64),
+    (key, hash): (&[u8], RamHash),
     point: ReadPoint<'_>,
     apart: WhatIsApart,
 ) -> Result<Folded> {
@@ -214,7 +214,7 @@ fn search<'c>(
     core: &Core,
     caches: &Caches,
     view: &View,
-    (key, hash): (&[u8], u64),
+    (key, hash): (&[u8], RamHash),
     ReadPoint { at, time }: ReadPoint<'c>,
     hidden_below: Version,
 ) -> Result<(Search<'c>, Component, bool)> {
@@ -284,7 +284,7 @@ pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordR
     if writer.retired || chunk.view.load_full().covers.is_some() {
         return;
     }
-    let hash = u64::from(newest.hash()) << 32;
+    let hash = newest.kept_hash();
     let delta = &writer.active;
     {
         let pin = reclaim::pin();
@@ -412,7 +412,7 @@ pub(crate) fn last_of(
             key,
             &value,
             Kind::Merge,
-            hash_key(key),
+            RamHash::of(key),
         )));
     };
     // What was put expires whatever was merged into it.
@@ -425,8 +425,8 @@ pub(crate) fn last_of(
         }
     };
     Ok(Some(match over(keyspace, key, existing, &lists)? {
-        Some(value) => RecordRef::put(key, &value, expires, hash_key(key)),
-        None => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
+        Some(value) => RecordRef::put(key, &value, expires, RamHash::of(key)),
+        None => RecordRef::new(key, &[], Kind::Delete, RamHash::of(key)),
     }))
 }
 

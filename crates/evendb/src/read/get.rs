@@ -25,7 +25,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
 use crate::visibility::{Candidate, decide, live};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::Found;
 use evendb_storage::{Kind, Time, Version};
 use std::time::Instant;
@@ -45,7 +45,7 @@ pub(crate) enum InRam {
 pub(crate) fn search_ram(
     view: &View,
     key: &[u8],
-    hash: u64,
+    hash: RamHash,
     point: ReadPoint<'_>,
     guard: &Guard,
 ) -> InRam {
@@ -72,7 +72,7 @@ pub(crate) fn search_ram(
 
 /// What the view's munk says, if it has the key's span: the oldest source, so what is not there does not exist.
 #[inline]
-fn search_munk(view: &View, key: &[u8], hash: u64, point: ReadPoint<'_>) -> Option<InRam> {
+fn search_munk(view: &View, key: &[u8], hash: RamHash, point: ReadPoint<'_>) -> Option<InRam> {
     match view.munk.as_ref()?.get(key, hash, point.at) {
         Sought::Found(hit) => Some(of_munk(hit, point.time)),
         Sought::Nothing => Some(InRam::Answer(Component::Munk, None)),
@@ -111,7 +111,7 @@ pub(super) fn of_munk(hit: MunkHit<'_>, time: ReadTime<'_>) -> InRam {
 pub(super) fn search_deltas<'g>(
     view: &'g View,
     key: &[u8],
-    hash: u64,
+    hash: RamHash,
     at: Version,
     guard: &'g Guard,
 ) -> Option<&'g Record> {
@@ -186,7 +186,7 @@ pub(crate) fn get_stored(
     keyspace.check_readable_at(at)?;
     work.stir_gently();
     let started = sample();
-    let hash = hash_key(key);
+    let hash = RamHash::of(key);
     let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
     debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
@@ -285,7 +285,7 @@ fn get_folded(
     caches: &Caches,
     work: &Work,
     (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &Arc<View>),
-    (key, hash): (&[u8], u64),
+    (key, hash): (&[u8], RamHash),
     point: ReadPoint<'_>,
     started: Option<Instant>,
 ) -> Result<Option<Value>> {
@@ -341,7 +341,7 @@ fn search_funk(
     chunk: &Arc<Chunk>,
     view: &View,
     key: &[u8],
-    hash: u64,
+    hash: RamHash,
     at: Version,
 ) -> Result<Option<(Component, Found)>> {
     let _inside = core.health.enter()?;
@@ -359,7 +359,7 @@ pub(crate) fn expiry_of(
     key: &[u8],
     at: Version,
 ) -> Result<Option<Time>> {
-    let hash = hash_key(key);
+    let hash = RamHash::of(key);
     let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
     let view = chunk.view.load(&guard);
@@ -388,7 +388,7 @@ fn fill_row(
     caches: &Caches,
     keyspace: &KeyspaceState,
     key: &[u8],
-    hash: u64,
+    hash: RamHash,
     (chunk, view): (&Chunk, &Arc<View>),
     (value, expires): (&Value, Option<Time>),
 ) {

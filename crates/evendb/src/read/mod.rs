@@ -20,3 +20,6 @@ pub(crate) mod moment;
 mod refill;
 pub(crate) mod size;
 pub(crate) mod tables;
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod chosen_keys;

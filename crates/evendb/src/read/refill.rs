@@ -30,7 +30,7 @@ use crate::rebalance::spans;
 use crate::sync::{Arc, reclaim};
 use crate::value::Value;
 use evendb_storage::Version;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 
 /// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
 /// all cursors take more than a 32nd of the budget.
@@ -312,7 +312,7 @@ fn folding<'a>(
     point: ReadPoint<'a>,
 ) -> impl Fn(&View, &[u8]) -> Result<Option<Value>> + 'a {
     move |view, key| {
-        let (core, key) = (&engine.core, (key, hash_key(key)));
+        let (core, key) = (&engine.core, (key, RamHash::of(key)));
         let apart = folded::WhatIsApart::IsAskedFor;
         let folded = folded::get(core, &engine.caches, keyspace, view, key, point, apart);
         folded.map(|folded| folded.value)

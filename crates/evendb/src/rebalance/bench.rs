@@ -31,7 +31,7 @@ use crate::sync::{Arc, reclaim};
 use crate::value_files::ValueFiles;
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::visibility::Dropping;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::vfs::{SimVfs, Vfs};
 use evendb_storage::{Kind, Version};
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ impl Bench {
     fn add(&mut self, number: u32, kind: Kind, value: &[u8]) {
         let key = format!("{number:08}").into_bytes();
         let version = self.core.clock.now();
-        let mut record = RecordRef::new(&key, value, kind, hash_key(&key));
+        let mut record = RecordRef::new(&key, value, kind, RamHash::of(&key));
         record.set_version(version);
         let chunk = self.keyspace.index.load_full().find(&key).clone();
         let mut writer = chunk.latch.lock();

@@ -38,6 +38,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
 use crate::visibility::Dropping;
 use evendb_storage::Version;
+use evendb_storage::key_hash::RamHash;
 
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
@@ -58,7 +59,7 @@ struct Merged<'c> {
     /// `None` if no record of the runs lies in the chunk.
     part: Option<Part>,
     /// Hash and block of each key.
-    keys: Vec<(u64, usize)>,
+    keys: Vec<(RamHash, usize)>,
     _token: Token<'c>,
 }
 
@@ -227,7 +228,7 @@ fn write_run_of(
     chunk: &Chunk,
     (runs, covers): (&[Run], Option<&Arc<Covers>>),
     writer: &mut RunWriter,
-) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
+) -> Result<(Option<Part>, Vec<(RamHash, usize)>)> {
     let horizon = core.clock.horizon();
     let range = &chunk.range;
     let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(runs.len());

@@ -26,7 +26,7 @@ use crate::read::folded;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::value::Value;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, Version};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ impl Written {
     }
 
     fn record(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<RecordRef> {
-        let hash = hash_key(key);
+        let hash = RamHash::of(key);
         Ok(match self {
             Written::Put((value, expires)) => RecordRef::put(key, value, *expires, hash),
             Written::Deleted => RecordRef::new(key, &[], Kind::Delete, hash),

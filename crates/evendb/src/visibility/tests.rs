@@ -27,7 +27,7 @@ use crate::record::RecordRef;
 use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, reclaim};
 use crate::value_files::ValueFiles;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::{Codec, TableOptions, TableWriter};
 use evendb_storage::vfs::{SimVfs, Vfs};
 use evendb_storage::{TableId, Time, Version};
@@ -288,7 +288,7 @@ fn delta_of(writes: &[Write], layer: usize, admission: &Arc<Admission>) -> Arc<C
     let delta = ChargedDelta::new(layer as u64, admission);
     let mut bytes = 0;
     for write in writes.iter().filter(|write| write.layer == layer) {
-        let hash = hash_key(&write.key);
+        let hash = RamHash::of(&write.key);
         let mut record = RecordRef::new(&write.key, &write.value, write.kind, hash);
         record.set_version(write.version);
         let before = delta.bytes();
@@ -402,7 +402,7 @@ impl World {
     }
 
     fn get(&self, view: &View, key: &[u8], (at, time): (Version, Time)) -> Option<Vec<u8>> {
-        let hash = hash_key(key);
+        let hash = RamHash::of(key);
         let pin = reclaim::pin();
         let time = ReadTime::At(time);
         let value = match search_ram(view, key, hash, ReadPoint { at, time }, &pin) {
@@ -548,7 +548,7 @@ proptest! {
             prop_assert_eq!(&super::tests::expected(merged.iter(), at), &expected, "merge at {:?}", at);
             prop_assert_eq!(&super::tests::expected(over_munk.iter(), at), &expected, "munk, {:?}", at);
             let got = |key: &Vec<u8>| {
-                let hit = absorbed.get(key, hash_key(key), at.0).found();
+                let hit = absorbed.get(key, RamHash::of(key), at.0).found();
                 let hit = live(hit?, ReadTime::At(at.1))?;
                 Some((key.clone(), hit.page.bytes()[hit.shown()].to_vec()))
             };

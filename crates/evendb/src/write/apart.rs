@@ -78,7 +78,7 @@ fn store_one(engine: &Engine, op: &mut Op<'_>, kind: Kind, stored: &mut StoredAp
     let values = &engine.core.value_files;
     let (apart, file) = values.append(Origin::Put, value, || engine.disk.new_value_file_id())?;
     let place = [prefix, &apart.encode()].concat();
-    let hash = u64::from(op.record.hash()) << 32;
+    let hash = op.record.kept_hash();
     let record = RecordRef::new(op.record.key(), &place, kind.apart(), hash);
     op.record = record;
     if !stored.files.iter().any(|own| own.id() == file.id()) {

@@ -63,7 +63,7 @@ fn combine(
     is_covered: bool,
 ) -> Prepared {
     let pin = reclaim::pin();
-    let hash = u64::from(record.hash()) << 32;
+    let hash = record.kept_hash();
     let key = record.key();
     let Some(newest) = delta.get(key, hash, Version::MAX, &pin) else {
         return Prepared::AsItIs;

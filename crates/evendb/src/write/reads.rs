@@ -29,7 +29,8 @@ use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::reclaim::{self, Guard};
 use crate::version::clock::checkpoint_of;
-use evendb_storage::codec::{hash_key, successor};
+use evendb_storage::codec::successor;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Time, Version};
 use std::borrow::Cow;
 
@@ -142,7 +143,7 @@ impl ReadSpan {
         }
         match self {
             ReadSpan::Key(key) => {
-                let newest = delta.get(key, hash_key(key), Version::MAX, guard);
+                let newest = delta.get(key, RamHash::of(key), Version::MAX, guard);
                 newest.is_some_and(|record| record.version() > since) && counts(key)
             }
             ReadSpan::Range(low, _) => {

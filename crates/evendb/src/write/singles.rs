@@ -36,7 +36,7 @@ pub(super) fn settle(ops: &mut [Op<'_>]) -> bool {
         if kind == Kind::SingleDelete {
             left = true;
         } else {
-            let hash = u64::from(op.record.hash()) << 32;
+            let hash = op.record.kept_hash();
             op.folded = Some(RecordRef::new(op.record.key(), &[], kind, hash));
         }
     }

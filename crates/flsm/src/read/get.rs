@@ -11,7 +11,7 @@ use crate::plant::planted;
 use crate::tree::Tree;
 use crate::value::Value;
 use evendb_base::sync::reclaim::{self, Guard};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::FilterHash;
 use evendb_storage::table::{Found, InBlock, Table};
 use evendb_storage::{Kind, Version};
 
@@ -64,7 +64,7 @@ fn in_tree(
     at: Version,
     pin: Guard,
 ) -> Result<Option<Value>> {
-    let hash = hash_key(key);
+    let hash = FilterHash::of(key);
     let mut pin = Some(pin);
     let mut in_vain = false;
     let mut found = None;

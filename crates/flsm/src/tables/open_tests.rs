@@ -8,7 +8,7 @@
 use super::tests::table_of;
 use super::*;
 use evendb_base::sync::Mutex;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::FilterHash;
 use evendb_storage::vfs::{LockGuard, LockHolder, SimVfs};
 use evendb_storage::{Kind, Version};
 use std::ffi::OsString;
@@ -84,12 +84,12 @@ fn a_filter_that_is_asked_counts_as_use() {
     let tables = tables(&place, 3);
     let pin = evendb_base::sync::reclaim::pin();
     assert!(
-        !tables[0].is_ruled_out(0, &pin),
+        !tables[0].is_ruled_out(FilterHash::of(b"x"), &pin),
         "what is closed rules nothing out"
     );
     read(&tables[0]);
     read(&tables[1]);
-    let hashes = (0..1000u64).map(|number| hash_key(&number.to_le_bytes()));
+    let hashes = (0..1000u64).map(|number| FilterHash::of(&number.to_le_bytes()));
     let ruled_out = hashes.filter(|hash| tables[0].is_ruled_out(*hash, &pin));
     assert!(ruled_out.count() > 900);
     read(&tables[2]);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use {
     crate::types::Level,
     evendb_storage::table::{ReadAhead, TableCursor},
-    evendb_storage::{Error, Result, codec},
+    evendb_storage::{Error, Result, key_hash::FilterHash},
 };
 
 /// Blocks that a pass fetches by one read.
@@ -103,7 +103,7 @@ fn verify_order(tree: &Tree, table: &TableFile) -> Result<()> {
     cursor.seek_first()?;
     while cursor.valid() {
         let entry = cursor.entry();
-        let hash = codec::hash_key(entry.key);
+        let hash = FilterHash::of(entry.key);
         for before in tree.tables_for(entry.key) {
             if before.number == table.number {
                 break;

@@ -21,6 +21,7 @@ use super::walk::Walk;
 use super::zstd::{self, Dictionary};
 use super::{Codec, TableMeta};
 use crate::filter::BloomFilter;
+use crate::key_hash::FilterHash;
 use crate::sealing::{Cipher, TAG_BYTES};
 use crate::vfs::File;
 use crate::{EntryRef, TableId, Version, codec};
@@ -701,7 +702,7 @@ impl Pass<'_, '_> {
             }
         }
         if let Some(filter) = &self.tail.filter
-            && !filter.may_contain(codec::hash_key(entry.key))
+            && !filter.may_contain(FilterHash::of(entry.key).0)
         {
             wrong = wrong.or(Some("record that the filter does not know"));
         }

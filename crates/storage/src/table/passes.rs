@@ -5,7 +5,8 @@ use super::reader::Table;
 use super::stored::Malformed;
 use super::walk::Walk;
 use super::window::{Reach, Window};
-use crate::{EntryRef, Result, Version, codec};
+use crate::key_hash::{FilterHash, RamHash};
+use crate::{EntryRef, Result, Version};
 
 /// Blocks that a pass fetches by one read.
 const PASS_BLOCKS: usize = 64;
@@ -13,7 +14,7 @@ const PASS_BLOCKS: usize = 64;
 impl Table {
     /// Calls `each(hash, block ordinal)` for every key in order, once for each block that holds
     /// records of it: what a log index is built of.
-    pub fn for_each_hash(&self, each: &mut dyn FnMut(u64, usize)) -> Result<()> {
+    pub fn for_each_hash(&self, each: &mut dyn FnMut(RamHash, usize)) -> Result<()> {
         let mut window = Window::default();
         let mut walk = Walk::default();
         let mut last_key = Vec::new();
@@ -24,7 +25,7 @@ impl Table {
             let mut first = true;
             loop {
                 if first || last_key != walk.key() {
-                    each(codec::hash_key(walk.key()), ordinal);
+                    each(RamHash::of(walk.key()), ordinal);
                     last_key.clear();
                     last_key.extend_from_slice(walk.key());
                     first = false;
@@ -72,7 +73,7 @@ impl Table {
                 let place = self.first_block_at(entry.key);
                 let reachable =
                     place == ordinal || (place < ordinal && self.continues(ordinal - 1, entry.key));
-                if !reachable || !self.may_contain(codec::hash_key(entry.key)) {
+                if !reachable || !self.may_contain(FilterHash::of(entry.key)) {
                     return Err(bad("record that index or filter do not know"));
                 }
                 seen.count(entry);

@@ -18,6 +18,7 @@ use super::zstd::{self, Dictionary};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
 use crate::heap;
+use crate::key_hash::FilterHash;
 use crate::sealing::Cipher;
 use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, TableId, Version};
@@ -324,10 +325,10 @@ impl Table {
 
     /// `false` if the filter shows that no record has a key of this hash; `true` without a filter.
     #[inline]
-    pub fn may_contain(&self, hash: u64) -> bool {
+    pub fn may_contain(&self, hash: FilterHash) -> bool {
         self.filter
             .as_ref()
-            .is_none_or(|filter| filter.may_contain(hash))
+            .is_none_or(|filter| filter.may_contain(hash.0))
     }
 
     /// The ordinal of the block in which the newest record of `key` is if it is anywhere.

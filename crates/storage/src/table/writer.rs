@@ -13,8 +13,9 @@ use super::packing::{Packer, SAMPLE_BYTES};
 use super::stored::{self, TRAILER_BYTES};
 use super::{Codec, PAGE_BYTES, TableMeta, TableOptions, TableSink};
 use crate::filter::BloomFilter;
+use crate::key_hash::FilterHash;
 use crate::sealing::{Cipher, SALT_BYTES, Secrets, TAG_BYTES};
-use crate::{EntryRef, Error, Kind, Result, TableId, Version, codec};
+use crate::{EntryRef, Error, Kind, Result, TableId, Version};
 use std::path::Path;
 
 /// Writes a table: records in order, then [`TableWriter::finish`].
@@ -118,7 +119,7 @@ impl<S: TableSink> TableWriter<S> {
         self.properties.count(entry);
         if !same_key {
             if self.options.filter_bits_per_key > 0 {
-                self.hashes.push(codec::hash_key(entry.key));
+                self.hashes.push(FilterHash::of(entry.key).0);
             }
             self.last_key.truncate(shared);
             self.last_key.extend_from_slice(&entry.key[shared..]);

@@ -37,6 +37,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 #[cfg(test)]
 use crate::value::Value;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Kind, Time};
 use shard::Shard;
 
@@ -121,7 +122,7 @@ impl RowCache {
     }
 
     /// The newest record of `key`, if it is here and the shard is not busy: a put, which may have expired. Never waits.
-    pub(crate) fn find(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<RecordRef> {
+    pub(crate) fn find(&self, keyspace: u32, key: &[u8], hash: RamHash) -> Option<RecordRef> {
         let (lane, place) = self.lane(keyspace, hash);
         let Some(mut shard) = lane.shard.try_lock() else {
             lane.busy.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +138,7 @@ impl RowCache {
 
     /// The value of `key`, as [`find`](Self::find).
     #[cfg(test)]
-    pub(crate) fn get(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<Value> {
+    pub(crate) fn get(&self, keyspace: u32, key: &[u8], hash: RamHash) -> Option<Value> {
         self.find(keyspace, key, hash).map(Value::of_record)
     }
 
@@ -147,7 +148,7 @@ impl RowCache {
         &self,
         keyspace: u32,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         value: &[u8],
         still_valid: impl FnOnce() -> bool,
     ) -> bool {
@@ -165,7 +166,7 @@ impl RowCache {
         &self,
         keyspace: u32,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         row: RowValue<'_>,
         still_valid: impl FnOnce() -> bool,
     ) -> bool {
@@ -196,7 +197,7 @@ impl RowCache {
         &self,
         keyspace: u32,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         value: Option<&[u8]>,
     ) {
         self.update_stored(keyspace, key, hash, value.map(|value| (Kind::Put, value)));
@@ -208,7 +209,7 @@ impl RowCache {
         &self,
         keyspace: u32,
         key: &[u8],
-        hash: u64,
+        hash: RamHash,
         value: Option<(Kind, &[u8])>,
     ) {
         let (lane, place) = self.lane(keyspace, hash);
@@ -312,8 +313,8 @@ impl RowCache {
     }
 
     /// The shard of a key and its place there. Equal keys of two keyspaces have different places.
-    fn lane(&self, keyspace: u32, hash: u64) -> (&Lane, u64) {
-        let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn lane(&self, keyspace: u32, hash: RamHash) -> (&Lane, u64) {
+        let place = hash.bits() ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // The map takes its bits from both ends; the shard takes its own from between.
         (
             &self.shards[(place >> 40) as usize & (self.shards.len() - 1)],
@@ -353,20 +354,20 @@ mod loom_tests {
                 let (cache, funk) = (Arc::clone(&cache), Arc::clone(&funk));
                 thread::spawn(move || {
                     let read = funk.load(Ordering::Acquire);
-                    cache.insert_if(0, b"k", 7, &[read as u8], || {
+                    cache.insert_if(0, b"k", RamHash::of_bits(7), &[read as u8], || {
                         funk.load(Ordering::Acquire) == read
                     });
                 })
             };
             funk.store(2, Ordering::Release);
             cache.update_if_present(0, b"k", 7, Some(&[2]));
-            let row = cache.get(0, b"k", 7);
+            let row = cache.get(0, b"k", RamHash::of_bits(7));
             assert!(
                 row.is_none_or(|row| *row == [2]),
                 "stale before the fill ended"
             );
             fill.join().expect("fill");
-            let row = cache.get(0, b"k", 7);
+            let row = cache.get(0, b"k", RamHash::of_bits(7));
             assert!(row.is_none_or(|row| *row == [2]), "stale");
         });
     }

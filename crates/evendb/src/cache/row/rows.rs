@@ -115,7 +115,7 @@ impl Rows {
         };
         let alone = row.0.lies_alone();
         if alone {
-            let hash = u64::from(row.0.hash()) << 32;
+            let hash = row.0.kept_hash();
             row.0 = RecordRef::new(row.0.key(), row.0.value(), row.0.kind(), hash);
         }
         alone

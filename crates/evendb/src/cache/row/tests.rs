@@ -6,14 +6,15 @@ use super::shard::Queues;
 use super::*;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
+use evendb_storage::key_hash::RamHash;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 const POLICIES: [RowPolicy; 2] = [RowPolicy::S3Fifo, RowPolicy::ThreeTables];
 
-fn hash(key: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(key)
+fn hash(key: &[u8]) -> RamHash {
+    RamHash::of_bits(xxhash_rust::xxh3::xxh3_64(key))
 }
 
 impl Shard {

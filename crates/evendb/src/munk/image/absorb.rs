@@ -12,7 +12,7 @@ use crate::folding::{self, Folding, OwnedRecord};
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, Fate, KeyVersions};
-use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
+use evendb_storage::{EntryRef, Kind, Version, key_hash::RamHash};
 use std::ops::Range;
 
 impl Image {
@@ -161,7 +161,7 @@ impl<'h> PageMerge<'h> {
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            let mut key_merge = self.begin_key(tag_of(hash_key(entry.key)));
+            let mut key_merge = self.begin_key(tag_of(RamHash::of(entry.key)));
             while let Some(entry) = newer.current().filter(|entry| entry.key == self.key) {
                 self.offer(&mut key_merge, &entry);
                 self.taken += 1;

@@ -5,7 +5,7 @@ use super::Image;
 use super::directory::DirectoryBuilder;
 use super::page::{OLDER, Page, PageArc, VERSIONED, flags_of, kind_of, tag_of};
 use crate::memory::Ledger;
-use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
+use evendb_storage::{EntryRef, Kind, Version, key_hash::RamHash};
 use std::ops::Range;
 
 /// A scratch above this size is given back once a page is made.
@@ -256,7 +256,7 @@ impl ImageBuilder {
         }
         last.clear();
         last.extend_from_slice(entry.key);
-        self.last_tag = tag_of(hash_key(entry.key));
+        self.last_tag = tag_of(RamHash::of(entry.key));
     }
 
     #[cfg(any(test, feature = "bench-parts"))]

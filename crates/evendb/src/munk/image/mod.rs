@@ -39,6 +39,7 @@ pub(crate) use page::{Page, PageArc};
 
 use crate::visibility::Candidate;
 use directory::Directory;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::{fmt, ops::Range};
 
@@ -82,7 +83,7 @@ pub(crate) struct Image {
 impl Image {
     /// The newest record of `key` (whose hash is `hash`) with a version `<= at`; a tombstone is a
     /// hit of [`Kind::Delete`].
-    pub(crate) fn get(&self, key: &[u8], hash: u64, at: Version) -> Option<MunkHit<'_>> {
+    pub(crate) fn get(&self, key: &[u8], hash: RamHash, at: Version) -> Option<MunkHit<'_>> {
         let page = self.directory.pages().get(self.directory.find(key))?;
         let head = page.find(key, page::tag_of(hash))?;
         page.newest_at(head, at)

@@ -22,6 +22,7 @@
 use crate::expiry::ReadTime;
 use crate::memory::fetch::fetch_ahead;
 use crate::memory::{Ledger, Use, slab};
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Kind, Time, Version};
 // Not the seam's: a page is no part of a model, and its count is `Arc`'s.
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,8 +70,8 @@ pub(super) fn kind_of(flags: u8) -> Kind {
 
 /// The part of a key's hash that pages keep.
 #[inline]
-pub(super) fn tag_of(hash: u64) -> u8 {
-    (hash >> 56) as u8
+pub(super) fn tag_of(hash: RamHash) -> u8 {
+    (hash.bits() >> 56) as u8
 }
 
 /// See the module.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::folding::Folding;
 use crate::version::horizon::Horizon;
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::RamHash;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -221,7 +221,7 @@ fn check_gets(image: &Image, model: &Model, random: &mut StdRng) {
     for key in probes(model, random) {
         for at in [0, 1, random.random_range(0..100), u64::MAX] {
             let want = model.get(&key).and_then(|versions| newest(versions, at));
-            let hash = hash_key(&key);
+            let hash = RamHash::of(&key);
             assert_eq!(
                 owned(image.get(&key, hash, Version(at))),
                 want,
@@ -543,7 +543,7 @@ fn a_key_keeps_its_versions_in_one_page_whatever_they_weigh() {
     };
     let newer = numbered(10..11, 3_000);
     let slim = image.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
-    let hash = hash_key(b"app/00000010");
+    let hash = RamHash::of(b"app/00000010");
     let version = |at| owned(slim.get(b"app/00000010", hash, Version(at))).map(|hit| hit.0.0);
     assert_eq!(
         [4, 5, 700, 2_999, 3_000].map(version),
@@ -573,5 +573,5 @@ fn positions_are_as_wide_as_the_page_needs() {
 fn padding_of_the_last_group_of_tags_is_no_record() {
     let image = build(&numbered(0..1, 1), 1_000);
     // The empty key under a hash whose tag is that of the padding.
-    assert!(image.get(b"", 0, Version::MAX).is_none());
+    assert!(image.get(b"", RamHash::of_bits(0), Version::MAX).is_none());
 }
