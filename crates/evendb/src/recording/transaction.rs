@@ -72,21 +72,22 @@ impl Recording {
 impl TransactionRecord {
     /// Begins a part, if its key is taken.
     pub(crate) fn begin(&self, key: &[u8]) -> Option<Began> {
-        let began = self.now()?;
-        if !self.slot.takes(key) {
-            return None;
-        }
+        let began = self.in_own_trace(|slot| slot.begin(key))?;
         self.group();
         Some(began)
     }
 
-    /// Begins what is of no key, if the trace in which the transaction began is still recorded.
+    /// Begins what is of no key.
     fn now(&self) -> Option<Began> {
-        if fork::is_child() {
-            return None;
+        self.in_own_trace(RecorderHandle::begin_always)
+    }
+
+    /// Begins something, if the trace in which the transaction began is still recorded.
+    fn in_own_trace(&self, begin: impl FnOnce(&RecorderHandle) -> Option<Began>) -> Option<Began> {
+        match fork::is_child() {
+            true => None,
+            false => begin(&self.slot).filter(|began| began.is_of_trace_of(&self.began)),
         }
-        let began = self.slot.begin_always()?;
-        began.is_of_trace_of(&self.began).then_some(began)
     }
 
     /// Its group, from now on in the trace.
