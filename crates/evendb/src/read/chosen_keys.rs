@@ -19,7 +19,7 @@ const KEYS: u64 = 100_000;
 const ZERO: [u8; 8] = [0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
 
 fn key(number: u64) -> Vec<u8> {
-    let of_one_hash = [&ZERO, &number.to_be_bytes()[..], &[0; 16]].concat();
+    let of_one_hash = [&ZERO, &number.to_le_bytes()[..], &[0; 16]].concat();
     assert_eq!(of_one_hash.len(), 32);
     of_one_hash
 }

@@ -1,5 +1,7 @@
 //! Which calls of a database change files while closing would not wait for them.
 
+#![allow(clippy::disallowed_types, reason = "no model runs this")]
+
 use evendb_storage::vfs::SimVfs;
 use std::sync::{Arc, Mutex};
 use std::thread;
