@@ -22,6 +22,7 @@
 
 mod gather;
 pub(crate) mod joining;
+pub(crate) mod table;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
@@ -40,7 +41,6 @@ use crate::files::{CONTAINER, LOCK};
 use crate::full_disk::Need;
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::kept_changes::RingToKeep;
-use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{Change, CoverRecord, Part, Place, Role};
 use crate::memory_shares;
 use crate::merge::count::Count;
@@ -54,12 +54,12 @@ use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::visibility::Dropping;
+use evendb_storage::Version;
 use evendb_storage::key_hash::RamHash;
-use evendb_storage::table::{TableMeta, TableWriter};
-use evendb_storage::{TableId, Version};
 use gather::Gatherer;
 use joining::Joining;
 use std::time::Instant;
+use table::{BuiltTable, TableShape, are_worth_naming, build_table};
 
 /// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
 const PIECE_BYTES_MIN: u64 = 512;
@@ -83,14 +83,6 @@ struct PendingRun {
     covers: Vec<CoverRecord>,
     /// Whether tables whose keys lie above the base may join it.
     may_join_base: bool,
-}
-
-/// A table in RAM that has no place yet.
-pub(crate) struct BuiltTable {
-    pub(crate) id: TableId,
-    pub(crate) meta: TableMeta,
-    /// Hash and block of each key, for the log index.
-    pub(crate) keys: Vec<(RamHash, usize)>,
 }
 
 /// What the runs of one checkpoint are written with.
@@ -505,55 +497,23 @@ fn next_table(
     };
     let first = entry.key.to_vec();
     let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
-    let (keyspace, bytes_max) = (run.chunk.keyspace, progress.bytes_max);
-    let table = build_table(core, disk, keyspace, &mut merge, buffer, bytes_max, &ends)?;
+    let records = run.deltas.iter().map(|frozen| frozen.delta.len() as u64);
+    let bytes = run
+        .deltas
+        .iter()
+        .map(|frozen| frozen.delta.data_bytes() as u64);
+    let shape = TableShape {
+        bytes_max: progress.bytes_max,
+        ends: &ends,
+        is_keyed: joining.is_none() && are_worth_naming(records.sum(), bytes.sum()),
+    };
+    let table = build_table(core, disk, run.chunk.keyspace, &mut merge, buffer, &shape)?;
     count.add(&merge, std::iter::once(&table.meta));
     Ok(NextTable {
         built: Some(table),
         counted: count,
         is_last: merge.current().is_none(),
     })
-}
-
-/// Appends to `buffer` one table of the merge's next records: at least one record, about `bytes_max` bytes, and
-/// none from the first key on of which `ends` says so. After an error the buffer is empty.
-pub(crate) fn build_table(
-    core: &Core,
-    disk: &Disk,
-    keyspace: KeyspaceId,
-    merge: &mut Merge<'_>,
-    buffer: &mut Vec<u8>,
-    bytes_max: u64,
-    ends: &dyn Fn(&[u8]) -> bool,
-) -> Result<BuiltTable> {
-    let id = disk.new_table_id();
-    let sink = std::mem::take(buffer);
-    let options = core.table_options(keyspace).without_dictionary();
-    let secrets = disk.vfs.secrets();
-    let secrets = secrets.filter(|_| !planted!(core.options, RunLeftPlain));
-    let mut writer = TableWriter::new(sink, id, options).sealed(secrets);
-    let mut keys: Vec<(RamHash, usize)> = Vec::new();
-    let mut last_key: Vec<u8> = Vec::new();
-    while let Some(entry) = merge.current() {
-        let new_key = keys.is_empty() || *last_key != *entry.key;
-        // All versions of a key stay in one table.
-        let is_full = writer.bytes_estimate() >= bytes_max;
-        if new_key && (is_full || !keys.is_empty() && ends(entry.key)) {
-            break;
-        }
-        if !(planted!(core.options, RunLosesRecord) && entry.key.ends_with(b"7")) {
-            writer.add(entry)?;
-        }
-        if new_key {
-            keys.push((RamHash::of(entry.key), writer.block_ordinal()));
-            last_key.clear();
-            last_key.extend_from_slice(entry.key);
-        }
-        merge.advance()?;
-    }
-    let (sink, meta) = writer.finish()?;
-    *buffer = sink;
-    Ok(BuiltTable { id, meta, keys })
 }
 
 /// Step 4.

@@ -78,6 +78,18 @@ impl<R: Candidate> RecordSearch<R> {
         }
     }
 
+    /// The same of a source that may fail.
+    #[inline]
+    pub(crate) fn try_ask<E>(
+        &mut self,
+        source: impl FnOnce() -> Result<Option<R>, E>,
+    ) -> Result<(), E> {
+        if self.0.is_none() {
+            self.0 = source()?;
+        }
+        Ok(())
+    }
+
     /// Whether an older source may still decide.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {

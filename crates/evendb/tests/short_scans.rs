@@ -218,3 +218,99 @@ fn scans_of_one_record_give_what_is_there() {
     drop(before);
     db.close().expect("closes");
 }
+
+/// Records that each of the small runs has.
+const FEW: u32 = 20;
+
+/// The number of the record that a small run has in one of the parts of the key space.
+fn number_of(run: u32, part: u32) -> u32 {
+    400 * part + 200 + 2 * run
+}
+
+/// A database of a base, and of small runs that each have a record in each of some parts of the key space.
+fn with_small_runs(vfs: &SimVfs, runs: u32) -> Db {
+    let db = filled(vfs, 4000, 0);
+    for run in 1..=runs {
+        for part in 0..FEW {
+            let number = number_of(run, part);
+            db.put(key(number), value(number, run)).expect("puts");
+        }
+        db.flush().expect("flushes");
+    }
+    db
+}
+
+/// The index of a small run has its keys, so a scan that meets none of them reads no block of it, whatever the direction; of those
+/// that it meets it reads the records.
+#[test]
+fn a_scan_reads_of_small_runs_what_it_gives_out() {
+    const RUNS: u32 = 7;
+    let (plain, vfs) = (SimVfs::new(1), SimVfs::new(2));
+    let (without, db) = (filled(&plain, 4000, 0), with_small_runs(&vfs, RUNS));
+    assert!(db.stats().log_runs >= u64::from(RUNS));
+    let count = |db: &Db, from: u32, to: u32, backward: bool| {
+        let range = db.range(key(from)..key(to));
+        match backward {
+            true => range.rev().count(),
+            false => range.count(),
+        }
+    };
+    for backward in [false, true] {
+        for part in 1..FEW {
+            // Between what the runs have.
+            let (from, to) = (400 * part + 20, 400 * part + 40);
+            let read = |db| move || assert_eq!(count(db, from, to, backward), 10);
+            let expected = bytes_read(&plain, read(&without));
+            assert_eq!(bytes_read(&vfs, read(&db)), expected, "from {from}");
+            // Where they have a record each.
+            let (from, to) = (number_of(1, part), number_of(RUNS + 1, part));
+            let read = |db| move || assert_eq!(count(db, from, to, backward), RUNS as usize);
+            let base = bytes_read(&plain, read(&without));
+            let own = bytes_read(&vfs, read(&db)) - base;
+            let records = u64::from(RUNS) * VALUE_BYTES as u64;
+            assert!(
+                (records..records / 4 * 5).contains(&own),
+                "{own} bytes for {records}"
+            );
+            let mut items: Vec<_> = db
+                .range(key(from)..key(to))
+                .map(|item| item.expect("reads"))
+                .collect();
+            for run in (1..=RUNS).rev() {
+                let (found, bytes) = items.pop().expect("a record a run");
+                assert_eq!(found.as_ref(), key(number_of(run, part)).as_bytes());
+                assert_eq!(bytes.as_ref(), value(number_of(run, part), run));
+            }
+        }
+    }
+}
+
+/// A snapshot sees what small runs had before, and nothing of keys that only newer ones have.
+#[test]
+fn a_snapshot_sees_of_small_runs_what_was_there() {
+    let vfs = SimVfs::new(1);
+    let db = with_small_runs(&vfs, 2);
+    let before = db.snapshot().expect("a snapshot");
+    let (old, new) = (number_of(1, 3), number_of(1, 3) + 1);
+    db.put(key(old), value(old, 9)).expect("puts");
+    db.put(key(new), value(new, 9)).expect("puts");
+    db.delete(key(old + 2)).expect("deletes");
+    db.flush().expect("flushes");
+    let range = || key(old)..key(old + 4);
+    let read = |items: &mut dyn Iterator<Item = evendb::Result<(evendb::Value, evendb::Value)>>| {
+        items
+            .map(|item| item.expect("reads"))
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect::<Vec<_>>()
+    };
+    let of = |number: u32, run: u32| (key(number).into_bytes(), value(number, run));
+    assert_eq!(
+        read(&mut before.range(db.default_keyspace(), range())),
+        [of(old, 1), of(old + 2, 2)]
+    );
+    assert_eq!(read(&mut db.range(range())), [of(old, 9), of(new, 9)]);
+    assert_eq!(
+        read(&mut before.range(db.default_keyspace(), range()).rev()),
+        [of(old + 2, 2), of(old, 1)]
+    );
+}

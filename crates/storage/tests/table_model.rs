@@ -9,7 +9,7 @@ use evendb_storage::table::{Codec, ReadAhead, Table, TableCursor, TableOptions};
 use evendb_storage::{Kind, Version};
 use proptest::prelude::*;
 use std::sync::Arc;
-use table_support::{Record, build, codecs, model_get, open_within, options};
+use table_support::{Record, build, build_keyed, codecs, model_get, open_within, options};
 
 /// Keys of a small alphabet, so that prefixes, neighbours and versions of one key are common;
 /// now and then a long one.
@@ -156,18 +156,47 @@ fn check_hashes(table: &Table, records: &[Record]) {
     }
 }
 
+/// A keyed table names each key, and finds it by its name. Where a key has more versions than a block holds, no table is keyed.
+fn check_keys(table: &Arc<Table>, records: &[Record], was_asked: bool) {
+    let mut keys: Vec<&[u8]> = records.iter().map(|record| &record.key[..]).collect();
+    keys.dedup();
+    let fits = table.block_count() == keys.len();
+    assert_eq!(table.is_keyed(), was_asked && fits);
+    if !table.is_keyed() {
+        return;
+    }
+    let mut cursor = TableCursor::new(Arc::clone(table), 2);
+    let mut named = Vec::new();
+    for (ordinal, key) in keys.into_iter().enumerate().rev() {
+        table.key_of_block(ordinal, &mut named);
+        assert_eq!(named, key);
+        assert_eq!(table.first_block_at(key), ordinal);
+        cursor.seek_block(ordinal, ordinal % 2 == 0).unwrap();
+        let mut own = records.iter().filter(|record| record.key == key);
+        assert_eq!(cursor.entry(), own.next().unwrap().entry());
+        for record in own {
+            assert!(cursor.next_in_block().unwrap());
+            assert_eq!(cursor.entry(), record.entry());
+        }
+        assert!(!cursor.next_in_block().unwrap());
+        assert!(!cursor.valid());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_table_answers_as_a_sorted_vector(
         records in records(),
         layout in layout(),
+        is_keyed: bool,
         strangers in prop::collection::vec(key(), 0..12),
         readahead in 1usize..5,
         offset in 0usize..50,
     ) {
-        let (bytes, meta) = build(&records, layout);
-        let table = open_within(&bytes, offset).1.unwrap();
+        let (bytes, meta) = build_keyed(&records, layout, is_keyed);
+        let table = Arc::new(open_within(&bytes, offset).1.unwrap());
+        check_keys(&table, &records, is_keyed);
         prop_assert_eq!(table.meta(), &meta);
         prop_assert_eq!(meta.entries as usize, records.len());
         let deletes = records.iter().filter(|record| record.kind == Kind::Delete).count();
@@ -185,7 +214,30 @@ proptest! {
             check_get(&table, &records, &record.key, Version(record.version.0.wrapping_sub(1)));
         }
         check_hashes(&table, &records);
-        check_cursor(&Arc::new(table), &records, &probes, readahead);
+        check_cursor(&table, &records, &probes, readahead);
+    }
+}
+
+/// Of a keyed table all keys are known once it is open, and a block is read for its values only.
+#[test]
+fn a_keyed_table_reads_nothing_for_its_keys_and_one_block_for_a_value() {
+    let records = numbered(40);
+    for codec in codecs() {
+        let (bytes, _) = build_keyed(&records, options(4096, codec), true);
+        let (file, table) = open_within(&bytes, 3);
+        let table = Arc::new(table.unwrap());
+        assert!(table.is_keyed());
+        file.take_reads();
+        let mut key = Vec::new();
+        for (ordinal, record) in records.iter().enumerate() {
+            table.key_of_block(ordinal, &mut key);
+            assert_eq!(key, record.key);
+        }
+        assert_eq!(file.take_reads(), 0);
+        let mut cursor = TableCursor::new(table, 1);
+        cursor.seek_block(17, false).unwrap();
+        assert_eq!(cursor.entry(), records[17].entry());
+        assert_eq!(file.take_reads(), 1);
     }
 }
 

@@ -105,7 +105,6 @@ impl Delta {
     }
 
     /// Key and value bytes of the linked records.
-    #[cfg(test)]
     pub(crate) fn data_bytes(&self) -> usize {
         self.data_bytes.load(Ordering::Relaxed)
     }

@@ -372,6 +372,12 @@ impl Stats {
                 self.debt_bytes,
                 "what pending reorganisation would write",
             ),
+            number("log_runs", self.log_runs, "sorted runs in chunks' logs"),
+            number(
+                "log_runs_most",
+                self.log_runs_most,
+                "sorted runs in the log of the chunk that has the most",
+            ),
             held("log_bytes", self.log_bytes, "bytes in chunks' logs"),
             held("sstable_bytes", self.sstable_bytes, "bytes in SSTables"),
             held(

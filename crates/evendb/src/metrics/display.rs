@@ -62,12 +62,14 @@ impl Stats {
     fn show_reorganisation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "chunks {} ({} munks)  SSTables {:.1} MiB  logs {:.1} MiB  keys and values in them {:.1} MiB, {:.2} a byte  \
+            "chunks {} ({} munks)  SSTables {:.1} MiB  logs {:.1} MiB in {} runs, {} at most  keys and values in them {:.1} MiB, {:.2} a byte  \
              debt {:.1} MiB",
             self.chunks,
             self.munks,
             mib(self.sstable_bytes),
             mib(self.log_bytes),
+            self.log_runs,
+            self.log_runs_most,
             mib(self.data_bytes),
             self.table_bytes_per_data_byte(),
             mib(self.debt_bytes)

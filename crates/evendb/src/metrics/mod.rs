@@ -513,6 +513,12 @@ pub struct Stats {
     pub open_files: u64,
     /// Bytes that pending checkpoints and rebalances would write if they ran now.
     pub debt_bytes: u64,
+    /// Sorted runs in chunks' logs. A scan that misses RAM reads one block of each run of the chunk in which it
+    /// begins, and more of those that hold much of its range: divided by `chunks`, this is what a phase of puts
+    /// costs the scans that come next.
+    pub log_runs: u64,
+    /// The most runs that a chunk's log has.
+    pub log_runs_most: u64,
     /// Bytes in chunks' logs, as they are on disk.
     pub log_bytes: u64,
     /// Bytes in SSTables, as they are on disk: after compression.

@@ -44,6 +44,9 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
             stats.munks += 1;
             stats.memory.munks += munk.bytes() as u64;
         }
+        let runs = view.funk.runs.len() as u64;
+        stats.log_runs += runs;
+        stats.log_runs_most = stats.log_runs_most.max(runs);
         stats.log_bytes += view.funk.log_bytes();
         stats.sstable_bytes += view.funk.base_bytes();
         stats.data_bytes += view

@@ -110,34 +110,35 @@ pub(super) fn wanted_by_scan(
     wants.then(|| (munk.clone(), span))
 }
 
-/// Counts the refill of a scan from disk, which `seeks` in all tables or goes on in them. Sees to it that the chunk has a
-/// munk, if only one without spans: they are counted there.
+/// Counts the refill of a scan from disk. Sees to it that the chunk has a munk, if only one without spans: they are counted
+/// there.
 pub(super) fn refill_miss(
     core: &Core,
     caches: &Caches,
     work: &Work,
     chunk: &Arc<Chunk>,
     view: &View,
-    seeks: bool,
 ) {
-    if seeks {
-        runs_read(core, work, chunk, view);
-    }
     if view.munk.is_none() && core.options.advanced.munks {
         ask_for_list(caches, work, chunk);
     }
 }
 
-/// Counts the runs that a scan of the chunk is about to read from disk. Once those since the log was last merged cost as
+/// Counts that all runs of the chunk are about to be read, for a scan that loads a span.
+pub(super) fn runs_loaded(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View) {
+    runs_read(core, work, chunk, view, view.funk.runs.len());
+}
+
+/// Counts what a scan of the chunk read of its runs from disk (`reads`). Once those since the log was last merged cost as
 /// much as a merge does, it is asked for: so scans pay at most twice what they would if it were known how many come.
-pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View) {
-    let runs = view.funk.runs.len();
-    if runs < RUNS_MERGE_SCANNED as usize {
+pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View, reads: usize) {
+    let is_few = view.funk.runs.len() < RUNS_MERGE_SCANNED as usize;
+    if is_few || reads < 2 {
         return;
     }
     // Relaxed: a lost count does no harm.
     let before = chunk.runs_scanned.load(Ordering::Relaxed);
-    let read = before.saturating_add(runs.min(SCAN_READS_MAX) as u32 - 1);
+    let read = before.saturating_add(reads.min(SCAN_READS_MAX) as u32 - 1);
     chunk.runs_scanned.store(read, Ordering::Relaxed);
     let merge_bytes = MERGE_BYTES_LEAST + view.funk.log_bytes();
     if u64::from(read) * RUN_READ_BYTES >= merge_bytes && core.health.check_writable().is_ok() {

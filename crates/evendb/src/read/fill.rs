@@ -23,7 +23,7 @@ use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
 use crate::value::Value;
 use crate::visibility::{Candidate, RecordSearch, live};
-use evendb_storage::table::{PAGE_BYTES, ReadAhead, TableMeta};
+use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table, TableMeta};
 use evendb_storage::{Kind, Time, Version};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -424,6 +424,8 @@ pub(crate) struct FunkScan {
     base: BaseKeys,
     /// Memory of the blocks it holds, about.
     block_bytes: usize,
+    /// Runs of which the seek read a block, and records that were read of others.
+    run_reads: usize,
 }
 
 /// Pages that are read at once when a scan moves on; twice as many each time, up to the most.
@@ -488,8 +490,7 @@ impl FunkScan {
         if !tables.is_empty() && least == Version::ZERO {
             let first = base_index(funk, span.from, span.direction);
             let base = first.and_then(|index| funk.base.get(index));
-            let base = base.map(|table| (table, of_base));
-            ask_for_blocks(tables.iter().copied().chain(base), span)?;
+            ask_for_blocks(&tables, base.map(|table| (table, of_base)), span)?;
         }
         let mut block_bytes = (of_base.seek + max) * PAGE_BYTES;
         let mut runs = Vec::with_capacity(tables.len());
@@ -524,10 +525,16 @@ impl FunkScan {
         )?;
         Ok(FunkScan {
             funk: funk.clone(),
+            run_reads: runs.iter().filter(|run| run.has_read()).count(),
             runs,
             base,
             block_bytes,
         })
+    }
+
+    /// How many blocks of runs it has read, apart from those that lie behind ones that were read.
+    pub(crate) fn run_reads(&self) -> usize {
+        self.run_reads
     }
 
     /// Memory of the blocks it holds.
@@ -562,37 +569,61 @@ impl FunkScan {
         })
     }
 
-    /// The visible record of `key`, which all sources then leave behind.
-    fn take(&mut self, key: &[u8]) -> Option<TableHit> {
+    /// The visible record of `key`, which all sources then leave behind. Where it is not `wanted`, nothing is read for it.
+    fn take(&mut self, key: &[u8], wanted: bool) -> Result<Option<TableHit>> {
         let mut search = RecordSearch::open();
         for run in &mut self.runs {
             if run.key().is_some_and(|own| *own == *key) {
-                search.ask(|| run.take_hit());
+                if wanted {
+                    self.run_reads += usize::from(!run.has_read() && search.is_open());
+                    search.try_ask(|| run.take_hit())?;
+                }
                 run.leave();
             }
         }
         if self.base.key().is_some_and(|own| *own == *key) {
-            search.ask(|| self.base.take_hit());
+            if wanted {
+                search.try_ask(|| self.base.take_hit())?;
+            }
             self.base.leave();
         }
-        search.record()
+        Ok(search.record())
     }
 }
 
-/// Has the disk read what a seek in each of the tables will read, before any of it is waited for.
-fn ask_for_blocks<'f>(
-    tables: impl Iterator<Item = (&'f Arc<TableHandle>, ReadAhead)> + Clone,
+/// Has the disk read what a seek in each of the tables will read, before any of it is waited for. Of a keyed run that is what
+/// has keys in the stretch that is read of the base.
+fn ask_for_blocks(
+    runs: &[(&Arc<TableHandle>, ReadAhead)],
+    base: Option<(&Arc<TableHandle>, ReadAhead)>,
     span: &FillSpan<'_>,
 ) -> Result<()> {
-    for (table, _) in tables.clone() {
+    for (table, _) in runs.iter().chain(&base) {
         table.will_open();
     }
-    for (table, readahead) in tables {
-        let table = table.open()?;
-        let blocks = read_until(&table, span.from, span.to, span.direction, readahead).seek;
+    let ask = |table: &Table, readahead: ReadAhead| {
+        let blocks = read_until(table, span.from, span.to, span.direction, readahead).seek;
         match span.direction {
             Direction::Forward => table.will_need_from(span.from, blocks),
             Direction::Backward => table.will_need_before(span.from, blocks),
+        }
+    };
+    let mut end = None;
+    if let Some((table, readahead)) = base {
+        let (table, bytes) = (table.open()?, (readahead.seek * PAGE_BYTES) as u64);
+        ask(&table, readahead);
+        end = match span.direction {
+            Direction::Forward => table.stretch_end(span.from, bytes),
+            Direction::Backward => table.stretch_begin(span.from, bytes),
+        };
+    }
+    for &(table, readahead) in runs {
+        let table = table.open()?;
+        match (&end, span.direction) {
+            _ if !table.is_keyed() => ask(&table, readahead),
+            (None, _) => {}
+            (Some(end), Direction::Forward) => table.will_need_keys(span.from, Some(end)),
+            (Some(end), Direction::Backward) => table.will_need_keys(Some(end), span.from),
         }
     }
     Ok(())
@@ -642,7 +673,7 @@ pub(crate) fn fill_from_funk(
         }
         if order.is_ge() {
             // It is left behind whether or not it decides.
-            let below = funk.take(&key);
+            let below = funk.take(&key, search.is_open())?;
             search.ask(|| below.map(Seen::Below));
             taken = true;
         }

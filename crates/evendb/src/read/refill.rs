@@ -105,7 +105,7 @@ impl Cursor {
         {
             *may_load = false;
             end.from_disk += wanted.0.span_bytes() as u64;
-            counting::runs_read(&engine.core, &engine.work, chunk, view.get());
+            counting::runs_loaded(&engine.core, &engine.work, chunk, view.get());
             let chunk = chunk.clone();
             drop(guard);
             end.position = from;
@@ -258,7 +258,7 @@ fn fill_unpinned(
     let filled = match left {
         Some(scan) => {
             let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-            counting::refill_miss(core, caches, work, chunk, view, false);
+            counting::refill_miss(core, caches, work, chunk, view);
             go_on(end, scan, view, gathered, span)
         }
         None => begin(engine, end, (keyspace, chunk, view), gathered, span),
@@ -279,11 +279,14 @@ fn begin(
     if let Some(first) = &first
         && let Some(filled) = first.fill(caches, &mut end.buffer, gathered)?
     {
-        counting::refill_miss(core, caches, work, chunk, view, false);
+        counting::refill_miss(core, caches, work, chunk, view);
         return Ok(filled);
     }
-    counting::refill_miss(core, caches, work, chunk, view, true);
-    let filled = go_on(end, FunkScan::seek(&view.funk, span)?, view, gathered, span)?;
+    counting::refill_miss(core, caches, work, chunk, view);
+    let mut scan = FunkScan::seek(&view.funk, span)?;
+    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
+    counting::runs_read(core, work, chunk, view, scan.run_reads());
+    keep(end, scan, &filled);
     if let Some(first) = &first {
         first.note(&end.buffer);
     }
@@ -299,10 +302,15 @@ fn go_on(
     span: &FillSpan<'_>,
 ) -> Result<Filled> {
     let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
+    keep(end, scan, &filled);
+    Ok(filled)
+}
+
+/// Keeps a scan of the funk if there may be more.
+fn keep(end: &mut End, scan: FunkScan, filled: &Filled) {
     if matches!(filled, Filled::UpTo(_)) {
         end.scan = Some(scan);
     }
-    Ok(filled)
 }
 
 /// What a fill folds operands by.

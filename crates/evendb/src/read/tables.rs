@@ -6,6 +6,9 @@
 //! A key is left behind only when the next one is asked for ([`TableKeys::leave`], [`TableKeys::settle`]): forward, the record
 //! that is seen is the first of its key that may be, and the next key may lie in a block that nobody wants. Backward, the
 //! versions of a key rise, so which one is the newest is known only behind them, or where a block begins with the key.
+//!
+//! Of a table that is keyed the index has all keys. There a seek and a step read nothing; a block is read when the record of its
+//! key is taken. So a scan reads of such runs only what it gives out.
 
 use crate::error::Result;
 use crate::funk::Funk;
@@ -63,6 +66,9 @@ pub(crate) struct TableKeys {
     within_key: bool,
     /// `key` is done with, and the next one was not asked for.
     left: bool,
+    /// Of a keyed table: the block of `key`, and whether it is still to be read.
+    block: Option<usize>,
+    unread: bool,
 }
 
 /// What a seek in a table reads at once, if nothing behind `until` is wanted: of `readahead` in pages, in blocks.
@@ -101,7 +107,11 @@ impl TableKeys {
         readahead: ReadAhead,
     ) -> Result<TableKeys> {
         let readahead = read_until(&table, from, until, direction, readahead);
+        let is_keyed = table.is_keyed();
         let mut cursor = TableCursor::new(table, readahead);
+        if is_keyed {
+            return Ok(TableKeys::of_index(cursor, from, direction, at));
+        }
         match (direction, from) {
             (Direction::Forward, Some(key)) => cursor.seek(key)?,
             (Direction::Forward, None) => cursor.seek_first()?,
@@ -116,9 +126,76 @@ impl TableKeys {
             hit: None,
             within_key: false,
             left: false,
+            block: None,
+            unread: false,
         };
         keys.gather()?;
         Ok(keys)
+    }
+
+    /// The same of a keyed table: by its index alone.
+    fn of_index(
+        cursor: TableCursor,
+        from: Option<&[u8]>,
+        direction: Direction,
+        at: Version,
+    ) -> TableKeys {
+        let table = cursor.table();
+        let behind = from.map(|key| table.first_block_at(key));
+        let block = match direction {
+            Direction::Forward => Some(behind.unwrap_or(0)),
+            Direction::Backward => behind.unwrap_or(table.block_count()).checked_sub(1),
+        };
+        let mut keys = TableKeys {
+            cursor,
+            direction,
+            at,
+            key: Vec::new(),
+            hit: None,
+            within_key: false,
+            left: false,
+            block,
+            unread: false,
+        };
+        keys.name_block();
+        keys
+    }
+
+    /// The key of `block`, of which nothing is read.
+    fn name_block(&mut self) {
+        let table = self.cursor.table();
+        self.block = self.block.filter(|&block| block < table.block_count());
+        self.unread = self.block.is_some();
+        self.hit = self.block.map(|block| {
+            table.key_of_block(block, &mut self.key);
+            None
+        });
+    }
+
+    /// Reads the visible record of a key that was only named.
+    fn read_named(&mut self, block: usize) -> Result<Option<TableHit>> {
+        let backward = self.direction == Direction::Backward;
+        self.cursor.seek_block(block, backward)?;
+        loop {
+            let hit = self.seen_here();
+            if hit.is_some() || !self.cursor.next_in_block()? {
+                return Ok(hit);
+            }
+        }
+    }
+
+    /// The record that the cursor is on, if it is seen.
+    fn seen_here(&self) -> Option<TableHit> {
+        let entry = self.cursor.entry();
+        entry.version.is_seen_at(self.at).then(|| {
+            let (block, value) = self.cursor.value_block();
+            TableHit {
+                version: entry.version,
+                kind: entry.kind,
+                block: block.clone(),
+                value,
+            }
+        })
     }
 
     /// The key it is on. None is left behind ([`settle`](Self::settle)).
@@ -127,9 +204,17 @@ impl TableKeys {
         self.hit.as_ref().map(|_| &self.key[..])
     }
 
-    /// The visible record of the key, given out once.
-    pub(crate) fn take_hit(&mut self) -> Option<TableHit> {
-        self.hit.as_mut().and_then(Option::take)
+    /// The visible record of the key, given out once. It is read now, if the key is known from the index alone.
+    pub(crate) fn take_hit(&mut self) -> Result<Option<TableHit>> {
+        match self.block.filter(|_| std::mem::take(&mut self.unread)) {
+            Some(block) => self.read_named(block),
+            None => Ok(self.hit.as_mut().and_then(Option::take)),
+        }
+    }
+
+    /// Whether the seek read a block of it, or the record of its key was read.
+    pub(crate) fn has_read(&self) -> bool {
+        self.block.is_none() || !self.unread
     }
 
     /// The key is done with. Nothing is read for it.
@@ -140,6 +225,14 @@ impl TableKeys {
     /// Goes to the next key, if the last one was left.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if std::mem::take(&mut self.left) {
+            if let Some(block) = self.block {
+                self.block = match self.direction {
+                    Direction::Forward => Some(block + 1),
+                    Direction::Backward => block.checked_sub(1),
+                };
+                self.name_block();
+                return Ok(());
+            }
             self.pass_key()?;
             self.gather()?;
         }
@@ -179,16 +272,8 @@ impl TableKeys {
         self.key.extend_from_slice(self.cursor.entry().key);
         let mut hit: Option<TableHit> = None;
         loop {
-            let entry = self.cursor.entry();
-            if entry.version.is_seen_at(self.at) {
-                let (version, kind) = (entry.version, entry.kind);
-                let (block, value) = self.cursor.value_block();
-                hit = Some(TableHit {
-                    version,
-                    kind,
-                    block: block.clone(),
-                    value,
-                });
+            if let Some(seen) = self.seen_here() {
+                hit = Some(seen);
             }
             let is_last = match self.direction {
                 // The versions fall: no other one is newer.
@@ -308,8 +393,9 @@ impl BaseKeys {
     }
 
     /// As [`TableKeys::take_hit`].
-    pub(crate) fn take_hit(&mut self) -> Option<TableHit> {
-        self.current.as_mut().and_then(TableKeys::take_hit)
+    pub(crate) fn take_hit(&mut self) -> Result<Option<TableHit>> {
+        let current = self.current.as_mut();
+        current.map_or(Ok(None), TableKeys::take_hit)
     }
 
     /// As [`TableKeys::leave`].

@@ -17,7 +17,7 @@
 
 use super::layout::{Beside, chunk_record};
 use crate::catalog::{Catalog, KeyspaceState};
-use crate::checkpoint::{self, BuiltTable};
+use crate::checkpoint::table::{BuiltTable, TableShape, are_worth_naming, build_table};
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Heat, Token, View};
 use crate::engine::core::Core;
@@ -45,6 +45,9 @@ pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
 
 /// Bytes that share one sync; what is merged later takes effect later.
 const MERGED_BYTES_MAX: u64 = 32 << 20;
+
+/// Chunks whose runs the disk reads ahead of their turn.
+const CHUNKS_AHEAD: usize = 8;
 
 /// No more than this is merged whatever else there is in the chunk.
 const LITTLE_BYTES: u64 = 64 << 10;
@@ -141,8 +144,9 @@ pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalo
     loop {
         let noted: Vec<_> = {
             let mut noted = flow.log_merges.lock();
-            let from = noted.len().saturating_sub(CHUNKS_MERGED_MAX);
-            let some = noted.drain(from..);
+            // The first ones first: where there are always more, the last ones would wait for ever.
+            let until = noted.len().min(CHUNKS_MERGED_MAX);
+            let some = noted.drain(..until);
             some.collect::<Vec<_>>()
         };
         if noted.is_empty() || core.health.failure().is_some() || core.health.is_closed() {
@@ -151,7 +155,12 @@ pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalo
         let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
         let (mut merged, mut written) = (Vec::new(), 0);
         let mut writer = disk.container.run_writer();
+        let first = noted.iter().take(CHUNKS_AHEAD);
+        first.for_each(|chunk| ask_for_runs(core, chunk));
         for (index, chunk) in noted.iter().enumerate() {
+            if let Some(later) = noted.get(index + CHUNKS_AHEAD) {
+                ask_for_runs(core, later);
+            }
             if written >= MERGED_BYTES_MAX {
                 let left = noted[index..].iter().map(Arc::downgrade);
                 flow.log_merges.lock().extend(left);
@@ -177,6 +186,15 @@ pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalo
     }
 }
 
+/// Has the disk read the runs that a merge of the chunk's log would read now.
+fn ask_for_runs(core: &Core, chunk: &Chunk) {
+    let view = chunk.view.load_full();
+    if let Some(first) = log_merge_of(core, chunk, &view) {
+        let runs = view.funk.runs[first..].iter();
+        runs.for_each(|run| run.table.will_need());
+    }
+}
+
 fn write_merged_run<'c>(
     core: &Core,
     disk: &Disk,
@@ -193,8 +211,6 @@ fn write_merged_run<'c>(
     chunk.assert_view(&view, "whose runs are to be merged");
     let first = log_merge_of(core, chunk, &view)?;
     let runs = &view.funk.runs[first..];
-    // All reads are under way before the first is waited for.
-    runs.iter().for_each(|run| run.table.will_need());
     let written = write_run_of(core, disk, chunk, (runs, view.covers.as_ref()), writer);
     let (part, keys) = match written {
         Ok(written) => written,
@@ -253,8 +269,17 @@ fn write_run_of(
     count.begin(&merge);
     let mut bytes = Vec::new();
     let of = chunk.keyspace;
-    let built =
-        checkpoint::build_table(core, disk, of, &mut merge, &mut bytes, u64::MAX, &|_| false)?;
+    let metas = || runs.iter().map(|run| &run.table.part.meta);
+    let (records, data): (u64, u64) = (
+        metas().map(|meta| meta.entries).sum(),
+        metas().map(|meta| meta.data_bytes).sum(),
+    );
+    let shape = TableShape {
+        bytes_max: u64::MAX,
+        ends: &|_| false,
+        is_keyed: are_worth_naming(records, data),
+    };
+    let built = build_table(core, disk, of, &mut merge, &mut bytes, &shape)?;
     let BuiltTable { id, meta, keys } = built;
     count.add(&merge, std::iter::once(&meta));
     let named = || {

@@ -16,6 +16,7 @@
 //! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
 //! `crates/peers`).
 
+pub mod after_puts;
 pub mod batches;
 pub mod disk_space;
 pub mod expiring;
@@ -169,6 +170,8 @@ pub enum Experiment {
     LargeValues(large_values::Arguments),
     /// An event log whose events expire: space over time, and what the expiry costs puts
     Expiring(expiring::Arguments),
+    /// What a phase of puts costs the scans and gets that come next
+    AfterPuts(after_puts::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
     /// and report.md
     Paper(paper::Arguments),
@@ -210,6 +213,7 @@ impl Experiment {
             Experiment::Ingest(arguments) => arguments,
             Experiment::LargeValues(arguments) => arguments,
             Experiment::Expiring(arguments) => arguments,
+            Experiment::AfterPuts(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
             Experiment::FlsmClaims(arguments) => return arguments.run(openers),
             // This one starts no process, and the two before it theirs by `steps`.

@@ -243,6 +243,36 @@ impl TableCursor {
         Ok(())
     }
 
+    /// To the first record of a block of a table that [is keyed](Table::is_keyed). A block without the key that the index
+    /// names is corrupt. It is read alone, but beside the block that the cursor was in with some that come next, which with
+    /// `backward` are those before it. Panics if there is no such block.
+    pub fn seek_block(&mut self, ordinal: usize, backward: bool) -> Result<()> {
+        self.aimed = None;
+        self.begin();
+        let goes_on = self.block.is_some() && self.ordinal.abs_diff(ordinal) == 1;
+        self.first_of(ordinal, |own| {
+            let blocks = if goes_on { own.readahead.seek } else { 1 };
+            match backward {
+                true => Reach::Backward(blocks),
+                false => Reach::Forward(blocks),
+            }
+        })?;
+        self.note_origin();
+        match self.table.is_key_of_block(ordinal, self.walk.key()) {
+            true => Ok(()),
+            false => Err(self.fail(Malformed("block without the key that the index names"))),
+        }
+    }
+
+    /// To the next record of the block; `false` if there is none, and then the cursor is on no record.
+    pub fn next_in_block(&mut self) -> Result<bool> {
+        let moved = self.walk_in_block(Walk::advance)?;
+        if !moved {
+            self.clear();
+        }
+        Ok(moved)
+    }
+
     /// To the first record.
     pub fn seek_first(&mut self) -> Result<()> {
         self.aimed = None;

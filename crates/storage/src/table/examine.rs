@@ -319,6 +319,8 @@ struct Tail {
     properties: Option<Properties>,
     /// Where the data ends: by the footer, or where the chain of blocks ended.
     data_len: Option<u64>,
+    /// The index says that it has all keys.
+    is_keyed: bool,
 }
 
 impl Tail {
@@ -365,6 +367,7 @@ impl Tail {
         teller: &mut Teller<'_>,
     ) {
         self.data_len = Some(footer.data_len);
+        self.is_keyed = footer.is_keyed;
         let dictionary = footer.data_len..footer.data_len + footer.dictionary_len;
         let filter = dictionary.end..dictionary.end + footer.filter_len;
         let index = filter.end..filter.end + footer.index_len;
@@ -697,7 +700,8 @@ impl Pass<'_, '_> {
         if let Some(index) = &self.tail.index {
             let place = index.find(entry.key);
             let follows = place < ordinal && index.continues(ordinal - 1, entry.key);
-            if place != ordinal && !follows {
+            let is_other = self.tail.is_keyed && !index.is_separator(ordinal, entry.key);
+            if (place != ordinal && !follows) || is_other {
                 wrong = wrong.or(Some("record that the index does not know"));
             }
         }

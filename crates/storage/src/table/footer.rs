@@ -13,7 +13,8 @@
 //! Data, dictionary, filter, index, properties and footer lie end to end and fill the table, so their lengths
 //! are all the handles there are; their sum must be the table's length. Version 2 has every table that was to be
 //! compressed by Zstandard, and no other, so that a build that does not know it refuses the table at once. Versions 3 and 4
-//! are 1 and 2, encrypted: in front of the footer stand the salt of the table's key, and a tag over the footer.
+//! are 1 and 2, encrypted: in front of the footer stand the salt of the table's key, and a tag over the footer. Versions 5 to 8
+//! are 1 to 4, keyed: each block holds the versions of one key, which is the block's separator, so that the index has all keys.
 //!
 //! A slice is its length as a varint and its bytes. No I/O here.
 
@@ -28,13 +29,12 @@ pub(super) const FOOTER_BYTES: usize = 56;
 /// `EVENTABL` in a hex dump.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EVENTABL");
 
-/// The format of tables without and with Zstandard.
+/// The format of plain tables, and what is added to it for each thing that a table may be.
 pub(super) const FORMAT_VERSION: u32 = 1;
-pub(super) const FORMAT_VERSION_ZSTD: u32 = 2;
-
-/// The same of tables that are encrypted.
-const FORMAT_VERSION_SEALED: u32 = 3;
-const FORMAT_VERSION_ZSTD_SEALED: u32 = 4;
+const ZSTD: u32 = 1;
+const SEALED: u32 = 2;
+const KEYED: u32 = 4;
+const FORMAT_VERSION_MAX: u32 = FORMAT_VERSION + ZSTD + SEALED + KEYED;
 
 /// Bytes of salt and tag in front of the footer of an encrypted table.
 pub(super) const SEAL_BYTES: usize = SALT_BYTES + TAG_BYTES;
@@ -50,6 +50,8 @@ const CRC_AT: usize = 44;
 pub(super) struct Footer {
     pub(super) is_zstd: bool,
     pub(super) is_sealed: bool,
+    /// Each block has one key, which is its separator.
+    pub(super) is_keyed: bool,
     pub(super) data_len: u64,
     /// At most 32 bits, as then is `properties_len`.
     pub(super) dictionary_len: u64,
@@ -77,12 +79,12 @@ impl Footer {
             self.properties_len | self.dictionary_len << 32,
             id.0,
         ];
-        let version = match (self.is_zstd, self.is_sealed) {
-            (true, false) => FORMAT_VERSION_ZSTD,
-            (false, false) => FORMAT_VERSION,
-            (true, true) => FORMAT_VERSION_ZSTD_SEALED,
-            (false, true) => FORMAT_VERSION_SEALED,
-        };
+        let version = Kind {
+            is_zstd: self.is_zstd,
+            is_sealed: self.is_sealed,
+            is_keyed: self.is_keyed,
+        }
+        .version();
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -110,12 +112,17 @@ impl Footer {
         if codec::get_u64(&mut input).ok_or(CUT)? != MAGIC {
             return Err(FooterError::Corrupt(Malformed("not a table: wrong magic")));
         }
-        let Some((is_zstd, is_sealed)) = kind_of(version) else {
+        let Some(kind) = Kind::of(version) else {
             let detail = format!(
-                "table format {version}, this build reads {FORMAT_VERSION} to {FORMAT_VERSION_ZSTD_SEALED}"
+                "table format {version}, this build reads {FORMAT_VERSION} to {FORMAT_VERSION_MAX}"
             );
             return Err(FooterError::Unsupported(detail));
         };
+        let Kind {
+            is_zstd,
+            is_sealed,
+            is_keyed,
+        } = kind;
         let corrupt = |detail| Err(FooterError::Corrupt(Malformed(detail)));
         if crc != codec::checksum(id.0, &[&bytes[..CRC_AT], &bytes[48..]]) {
             return corrupt("footer checksum mismatch");
@@ -143,6 +150,7 @@ impl Footer {
         Ok(Footer {
             is_zstd,
             is_sealed,
+            is_keyed,
             data_len,
             dictionary_len,
             filter_len,
@@ -160,7 +168,9 @@ impl Footer {
         }
         let word = codec::get_u64(&mut input)?;
         let id = TableId(codec::get_u64(&mut input)?);
-        let (is_zstd, is_sealed) = kind_of(codec::get_u32(&mut input)?)?;
+        let Kind {
+            is_zstd, is_sealed, ..
+        } = Kind::of(codec::get_u32(&mut input)?)?;
         let (properties_len, dictionary_len) = last_lens(word, is_zstd);
         let sum = sum
             .checked_add(properties_len)?
@@ -176,14 +186,32 @@ impl Footer {
     }
 }
 
-/// Whether a table of this version was to be compressed by Zstandard, and whether it is encrypted.
-fn kind_of(version: u32) -> Option<(bool, bool)> {
-    match version {
-        FORMAT_VERSION => Some((false, false)),
-        FORMAT_VERSION_ZSTD => Some((true, false)),
-        FORMAT_VERSION_SEALED => Some((false, true)),
-        FORMAT_VERSION_ZSTD_SEALED => Some((true, true)),
-        _ => None,
+/// What a table's format version says of it.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    /// It was to be compressed by Zstandard.
+    pub(super) is_zstd: bool,
+    is_sealed: bool,
+    is_keyed: bool,
+}
+
+impl Kind {
+    fn version(self) -> u32 {
+        let part = |is: bool, part: u32| if is { part } else { 0 };
+        FORMAT_VERSION
+            + part(self.is_zstd, ZSTD)
+            + part(self.is_sealed, SEALED)
+            + part(self.is_keyed, KEYED)
+    }
+
+    /// `None` of a version that this build does not know.
+    pub(super) fn of(version: u32) -> Option<Kind> {
+        let parts = version.checked_sub(FORMAT_VERSION)?;
+        (version <= FORMAT_VERSION_MAX).then_some(Kind {
+            is_zstd: parts & ZSTD != 0,
+            is_sealed: parts & SEALED != 0,
+            is_keyed: parts & KEYED != 0,
+        })
     }
 }
 
@@ -381,6 +409,7 @@ mod tests {
         Footer {
             is_zstd: false,
             is_sealed: false,
+            is_keyed: false,
             data_len: 100,
             dictionary_len: 0,
             filter_len: 69,

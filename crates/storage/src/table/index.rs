@@ -201,7 +201,7 @@ impl BlockIndex {
     }
 
     /// Whether the separator of a block is this key.
-    fn is_separator(&self, ordinal: usize, key: &[u8]) -> bool {
+    pub(super) fn is_separator(&self, ordinal: usize, key: &[u8]) -> bool {
         key.strip_prefix(&*self.prefix).is_some_and(|rest| {
             self.heads[ordinal] == head_of(rest)
                 && self.cmp_behind_head(ordinal, rest) == Ordering::Equal
@@ -210,9 +210,24 @@ impl BlockIndex {
 
     /// The whole separator of a block. Panics if there is no such block.
     pub(super) fn separator(&self, ordinal: usize) -> Vec<u8> {
+        let mut separator = Vec::new();
+        self.separator_into(ordinal, &mut separator);
+        separator
+    }
+
+    /// The same in place of what `out` holds.
+    pub(super) fn separator_into(&self, ordinal: usize, out: &mut Vec<u8>) {
         let head = self.heads[ordinal].swap_bytes().to_le_bytes();
         let head_len = HEAD_BYTES.min(self.key_lens.get(ordinal) as usize);
-        [&self.prefix, &head[..head_len], self.tail(ordinal)].concat()
+        out.clear();
+        for part in [&self.prefix, &head[..head_len], self.tail(ordinal)] {
+            out.extend_from_slice(part);
+        }
+    }
+
+    /// Whether a key's versions go on from any block into the next.
+    pub(super) fn any_continues(&self) -> bool {
+        !self.continuing.is_empty()
     }
 
     /// Whether the versions of `key` go on from block `ordinal` into the next.

@@ -14,7 +14,7 @@
 //! (the longest block that is ever compressed), whatever the bytes are.
 //!
 //! * `stored` - the frame around every block; `packing`, `zstd` - compressed blocks; `block`, `walk` - rows, search and steps in a data block;
-//!   `index`, `lens` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
+//!   `index`, `lens` - which block can hold a key; `keyed` - tables whose index has all keys; `footer` - properties and footer: bytes without I/O.
 //! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O; `examine` - the same for
 //!   tables in any state.
 
@@ -26,6 +26,7 @@ mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
 mod index;
+mod keyed;
 mod lens;
 mod packing;
 mod passes;

@@ -48,12 +48,14 @@ pub struct Table {
     data_checksum: u32,
     /// What blocks of [`Codec::ZstdDictionary`] were packed with.
     dictionary: Option<Dictionary>,
-    index: BlockIndex,
+    pub(super) index: BlockIndex,
     filter: Option<BloomFilter>,
     /// Of an encrypted table.
     cipher: Option<Cipher>,
     /// All stored blocks, of a small table that is not compressed; decrypted, if it was encrypted.
     whole: Option<Arc<[u8]>>,
+    /// Each block has one key, which is its separator.
+    pub(super) is_keyed: bool,
     /// The version of all records, whatever the rows say.
     assigned: Option<Version>,
     /// Dropped with the table.
@@ -215,7 +217,7 @@ impl Table {
                 let properties = Properties::decode(payload)?;
                 let agreed = properties.blocks == index.len() as u64
                     && (index.len() == 0 || index.ends_with(&properties.meta.max_key));
-                if agreed {
+                if agreed && !(footer.is_keyed && index.any_continues()) {
                     Ok(properties)
                 } else {
                     Err(Malformed("properties against index"))
@@ -225,7 +227,9 @@ impl Table {
         debug_assert_eq!(blocks, index.len() as u64);
         meta.len = len;
         meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
-        let is_whole = tail_start == 0 && len <= TAIL_BYTES && codec == Codec::None;
+        // Of a keyed table not every search needs a block, so that none is worth its memory.
+        let is_small = tail_start == 0 && len <= TAIL_BYTES && codec == Codec::None;
+        let is_whole = is_small && !footer.is_keyed;
         let whole = usize::try_from(footer.data_len).ok().filter(|_| is_whole);
         let whole = whole.and_then(|data_len| tail.get_mut(..data_len));
         let whole = whole.and_then(|data| {
@@ -248,6 +252,7 @@ impl Table {
             filter,
             whole: whole.map(|data| Arc::from(&*data)),
             cipher,
+            is_keyed: footer.is_keyed,
             assigned: None,
             companion: None,
         })

@@ -33,6 +33,10 @@ pub struct TableWriter<S> {
     last_version: Version,
     separator: Vec<u8>,
     properties: Properties,
+    /// Each key begins a block, whose separator it is.
+    is_keyed: bool,
+    /// Versions of a key went on in another block: then the table is not keyed.
+    continued: bool,
 }
 
 /// Blocks that lie at the end of the sink's buffer as they are, one after the other.
@@ -69,7 +73,17 @@ impl<S: TableSink> TableWriter<S> {
                 codec: options.codec,
                 ..Properties::default()
             },
+            is_keyed: false,
+            continued: false,
         }
+    }
+
+    /// The same with a block for each key: who has the table open knows all of its keys, and reads a block only for its values.
+    /// To be called before the first record.
+    #[must_use]
+    pub fn keyed(mut self, is_keyed: bool) -> Self {
+        self.is_keyed = is_keyed;
+        self
     }
 
     /// The same of an encrypted database: all of the table is encrypted, by a key of its own. To be called before the first
@@ -108,7 +122,10 @@ impl<S: TableSink> TableWriter<S> {
             assert!(ordered, "table records out of order");
         }
         let len = self.block.len_with(entry, shared);
-        let full = len > self.options.block_bytes || self.ends_with_page(len);
+        let full = match self.is_keyed {
+            true => !same_key,
+            false => len > self.options.block_bytes || self.ends_with_page(len),
+        };
         if !self.block.is_empty() && (full || self.block.is_full()) {
             self.cut_block(Some(entry.key))?;
         }
@@ -142,8 +159,11 @@ impl<S: TableSink> TableWriter<S> {
     /// Writes the block at hand; `next` is the key that follows it, if one does.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let continues = next == Some(&*self.last_key);
+        self.continued |= continues;
         match next {
-            Some(next) if !continues => separator(&self.last_key, next, &mut self.separator),
+            Some(next) if !continues && !self.is_keyed => {
+                separator(&self.last_key, next, &mut self.separator)
+            }
             _ => self.separator.clone_from(&self.last_key),
         }
         let buffer = self.out.sink.buffer();
@@ -246,6 +266,7 @@ impl<S: TableSink> TableWriter<S> {
         let footer = Footer {
             is_sealed: self.out.seal.is_some(),
             is_zstd: self.options.codec.is_zstd(),
+            is_keyed: self.is_keyed && !self.continued,
             data_len,
             dictionary_len,
             filter_len,

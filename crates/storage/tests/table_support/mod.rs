@@ -158,7 +158,16 @@ pub fn codecs() -> Vec<Codec> {
 
 /// The table's bytes and what the writer says of it.
 pub fn build(records: &[Record], options: TableOptions) -> (Vec<u8>, TableMeta) {
-    let mut writer = TableWriter::new(Vec::new(), ID, options);
+    build_keyed(records, options, false)
+}
+
+/// The same, with a block for each key if it is to be keyed.
+pub fn build_keyed(
+    records: &[Record],
+    options: TableOptions,
+    is_keyed: bool,
+) -> (Vec<u8>, TableMeta) {
+    let mut writer = TableWriter::new(Vec::new(), ID, options).keyed(is_keyed);
     let mut estimate = 0;
     for record in records {
         writer.add(record.entry()).unwrap();

@@ -1,0 +1,84 @@
+//! One table of a chunk's log, built in RAM: of a checkpoint's run, or of runs that are merged.
+//!
+//! Small runs of large records are keyed ([`are_worth_naming`]): a scan reads nothing of them but what it gives out. Thread
+//! safety: none is needed, nothing is shared. Not here: where a table goes, and what names it.
+
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::error::Result;
+use crate::manifest::KeyspaceId;
+use crate::merge::Merge;
+use crate::plant::planted;
+use evendb_storage::TableId;
+use evendb_storage::key_hash::RamHash;
+use evendb_storage::table::{Codec, TableMeta, TableWriter};
+
+/// A table in RAM that has no place yet.
+pub(crate) struct BuiltTable {
+    pub(crate) id: TableId,
+    pub(crate) meta: TableMeta,
+    /// Hash and block of each key, for the log index.
+    pub(crate) keys: Vec<(RamHash, usize)>,
+}
+
+/// Whether a run of so many records, with this many bytes of keys and values together, is worth a block for each key. Then a scan
+/// reads nothing of it but what it gives out. A block takes some 20 bytes on the disk and in memory beside the key; and of a run
+/// of many records each scan reads some anyhow.
+pub(crate) fn are_worth_naming(records: u64, bytes: u64) -> bool {
+    const RECORDS_MAX: u64 = 128;
+    const RECORD_BYTES_MIN: u64 = 256;
+    (1..=RECORDS_MAX).contains(&records) && bytes / records >= RECORD_BYTES_MIN
+}
+
+/// What a table of a log is to be like.
+pub(crate) struct TableShape<'a> {
+    /// It ends at about so many bytes.
+    pub(crate) bytes_max: u64,
+    /// It ends before a key of which this says so.
+    pub(crate) ends: &'a dyn Fn(&[u8]) -> bool,
+    /// It has a block for each key.
+    pub(crate) is_keyed: bool,
+}
+
+/// Appends to `buffer` one table of the merge's next records, of which it has one at least. After an error the buffer is
+/// empty.
+pub(crate) fn build_table(
+    core: &Core,
+    disk: &Disk,
+    keyspace: KeyspaceId,
+    merge: &mut Merge<'_>,
+    buffer: &mut Vec<u8>,
+    shape: &TableShape<'_>,
+) -> Result<BuiltTable> {
+    let id = disk.new_table_id();
+    let sink = std::mem::take(buffer);
+    let options = core.table_options(keyspace).without_dictionary();
+    let secrets = disk.vfs.secrets();
+    let secrets = secrets.filter(|_| !planted!(core.options, RunLeftPlain));
+    let is_keyed = shape.is_keyed && options.codec == Codec::None;
+    let mut writer = TableWriter::new(sink, id, options)
+        .sealed(secrets)
+        .keyed(is_keyed);
+    let mut keys: Vec<(RamHash, usize)> = Vec::new();
+    let mut last_key: Vec<u8> = Vec::new();
+    while let Some(entry) = merge.current() {
+        let new_key = keys.is_empty() || *last_key != *entry.key;
+        // All versions of a key stay in one table.
+        let is_full = writer.bytes_estimate() >= shape.bytes_max;
+        if new_key && (is_full || !keys.is_empty() && (shape.ends)(entry.key)) {
+            break;
+        }
+        if !(planted!(core.options, RunLosesRecord) && entry.key.ends_with(b"7")) {
+            writer.add(entry)?;
+        }
+        if new_key {
+            keys.push((RamHash::of(entry.key), writer.block_ordinal()));
+            last_key.clear();
+            last_key.extend_from_slice(entry.key);
+        }
+        merge.advance()?;
+    }
+    let (sink, meta) = writer.finish()?;
+    *buffer = sink;
+    Ok(BuiltTable { id, meta, keys })
+}
