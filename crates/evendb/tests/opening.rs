@@ -178,6 +178,93 @@ fn a_directory_moved_while_open() {
     assert_eq!(db.iter().count(), 600);
 }
 
+/// Programs give some threads small stacks. Without threads of its own all of the work is done in the calls, on that stack.
+#[test]
+fn calls_fit_a_stack_of_128_kib() {
+    let bytes = 128 << 10;
+    let use_it = |workers: usize, level: Durability| {
+        let dir = tempfile::tempdir().expect("a directory");
+        for life in 0..3 {
+            let db = tiny(level, workers).open(dir.path()).expect("opens");
+            fill(&db);
+            let mut batch = db.batch();
+            batch.put(db.default_keyspace(), "batch", [1; 100]);
+            batch.delete_range(db.default_keyspace(), "0100".."0200");
+            batch.commit().expect("commits");
+            let mut transaction = db.transaction().expect("begins");
+            assert!(
+                transaction
+                    .contains_key(db.default_keyspace(), "0300")
+                    .expect("reads")
+            );
+            let put = transaction.put(db.default_keyspace(), "0300", [life; 50]);
+            put.expect("puts");
+            transaction.commit().expect("commits");
+            assert_eq!(db.iter().rev().count(), 501);
+            assert!(db.get("0400").expect("reads").is_some());
+            db.compact().expect("compacts");
+            assert!(!db.stats().to_string().is_empty());
+            match life {
+                0 => drop(db),
+                _ => db.close().expect("closes"),
+            }
+        }
+    };
+    for (workers, level) in [
+        (0, Durability::Relaxed),
+        (0, Durability::Process),
+        (2, Durability::Process),
+    ] {
+        let thread = std::thread::Builder::new().stack_size(bytes);
+        let thread = thread.name(format!("{bytes} bytes of stack, {workers} workers"));
+        let done = thread.spawn(move || use_it(workers, level));
+        done.expect("starts").join().expect("no panic");
+    }
+}
+
+/// What is read of a table that is not open yet is looked for at the old place. That the whole directory is not there is no damage.
+#[test]
+fn reads_in_a_directory_moved_while_open_name_it_and_do_not_say_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let options = || {
+        tiny(Durability::Process, 0).advanced(|advanced| advanced.values_apart_from(Some(1 << 10)))
+    };
+    let db = options().open(&first).expect("opens");
+    fill(&db);
+    db.put("large", vec![3; 4 << 10]).expect("puts");
+    db.close().expect("closes");
+    let db = options().open(&first).expect("opens");
+    std::fs::rename(&first, &second).expect("moves");
+    let name = first.display().to_string();
+    for key in ["0000", "large"] {
+        let error = db.get(key).expect_err("its file is not found");
+        says(&error, ErrorKind::Io, &[&name, "moved or removed"]);
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let system = cause.downcast_ref::<std::io::Error>().expect("says why");
+        assert_eq!(system.kind(), std::io::ErrorKind::NotFound);
+    }
+    let error = db.iter().find_map(Result::err).expect("finds no table");
+    says(&error, ErrorKind::Io, &[&name]);
+    // A file alone that is missing is damage, as ever.
+    std::fs::rename(&second, &first).expect("moves back");
+    assert_eq!(
+        db.get("large").expect("reads").map(|value| value.len()),
+        Some(4 << 10)
+    );
+    for entry in std::fs::read_dir(&first).expect("lists") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|ending| ending == "sst") {
+            std::fs::remove_file(path).expect("removes");
+        }
+    }
+    let error = db.get("0000").expect_err("its file is missing");
+    says(&error, ErrorKind::Corruption, &["missing"]);
+}
+
 #[test]
 fn reading_a_directory_in_which_nothing_can_be_written() {
     let dir = tempfile::tempdir().expect("a directory");

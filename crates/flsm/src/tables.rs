@@ -79,8 +79,8 @@ impl TableDir {
 
     /// Opens a table's file. If the process has no descriptor left, other tables are closed for it.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let opened = open_among_many(&*self.vfs, path, &|| true, &|| self.open.close_half());
-        opened.map_err(|source| Error::open(path, "open a table", source))
+        let named = (path, "open a table");
+        open_among_many(&*self.vfs, named, &|| true, &|| self.open.close_half())
     }
 
     fn path(&self, number: TableId) -> PathBuf {

@@ -130,6 +130,60 @@ fn a_directory_that_is_moved_stops_the_writer() {
     }
 }
 
+/// Programs give some threads small stacks.
+#[test]
+fn calls_fit_a_stack_of_128_kib() {
+    let bytes = 128 << 10;
+    let use_it = || {
+        let dir = tempfile::tempdir().unwrap();
+        for life in 0..3 {
+            let db = tiny(life).open(dir.path()).unwrap();
+            for number in 0..500 {
+                db.put(format!("{number:03}"), [1; 100]).unwrap();
+            }
+            let mut batch = db.batch();
+            batch.delete(db.default_keyspace(), "007");
+            batch.commit().unwrap();
+            db.settle_debt().unwrap();
+            db.compact().unwrap();
+            assert_eq!(db.iter().rev().count(), 499);
+            assert!(db.get("400").unwrap().is_some());
+            assert!(!db.stats().to_string().is_empty());
+            match life {
+                0 => drop(db),
+                _ => db.close().unwrap(),
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(bytes);
+    let done = thread.name(format!("{bytes} bytes of stack")).spawn(use_it);
+    done.unwrap().join().unwrap();
+}
+
+/// What is read of a table that is not open yet is looked for at the old place. That the whole directory is not there is no damage.
+#[test]
+fn reads_in_a_directory_that_is_moved_name_it_and_do_not_say_damage() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, moved) = (parent.path().join("db"), parent.path().join("moved"));
+    let db = tiny(1).open(&dir).unwrap();
+    for number in 0..200 {
+        db.put(format!("{number:03}"), [1; 100]).unwrap();
+    }
+    db.settle_debt().unwrap();
+    db.close().unwrap();
+    let db = tiny(1).open(&dir).unwrap();
+    std::fs::rename(&dir, &moved).unwrap();
+    let by_iterator = db.iter().find_map(Result::err);
+    for error in [db.get("100").unwrap_err(), by_iterator.unwrap()] {
+        assert_eq!(error.kind(), ErrorKind::Io, "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&dir.display().to_string()), "{text}");
+        assert!(text.contains("moved or removed"), "{text}");
+    }
+    std::fs::rename(&moved, &dir).unwrap();
+    assert_eq!(db.get("100").unwrap().unwrap(), vec![1; 100]);
+}
+
 #[test]
 fn strange_paths() {
     let dir = tempfile::tempdir().unwrap();

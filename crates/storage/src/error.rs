@@ -79,7 +79,7 @@ impl Error {
         match missing {
             true => Error {
                 kind: ErrorKind::Corruption,
-                detail: "the file is missing, or its directory was moved while it was open".into(),
+                detail: "the file is missing".into(),
                 ..error
             },
             false => error,

@@ -241,11 +241,11 @@ impl TableHandle {
     /// Opens the file, closing others if there are too many for the process.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
         let shared = &self.shared;
-        let opened = open_among_many(&*shared.vfs, path, &|| shared.may_have_one_more(), &|| {
+        let (may, named) = (|| shared.may_have_one_more(), (path, "open an SSTable"));
+        let file = open_among_many(&*shared.vfs, named, &may, &|| {
             shared.close_half();
             reclaim::collect();
-        });
-        let file = opened.map_err(|source| Error::open(path, "open an SSTable", source))?;
+        })?;
         // Scans and rewrites read many blocks at once by themselves.
         file.expect_random_reads();
         Ok(file)

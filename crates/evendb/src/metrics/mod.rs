@@ -37,7 +37,7 @@ fn stripe() -> usize {
 
 /// A counter that many threads add to.
 #[derive(Debug, Default)]
-pub(crate) struct Counter([CachePadded<AtomicU64>; STRIPES]);
+pub(crate) struct Counter(Box<[CachePadded<AtomicU64>; STRIPES]>);
 
 impl Counter {
     #[inline]

@@ -432,11 +432,11 @@ impl ValueFiles {
             return Ok(file.clone());
         }
         let path = file_path(&self.dir, needed.id);
-        let opened = open_among_many(&*self.vfs, &path, &|| true, &|| {
+        let named = (&*path, "open a value file");
+        let opened = open_among_many(&*self.vfs, named, &|| true, &|| {
             self.close_idle(&mut self.known.lock());
             reclaim::collect();
-        });
-        let opened = opened.map_err(|source| Error::open(&path, "open a value file", source))?;
+        })?;
         opened.expect_random_reads();
         self.close_some();
         let file = needed.file.lock().get_or_insert(opened).clone();

@@ -27,7 +27,7 @@ pub use sim::{
     CrashMode, Fault, FaultKind, FaultOn, ReadAheadCounts, SimEvent, SimEventKind, SimVfs,
 };
 
-use crate::error::is_out_of_files;
+use crate::error::{Error, is_out_of_files};
 use crate::sealing::Secrets;
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -250,7 +250,30 @@ const ATTEMPTS: (usize, u32) = (8, 7);
 
 /// Opens a file to be read, when the caller `may` have one more. Where there is no descriptor left, `give_back` has others
 /// closed, and it is tried again for a while: who reads what is closed ends soon. So it goes on after a while, whatever `may` says.
+///
+/// # Errors
+/// As [`Error::open`] for a file of an open database, to which `what` was to be done; where its directory is gone too, `Io` with the
+/// source `NotFound`, which names the directory: that it was moved is no damage.
 pub fn open_among_many(
+    vfs: &dyn Vfs,
+    (path, what): (&Path, &str),
+    may: &dyn Fn() -> bool,
+    give_back: &dyn Fn(),
+) -> Result<Arc<dyn File>, Error> {
+    open_after_others(vfs, path, may, give_back).map_err(|source| {
+        let dir = path.parent().unwrap_or(path);
+        let is_gone = source.kind() == io::ErrorKind::NotFound;
+        match is_gone && matches!(vfs.exists(dir), Ok(false)) {
+            true => Error::io(dir, GONE, source),
+            false => Error::open(path, what, source),
+        }
+    })
+}
+
+/// What cannot be done where the directory is not at its place.
+const GONE: &str = "read the database, whose directory was moved or removed while it was open";
+
+fn open_after_others(
     vfs: &dyn Vfs,
     path: &Path,
     may: &dyn Fn() -> bool,
