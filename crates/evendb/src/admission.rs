@@ -313,7 +313,8 @@ impl Admission {
         self.covers.load(Ordering::Relaxed) > self.delta.limit() / 2
     }
 
-    fn metadata_nanos(&self) -> f64 {
+    /// How much puts are slowed because metadata is large; 0 if they are not.
+    pub(crate) fn metadata_nanos(&self) -> f64 {
         f64::from_bits(self.metadata_nanos.load(Ordering::Relaxed))
     }
 

@@ -110,7 +110,7 @@ const BASE_TABLES_MAX: u32 = 512;
 const BASE_TABLES_MIN: u32 = 128;
 
 /// Tables that a chunk has in any case.
-const RUNS_USUAL: usize = 8;
+pub(crate) const RUNS_USUAL: usize = 8;
 
 /// What reads a chunk's log, as far as counts tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -240,12 +240,14 @@ pub(crate) fn tend_memory(engine: &Engine) {
 }
 
 /// Each run of a log costs memory until it is merged away. Where puts make runs faster than
-/// workers merge them, and nothing else could give way, puts do.
+/// workers merge them, and nothing else could give way, puts do. What no merge would free (long keys of many chunks) slows nobody: it
+/// would for ever.
 fn slow_for_metadata(core: &Core, space: &Space) {
     let budget = core.options.memory_budget;
     let usual = space.chunks() * (CHUNK_BYTES + RUNS_USUAL * TABLE_BYTES) as u64;
     let metadata = core.ledger().bytes(Use::Metadata);
     let above = metadata.saturating_sub(usual.max(budget / 5));
+    let above = above.min(space.mergeable_bytes.load(Ordering::Relaxed));
     core.admission.set_metadata(above, budget / 8);
 }
 
@@ -274,6 +276,51 @@ fn shrink_searches(caches: &Caches, catalog: &Catalog, mut excess: u64) {
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
+    use crate::Db;
+    use crate::sync::Arc;
+    use evendb_storage::vfs::SimVfs;
+
+    fn small(budget: u64) -> Db {
+        let options = Options::new().vfs(Arc::new(SimVfs::new(1))).workers(0);
+        options.memory_budget(budget).open("/db").unwrap()
+    }
+
+    fn key(number: u32, len: usize) -> Vec<u8> {
+        let mut key = number.wrapping_mul(2_654_435_761).to_be_bytes().to_vec();
+        key.resize(len, b'k');
+        key
+    }
+
+    /// Puts were slow for ever where the keys of many chunks took a fifth of the memory: no job makes those less.
+    #[test]
+    fn puts_are_not_slowed_by_metadata_that_no_job_makes_less() {
+        let db = small(4 << 20);
+        let engine = db.engine();
+        for number in 0..400 {
+            db.put(key(number, 20_000), [1; 100]).unwrap();
+        }
+        db.settle_debt().unwrap();
+        tend_memory(engine);
+        let metadata = engine.core.ledger().bytes(Use::Metadata);
+        let budget = engine.core.options.memory_budget;
+        assert!(metadata > budget / 5 + budget / 8, "{metadata} bytes");
+        // Were there runs to merge, they would be, until the next look finds none.
+        engine
+            .space
+            .mergeable_bytes
+            .store(1 << 20, Ordering::Relaxed);
+        tend_memory(engine);
+        assert!(engine.core.admission.metadata_nanos() > 0.0);
+        let (catalog, space) = (&engine.catalog, &engine.space);
+        crate::rebalance::space::space_round(&engine.jobs(), catalog, space, &engine.idle, true);
+        tend_memory(engine);
+        assert_eq!(engine.core.admission.metadata_nanos(), 0.0);
+        let before = engine.core.admission.pace.stats().count;
+        for number in 0..100_u32 {
+            db.put(number.to_be_bytes(), [2; 100]).unwrap();
+        }
+        assert_eq!(engine.core.admission.pace.stats().count, before);
+    }
 
     /// The table in the documentation of `Options::memory_budget`.
     #[test]

@@ -28,6 +28,8 @@ pub(crate) struct Space {
     /// Keys and values in tables, obsolete ones included.
     pub(crate) data_bytes: AtomicU64,
     pub(crate) chunks: AtomicU64,
+    /// Metadata that merges of runs would free which are due.
+    pub(crate) mergeable_bytes: AtomicU64,
 }
 
 impl Space {

@@ -122,6 +122,19 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     (!waits).then_some(first)
 }
 
+/// Bytes of metadata that a merge of the chunk's runs would free, where one is due.
+pub(super) fn mergeable_bytes(core: &Core, chunk: &Chunk, view: &View) -> u64 {
+    let runs = &view.funk.runs;
+    let too_many = runs.len() as u32 > memory_shares::log_runs_max(core);
+    if runs.len() <= memory_shares::RUNS_USUAL
+        || !too_many && log_merge_of(core, chunk, view).is_none()
+    {
+        return 0;
+    }
+    let excess = runs[memory_shares::RUNS_USUAL..].iter();
+    excess.map(|run| run.table.charged_bytes() as u64).sum()
+}
+
 /// Notes a chunk if its runs should be merged.
 pub(crate) fn note_log_merge(
     core: &Core,

@@ -29,7 +29,7 @@ use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, hidden_pays, log_bytes_max, log_weight};
 use crate::rebalance::idle::earn_for_idle;
-use crate::rebalance::{covered_tables, expired_tables, jobs};
+use crate::rebalance::{covered_tables, expired_tables, jobs, log_merge};
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ const PIECES_MAX: usize = 2;
 #[derive(Default)]
 struct SpaceSums {
     chunks: u64,
+    /// Metadata that merges of runs would free.
+    mergeable: u64,
     /// Bytes that came to logs since the last round.
     arrived: u64,
     live: u64,
@@ -140,6 +142,12 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);
+        // What slows puts down is under way.
+        let mergeable = log_merge::mergeable_bytes(core, chunk, &view);
+        if mergeable > 0 {
+            sums.mergeable += mergeable;
+            work.push_maintenance(chunk);
+        }
         // A chunk's limit depends on what the others hold, so the chunk may exceed it without a put of
         // its own.
         if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
@@ -230,6 +238,12 @@ pub(crate) fn give_back_room(engine: &Engine) -> u64 {
 
 fn note_space(disk: &Disk, space: &Space, sums: &SpaceSums) {
     space.chunks.store(sums.chunks, Ordering::Relaxed);
+    // On a full disk no logs are merged.
+    let mergeable = match disk.full_disk.is_owed() {
+        true => 0,
+        false => sums.mergeable,
+    };
+    space.mergeable_bytes.store(mergeable, Ordering::Relaxed);
     space.data_bytes.store(sums.data, Ordering::Relaxed);
     *space.stats.lock() = space_stats(disk, sums);
     let record_bytes = sums.live / sums.records.max(1);
