@@ -202,7 +202,7 @@ impl From<evendb_storage::Error> for Error {
         let advice = match kind {
             ErrorKind::NoSpace => {
                 "; nothing of the operation took effect and reads go on: free space on the disk, or \
-                 delete keys, for which some room is kept back"
+                 delete keys, for which some room is kept back, and compact"
             }
             ErrorKind::TooManyFiles => {
                 "; nothing of the operation took effect, and it may be tried again: raise the process's limit of open files \

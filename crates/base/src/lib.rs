@@ -9,12 +9,15 @@
 //!   them. [`mod@destroy`] - a database is removed.
 //! * [`made_dirs`] - directories that a call makes, and takes away again if it fails.
 //! * [`placement`] - nothing is made inside of a database's directory, or of one with backups.
+//! * [`ballast`] - room that is kept back for deletes and jobs on a full disk.
 //! * [`key_range`] - a range of keys as its least one and its upper limit. [`limits`] - what is said of an option outside of its own.
 //! * [`container`] - the memory that a container lets this process have.
 //! * [`inspect`] - what a look inside of a closed database finds.
 //!
 //! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
 
+#[doc(hidden)]
+pub mod ballast;
 #[doc(hidden)]
 pub mod claim;
 #[doc(hidden)]

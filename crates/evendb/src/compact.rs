@@ -14,13 +14,13 @@
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, View};
+use crate::engine::Engine;
 use crate::engine::core::Core;
-use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::TableHandle;
 use crate::merge::Merge;
-use crate::rebalance::rewrite::{self, sources_of};
-use crate::rebalance::{jobs, munks};
+use crate::rebalance::munks;
+use crate::rebalance::rewrite::sources_of;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, thread};
 use crate::visibility::Dropping;
@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 
 /// How long to rest before asking again for a token that a job holds.
 const TOKEN_REST: Duration = Duration::from_millis(2);
+
+/// How often is gone over all chunks, as long as the disk has too little room for some and others give some back.
+const PASSES_MAX: usize = 8;
 
 /// A value file of which no more than this is live is emptied.
 const VALUES_LIVE_PERCENT: u64 = 90;
@@ -87,32 +90,26 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<CompactionSummary> {
 pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSummary> {
     let job = trace::job!("compact");
     let started = Instant::now();
-    // What was put counts as it lies on disk.
-    checkpoint::checkpoint(engine)?;
+    // What was put counts as it lies on disk. On a full one there may be room for that only once some was made.
+    checkpoint::checkpoint(engine)
+        .or_else(|error| going_on_if_full(error, &|| making_room::make_room(engine, &|| Ok(()))))?;
     let mut done = CompactionSummary {
         bytes_before: bytes_of(spans),
         ..CompactionSummary::default()
     };
-    worker::settle_debt(engine)?;
+    worker::settle_debt(engine).or_else(|error| going_on_if_full(error, &|| Ok(())))?;
     let mut damage = None;
-    for span in spans.iter().filter(|span| !span.is_empty()) {
-        let mut low = span.low.clone();
-        while span.reaches(&low) {
-            let (rewritten, next) = match compact_chunk_at(engine, &span.keyspace, &low) {
-                // A dropped keyspace has nothing to compact.
-                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => break,
-                outcome => outcome?,
-            };
-            done.chunks += 1;
-            match rewritten {
-                Ok(rewritten) => done.rewritten += u64::from(rewritten),
-                Err(error) => damage = damage.or(Some(error)),
-            }
-            match next {
-                Some(next) => low = next.into(),
-                None => break,
-            }
+    // Each pass gives room back, by which the next one may do what this one had no room for.
+    let mut out_of_room = None;
+    for _ in 0..PASSES_MAX {
+        let before = done.rewritten;
+        out_of_room = compact_chunks(engine, spans, &mut done, &mut damage)?;
+        if out_of_room.is_none() || done.rewritten == before {
+            break;
         }
+    }
+    if let Some(error) = out_of_room {
+        return Err(error);
     }
     worker::settle_debt(engine)?;
     if empty_value_files(engine, spans) {
@@ -136,6 +133,45 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
     }
 }
 
+/// Has something else done where the disk is full; another error stays.
+fn going_on_if_full(error: Error, otherwise: &dyn Fn() -> Result<()>) -> Result<()> {
+    match error.kind() {
+        ErrorKind::NoSpace => otherwise(),
+        _ => Err(error),
+    }
+}
+
+/// Compacts each chunk of the spans once. The last error of those for which there was no room.
+fn compact_chunks(
+    engine: &Engine,
+    spans: &[KeySpan],
+    done: &mut CompactionSummary,
+    damage: &mut Option<Error>,
+) -> Result<Option<Error>> {
+    let mut out_of_room = None;
+    for span in spans.iter().filter(|span| !span.is_empty()) {
+        let mut low = span.low.clone();
+        while span.reaches(&low) {
+            let (rewritten, next) = match compact_chunk_at(engine, &span.keyspace, &low) {
+                // A dropped keyspace has nothing to compact.
+                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => break,
+                outcome => outcome?,
+            };
+            done.chunks += 1;
+            match rewritten {
+                Ok(rewritten) => done.rewritten += u64::from(rewritten),
+                Err(error) if error.kind() == ErrorKind::NoSpace => out_of_room = Some(error),
+                Err(error) => drop(damage.get_or_insert(error)),
+            }
+            match next {
+                Some(next) => low = next.into(),
+                None => break,
+            }
+        }
+    }
+    Ok(out_of_room)
+}
+
 /// Chooses the value files of which a part is dead, and all that is live belongs to the spans: paying the debt then moves that. Whether
 /// there is any. Now that the chunks are rewritten, what is dead is known.
 fn empty_value_files(engine: &Engine, spans: &[KeySpan]) -> bool {
@@ -156,7 +192,7 @@ fn empty_value_files(engine: &Engine, spans: &[KeySpan]) -> bool {
 }
 
 /// Rewrites the chunk that holds `low`, if that makes it smaller. Whether it did, or why its
-/// tables could not be read; and where the next chunk begins.
+/// tables could not be read, or that there was no room; and where the next chunk begins.
 #[expect(
     clippy::type_complexity,
     reason = "an error of this chunk, which does not keep others from it, within one of all"
@@ -172,7 +208,7 @@ fn compact_chunk_at(
             return Err(keyspace.dropped_error());
         }
         let chunk = keyspace.index.load_full().find(low).clone();
-        let Some(_token) = chunk.try_token() else {
+        let Some(token) = chunk.try_token() else {
             match engine.core.manual() {
                 // The job is another caller's.
                 true => thread::yield_now(),
@@ -184,8 +220,17 @@ fn compact_chunk_at(
             continue;
         }
         let next = chunk.range.high.clone();
-        return match compact_chunk(&engine.jobs(), keyspace, &chunk) {
-            Err(error) if error.kind() == ErrorKind::Corruption => Ok((Err(error), next)),
+        let compacted = compact_chunk(engine, keyspace, &chunk);
+        drop(token);
+        // What a rewrite has replaced goes only now.
+        drop(chunk);
+        if engine.disk.full_disk.is_owed() {
+            making_room::take_room_back(engine)?;
+        }
+        return match compacted {
+            Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NoSpace) => {
+                Ok((Err(error), next))
+            }
             Err(error) => Err(error),
             Ok(rewritten) => Ok((Ok(rewritten), next)),
         };
@@ -193,22 +238,17 @@ fn compact_chunk_at(
 }
 
 /// The caller holds the token.
-fn compact_chunk(
-    context: &JobContext<'_>,
-    keyspace: &KeyspaceState,
-    chunk: &Arc<Chunk>,
-) -> Result<bool> {
+fn compact_chunk(engine: &Engine, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<bool> {
     if chunk.damaged.load(Ordering::Relaxed) {
         let message = "a chunk is left as it is: its tables could not be read before";
         return Err(Error::new(ErrorKind::Corruption, message));
     }
-    munks::absorb(context.core, chunk);
+    munks::absorb(&engine.core, chunk);
     let is_filtered = keyspace.filter.lock().is_some();
-    if !is_filtered && !can_shrink(context.core, chunk, &chunk.view.load_full())? {
+    if !is_filtered && !can_shrink(&engine.core, chunk, &chunk.view.load_full())? {
         return Ok(false);
     }
-    let new_chunks = rewrite::rewrite(context, keyspace, std::slice::from_ref(chunk))?;
-    jobs::finish_layout(context.core, context.disk, context.work, &new_chunks)?;
+    making_room::rewrite_with_kept(engine, keyspace, chunk)?;
     Ok(true)
 }
 

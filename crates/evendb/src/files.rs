@@ -12,7 +12,7 @@ pub(crate) const KEYS: &str = "KEYS";
 /// A `KEYS` that is not written yet.
 pub(crate) const KEYS_UNFINISHED: &str = "KEYS.tmp";
 /// Room kept back for a full disk.
-pub(crate) const BALLAST: &str = "BALLAST";
+pub(crate) const BALLAST: &str = evendb_base::ballast::BALLAST;
 pub(crate) const LOCK: &str = "LOCK";
 /// In a directory without `CURRENT`: a copy is being made there, or was given up.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED-COPY";

@@ -23,7 +23,7 @@
 //! Thread safety: any. One thread at a time makes room; its mutex is taken holding nothing, before
 //! the checkpoint mutex. The error's mutex is a leaf.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
@@ -218,8 +218,7 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
     // If it was replaced, its tables can go only now.
     drop(chunk);
     if engine.disk.full_disk.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
-        give_room_back(&engine.core, &engine.disk, &engine.work)?;
-        checkpoint::tend_full_disk(engine);
+        take_room_back(engine)?;
     }
     done
 }
@@ -240,15 +239,31 @@ fn rewrite_for_room(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
         return Ok(false);
     }
     munks::absorb(&engine.core, &chunk);
-    let rewritten = engine.disk.full_disk.with(Need::Jobs, || {
-        let parts = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(&chunk))?;
-        jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)
-    });
+    let rewritten = rewrite_with_kept(engine, &keyspace, &chunk);
     drop(token);
     drop(chunk);
+    take_room_back(engine)?;
+    rewritten.map(|()| true)
+}
+
+/// Rewrites a chunk that gets smaller by it; on a full disk with what is kept back. The caller has its token and has absorbed its
+/// deltas, and calls [`take_room_back`] when it has let go of the chunk.
+pub(crate) fn rewrite_with_kept(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+) -> Result<()> {
+    engine.disk.full_disk.with(Need::Jobs, || {
+        let parts = rewrite::rewrite(&engine.jobs(), keyspace, std::slice::from_ref(chunk))?;
+        jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)
+    })
+}
+
+/// After a rewrite: what it has given back is there, and what was given up for it is laid down again.
+pub(crate) fn take_room_back(engine: &Engine) -> Result<()> {
     give_room_back(&engine.core, &engine.disk, &engine.work)?;
     checkpoint::tend_full_disk(engine);
-    rewritten.map(|()| true)
+    Ok(())
 }
 
 /// Makes queued edits durable, deletes what they drop, and gives the file system what the

@@ -1,12 +1,13 @@
 //! Names of the files in a database's directory.
 //!
 //! ```text
-//!   CURRENT   CURRENT.tmp   LOCK   MANIFEST-000007   LOG-000012   TABLE-000031
+//!   CURRENT   CURRENT.tmp   LOCK   BALLAST   MANIFEST-000007   LOG-000012   TABLE-000031
 //! ```
 //! A number has six digits at least, and is never used for two files, whatever they are. `CURRENT` has the first engine's
 //! name: each of the two engines finds it in the other's directory, and tells by its first bytes that it is not its own.
 
 use crate::types::FileNumber;
+use evendb_base::ballast::BALLAST;
 use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error, NUMBER_MAX, Result, TableId};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub(crate) enum FileName {
     CurrentUnfinished,
     /// Locked by the process that has the database open.
     Lock,
+    /// Reserved blocks, for deletes and jobs on a full disk.
+    Ballast,
     /// Edits of the trees.
     Manifest(FileNumber),
     /// Write-ahead log of a generation.
@@ -46,6 +49,7 @@ impl FileName {
             "CURRENT" => Some(FileName::Current),
             "CURRENT.tmp" => Some(FileName::CurrentUnfinished),
             "LOCK" => Some(FileName::Lock),
+            BALLAST => Some(FileName::Ballast),
             _ => number(MANIFEST)
                 .map(|number| FileName::Manifest(FileNumber(number)))
                 .or_else(|| number(LOG).map(|number| FileName::Log(FileNumber(number))))
@@ -59,6 +63,7 @@ impl FileName {
             FileName::Current => "CURRENT".to_owned(),
             FileName::CurrentUnfinished => "CURRENT.tmp".to_owned(),
             FileName::Lock => "LOCK".to_owned(),
+            FileName::Ballast => BALLAST.to_owned(),
             FileName::Manifest(number) => format!("{MANIFEST}{}", padded(number.0)),
             FileName::Log(number) => format!("{LOG}{}", padded(number.0)),
             FileName::Table(number) => format!("{TABLE}{}", padded(number.0)),
@@ -73,7 +78,10 @@ impl FileName {
     /// The number in the name, if it has one.
     pub(crate) fn number(self) -> Option<FileNumber> {
         match self {
-            FileName::Current | FileName::CurrentUnfinished | FileName::Lock => None,
+            FileName::Current
+            | FileName::CurrentUnfinished
+            | FileName::Lock
+            | FileName::Ballast => None,
             FileName::Manifest(number) | FileName::Log(number) => Some(number),
             FileName::Table(number) => Some(FileNumber(number.0)),
         }
@@ -133,6 +141,7 @@ mod tests {
             FileName::Current,
             FileName::CurrentUnfinished,
             FileName::Lock,
+            FileName::Ballast,
             FileName::Manifest(FileNumber(7)),
             FileName::Log(FileNumber(0)),
             FileName::Table(TableId(1_000_000)),

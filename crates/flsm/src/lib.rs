@@ -27,6 +27,7 @@
 //! * `cache` - blocks of tables in memory.
 //! * `keyspace`, `clock` - what a keyspace is made of at a moment; what is shown, and who reads.
 //! * `compaction` - which job is next (pure), and how it is done.
+//! * `full_disk` - what is kept back for a full disk, and what it refuses.
 //! * `manifest` - edits as bytes, what exists, `CURRENT`. `log` - the body of a log record, the log of a generation, its replay.
 //! * `memory` - the memory table: one writer, many readers, an arena.
 //! * `cursor` - the sorted merge in both directions.
@@ -44,6 +45,7 @@ mod engine;
 mod error;
 mod figures;
 mod files;
+mod full_disk;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

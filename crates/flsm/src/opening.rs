@@ -21,14 +21,15 @@ use crate::engine::write_path::{WritePath, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::Figures;
 use crate::files::{FileName, FileNumbers, list};
+use crate::full_disk::{FullDisk, MayBeFull};
 use crate::keyspace::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::log::record::{Group, Previous, Refused};
 use crate::log::replay::{ReadLog, Replayed, replay};
 use crate::log::writer::LogWriter;
 use crate::manifest::kept::Kept;
-use crate::manifest::reader;
 use crate::manifest::state::{Edit, State};
 use crate::manifest::writer::Manifest;
+use crate::manifest::{current, reader};
 use crate::memory::MemoryTable;
 use crate::options::Options;
 use crate::plant::planted;
@@ -36,6 +37,7 @@ use crate::tables::{TableDir, TableForm};
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
 use crate::write::writer::insert;
+use evendb_base::ballast::Need;
 use evendb_base::claim::Claim;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_base::{Durability, EngineKind, directory_lock, placement};
@@ -82,6 +84,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     if planted!(options, KeyspaceNotReplayed) {
         read.memories.pop_last();
     }
+    let full_disk = look_at_disk(&options, &dir, &state, read.log_bytes());
     let manifest = match options.read_only {
         true => {
             // What was read gets numbers as if it were to be flushed.
@@ -91,7 +94,14 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         }
         false => {
             read.make_durable(&*vfs, &dir)?;
-            let manifest = Manifest::begin(vfs.clone(), &dir, numbers.clone(), state)?;
+            let begin = || Manifest::begin(vfs.clone(), &dir, numbers.clone(), state.clone());
+            let manifest = match begin() {
+                Err(error) if exists && error.is_full() => {
+                    remove_leftovers(&*vfs, &dir, &files, &state)?;
+                    full_disk.with(Need::Jobs, begin)?
+                }
+                begun => begun?,
+            };
             manifest.remove_unneeded()?;
             Kept::Written(manifest)
         }
@@ -108,7 +118,13 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         #[cfg(test)]
         plant: options.plant,
     };
-    assemble(options, dir, lock, manifest, making, read)
+    let opened = Opened {
+        dir,
+        lock,
+        manifest,
+        full_disk,
+    };
+    assemble(options, opened, making, read)
 }
 
 /// Whether there is a database in `dir`. Refuses what the options do not want, and a database of another engine. Writes nothing.
@@ -184,6 +200,10 @@ impl Read {
         Ok(Read { replayed, memories })
     }
 
+    fn log_bytes(&self) -> u64 {
+        self.replayed.read.iter().map(|log| log.end).sum()
+    }
+
     /// What was read stays, and what was given up does not come back.
     fn make_durable(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         for log in &self.replayed.read {
@@ -222,21 +242,54 @@ fn read_group(
     Ok(())
 }
 
-fn assemble(
-    options: Options,
+/// Removes what a job or an opening that was cut short has left, where it takes the room that an opening needs.
+fn remove_leftovers(vfs: &dyn Vfs, dir: &Path, files: &[FileName], state: &State) -> Result<()> {
+    let in_force = current::read(vfs, dir)?.manifest;
+    for file in files.iter().filter(|file| !state.needs(**file, in_force)) {
+        let path = file.path(dir);
+        match vfs.remove(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.map_err(|source| io(&path, "remove a leftover", source))?,
+        }
+    }
+    Ok(())
+}
+
+/// What is kept back for a full disk, by what there is of tables and logs.
+fn look_at_disk(options: &Options, dir: &Path, state: &State, log_bytes: u64) -> FullDisk {
+    let tables = state.keyspaces().values();
+    let tables = tables.flat_map(|keyspace| keyspace.tree.tables());
+    let table_bytes = tables.map(|(_, table)| table.meta.len);
+    let data = table_bytes.fold(log_bytes, u64::saturating_add);
+    let buffers = options.advanced.level0.compact as u64 + 1;
+    let sizes = (options.write_buffer_bytes(), buffers);
+    FullDisk::new(options.vfs.clone(), dir, sizes, data)
+}
+
+/// What an opening has when all was read.
+struct Opened {
     dir: PathBuf,
     lock: Option<Box<dyn evendb_storage::vfs::LockGuard>>,
-    mut manifest: Kept,
-    making: Making,
-    read: Read,
-) -> Result<Engine> {
+    manifest: Kept,
+    full_disk: FullDisk,
+}
+
+fn assemble(options: Options, opened: Opened, making: Making, read: Read) -> Result<Engine> {
+    let Opened {
+        dir,
+        lock,
+        mut manifest,
+        full_disk,
+    } = opened;
     let default = |keyspace: &crate::manifest::state::Keyspace| keyspace.name == DEFAULT_KEYSPACE;
     let is_whole = manifest.state().keyspaces().values().any(default);
     if !is_whole && !options.read_only {
         let id = manifest.state().next_keyspace;
-        manifest.commit(Edit {
-            created: vec![(id, DEFAULT_KEYSPACE.to_owned())],
-            ..Edit::default()
+        full_disk.with(Need::Jobs, || {
+            manifest.commit(Edit {
+                created: vec![(id, DEFAULT_KEYSPACE.to_owned())],
+                ..Edit::default()
+            })
         })?;
     }
     let known = manifest.state().keyspaces().iter();
@@ -251,7 +304,7 @@ fn assemble(
         let empty = KeyspaceState::new(id, name.clone(), Arc::default());
         catalog.insert(name, empty);
     }
-    let last = read.replayed.last_version;
+    let (last, log_bytes) = (read.replayed.last_version, read.log_bytes());
     let work = Work::default();
     let number = making.numbers.take();
     let log = match options.durability {
@@ -259,12 +312,11 @@ fn assemble(
         Durability::Relaxed => None,
         _ => {
             let previous = read.replayed.read.last().map(previous_of);
-            let log = LogWriter::begin(&*options.vfs, &dir, number, previous)?;
-            Some(log)
+            let begin = || LogWriter::begin(&*options.vfs, &dir, number, previous);
+            Some(full_disk.with(Need::Jobs, begin)?)
         }
     };
     push_what_was_read(&making, &catalog, read, number, &work);
-    worker::update_level0(&work, manifest.state());
     let clock = Clock::new(last);
     #[cfg(test)]
     let clock = clock.planted(options.plant);
@@ -280,8 +332,15 @@ fn assemble(
         making,
         claim: Claim::new(lock),
         dir,
+        full_disk,
         options,
     };
+    worker::note_tables(&engine, engine.manifest.lock().state());
+    engine.full_disk.note_waiting(log_bytes);
+    if !engine.options.read_only {
+        // Where there is no room for it, it is missed, and puts are refused until there is.
+        let _ = engine.full_disk.lay();
+    }
     Ok(engine)
 }
 

@@ -7,9 +7,10 @@
 
 mod common;
 
-use common::{DIR, LEVELS, count_from_env, tiny_on};
+use common::{DIR, LEVELS, count_from_env, emptied, tiny_on};
 use evendb_flsm::vfs::{CrashMode, SimVfs};
-use evendb_flsm::{Db, Durability, Error, ErrorKind, Keyspace};
+use evendb_flsm::{Compression, Db, Durability, Error, ErrorKind, Keyspace, Options};
+use std::path::Path;
 use std::time::Duration;
 
 const PAGE: u64 = 4096;
@@ -25,14 +26,16 @@ fn put(keyspace: &Keyspace, number: u32) -> Result<(), Error> {
 /// There is room now, or soon; who waits for a job that failed before is told so. Files of a keyspace that is dropped go with the last
 /// of those who read anything in this process, and other tests do.
 fn put_at_last(keyspace: &Keyspace, number: u32) {
+    let mut refused = None;
     for _ in 0..5000 {
         match put(keyspace, number) {
             Ok(()) => return,
             Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}"),
         }
+        refused = put(keyspace, number).err();
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("no room comes back");
+    panic!("no room comes back: {refused:?}");
 }
 
 /// The first keys are there, and no more than one other, of which the write was refused.
@@ -183,4 +186,112 @@ fn an_edit_without_room_is_refused_and_made_later() {
     let machine = vfs.crash(CrashMode::PowerLossAll);
     let db = tiny_on(&machine, Durability::Process, 1).open(DIR).unwrap();
     assert_eq!(db.keyspace_names().len(), made + 2);
+}
+
+/// Opened again and again on a disk that has no byte left, by what is kept back; deletes and compactions go on there, and make room.
+#[test]
+fn a_database_opens_on_a_full_disk_and_is_emptied_there() {
+    for level in [Durability::Process, Durability::Sync] {
+        for seed in 0..3 {
+            let place = format!("{level:?} {seed}");
+            let vfs = SimVfs::new(seed);
+            // Tables of several pages: of less nothing is given back.
+            let open = |vfs: &SimVfs| {
+                let options = tiny_on(vfs, level, seed).advanced(|advanced| {
+                    let advanced = advanced.write_buffer_bytes(32 << 10);
+                    let advanced = advanced.compression(Compression::None);
+                    advanced
+                        .last_guard_bytes(32 << 10)
+                        .table_bytes_max(64 << 10)
+                });
+                options.open(DIR)
+            };
+            let db = open(&vfs).unwrap();
+            vfs.set_capacity(2 << 20);
+            let count = fill(db.default_keyspace(), 0);
+            assert!(count > 2_000, "{place}: {count}");
+            let machine = vfs.crash(CrashMode::Process);
+            drop(db);
+            machine.set_capacity(machine.used_bytes());
+            for opening in 0..3 {
+                let db = open(&machine);
+                let db = db.unwrap_or_else(|error| panic!("{place} {opening}: {error:?}"));
+                check(db.default_keyspace(), count, true);
+            }
+            let db = open(&machine).unwrap();
+            for number in (0..count).filter(|number| number % 10 > 0) {
+                let is_deleted = |_: &u32| match db.delete(key(number)) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
+                        let compacted = db.compact();
+                        compacted.unwrap_or_else(|error| panic!("{place} {number}: {error:?}"));
+                        false
+                    }
+                };
+                assert!((0..5).any(|time| is_deleted(&time)), "{place} {number}");
+            }
+            db.compact().unwrap();
+            (count..count + 500).for_each(|number| put_at_last(db.default_keyspace(), number));
+            for number in 0..count + 500 {
+                let there = db.contains_key(key(number)).unwrap();
+                assert_eq!(
+                    there,
+                    number % 10 == 0 || number >= count,
+                    "{place} {number}"
+                );
+            }
+        }
+    }
+}
+
+/// Puts get nothing of what is kept back for deletes.
+#[test]
+fn deletes_go_on_where_puts_are_refused() {
+    let vfs = SimVfs::new(1);
+    let options = || tiny_on(&vfs, Durability::Process, 1).memory_budget(64 << 20);
+    let options = || options().advanced(|advanced| advanced.write_buffer_bytes(1 << 20));
+    let db = options().open(DIR).unwrap();
+    vfs.set_capacity(vfs.used_bytes() + (1 << 20));
+    let count = fill(db.default_keyspace(), 0);
+    for number in 0..count.min(3_000) {
+        assert!(put(db.default_keyspace(), count).is_err());
+        db.delete(key(number)).unwrap();
+    }
+}
+
+impl emptied::Store for Db {
+    fn put(&self, key: &str, value: &[u8]) -> emptied::Done {
+        or_no_room(Db::put(self, key, value))
+    }
+
+    fn delete(&self, key: &str) -> emptied::Done {
+        or_no_room(Db::delete(self, key))
+    }
+
+    fn compact(&self) -> emptied::Done {
+        or_no_room(Db::compact(self).map(drop))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.contains_key(key).unwrap()
+    }
+
+    fn close(self) {
+        Db::close(self).unwrap();
+    }
+}
+
+fn or_no_room<T>(done: Result<T, Error>) -> emptied::Done<T> {
+    done.map_err(|error| {
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+        error.to_string()
+    })
+}
+
+#[test]
+fn deletes_and_compactions_empty_full_file_systems_of_all_kinds() {
+    let open = |dir: &Path| or_no_room(Options::new().memory_budget(64 << 20).open(dir));
+    let test = "deletes_and_compactions_empty_full_file_systems_of_all_kinds, flsm";
+    emptied::on_all_file_systems(test, &open);
 }

@@ -1,7 +1,7 @@
 //! A full disk, as one state: what is kept back for it, who may use that, and how much puts may count on.
 //!
 //! What gives space back needs some first, so some is kept back: a file for jobs and for deletes
-//! ([`ballast`]), and room for the next edits of the manifest ([`crate::manifest::writer`]). What there is of
+//! ([`evendb_base::ballast`]), and room for the next edits of the manifest ([`crate::manifest::writer`]). What there is of
 //! it is one state:
 //! ```text
 //!   +----------+ ------------ laid down -------------> +-------+ --. grows before the data does,
@@ -42,19 +42,40 @@
 //! Thread safety: any. `delta_room` is an atomic that may be late: a checkpoint copes with too little room.
 //! Reading the data's size takes the catalog's mutex, so a caller holds neither that nor one below it.
 
-pub(crate) mod ballast;
 mod refusals;
 
 use crate::admission::Admission;
 use crate::catalog::Catalog;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::funk::container::Container;
 use crate::manifest::writer::Manifest;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
-pub(crate) use ballast::{Ballast, Need};
-use ballast::{Kept, Sizes};
+pub(crate) use evendb_base::ballast::{BYTES_MIN, Ballast, Need};
+use evendb_base::ballast::{Kept, Sizes};
+use evendb_storage::vfs::Vfs;
 pub(crate) use refusals::Refusals;
+use std::path::Path;
+
+/// The most of each part of the ballast.
+const PART_BYTES_MAX: u64 = 16 << 20;
+
+/// The ballast of the database in `dir`, which has `data` bytes now: enough for the rewrite of the largest chunk into two, and for
+/// the runs of tombstones of an eighth of the delta memory.
+pub(crate) fn ballast(
+    vfs: Arc<dyn Vfs>,
+    dir: &Path,
+    chunk_bytes: u64,
+    delta_bytes: u64,
+    data: u64,
+) -> Ballast {
+    let sizes = Sizes {
+        jobs: (2 * chunk_bytes).min(PART_BYTES_MAX),
+        times: 2,
+        deletes: (delta_bytes / 8).min(PART_BYTES_MAX),
+    };
+    Ballast::new(vfs, dir, sizes, data)
+}
 
 /// Whether it failed for want of room.
 pub(crate) fn is_full<T>(result: &Result<T>) -> bool {
@@ -79,6 +100,8 @@ pub(crate) struct FullDisk {
     /// Delta bytes for which the log container surely has room.
     delta_room: AtomicU64,
     pub(crate) refusals: Refusals,
+    /// What jobs found no room for when all was last given up: it is told to those who may not lay it down under them.
+    given_up_for: Mutex<Option<Error>>,
     /// One thread at a time makes room.
     pub(crate) making_room: Mutex<()>,
 }
@@ -101,6 +124,7 @@ impl FullDisk {
             admission,
             delta_room: AtomicU64::new(0),
             refusals: Refusals::default(),
+            given_up_for: Mutex::new(None),
             making_room: Mutex::new(()),
         };
         // An opening may have given some up.
@@ -165,6 +189,12 @@ impl FullDisk {
         }
         // What is left has to last: puts look again.
         self.limit_room(0);
+        // Upkeep lays down what is owed every now and then: not under a job that works in it.
+        let _use = (need == Need::Jobs).then(|| {
+            *self.given_up_for.lock() = first.as_ref().err().cloned();
+            self.change(Ballast::begin_use);
+            InUse(self)
+        });
         attempt()
     }
 
@@ -193,7 +223,11 @@ impl FullDisk {
             // Puts look again.
             self.limit_room(0);
         }
-        Ok(self.change(|ballast| ballast.restore(edits))?)
+        let (in_use, laid) = self.change(|ballast| (ballast.is_in_use(), ballast.restore(edits)));
+        laid.map_err(|error| match &*self.given_up_for.lock() {
+            Some(cause) if in_use => cause.clone(),
+            _ => error.into(),
+        })
     }
 
     /// Has enough kept back for `delta_bytes` that are on their way to tables, beside the tables there
@@ -316,6 +350,15 @@ impl FullDisk {
     }
 }
 
+/// A job works in what was given up until this goes.
+struct InUse<'d>(&'d FullDisk);
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.change(Ballast::end_use);
+    }
+}
+
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
@@ -323,9 +366,8 @@ mod tests {
     use crate::files::CONTAINER;
     use crate::funk::extents::Extents;
     use crate::manifest::state::ManifestState;
-    use evendb_storage::vfs::{SimVfs, Vfs};
+    use evendb_storage::vfs::SimVfs;
     use std::collections::BTreeMap;
-    use std::path::Path;
 
     /// Through all states. While nothing was given up the container takes steps ahead; of what is given up
     /// it takes what is needed, and not a step of its usual size, which here would fit.
@@ -338,7 +380,7 @@ mod tests {
         let container = Arc::new(Container::new(file, Extents::new(0), 0));
         let manifest = Manifest::create(vfs.clone(), dir, 1, ManifestState::default()).unwrap();
         let full_disk = FullDisk::new(
-            Ballast::new(vfs, dir, 0, 0, 0),
+            ballast(vfs, dir, 0, 0, 0),
             container.clone(),
             Some(Arc::new(manifest)),
             Arc::new(Admission::new(0, 1 << 20)),
@@ -346,7 +388,7 @@ mod tests {
         let catalog = Catalog::new(BTreeMap::new());
         let kept = || full_disk.ballast.lock().kept;
         assert_eq!(kept(), Kept::NotLaid);
-        let (needed, step) = (100 << 10, ballast::BYTES_MIN / 2);
+        let (needed, step) = (100 << 10, BYTES_MIN / 2);
         container.set_grow_bytes(step);
 
         sim.set_capacity(sim.used_bytes() + step);

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, KEYS, KEYS_UNFINISHED, LOCK,
 };
-use crate::full_disk::ballast;
+use crate::full_disk::BYTES_MIN;
 use crate::funk::container;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
@@ -47,10 +47,7 @@ fn room_needed(options: &Options) -> u64 {
         Durability::Relaxed => 0,
         _ => commit_log::first_room(options.ring_bytes()),
     };
-    ring + ballast::BYTES_MIN
-        + 2 * container::GROW_BYTES_MIN
-        + writer::RESERVE_BYTES_MIN
-        + (32 << 10)
+    ring + BYTES_MIN + 2 * container::GROW_BYTES_MIN + writer::RESERVE_BYTES_MIN + (32 << 10)
 }
 
 /// Creates the files of a new database; `CURRENT` comes last and makes it one.

@@ -31,7 +31,7 @@ use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::observer::Observer;
 use crate::files::{COMMIT_LOG, CURRENT, HEAT, LOCK, STATS};
-use crate::full_disk::{Ballast, FullDisk, Need};
+use crate::full_disk::{self, Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
 use crate::funk::tables::Tables;
@@ -303,7 +303,7 @@ impl Opening {
     }
 
     fn look_for_ballast(&self) -> Ballast {
-        Ballast::new(
+        full_disk::ballast(
             self.vfs.clone(),
             &self.dir,
             self.options.chunk_bytes_max(),

@@ -13,7 +13,7 @@ use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::engine::work::Work;
 use crate::files::CONTAINER;
-use crate::full_disk::{Ballast, FullDisk};
+use crate::full_disk::{self, FullDisk};
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
@@ -80,7 +80,7 @@ impl Bench {
         let tables = Tables::new(vfs.clone(), dir, container.clone(), values, ledger, 100);
         let deltas_max = options.delta_bytes_max();
         let chunk_max = options.chunk_bytes_max();
-        let ballast = Ballast::new(vfs.clone(), dir, chunk_max, deltas_max, 0);
+        let ballast = full_disk::ballast(vfs.clone(), dir, chunk_max, deltas_max, 0);
         let admission = Arc::new(Admission::new(0, deltas_max));
         let search_settings = SearchSettings {
             search: options.advanced.log_search,

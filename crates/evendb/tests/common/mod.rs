@@ -7,11 +7,13 @@ pub mod blast;
 pub mod clients;
 pub mod damage;
 pub mod dumped;
+pub mod emptied;
 pub mod history_file;
 pub mod killing;
 #[path = "../../../storage/tests/knobs/mod.rs"]
 pub mod knobs;
 pub mod linearizable;
+pub mod mounts;
 pub mod oracle;
 pub mod order;
 pub mod privileges;

@@ -1,44 +1,17 @@
 //! Real file systems of a few megabytes that are full.
 
+use crate::common::mounts::{Mounted, failure, mount_memory};
 use crate::common::skipped::skipped;
 use crate::common::{self, choice_from_env, count_from_env};
 use crate::room::fill_until_full;
 use crate::waiting::in_time;
 use evendb::{Durability, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-pub struct Mounted(pub PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Lazily: it goes even if a test that failed still has files open.
-        let mut umount = Command::new("umount");
-        let _ = umount.arg("-l").arg(&self.0).status();
-    }
-}
-
-/// A command's failure in words.
-pub fn failure(mut command: Command) -> Result<(), String> {
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => {
-            let told = [output.stdout, output.stderr].concat();
-            Err(String::from_utf8_lossy(&told).trim().to_owned())
-        }
-        Err(error) => Err(format!("{command:?}: {error}")),
-    }
-}
-
-fn mount(mut command: Command, dir: &Path, megabytes: u64) -> Result<(), String> {
-    let size = format!("size={megabytes}m");
-    command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir);
-    failure(command)
-}
 
 /// A small real file system.
 fn mounted(dir: &Path, megabytes: u64) -> Mounted {
-    mount(Command::new("mount"), dir, megabytes).expect("mounts as it did before");
+    mount_memory(Command::new("mount"), dir, megabytes).expect("mounts as it did before");
     Mounted(dir.to_owned())
 }
 
@@ -53,13 +26,13 @@ fn in_a_namespace() -> Command {
 #[test]
 fn a_real_full_disk() {
     let probe = tempfile::tempdir().expect("a directory");
-    let Err(why) = mount(Command::new("mount"), probe.path(), 1) else {
+    let Err(why) = mount_memory(Command::new("mount"), probe.path(), 1) else {
         drop(Mounted(probe.path().to_owned()));
         return fill_real_disks();
     };
     let mut there = in_a_namespace();
     there.arg("mount");
-    if mount(there, probe.path(), 1).is_err() {
+    if mount_memory(there, probe.path(), 1).is_err() {
         return skipped(
             "a_real_full_disk",
             format!("no file system can be mounted here: {why}"),

@@ -3,21 +3,13 @@
 //! What fills one is another process, so that a signal that ends it is seen: where a file system copies on write, a write through a
 //! mapping finds no room, and the system has no other word for that.
 
-use crate::common::{count_from_env, skipped::skipped};
-use crate::real_disk::{Mounted, failure};
-use evendb::{Durability, ErrorKind, Options};
-use std::fs::{self, File};
+use crate::common::mounts::{IMAGES, mount_image, take_room};
+use crate::common::{count_from_env, emptied, skipped::skipped};
+use evendb::{Db, Durability, ErrorKind, Options};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The kinds, and how each is made. The last one takes a minute a round, and comes where more than one round is asked for.
-const KINDS: [(&str, &[&str]); 5] = [
-    ("ext2", &["-q", "-F"]),
-    ("ext4", &["-q", "-F"]),
-    ("xfs", &["-q", "-f"]),
-    ("btrfs", &["-q", "-f"]),
-    ("ext3", &["-q", "-F"]),
-];
 const IMAGE_BYTES: u64 = 320 << 20;
 /// What the test leaves free.
 const FREE_BYTES: u64 = 26 << 20;
@@ -58,46 +50,10 @@ fn fill(dir: &Path) {
     std::process::exit(0);
 }
 
-/// Mounts a file system of this kind and leaves little free; or says why it cannot be.
-fn mounted(kind: &str, arguments: &[&str], place: &Path) -> Result<Mounted, String> {
-    let image = place.join("image");
-    File::create(&image)
-        .and_then(|file| file.set_len(IMAGE_BYTES))
-        .map_err(|error| error.to_string())?;
-    let mut make = Command::new(format!("mkfs.{kind}"));
-    make.args(arguments).arg(&image);
-    failure(make)?;
-    let dir = place.join("mounted");
-    fs::create_dir(&dir).map_err(|error| error.to_string())?;
-    let mut mount = Command::new("mount");
-    mount.args(["-t", kind, "-o", "loop"]).args([&image, &dir]);
-    failure(mount)?;
-    Ok(Mounted(dir))
-}
-
-/// Takes the room but for [`FREE_BYTES`].
-fn take_room(dir: &Path) {
-    let file = File::create(dir.join("taken")).expect("creates");
-    let piece = vec![7; 1 << 20];
-    let mut at = 0;
-    loop {
-        let system = rustix::fs::statvfs(dir).expect("is asked");
-        if system.f_bavail * system.f_frsize <= FREE_BYTES {
-            break;
-        }
-        std::os::unix::fs::FileExt::write_all_at(&file, &piece, at).expect("writes");
-        at += piece.len() as u64;
-        if at.is_multiple_of(8 << 20) {
-            file.sync_all().expect("syncs");
-        }
-    }
-    file.sync_all().expect("syncs");
-}
-
-fn round(kind: &str, arguments: &[&str]) -> Result<(), String> {
+fn round(kind: &str) -> Result<(), String> {
     let place = tempfile::tempdir().expect("a directory");
-    let mount = mounted(kind, arguments, place.path())?;
-    take_room(&mount.0);
+    let mount = mount_image(kind, IMAGE_BYTES, place.path())?;
+    take_room(&mount.0, FREE_BYTES);
     let mut other = Command::new(std::env::current_exe().expect("the test binary"));
     other.env(ROLE, &mount.0).args([
         "real_file_systems::full_file_systems_of_all_kinds",
@@ -154,13 +110,54 @@ fn full_file_systems_of_all_kinds() {
         return fill(Path::new(&dir));
     }
     let rounds = count_from_env("EVENDB_REAL_ROUNDS", 1);
-    let kinds = if rounds > 1 { &KINDS[..] } else { &KINDS[..4] };
-    for &(kind, arguments) in kinds {
+    // The last one takes a minute a round.
+    let kinds = if rounds > 1 {
+        &IMAGES[..]
+    } else {
+        &IMAGES[..4]
+    };
+    for &(kind, _) in kinds {
         for _ in 0..rounds {
-            if let Err(why) = round(kind, arguments) {
+            if let Err(why) = round(kind) {
                 skipped(&format!("full_file_systems_of_all_kinds, {kind}"), why);
                 break;
             }
         }
     }
+}
+
+impl emptied::Store for Db {
+    fn put(&self, key: &str, value: &[u8]) -> emptied::Done {
+        or_no_room(Db::put(self, key, value))
+    }
+
+    fn delete(&self, key: &str) -> emptied::Done {
+        or_no_room(Db::delete(self, key))
+    }
+
+    fn compact(&self) -> emptied::Done {
+        or_no_room(Db::compact(self).map(drop))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.contains_key(key).expect("reads")
+    }
+
+    fn close(self) {
+        Db::close(self).expect("closes");
+    }
+}
+
+fn or_no_room<T>(done: Result<T, evendb::Error>) -> emptied::Done<T> {
+    done.map_err(|error| {
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+        error.to_string()
+    })
+}
+
+#[test]
+fn deletes_and_compactions_empty_full_file_systems_of_all_kinds() {
+    let open = |dir: &Path| or_no_room(options().open(dir));
+    let test = "deletes_and_compactions_empty_full_file_systems_of_all_kinds";
+    emptied::on_all_file_systems(test, &open);
 }

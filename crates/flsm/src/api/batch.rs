@@ -33,6 +33,7 @@ pub struct Batch {
     /// Records as the log has them.
     encoded: Vec<u8>,
     records: u32,
+    has_puts: bool,
     user_bytes: u64,
     counted_bytes: u64,
     durability: Durability,
@@ -48,6 +49,7 @@ impl Batch {
             keyspaces: Vec::new(),
             encoded: Vec::new(),
             records: 0,
+            has_puts: false,
             user_bytes: 0,
             counted_bytes: 0,
             error: None,
@@ -93,6 +95,7 @@ impl Batch {
         }
         put_record(&mut self.encoded, keyspace.state.id, kind, key, value);
         self.records += 1;
+        self.has_puts |= kind == Kind::Put;
         self.user_bytes += (key.len() + value.len()) as u64;
         self.counted_bytes += counted(key, value);
     }
@@ -131,6 +134,7 @@ impl Batch {
             &Request {
                 keyspaces: &self.keyspaces,
                 user_bytes: self.user_bytes,
+                has_puts: self.has_puts,
                 durability: self.durability,
                 append: &|group: &mut GroupBody| group.append(self.records, &self.encoded),
             },

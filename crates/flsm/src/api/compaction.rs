@@ -12,6 +12,9 @@ use evendb_base::key_range::limits;
 use evendb_base::sync::Arc;
 use std::ops::RangeBounds;
 
+/// How often a compaction is begun that finds no room on the disk.
+const PASSES_MAX: usize = 4;
+
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,7 +88,20 @@ fn compact(
     let _inside = enters.then(|| engine.health.enter()).transpose()?;
     let bytes = || table_bytes(&keyspace.view.load_full().tree);
     let bytes_before = bytes();
-    let jobs = worker::sweep(engine, keyspace, low, high)?;
+    let mut swept = worker::sweep(engine, keyspace, low.clone(), high.clone());
+    // On a full disk jobs of the background may have had the room: what they leave is there when they have ended.
+    for _ in 1..PASSES_MAX {
+        if !swept
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+        {
+            break;
+        }
+        let _ = engine.work.wait_for_jobs(&engine.health);
+        engine.full_disk.tend();
+        swept = worker::sweep(engine, keyspace, low.clone(), high.clone());
+    }
+    let jobs = swept?;
     Ok(CompactionSummary {
         jobs,
         bytes_before,

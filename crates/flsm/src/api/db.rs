@@ -17,7 +17,8 @@ use crate::read::iter::{Iter, Keys};
 use crate::value::Value;
 use crate::write::flush::flush_all;
 use crate::{opening, worker, write};
-use evendb_base::sync::{Arc, reclaim, thread};
+use evendb_base::ballast::Need;
+use evendb_base::sync::{Arc, thread};
 use evendb_base::{Durability, fork};
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -140,7 +141,7 @@ impl Db {
         self.persist()?;
         self.drop_durable(name)?;
         // So that the files go now, and not behind some later job.
-        reclaim::collect();
+        self.handle.engine.full_disk.tend();
         Ok(())
     }
 
@@ -155,13 +156,15 @@ impl Db {
         };
         let mut manifest = engine.manifest.lock();
         engine.check_claim()?;
-        let dropped = manifest.commit(Edit {
-            dropped: vec![state.id],
-            ..Edit::default()
+        let dropped = engine.full_disk.with(Need::Jobs, || {
+            manifest.commit(Edit {
+                dropped: vec![state.id],
+                ..Edit::default()
+            })
         });
         dropped.map_err(|error| engine.failed(error))?;
         writer.mark_dropped(engine, &state);
-        worker::update_level0(&engine.work, manifest.state());
+        worker::note_tables(engine, manifest.state());
         catalog.remove(name);
         Ok(())
     }

@@ -80,6 +80,7 @@ impl Keyspace {
             &Request {
                 keyspaces: std::slice::from_ref(&self.state),
                 user_bytes: (key.len() + value.len()) as u64,
+                has_puts: kind == Kind::Put,
                 durability: engine.options.durability,
                 append: &|group: &mut GroupBody| group.put(id, kind, key, value),
             },

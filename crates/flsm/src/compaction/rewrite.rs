@@ -17,6 +17,7 @@
 use super::visibility::{Horizon, KeyVersions};
 use crate::cursor::EntryCursor;
 use crate::files::FileNumbers;
+use crate::full_disk::MayBeFull;
 use crate::tables::{FinishedTable, TableDir, TableFile, TableForm, TableOutput};
 use crate::tree::{GuardChange, Moved, TreeEdit};
 use crate::types::{Age, Level};
@@ -48,6 +49,12 @@ pub(crate) enum Stopped {
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
         Stopped::Failed(error)
+    }
+}
+
+impl MayBeFull for Stopped {
+    fn is_full(&self) -> bool {
+        matches!(self, Stopped::Failed(error) if error.is_full())
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Engine`]: the state of an open database. It holds; functions of other rooms do.
 //!
 //! **Locks**, in the order in which they may be taken: writer ([`crate::write`], held by whoever leads a group); catalog; manifest;
-//! work; then leaves: a keyspace's, the clock's, the queue's of the write path, a memory table's.
+//! work; then leaves: a keyspace's, the clock's, the queue's of the write path, a memory table's, that of what is kept back for a full disk.
 //! The first three are held through I/O, the others never. Whoever holds the writer may wait for workers, who take the catalog and
 //! the manifest: so nobody waits for the writer while holding one of these.
 
@@ -14,6 +14,7 @@ use crate::cache::BlockCache;
 use crate::clock::Clock;
 use crate::compaction::rewrite::Making;
 use crate::figures::Figures;
+use crate::full_disk::FullDisk;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::kept::Kept;
 use crate::options::Options;
@@ -38,6 +39,7 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) writes: WritePath,
     pub(crate) manifest: Mutex<Kept>,
+    pub(crate) full_disk: FullDisk,
     pub(crate) work: Work,
     /// Not that of the seam for schedules: cursors hold it as what they are given blocks by.
     pub(crate) cache: std::sync::Arc<BlockCache>,

@@ -25,8 +25,9 @@ use std::time::Duration;
 
 /// Generations that wait to be flushed before writers wait, too.
 pub(crate) const WAITING_MAX: usize = 2;
-/// What failed for want of room is tried again after this.
+/// What failed for want of room is tried again after this; twice as long after each further failure in a row, so often.
 const RETRY: Duration = Duration::from_millis(100);
+const DOUBLINGS_MAX: u32 = 3;
 
 /// Memory tables that get no more records, and the log that has them.
 pub(crate) struct Generation {
@@ -154,14 +155,16 @@ impl Work {
         FileNumber(self.logs_needed.load(Ordering::Relaxed))
     }
 
-    /// A job failed for want of room: tells those who wait, and rests. `true`: it is to be tried again.
-    pub(crate) fn rest_after(&self, error: &Error) -> bool {
+    /// A job failed for want of room, after so many failures in a row: tells those who wait, and rests. `true`: it is to be tried
+    /// again.
+    pub(crate) fn rest_after(&self, error: &Error, failures: u32) -> bool {
         let mut state = self.state.lock();
         state.failures += 1;
         state.failure = Some(error.clone());
         self.done.notify_all();
         if !state.stopping {
-            self.wake.wait_for(&mut state, RETRY);
+            let rest = RETRY * (1 << failures.min(DOUBLINGS_MAX));
+            self.wake.wait_for(&mut state, rest);
         }
         !state.stopping
     }
@@ -306,6 +309,11 @@ impl Work {
             }
             self.done.wait(&mut state);
         }
+    }
+
+    /// The last failure for want of room.
+    pub(crate) fn no_space(&self) -> Error {
+        self.state.lock().no_space()
     }
 
     /// Bytes of memory tables that wait to be flushed.

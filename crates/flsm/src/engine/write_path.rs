@@ -47,6 +47,7 @@ pub(crate) struct Group {
     pub(crate) members: usize,
     /// Keys and values.
     pub(crate) user_bytes: u64,
+    pub(crate) has_puts: bool,
     pub(crate) sync: bool,
 }
 
@@ -57,6 +58,7 @@ impl Group {
             keyspaces: Vec::new(),
             members: 0,
             user_bytes: 0,
+            has_puts: false,
             sync: false,
         }
     }

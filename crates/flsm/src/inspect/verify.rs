@@ -346,7 +346,9 @@ impl Verifier<'_, '_> {
         // Without a manifest that can be read nothing is known of what is needed.
         let is_needed = |file: FileName| match in_force {
             Some(manifest) => state.needs(file, manifest),
-            None => matches!(file, FileName::Current | FileName::Lock),
+            None => {
+                matches!(file, FileName::Current | FileName::Lock | FileName::Ballast)
+            }
         };
         for file in &self.directory.files {
             if is_needed(*file) {

@@ -39,7 +39,7 @@ pub(crate) struct Keyspace {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct State {
     place: Arc<TableDir>,
     /// Whether the format was told.
@@ -95,7 +95,7 @@ impl State {
     /// Whether a file of this name may be needed, where `manifest` is in force.
     pub(crate) fn needs(&self, name: FileName, manifest: FileNumber) -> bool {
         match name {
-            FileName::Current | FileName::Lock => true,
+            FileName::Current | FileName::Lock | FileName::Ballast => true,
             FileName::CurrentUnfinished => false,
             FileName::Manifest(number) => number == manifest,
             FileName::Log(number) => number >= self.log_number,

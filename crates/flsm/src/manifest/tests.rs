@@ -415,6 +415,7 @@ fn numbers_of_leftovers_are_not_used_again() {
     for (name, needed) in [
         (FileName::Current, true),
         (FileName::Lock, true),
+        (FileName::Ballast, true),
         (FileName::CurrentUnfinished, false),
         (FileName::Manifest(FileNumber(2)), false),
         (FileName::Table(TableId(9)), false),

@@ -213,6 +213,7 @@ fn put_one(engine: &Engine, key: &[u8], level: Durability) {
     let request = Request {
         keyspaces: std::slice::from_ref(&keyspace),
         user_bytes: key.len() as u64,
+        has_puts: true,
         durability: level,
         append: &|group: &mut GroupBody| group.put(keyspace.id, Kind::Put, key, b"value"),
     };

@@ -15,6 +15,7 @@ use crate::tables::TableFile;
 use crate::tree::deserted::deserted;
 use crate::tree::{Tree, TreeEdit};
 use crate::types::{Age, Level};
+use evendb_base::ballast::Need;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_storage::TableId;
@@ -83,10 +84,12 @@ pub(super) enum Ended {
     SetAside(Error),
 }
 
-/// Does it, unless nobody wants it any more, as `is_given_up` says. The job is over then, however that ended.
+/// Does it, unless nobody wants it any more, as `is_given_up` says. The job is over then, however that ended. On a full disk one that
+/// somebody waits for may use what is `kept_back`, and any once puts are refused: before, it would be used up while the disk fills.
 pub(super) fn run(
     engine: &Engine,
     job: &Job,
+    kept_back: bool,
     is_given_up: &dyn Fn() -> bool,
 ) -> Result<Ended, Stopped> {
     let mut underway = Underway {
@@ -94,7 +97,12 @@ pub(super) fn run(
         job,
         damage: None,
     };
-    match rewrite(engine, job, is_given_up) {
+    let rewrite = || rewrite(engine, job, is_given_up);
+    let rewritten = match kept_back {
+        true => engine.full_disk.with(Need::Jobs, rewrite),
+        false => rewrite(),
+    };
+    match rewritten {
         Ok(()) => Ok(Ended::Done),
         // Of level 0 nothing can be left: what is written would pile up behind it.
         Err(Stopped::Failed(error))

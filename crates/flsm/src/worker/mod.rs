@@ -11,7 +11,7 @@ mod show;
 mod sweep;
 
 pub(crate) use compact::level0_due_bytes;
-pub(crate) use show::update_level0;
+pub(crate) use show::note_tables;
 pub(crate) use sweep::sweep;
 
 use compact::Ended;
@@ -23,6 +23,7 @@ use crate::manifest::kept::Kept;
 use crate::tables::TableForm;
 use crate::write::flush::{end_generation, flush_all, wait_for};
 use evendb_base::Durability;
+use evendb_base::ballast::Need;
 use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
 use evendb_base::sync::thread;
@@ -84,8 +85,9 @@ fn making(engine: &Engine) -> Making {
 
 fn flusher(engine: &Engine) {
     while let Some(generation) = engine.work.wait_for_generation(&engine.health) {
-        match flush::flush(engine, &generation) {
-            Ok(()) => {}
+        let flush = || flush::flush(engine, &generation);
+        match engine.full_disk.with(Need::Jobs, flush) {
+            Ok(()) => drop(engine.full_disk.note_job(false)),
             Err(Stopped::Cancelled) => return,
             Err(Stopped::Failed(error)) => {
                 if !goes_on_after(engine, error.into()) {
@@ -93,7 +95,7 @@ fn flusher(engine: &Engine) {
                 }
             }
         }
-        reclaim::collect();
+        engine.full_disk.tend();
     }
 }
 
@@ -103,16 +105,24 @@ fn compactor(engine: &Engine) {
         let seen = engine.work.changes();
         match compact::take(engine) {
             Some(job) => {
-                // What was set aside is told to who asks for compactions.
-                if let Err(Stopped::Failed(error)) = compact::run(engine, &job, &|| false)
-                    && !goes_on_after(engine, error.into())
-                {
+                match compact::run(engine, &job, engine.full_disk.is_stuck(), &|| false) {
+                    // What was set aside is told to who asks for compactions.
+                    Ok(_) => drop(engine.full_disk.note_job(false)),
+                    Err(Stopped::Cancelled) => {}
+                    Err(Stopped::Failed(error)) => {
+                        if !goes_on_after(engine, error.into()) {
+                            return;
+                        }
+                    }
+                }
+                engine.full_disk.tend();
+            }
+            None => {
+                engine.full_disk.note_job(false);
+                if !engine.work.wait_for_job(&engine.health, seen) {
                     return;
                 }
-                reclaim::collect();
             }
-            None if !engine.work.wait_for_job(&engine.health, seen) => return,
-            None => {}
         }
     }
 }
@@ -120,7 +130,11 @@ fn compactor(engine: &Engine) {
 /// Whether a worker tries again after this failure: if there was no room or no descriptor. Any other latches the database.
 fn goes_on_after(engine: &Engine, error: Error) -> bool {
     match error.kind().is_for_want() {
-        true => engine.work.rest_after(&error),
+        true => {
+            let found_no_room = error.kind() == ErrorKind::NoSpace;
+            let failures = engine.full_disk.note_job(found_no_room);
+            engine.work.rest_after(&error, failures)
+        }
         false => {
             engine.latch(&error);
             false
@@ -152,10 +166,15 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
     }
 }
 
-/// Does a job for somebody who waits for it.
+/// Does a job for somebody who waits for it, with what is kept back for jobs on a full disk.
 fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
-    match compact::run(engine, job, &|| engine.health.is_closed()) {
-        Ok(ended) => Ok(ended),
+    let ended = compact::run(engine, job, true, &|| engine.health.is_closed());
+    engine.full_disk.tend();
+    match ended {
+        Ok(ended) => {
+            engine.full_disk.note_job(false);
+            Ok(ended)
+        }
         // The database was latched or closed, which whoever waits asks for before each job; or the keyspace was dropped.
         Err(Stopped::Cancelled) => Ok(Ended::Done),
         Err(Stopped::Failed(error)) => {

@@ -5,7 +5,6 @@
 
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
-use crate::engine::work::Work;
 use crate::error::Error;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::state::{Edit, State};
@@ -56,7 +55,7 @@ pub(super) fn commit(
         }
         match planted!(engine.options, LevelToldLate) {
             true => late = Some(level0_tables(manifest.state())),
-            false => update_level0(&engine.work, manifest.state()),
+            false => note_tables(engine, manifest.state()),
         }
     }
     if let Some(tables) = late {
@@ -69,10 +68,15 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Tells how many tables of level 0 there are. To be called under the lock under which that changes: if an older number were told
-/// last, writers would wait for a compaction that is over.
-pub(crate) fn update_level0(work: &Work, state: &State) {
-    work.set_level0(level0_tables(state));
+/// Tells how many tables of level 0 there are, and how long all are. To be called under the lock under which that changes: if an
+/// older number were told last, writers would wait for a compaction that is over.
+pub(crate) fn note_tables(engine: &Engine, state: &State) {
+    engine.work.set_level0(level0_tables(state));
+    let tables = state.keyspaces().values();
+    let tables = tables.flat_map(|keyspace| keyspace.tree.tables());
+    engine
+        .full_disk
+        .note_tables(tables.map(|(_, table)| table.meta.len));
 }
 
 /// Of the keyspace that has the most.

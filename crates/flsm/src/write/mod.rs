@@ -35,6 +35,8 @@ use evendb_base::sync::{Arc, MutexGuard};
 
 /// A group that has so many bytes takes no more, so that no frame of the log is too long.
 const GROUP_BYTES_MAX: usize = 64 << 20;
+/// How often deletes are written again that were refused on a full disk, perhaps because of puts of others.
+const RETRIES_MAX: usize = 2;
 
 /// What a call wants to write.
 pub(crate) struct Request<'r> {
@@ -42,6 +44,8 @@ pub(crate) struct Request<'r> {
     pub(crate) keyspaces: &'r [Arc<KeyspaceState>],
     /// Keys and values.
     pub(crate) user_bytes: u64,
+    /// Whether there is a put among the records.
+    pub(crate) has_puts: bool,
     /// What it is to survive, if that is more than the database's level.
     pub(crate) durability: Durability,
     /// Appends the records.
@@ -54,6 +58,32 @@ pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
     for keyspace in request.keyspaces {
         keyspace.check_there()?;
     }
+    if request.has_puts {
+        if engine.full_disk.is_stuck() {
+            return Err(engine.work.no_space());
+        }
+        engine.full_disk.check()?;
+    }
+    let mut outcome = write_in_group(engine, request);
+    // Deletes may use what is kept back for them, and a group may not where others put by it.
+    for _ in 0..RETRIES_MAX {
+        let is_full = |error: &Error| error.kind() == ErrorKind::NoSpace;
+        if request.has_puts || !outcome.as_ref().is_err_and(is_full) {
+            break;
+        }
+        outcome = write_in_group(engine, request);
+    }
+    outcome?;
+    let level = engine.options.durability;
+    match level == Durability::Relaxed && request.durability > level {
+        // There is no log: only tables last.
+        true => flush::flush_all(engine).map_err(Error::not_durable_yet),
+        false => Ok(()),
+    }
+}
+
+/// Writes with the open group.
+fn write_in_group(engine: &Engine, request: &Request<'_>) -> Result<()> {
     let mut queue = engine.writes.queue.lock();
     while queue.open.body.len() > GROUP_BYTES_MAX {
         let full = queue.number;
@@ -64,15 +94,7 @@ pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
     while queue.finished < number {
         queue = lead_or_wait(engine, queue, number);
     }
-    let outcome = queue.outcome(number);
-    drop(queue);
-    outcome?;
-    let level = engine.options.durability;
-    match level == Durability::Relaxed && request.durability > level {
-        // There is no log: only tables last.
-        true => flush::flush_all(engine).map_err(Error::not_durable_yet),
-        false => Ok(()),
-    }
+    queue.outcome(number)
 }
 
 /// Makes all that was written before durable, by the log.
@@ -82,6 +104,7 @@ pub(crate) fn sync_log(engine: &Engine) -> Result<()> {
         &Request {
             keyspaces: &[],
             user_bytes: 0,
+            has_puts: false,
             durability: Durability::Sync,
             append: &|_| {},
         },
@@ -127,6 +150,7 @@ impl Queue {
         (request.append)(&mut group.body);
         group.members += 1;
         group.user_bytes += request.user_bytes;
+        group.has_puts |= request.has_puts;
         group.sync |= request.durability == Durability::Sync;
         for keyspace in request.keyspaces {
             if !group.keyspaces.iter().any(|own| own.id == keyspace.id) {
@@ -166,7 +190,10 @@ impl Lead<'_> {
         engine.health.check_latched()?;
         if group.body.records() > 0 {
             writer.make_room(engine)?;
-            writer.append(engine, &mut group.body)?;
+            if group.has_puts {
+                writer.cover(engine, &group.body)?;
+            }
+            writer.append(engine, &mut group.body, group.has_puts)?;
         }
         if group.sync || engine.options.durability == Durability::Sync {
             writer.sync(engine)?;

@@ -10,6 +10,7 @@ use crate::log::writer::LogWriter;
 use crate::memory::MemoryTable;
 use crate::plant::planted;
 use crate::types::{FileNumber, KeyspaceId};
+use evendb_base::ballast::Need;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_base::sync::thread;
@@ -52,13 +53,17 @@ impl Writer {
         let vfs = &*engine.options.vfs;
         let next = match &self.log {
             Some(log) => {
-                let next = log.begin_next(vfs, &engine.dir, number);
+                // What is in the old one is flushed then, which gives room back.
+                let begin = || log.begin_next(vfs, &engine.dir, number);
+                let next = engine.full_disk.with(Need::Jobs, begin);
                 Some(next.map_err(|error| engine.failed(error))?)
             }
             None => None,
         };
         let log = std::mem::replace(&mut self.log, next);
         let memories = std::mem::take(&mut self.memories);
+        let waiting = log.as_ref().map_or(self.bytes, LogWriter::end);
+        engine.full_disk.note_waiting(waiting);
         engine.work.push(Generation {
             number: self.generation,
             memories: memories.into_values().collect(),
@@ -71,13 +76,30 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group to the log, if there is one.
-    pub(crate) fn append(&mut self, engine: &Engine, group: &mut GroupBody) -> Result<()> {
+    /// Has enough kept back for what the group makes of tables and logs.
+    pub(crate) fn cover(&self, engine: &Engine, group: &GroupBody) -> Result<()> {
+        let log_end = self.log.as_ref().map_or(0, LogWriter::end);
+        let bytes = log_end.max(self.bytes) + group.len() as u64;
+        let covered = engine.full_disk.cover(bytes);
+        covered.map_err(|error| engine.failed(error))
+    }
+
+    /// Writes a group to the log, if there is one. On a full disk one without puts may use what is kept back for deletes.
+    pub(crate) fn append(
+        &mut self,
+        engine: &Engine,
+        group: &mut GroupBody,
+        has_puts: bool,
+    ) -> Result<()> {
         let Some(log) = &mut self.log else {
             return Ok(());
         };
-        let before = log.end();
-        let appended = log.append(Version(self.last.0 + 1), group);
+        let (before, first) = (log.end(), Version(self.last.0 + 1));
+        let mut append = || log.append(first, group);
+        let appended = match has_puts {
+            true => append(),
+            false => engine.full_disk.with(Need::Deletes, append),
+        };
         appended.map_err(|error| engine.failed(error))?;
         let written = log.end() - before;
         engine.figures.log_bytes.fetch_add(written, Relaxed);

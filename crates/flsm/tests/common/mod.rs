@@ -9,6 +9,8 @@ pub mod blast;
 pub mod clients;
 #[path = "../../../evendb/tests/common/dumped.rs"]
 pub mod dumped;
+#[path = "../../../evendb/tests/common/emptied.rs"]
+pub mod emptied;
 #[path = "../../../evendb/tests/common/forking.rs"]
 pub mod forking;
 #[path = "../../../evendb/tests/common/history_file.rs"]
@@ -20,6 +22,8 @@ mod knobs;
 pub mod life;
 #[path = "../../../evendb/tests/common/linearizable.rs"]
 pub mod linearizable;
+#[path = "../../../evendb/tests/common/mounts.rs"]
+pub mod mounts;
 pub mod oracle;
 #[path = "../../../evendb/tests/common/order.rs"]
 pub mod order;
@@ -31,6 +35,8 @@ pub mod public;
 pub mod resident;
 #[path = "../../../evendb/tests/common/sharing.rs"]
 pub mod sharing;
+#[path = "../../../evendb/tests/common/skipped.rs"]
+pub mod skipped;
 
 #[allow(unused_imports, reason = "each test binary uses a part")]
 pub use knobs::{count_from_env, flag_from_env, number_from_env};

@@ -283,6 +283,16 @@ impl OsFile {
     /// Lengthens the file to `len` by zeros that take blocks; not at all if there is no room for all of them.
     fn write_zeros_to(&self, len: u64) -> io::Result<()> {
         let before = self.len()?;
+        // Who is refused again and again on a full disk would fill its last megabytes with zeros each time.
+        let system = rustix::fs::fstatvfs(&*self.file)?;
+        let blocks = match rustix::process::geteuid().is_root() {
+            true => system.f_bfree,
+            false => system.f_bavail,
+        };
+        let free = blocks.saturating_mul(system.f_frsize);
+        if free < len.saturating_sub(before) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let zeros = vec![0; len.saturating_sub(before).min(ZEROS_BYTES) as usize];
         let mut at = before;
         while at < len {

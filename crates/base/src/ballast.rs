@@ -1,6 +1,6 @@
-//! The ballast, a file of reserved blocks, and the one state of what is kept back ([`super`] draws it).
+//! The ballast, a file of reserved blocks: room that is kept back for deletes and jobs on a full disk.
 //!
-//! A delete writes tombstones, their run, and a smaller table before the old one can go. So a file
+//! A delete writes tombstones, and a smaller table before the old one can go. So a file
 //! `BALLAST` of reserved blocks, never written, lies beside the others:
 //! ```text
 //!   | for jobs | for deletes |   whole
@@ -9,45 +9,42 @@
 //!                                owed: jobs, edits or an opening had all of it removed; or not laid
 //! ```
 //!
-//! It is as large as the data asks for: jobs need no more than twice the largest chunk, which has no more
-//! than there is, and no more can be deleted than there is. So each part follows the bytes in tables and
-//! in deltas, the **covered** ones, up to its limit. Invariant: what puts may take of the container
-//! without asking is covered ([`super::FullDisk::note_room`]); before more is promised to them the ballast
-//! grows, or they are refused.
+//! It is as large as the data asks for: jobs need no more than the data that there is, once or twice, and no more can be deleted
+//! than there is. So each part follows the bytes of data, the **covered** ones, up to its limit ([`Sizes`]).
 //!
 //! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
 //! an error other than a full disk is as if it were not needed. Its name is not synced.
 //!
-//! Thread safety: none of its own; [`super::FullDisk`] has it behind a mutex, a leaf held over the file
-//! operations, which are short. Not here: other processes may take the blocks in the moment in which they
-//! are free.
+//! Thread safety: none of its own; an engine has it behind a mutex, a leaf held over the file
+//! operations, which are short. Not here: when it is laid down, who may have which part, and what puts get meanwhile, which are
+//! the engine's; other processes, which may take the blocks in the moment in which they are free.
 
-use crate::files::BALLAST;
 use crate::sync::Arc;
 use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error, ErrorKind, Result};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Least and most of each part.
+/// The name of its file.
+pub const BALLAST: &str = "BALLAST";
+/// Least size of each part.
 const PART_BYTES_MIN: u64 = 256 << 10;
-const PART_BYTES_MAX: u64 = 16 << 20;
 /// The least of all of it.
-pub(crate) const BYTES_MIN: u64 = 2 * PART_BYTES_MIN;
+pub const BYTES_MIN: u64 = 2 * PART_BYTES_MIN;
 
 /// Which work may use the room kept back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub enum Need {
     /// Room for the runs of tombstones.
     Deletes,
     /// Whatever frees space or must not fail: all of it.
     Jobs,
 }
 
-/// What there is of what is kept back ([`super`] draws it).
+/// What there is of what is kept back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Kept {
+pub enum Kept {
     /// Nothing, or less than there is data for; it was not missed yet.
     NotLaid,
     /// All of it.
@@ -59,81 +56,104 @@ pub(super) enum Kept {
 }
 
 /// How large each part is at most, for one database.
-#[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    /// Greatest size of a chunk, and an eighth of the delta memory: more is never needed.
-    chunk_bytes: u64,
-    tombstone_bytes: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// For jobs.
+    pub jobs: u64,
+    /// Jobs need no more than so many times the data.
+    pub times: u64,
+    /// For deletes.
+    pub deletes: u64,
 }
 
 impl Sizes {
-    /// What jobs need, and the runs of tombstones, where there are `data` bytes in tables and on the way
-    /// to them: no chunk has more, and no more can be deleted.
+    /// What jobs need, and deletes, where there are `data` bytes in tables and on the way to them.
     fn parts_for(self, data: u64) -> (u64, u64) {
-        let part = |bytes: u64| bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
         (
-            part(self.chunk_bytes.min(data).saturating_mul(2)),
-            part(self.tombstone_bytes.min(data)),
+            self.jobs
+                .min(data.saturating_mul(self.times))
+                .max(PART_BYTES_MIN),
+            self.deletes.min(data).max(PART_BYTES_MIN),
         )
     }
 
     /// So much data makes it as large as it gets.
-    pub(super) fn data_bytes_max(self) -> u64 {
-        self.chunk_bytes
-            .max(self.tombstone_bytes)
-            .min(PART_BYTES_MAX)
+    pub fn data_bytes_max(self) -> u64 {
+        self.jobs.div_ceil(self.times).max(self.deletes)
     }
 
     /// Whether what is large enough for `covered` bytes is so however much data there is.
-    pub(super) fn covers_any(self, covered: u64) -> bool {
+    pub fn covers_any(self, covered: u64) -> bool {
         self.parts_for(covered) == self.parts_for(u64::MAX)
     }
 
-    /// Room that deletes should find in the container, where the ballast is not whole.
-    pub(super) fn deletes_bytes(self, covered: u64) -> u64 {
+    /// Room that deletes have, where `covered` bytes of data are.
+    pub fn deletes_bytes(self, covered: u64) -> u64 {
         self.parts_for(covered).1
     }
 }
 
 /// The reserved room of one database.
-pub(crate) struct Ballast {
+pub struct Ballast {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    pub(super) sizes: Sizes,
+    /// How large it is at most.
+    pub sizes: Sizes,
     /// Bytes of data for which it is large enough.
-    pub(super) covered: u64,
-    pub(super) kept: Kept,
+    pub covered: u64,
+    /// What there is of it.
+    pub kept: Kept,
+    /// Jobs that work in the room that was given up: until they have ended, nobody lays it down under them.
+    in_use: usize,
 }
 
 impl Ballast {
-    /// Enough for the rewrite of the largest chunk into two, and for runs of tombstones, where there are
-    /// `data` bytes now.
-    pub(crate) fn new(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        chunk_bytes: u64,
-        delta_bytes: u64,
-        data: u64,
-    ) -> Ballast {
+    /// That of the database in `dir`, where there are `data` bytes now.
+    pub fn new(vfs: Arc<dyn Vfs>, dir: &Path, sizes: Sizes, data: u64) -> Ballast {
         Ballast {
             vfs,
             path: dir.join(BALLAST),
-            sizes: Sizes {
-                chunk_bytes,
-                tombstone_bytes: delta_bytes / 8,
-            },
+            sizes,
             covered: data,
             kept: Kept::NotLaid,
+            in_use: 0,
         }
     }
 
-    fn is_owed(&self) -> bool {
+    /// A job begins to work in the room that was given up.
+    pub fn begin_use(&mut self) {
+        self.in_use += 1;
+    }
+
+    /// Whether one does.
+    pub fn is_in_use(&self) -> bool {
+        self.in_use > 0
+    }
+
+    /// Such a job has ended.
+    pub fn end_use(&mut self) {
+        self.in_use -= 1;
+    }
+
+    fn check_unused(&self) -> Result<()> {
+        match self.in_use {
+            0 => Ok(()),
+            _ => {
+                let full = io::ErrorKind::StorageFull.into();
+                let what = "keep room back for deletes while a job works in it";
+                Err(Error::io(&self.path, what, full))
+            }
+        }
+    }
+
+    /// Whether some of it was given up, or found no room.
+    pub fn is_owed(&self) -> bool {
         matches!(self.kept, Kept::Missed | Kept::GivenUp)
     }
 
     /// Makes it large enough for `data` bytes, before they come to be. The error is a full disk, on which
     /// it stays as it is.
-    pub(super) fn cover(&mut self, data: u64) -> Result<()> {
+    pub fn cover(&mut self, data: u64) -> Result<()> {
         if data <= self.covered {
             return Ok(());
         }
@@ -152,7 +172,7 @@ impl Ballast {
 
     /// There are `data` bytes, whatever was expected: it is whole again when it is laid down for those.
     /// Of less data only what is owed takes note: puts look again before they rely on it.
-    pub(super) fn expect(&mut self, data: u64) {
+    pub fn expect(&mut self, data: u64) {
         let more = data > self.covered;
         let grows = more && self.sizes.parts_for(data) != self.sizes.parts_for(self.covered);
         if grows && self.kept == Kept::Whole {
@@ -164,7 +184,7 @@ impl Ballast {
     }
 
     /// Gives back what it has more than `data` bytes need.
-    pub(super) fn shrink_to(&mut self, data: u64) {
+    pub fn shrink_to(&mut self, data: u64) {
         let (jobs, deletes) = self.sizes.parts_for(data);
         let shorten = || {
             let file = self.vfs.open(&self.path, true)?;
@@ -180,10 +200,11 @@ impl Ballast {
 
     /// Lays it down if it is not there. `edits` is whether the manifest has all of its room for edits, without
     /// which nothing gives room back: if it has not, some is given up too. The error is a full disk.
-    pub(super) fn restore(&mut self, edits: Result<()>) -> Result<()> {
+    pub fn restore(&mut self, edits: Result<()>) -> Result<()> {
         if edits.is_ok() && self.kept == Kept::Whole {
             return Ok(());
         }
+        self.check_unused()?;
         let (jobs, deletes) = self.sizes.parts_for(self.covered);
         let own = self.lay(jobs + deletes);
         if own.is_err() {
@@ -213,9 +234,12 @@ impl Ballast {
     }
 
     /// Lays down what jobs need, before anybody else takes room that jobs have freed.
-    pub(super) fn keep_for_jobs(&self) -> Result<()> {
+    pub fn keep_for_jobs(&self) -> Result<()> {
         match self.is_owed() {
-            true => self.lay(self.sizes.parts_for(self.covered).0),
+            true => {
+                self.check_unused()?;
+                self.lay(self.sizes.parts_for(self.covered).0)
+            }
             false => Ok(()),
         }
     }
@@ -243,7 +267,7 @@ impl Ballast {
     }
 
     /// Gives room back to the disk, which is full. Whether there was any.
-    pub(crate) fn release(&mut self, need: Need) -> bool {
+    pub fn release(&mut self, need: Need) -> bool {
         let given_up = match need {
             Need::Deletes => self.cut().unwrap_or(false),
             Need::Jobs => self.vfs.remove(&self.path).is_ok(),
@@ -272,12 +296,18 @@ mod tests {
     use super::*;
     use evendb_storage::vfs::SimVfs;
 
+    const SIZES: Sizes = Sizes {
+        jobs: 0,
+        times: 1,
+        deletes: 0,
+    };
+
     /// On a full disk it is tried again and again to lay down the whole: what there is of it must not
     /// be free in between, or others would take it.
     #[test]
     fn a_part_stays_when_the_whole_finds_no_room() {
         let vfs = SimVfs::new(1);
-        let mut ballast = Ballast::new(Arc::new(vfs.clone()), Path::new("/db"), 0, 0, 0);
+        let mut ballast = Ballast::new(Arc::new(vfs.clone()), Path::new("/db"), SIZES, 0);
         vfs.create_dir_all(Path::new("/db")).unwrap();
         ballast.restore(Ok(())).unwrap();
         assert!(ballast.release(Need::Deletes));
@@ -289,10 +319,20 @@ mod tests {
             assert_eq!(refused.kind(), ErrorKind::NoSpace);
             ballast.keep_for_jobs().unwrap();
         }
-        assert_eq!(vfs.used_bytes(), PART_BYTES_MIN);
         // The same file, not one that took its place.
         before.set_len(1).unwrap();
         let now = vfs.open(&ballast.path, true).unwrap();
         assert_eq!(now.len().unwrap(), 1);
+        drop((before, now));
+        // A job that works in what was given up finds it there until it ends.
+        assert!(ballast.release(Need::Jobs));
+        ballast.begin_use();
+        for refused in [ballast.restore(Ok(())), ballast.keep_for_jobs()] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::NoSpace);
+        }
+        assert_eq!(vfs.used_bytes(), 0);
+        ballast.end_use();
+        ballast.keep_for_jobs().unwrap();
+        assert_eq!(vfs.used_bytes(), PART_BYTES_MIN);
     }
 }
