@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn key(number: u32, len: usize) -> Vec<u8> {
-        let mut key = number.wrapping_mul(2_654_435_761).to_be_bytes().to_vec();
+        let mut key = number.wrapping_mul(2_654_435_761).to_le_bytes().to_vec();
         key.resize(len, b'k');
         key
     }
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(engine.core.admission.metadata_nanos(), 0.0);
         let before = engine.core.admission.pace.stats().count;
         for number in 0..100_u32 {
-            db.put(number.to_be_bytes(), [2; 100]).unwrap();
+            db.put(number.to_le_bytes(), [2; 100]).unwrap();
         }
         assert_eq!(engine.core.admission.pace.stats().count, before);
     }
