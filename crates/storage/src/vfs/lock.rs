@@ -3,7 +3,7 @@
 //! Thread safety: the system's.
 
 use super::LockGuard;
-use super::regular::{leads_to, open_regular, signed_by};
+use super::regular::{leads_to, open_directory, open_regular, signed_by};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -56,7 +56,7 @@ fn try_lock(file: &fs::File, shared: bool) -> io::Result<()> {
 /// Locks the directory of the lock file `path`, which cannot be removed while files are in it, as somebody may remove the lock
 /// file. `None` where a directory cannot be locked (network file systems), or not be read.
 fn lock_directory(path: &Path, shared: bool) -> io::Result<Option<fs::File>> {
-    let Some(Ok(directory)) = path.parent().map(fs::File::open) else {
+    let Some(Ok(directory)) = path.parent().map(open_directory) else {
         return Ok(None);
     };
     match try_lock(&directory, shared) {

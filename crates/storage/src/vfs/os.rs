@@ -36,7 +36,7 @@ use rustix::io::Errno;
 use rustix::io::ReadWriteFlags;
 
 use super::lock;
-use super::regular::{A_LINK, NOT_REGULAR, open_regular, refused, signed_by};
+use super::regular::{A_LINK, NOT_REGULAR, open_directory, open_regular, refused, signed_by};
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
 /// What one call asks the system to read ahead. Its limit is the greater one of what the device takes by one request
@@ -121,7 +121,7 @@ impl Vfs for OsVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        match fs::File::open(dir)?.sync_all() {
+        match open_directory(dir)?.sync_all() {
             // File systems that cannot sync a directory say so this way; their names are as
             // durable as they get.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),

@@ -83,6 +83,13 @@ pub(super) fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Re
     }
 }
 
+/// Opens a directory, which a link may lead to. What is none is refused, before anybody waits for it as for a pipe.
+pub(super) fn open_directory(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    let flags = OFlags::DIRECTORY.bits() as i32;
+    options.read(true).custom_flags(flags).open(path)
+}
+
 /// The process that signed a lock file, if one did. `InvalidData`: it holds what no lock's owner writes, and is somebody else's.
 pub(super) fn signed_by(file: &fs::File) -> io::Result<Option<u32>> {
     let mut bytes = [0; 16];

@@ -498,6 +498,13 @@ fn links_are_not_followed_and_pipes_not_waited_for() {
         assert!(OsVfs.lock(path, false).is_err() && OsVfs.lock(path, true).is_err());
         assert!(OsVfs.create(path).is_err());
     }
+    // Nor where a directory should be.
+    for shared in [false, true] {
+        let error = error_of(OsVfs.lock(&pipe.join("LOCK"), shared));
+        assert_eq!(error, ErrorKind::NotADirectory);
+    }
+    assert_eq!(error_of(OsVfs.sync_dir(&pipe)), ErrorKind::NotADirectory);
+    assert_eq!(error_of(OsVfs.list(&pipe)), ErrorKind::NotADirectory);
     assert!(!dir.path().join("elsewhere").exists());
     assert_eq!(std::fs::read(&own).unwrap(), b"bytes");
     OsVfs.open(&own, true).unwrap();
