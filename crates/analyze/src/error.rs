@@ -1,6 +1,9 @@
 //! What can go wrong with an analysis.
 
+use evendb_trace::packed;
+use std::error::Error as _;
 use std::fmt;
+use std::path::Path;
 
 /// Why there is no analysis. Each says in words what is wrong, and of which file where there is one.
 #[derive(Debug)]
@@ -8,6 +11,8 @@ use std::fmt;
 pub enum Error {
     /// The source is no trace, or is of a version that is not known.
     Source(String),
+    /// The source is damaged where nothing can be read of it: at its beginning, or where it is packed.
+    Damaged(String),
     /// The operating system refused.
     Io(String),
     /// The engine for tables refused a query, or ran out of what it may use.
@@ -23,12 +28,24 @@ impl Error {
     pub(crate) fn io(what: impl fmt::Display, error: impl fmt::Display) -> Error {
         Error::Io(format!("{what}: {error}"))
     }
+
+    /// Of the trace at this path.
+    pub(crate) fn of_trace(path: &Path, error: &evendb_trace::Error) -> Error {
+        let message = format!("{}: {error}", path.display());
+        let system = error.source().and_then(|source| source.downcast_ref());
+        match error.kind() {
+            evendb_trace::ErrorKind::Damaged => Error::Damaged(message),
+            _ if system.is_some_and(packed::is_damage) => Error::Damaged(message),
+            _ => Error::Source(message),
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Source(message)
+            | Error::Damaged(message)
             | Error::Io(message)
             | Error::Query(message)
             | Error::Argument(message) => to.write_str(message),

@@ -3,10 +3,12 @@
 #[cfg(feature = "distributed")]
 mod roles;
 
-use clap::Parser;
+use clap::builder::Styles;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use evendb_analyze::{Budget, Cut, Error, LOST, Options, Step, Stored, analyze};
 use evendb_model::{presets, study};
 use evendb_report::Document;
+use evendb_report::printed::{Printed, hidden_words, printable, without_hidden};
 use evendb_trace::formats::Format;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 /// Analyze a trace: how often keys are asked for, which are hot, when, and how large everything is
 ///
 /// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same figures. If the trace is not whole, both are of what is left, and the
-/// exit code is 5.
+/// exit code is 5; it is the same if the trace is damaged where nothing can be read of it. The trace may be packed by gzip or Zstandard.
 #[derive(Parser)]
 #[command(
     name = "evendb-analyze",
@@ -99,26 +101,47 @@ fn return_freed_memory() {}
 
 fn main() -> ExitCode {
     return_freed_memory();
-    match begin(Arguments::parse()) {
+    let arguments = match arguments() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    match begin(arguments) {
         Ok(code) => code,
         Err(error) => {
             complain(&error.to_string());
-            ExitCode::from(if matches!(error, Error::Argument(_)) {
-                2
-            } else {
-                1
+            ExitCode::from(match error {
+                Error::Argument(_) => 2,
+                Error::Damaged(_) => DAMAGED,
+                _ => 1,
             })
         }
     }
 }
 
-/// Says something on standard error, if that is there.
-fn complain(message: &str) {
-    let _ = writeln!(std::io::stderr(), "evendb-analyze: {message}");
+/// The arguments. What is wrong with them is told with escapes where they could control a terminal, and then without colours.
+fn arguments() -> Result<Arguments, ExitCode> {
+    let hidden = hidden_words(std::env::args_os().skip(1));
+    if hidden.is_empty() {
+        return Ok(Arguments::parse());
+    }
+    let command = Arguments::command().styles(Styles::plain());
+    let parsed = command.try_get_matches();
+    let parsed = parsed.and_then(|matches| Arguments::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        // Where no styles are, this is the text as it is; the plain one lacks pieces of arguments.
+        let text = without_hidden(error.render().ansi().to_string(), &hidden);
+        let _ = write!(Printed(std::io::stderr()), "{text}");
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+    })
 }
 
-/// The exit code of an analysis whose trace is not whole: that of all commands that found damage.
-const NOT_WHOLE: u8 = 5;
+/// Says something on standard error, if that is there.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "evendb-analyze: {}", printable(message));
+}
+
+/// The exit code of a damaged trace, whether nothing can be read of it or only a part: that of all commands that found damage.
+const DAMAGED: u8 = 5;
 
 fn begin(arguments: Arguments) -> Result<ExitCode, Error> {
     #[cfg(feature = "distributed")]
@@ -201,7 +224,11 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
         fs::rename(tables.keep(), &kept).map_err(|error| io(&kept, "cannot make", &error))?;
     }
     // Who does not read the page's name has the page all the same.
-    let _ = writeln!(std::io::stdout(), "{}", page.display());
+    let _ = writeln!(
+        std::io::stdout(),
+        "{}",
+        printable(&page.display().to_string())
+    );
     let lost = document.facts.iter().filter(|(name, _)| name == LOST);
     let lost: Vec<_> = lost.map(|(_, what)| what.as_str()).collect();
     if lost.is_empty() {
@@ -211,7 +238,7 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
         "the trace is not whole, and the figures are of what is left: {}",
         lost.join("; ")
     ));
-    Ok(ExitCode::from(NOT_WHOLE))
+    Ok(ExitCode::from(DAMAGED))
 }
 
 /// Analyzes the trace here, or by a scheduler.

@@ -30,17 +30,20 @@ use arrow::array::{
     UInt64Builder,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use evendb_trace::formats::{self, Format, Imported};
-use evendb_trace::{EndNote, InOrder, Kind, Losses, Operation, Outcome, Reader};
+use evendb_trace::formats::{self, DETECT_BYTES, Format, Imported};
+use evendb_trace::{EndNote, InOrder, Kind, Losses, Operation, Outcome, Reader, packed};
 use parquet::arrow::ArrowWriter;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory in which operations wait until those that began before them have come.
 pub const HEAP_BYTES: usize = 64 << 20;
+/// After so many rows somebody is told how far it is.
+const PROGRESS_ROWS: u64 = 65_536;
 /// Rows that are gathered before they are given to the file.
 const BATCH_ROWS: usize = 16 << 10;
 /// And so many bytes of keys.
@@ -96,11 +99,11 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// Reads the trace at `from`, whose format is found by its first bytes unless it is given, and writes the table to `to`, which is made.
-/// `progress` is told how many bytes of the source were read.
+/// Reads the trace at `from`, packed by gzip or Zstandard or not, whose format is found by its first bytes unless it is given, and
+/// writes the table to `to`, which is made. `progress` is told how many bytes of the file were read.
 ///
 /// # Errors
-/// `Source` if it is no trace; `Io`.
+/// `Source` if it is no trace; `Damaged` if it is a damaged one of which nothing can be read; `Io`.
 pub fn write(
     from: &Path,
     format: Option<Format>,
@@ -109,24 +112,29 @@ pub fn write(
 ) -> Result<Summary> {
     let file = File::open(from)
         .map_err(|error| Error::io(format_args!("cannot open {}", from.display()), error))?;
-    let mut source = BufReader::with_capacity(256 << 10, file);
-    let mut table = Table::new(to)?;
-    let format = match format {
-        Some(format) => Some(format),
-        None => {
-            let head = source.fill_buf();
-            let head = head.map_err(|error| Error::io(from.display(), error))?;
-            formats::detect(head)
-        }
+    let read = Arc::new(AtomicU64::new(0));
+    let counted = Counted {
+        file,
+        read: read.clone(),
     };
-    let failed = |error: evendb_trace::Error| Error::Source(format!("{}: {error}", from.display()));
+    let mut progress = || progress(read.load(Ordering::Relaxed));
+    let failed = |error: evendb_trace::Error| Error::of_trace(from, &error);
+    let source = Box::new(BufReader::with_capacity(256 << 10, counted));
+    let source =
+        packed::unpacked(source).and_then(|(source, _)| packed::peek(source, DETECT_BYTES));
+    let (mut source, head) = source.map_err(|error| failed(error.into()))?;
+    let mut table = Table::new(to)?;
     // What is nothing known is read as EvenDB's own, which refuses it.
-    let mut summary = match format {
-        None | Some(Format::EvenDb) => own(source, &mut table, progress).map_err(failed)?,
+    let mut summary = match format.or_else(|| formats::detect(&head)) {
+        None | Some(Format::EvenDb) => own(source, &mut table, &mut progress).map_err(failed)?,
         Some(format) => {
-            let imported = formats::read(format, &mut source, &mut |operation| {
+            let imported = formats::read(format, &mut *source, &mut |operation| {
                 let name = || Some(format.keyspace_name(operation.keyspace));
-                table.add(operation, name)
+                table.add(operation, name)?;
+                if table.rows.is_multiple_of(PROGRESS_ROWS) {
+                    progress();
+                }
+                Ok(())
             });
             let imported = imported.map_err(failed)?;
             Summary {
@@ -146,18 +154,32 @@ pub fn write(
     Ok(summary)
 }
 
+/// Counts what is read of a file, packed or not.
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.file.read(target)?;
+        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
 fn own(
-    source: BufReader<File>,
+    source: Box<dyn BufRead>,
     table: &mut Table,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(),
 ) -> evendb_trace::Result<Summary> {
     let mut ordered = InOrder::new(Reader::new(source)?, HEAP_BYTES);
     while let Some(operation) = ordered.next() {
         let operation = operation?;
         let known = ordered.reader().keyspaces();
         table.add(&operation, || known.get(&operation.keyspace).cloned())?;
-        if table.rows.is_multiple_of(65_536) {
-            progress(ordered.reader().bytes_read());
+        if table.rows.is_multiple_of(PROGRESS_ROWS) {
+            progress();
         }
     }
     let reader = ordered.reader();

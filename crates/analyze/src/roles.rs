@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use evendb_analyze::distributed::{Executor, Scheduler};
 use evendb_analyze::{Budget, Error};
+use evendb_report::printed::printable;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -84,7 +85,7 @@ pub fn run(role: Role) -> Result<(), Error> {
                     io::stdout(),
                     "executor listens on {}, works in {}",
                     executor.address(),
-                    executor.folder().display()
+                    printable(&executor.folder().display().to_string())
                 );
                 executor
                     .serve(&arguments.scheduler, arguments.advertise)
@@ -109,7 +110,8 @@ impl log::Log for Log {
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
             let (level, target) = (record.level(), record.target());
-            let _ = writeln!(io::stderr(), "{level} {target}: {}", record.args());
+            let said = printable(&record.args().to_string());
+            let _ = writeln!(io::stderr(), "{level} {target}: {said}");
         }
     }
 

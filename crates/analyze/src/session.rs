@@ -187,8 +187,7 @@ impl Session {
     /// # Errors
     /// `Query` if it cannot be read.
     pub async fn open_table(&self, name: &str) -> Result<()> {
-        let path = self.table_file(name);
-        let path = path.to_string_lossy();
+        let url = url_of(&self.table_file(name))?;
         let order: Vec<_> = order_of(name)
             .iter()
             .map(|column| ident(*column).sort(true, false))
@@ -197,10 +196,7 @@ impl Session {
         if !order.is_empty() {
             options = options.file_sort_order(vec![order]);
         }
-        Ok(self
-            .context
-            .register_parquet(name, path.as_ref(), options)
-            .await?)
+        Ok(self.context.register_parquet(name, &url, options).await?)
     }
 
     /// Forgets a table and removes its file.
@@ -271,6 +267,20 @@ fn order_of(table: &str) -> &'static [&'static str] {
         "sizes" => &["keyspace", "kind", "what", "size"],
         _ => &[],
     }
+}
+
+/// A file as a URL. As a path it would be a pattern where its name has brackets, stars or question marks.
+fn url_of(path: &Path) -> Result<String> {
+    let whole = std::path::absolute(path).map_err(|error| Error::io(path.display(), error))?;
+    let mut url = "file://".to_owned();
+    for &byte in whole.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => url.push(char::from(byte)),
+            _ => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Ok(url)
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use clap::builder::Styles;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use evendb::EngineKind;
-use evendb_lab::printed::{Printed, is_hidden};
+use evendb_lab::printed::{Printed, hidden_words, without_hidden};
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
@@ -105,7 +105,7 @@ enum Command {
 
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
-    let hidden = hidden_words();
+    let hidden = hidden_words(std::env::args_os().skip(1));
     let mut command = Arguments::command();
     if !hidden.is_empty() {
         command = command.styles(Styles::plain());
@@ -151,27 +151,13 @@ pub fn run() -> ExitCode {
     code
 }
 
-/// The arguments that have what controls a terminal (a shell takes them from names of files), and values in them.
-fn hidden_words() -> Vec<String> {
-    let words = std::env::args_os().skip(1);
-    let words = words.map(|word| word.to_string_lossy().into_owned());
-    let mut hidden: Vec<_> = words.filter(|word| word.contains(is_hidden)).collect();
-    let values = hidden.iter().filter_map(|word| word.split_once('='));
-    let values: Vec<_> = values.map(|(_, value)| value.to_owned()).collect();
-    hidden.extend(values);
-    hidden
-}
-
 /// Tells of wrong arguments: those that are hidden with escapes, and then without colours.
 fn refuse(error: &clap::Error, hidden: &[String]) -> ExitCode {
     if hidden.is_empty() {
         error.exit();
     }
     // Where no styles are, this is the text as it is; the plain one lacks pieces of arguments.
-    let mut text = error.render().ansi().to_string();
-    for word in hidden {
-        text = text.replace(word, &output::printable(word));
-    }
+    let text = without_hidden(error.render().ansi().to_string(), hidden);
     let _ = write!(Printed(io::stderr()), "{text}");
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }

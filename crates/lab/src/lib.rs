@@ -39,7 +39,7 @@ pub mod permutation;
 pub mod phase_length;
 pub mod phase_result;
 mod phase_text;
-pub mod printed;
+pub use evendb_report::printed;
 pub mod process;
 pub mod purposes;
 pub mod random;

@@ -20,6 +20,8 @@ mod in_order;
 mod key_lines;
 mod lines;
 mod operation;
+#[cfg(feature = "packed")]
+pub mod packed;
 mod reader;
 mod recorder;
 mod sampler;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use evendb_lab::readable::{bytes, grouped};
-use evendb_trace::{Kind, Losses, Operation, Outcome, Reader, formats};
+use evendb_trace::{Kind, Losses, Operation, Outcome, Reader, formats, packed};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
@@ -78,10 +78,7 @@ fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
     let message = format!("{}: {error}", path.display());
     // Of a packed file, that it does not unpack.
     let system = error.source().and_then(|source| source.downcast_ref());
-    let is_damaged = system.map(io::Error::kind).is_some_and(|kind| {
-        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-        matches!(kind, InvalidData | InvalidInput | UnexpectedEof)
-    });
+    let is_damaged = system.is_some_and(packed::is_damage);
     match error.kind() {
         evendb_trace::ErrorKind::Damaged => Failure::Corrupt(message),
         _ if is_damaged => Failure::Corrupt(message),

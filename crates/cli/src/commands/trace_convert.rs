@@ -12,11 +12,11 @@ use clap::ValueEnum;
 use evendb_lab::readable::grouped;
 use evendb_trace::formats::{self, DETECT_BYTES, Format, Imported};
 use evendb_trace::hidden::{HashedKeys, KeyGatherer, OrderedKeys, hidden_name, hide_names};
+use evendb_trace::packed::{peek, unpacked};
 use evendb_trace::{Header, Operation, Reader, Writer};
 
 use super::{failed, open};
 use crate::failure::{Failure, Success};
-use crate::input::{peek, unpacked};
 use crate::key_file::read_secret;
 use crate::output;
 

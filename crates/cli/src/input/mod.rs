@@ -10,7 +10,7 @@
 //! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
 //! * **ldb-hex**: see `ldb_text.rs`; a key may be empty.
 //!
-//! `records.rs` is the way to all input: it also unpacks what is packed (`packed.rs`), guesses the
+//! `records.rs` is the way to all input: it also unpacks what is packed (`packed` of `crates/trace`), guesses the
 //! format where none is given (`guess.rs`), and reads the directory of a LevelDB database
 //! (`leveldb_files`).
 //!
@@ -31,7 +31,6 @@ mod arguments;
 mod duplicates;
 mod guess;
 mod lines;
-mod packed;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -44,7 +43,6 @@ use evendb_lab::readable::counted;
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 pub use self::duplicates::{Duplicates, Replaced};
 use self::lines::Lines;
-pub use self::packed::{peek, unpacked};
 pub use self::records::Records;
 use crate::csv::{self, Fields, Parsed};
 use crate::escapes::unhex;

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use super::guess::{self, SAMPLE_BYTES};
 use super::lines::is_line_too_long;
-use super::packed::{begun, peek, unpacked};
 use super::{InputArguments, KEY_BYTES_MAX, PairReader, Step, Wanted};
 use crate::escapes::hex;
 use crate::failure::Failure;
@@ -19,6 +18,7 @@ use crate::leveldb_files;
 use crate::output::complain;
 use crate::values::Values;
 use evendb_lab::readable::counted;
+use evendb_trace::packed::{begun, peek, unpacked};
 
 /// Reads records.
 pub enum Records {

@@ -1,4 +1,4 @@
-//! Input that is packed by gzip or Zstandard, known by its first bytes.
+//! Files that are packed by gzip or Zstandard, known by their first bytes, as traces and exported records are given away.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -15,6 +15,9 @@ const GZIP: &[u8] = b"\x1F\x8B\x08";
 const ZSTD: &[u8] = b"\x28\xB5\x2F\xFD";
 
 /// Reads up to `most` bytes ahead; the source that gives them again, and them.
+///
+/// # Errors
+/// Those of the source.
 pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
     let mut source = source;
     let buffered = source.fill_buf()?;
@@ -30,6 +33,9 @@ pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRea
 
 /// What there is of the source without waiting for more than its beginning, and the source that
 /// gives it again.
+///
+/// # Errors
+/// Those of the source.
 pub fn begun(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
     let mut source = source;
     let mut begun = Vec::new();
@@ -47,7 +53,11 @@ pub fn begun(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Vec<u8>)
     Ok((Box::new(again), begun))
 }
 
-/// What the source holds unpacked, and how it is packed if it is.
+/// What the source holds unpacked, and how it is packed if it is. Damage to what is packed is an error of what reads it
+/// ([`is_damage`]).
+///
+/// # Errors
+/// Those of the source.
 pub fn unpacked(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Option<&'static str>)> {
     let (source, sample) = peek(source, ZSTD.len())?;
     let (reader, name): (Box<dyn Read>, _) = if sample.starts_with(GZIP) {
@@ -59,6 +69,13 @@ pub fn unpacked(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Optio
     };
     let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
     Ok((Box::new(reader), Some(name)))
+}
+
+/// Whether it was not the system that failed, but bytes that do not unpack.
+#[must_use]
+pub fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
 /// Unpacks the frames of a Zstandard file, one after the other.

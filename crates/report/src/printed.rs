@@ -9,6 +9,7 @@
 //! ```
 //! JSON and TOML have the first two in their texts, so that a document of theirs stays what it was.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -28,6 +29,24 @@ pub fn printable(text: &str) -> String {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.chars().for_each(|letter| push(&mut line, letter));
     line + &text[body.len()..]
+}
+
+/// The arguments of a command that have what is hidden (a shell takes them from names of files), and values in them.
+#[must_use]
+pub fn hidden_words(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+    let words = arguments.map(|word| word.to_string_lossy().into_owned());
+    let mut hidden: Vec<_> = words.filter(|word| word.contains(is_hidden)).collect();
+    let values = hidden.iter().filter_map(|word| word.split_once('='));
+    let values: Vec<_> = values.map(|(_, value)| value.to_owned()).collect();
+    hidden.extend(values);
+    hidden
+}
+
+/// A text of several lines with escapes in the words of [`hidden_words`], of which each is in one line then.
+#[must_use]
+pub fn without_hidden(text: String, hidden: &[String]) -> String {
+    let escaped = |text: String, word: &String| text.replace(word, &printable(word));
+    hidden.iter().fold(text, escaped)
 }
 
 /// Writes a text of several lines to `target`, with escapes for what is hidden; line feeds and tabulators stay. The
@@ -96,6 +115,16 @@ mod tests {
         assert_eq!(printable("one\n"), "one\n");
         assert_eq!(printable("one\n\n"), "one\\n\n");
         assert_eq!(printable(""), "");
+    }
+
+    #[test]
+    fn words_of_arguments_have_escapes_in_a_text_of_several_lines() {
+        let words = ["plain", "a\u{1b}b", "--out=c\nd"].map(OsString::from);
+        let hidden = hidden_words(words.into_iter());
+        assert_eq!(hidden, ["a\u{1b}b", "--out=c\nd", "c\nd"]);
+        let text = "no a\u{1b}b\nfor c\nd\n".to_owned();
+        let told = "no a\\u001bb\nfor c\\nd\n";
+        assert_eq!(without_hidden(text, &hidden), told);
     }
 
     #[test]
