@@ -12,6 +12,7 @@
 //! Thread safety: any. Nothing is written.
 
 use crate::error::{Error, ErrorKind, Result};
+use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::io;
 use std::path::Path;
@@ -101,10 +102,11 @@ impl EngineKind {
         }
     }
 
-    /// Refuses a database that another engine than this one made.
+    /// Refuses a database that another engine than this one made, and a directory of another program that has a `CURRENT`, too, before
+    /// it is locked, which would write there.
     ///
     /// # Errors
-    /// `Unsupported`, with the name of the engine that made it.
+    /// `Unsupported`, with the name of the engine that made it or the path of the `CURRENT` that is none of ours; `Io`.
     #[doc(hidden)]
     pub fn check(self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         match EngineKind::of(vfs, dir) {
@@ -117,8 +119,29 @@ impl EngineKind {
                 );
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => refuse_foreign_current(vfs, dir),
         }
+    }
+}
+
+/// Refuses a `CURRENT` that no engine wrote, where no other file tells of one.
+fn refuse_foreign_current(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    use io::ErrorKind as Io;
+    let path = dir.join(CURRENT);
+    match EngineKind::has_family(vfs, dir) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let message = format!(
+                "{} is none of EvenDB's, and no file beside it tells of a database of EvenDB: the directory may be another \
+                 store's, and is left as it is",
+                path.display()
+            );
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        // There is none, or no directory.
+        Err(error) if matches!(error.kind(), Io::NotFound | Io::NotADirectory) => Ok(()),
+        Err(error) => Err(StorageError::open(&path, "open CURRENT", error).into()),
     }
 }
 

@@ -5,11 +5,14 @@
 //! * The ring of the commit log: read as recovery does, and as an inspection does; [`seal_ring`] makes checksums right, so that
 //!   what they would keep out gets in.
 //! * Bodies of records, value extents, values apart.
+//! * Small files: lists of backups and exports, properties of an export, `HEAT`, `KEYS`.
 //! * [`Runs`]: the log of a chunk, runs in a container, with their search structure.
 //!
 //! Not part of the public face: anything here may change at any time.
 
+use crate::cache::warmth;
 use crate::commit_log::{self, Lsn, Segment, Survey, Surveyed};
+use crate::encryption::keys_file;
 use crate::error::Result;
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
@@ -29,6 +32,7 @@ use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{File, Vfs};
 use evendb_storage::{Apart, TableId, Version};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What `CURRENT` says - the manifest, up to where it must verify, whether the database was closed - and whether it is of the
@@ -62,12 +66,37 @@ pub fn edit_again(payload: &[u8]) -> Option<Vec<u8>> {
 pub fn state_of(edits: &[&[u8]]) -> std::result::Result<Vec<u8>, &'static str> {
     let mut state = ManifestState::default();
     for payload in edits {
-        for change in &edit::decode(payload).ok_or("an edit cannot be decoded")? {
+        for change in edit::decode(payload).ok_or("an edit cannot be decoded")? {
             state.apply(change)?;
         }
     }
     state.check()?;
     Ok(edit::encode(&state.to_changes()))
+}
+
+/// A list of a backup or of an export, decoded and encoded again, after all of it was gone through in each way.
+pub fn list_again(bytes: &[u8]) -> Result<Vec<u8>> {
+    crate::backup::list::again(Path::new("BACKUP-LIST"), bytes)
+}
+
+/// The properties of an export, by their names.
+pub fn properties(bytes: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+    crate::backup::export::decode_properties(bytes)
+}
+
+/// `HEAT`, decoded and encoded again, for a budget of so many bytes.
+pub fn heat_again(bytes: &[u8], budget: u64) -> Option<Vec<u8>> {
+    let memory_max = warmth::memory_max(budget);
+    let spans = warmth::decode(bytes, memory_max)?;
+    let again = warmth::encode(&spans, memory_max);
+    // Whatever the file says can be put in order.
+    warmth::in_tiers(spans);
+    Some(again)
+}
+
+/// `KEYS`, decoded and encoded again.
+pub fn keys_again(bytes: &[u8]) -> Option<Vec<u8>> {
+    keys_file::again(bytes)
 }
 
 /// The part of a commit log that one life of the database wrote.

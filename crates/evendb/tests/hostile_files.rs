@@ -10,6 +10,8 @@
 
 #[path = "../../storage/tests/forged.rs"]
 mod forged;
+#[path = "hostile_files/lists.rs"]
+mod lists;
 #[path = "../../fuzz/src/memory.rs"]
 #[expect(unsafe_code, reason = "an allocator that counts")]
 mod memory;
@@ -200,6 +202,27 @@ fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     let contradictions = report.unwrap().findings;
     let told = |finding: &&inspect::Finding| finding.what.contains("unknown chunk");
     assert_eq!(contradictions.iter().filter(told).count(), 1);
+}
+
+/// What a table takes that is named in as few bytes as can be.
+#[test]
+fn tables_take_a_bounded_multiple_of_their_bytes() {
+    let dir = database();
+    let (_, plain) = peak_of(|| use_it(dir.path()));
+    // A chunk behind the others, and its tables: number, place, role, epoch, checkpoint, then lengths, counts and keys.
+    let tables = change(&[5, 1 << 40, 0, 1, 0x7a]);
+    let count = 300_000;
+    let table = |number| change(&[number, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0]);
+    let named = (0..count).flat_map(|at| table(1_000_000 + at)).collect();
+    let edit = [tables, change(&[count]), named].concat();
+    let len = edit.len();
+    forge(dir.path(), &[edit]);
+    let (used, bytes) = peak_of(|| use_it(dir.path()));
+    assert_eq!(kind_of(used), Some(ErrorKind::Corruption));
+    assert!(bytes < plain + 32 * len, "{bytes} of {len}");
+    let (report, bytes) = peak_of(|| inspect::verify(dir.path(), InspectOptions::new()));
+    assert!(bytes < 32 * len, "{bytes} of {len}");
+    assert!(!report.unwrap().is_sound());
 }
 
 /// So it is with many edits, of which each is wrong by itself: a report that is full says so.

@@ -157,6 +157,23 @@ fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     assert!(bytes < len + 16 * MIB, "{bytes}");
 }
 
+/// What tables take that are named in as few bytes as can be.
+#[test]
+fn tables_take_a_bounded_multiple_of_their_bytes() {
+    let dir = database();
+    let (_, plain) = peak_of(|| use_it(dir.path()));
+    let table = |number: u64| change(&[ADD_TABLE, 0, 0, number, 1, 1, 1, 0, 1, 0, 0, 0, 0]);
+    let tables: Vec<u8> = (0..200_000).flat_map(|at| table(1_000_000 + at)).collect();
+    let len = tables.len();
+    forge(dir.path(), &[tables]);
+    let (used, bytes) = peak_of(|| use_it(dir.path()));
+    assert_eq!(kind_of(used), Some(ErrorKind::Corruption));
+    assert!(bytes < plain + 22 * len, "{bytes} of {len}");
+    let (report, bytes) = peak_of(|| inspect::verify(dir.path(), InspectOptions::new()));
+    assert!(bytes < 22 * len, "{bytes} of {len}");
+    assert!(!report.unwrap().is_sound());
+}
+
 #[test]
 fn a_report_on_many_wrong_edits_is_short() {
     let dir = database();

@@ -7,7 +7,7 @@ mod ends;
 pub(crate) mod ingest;
 pub(crate) mod keyspace;
 mod keyspace_options;
-mod property;
+pub(crate) mod property;
 mod size;
 pub(crate) mod snapshot;
 pub(crate) mod traces;

@@ -17,7 +17,7 @@ use evendb_storage::Version;
 /// The longest name.
 const NAME_BYTES_MAX: usize = 255;
 /// Names and values of one keyspace together: they are in RAM, and in every rotated manifest.
-const TOTAL_BYTES_MAX: usize = 16 << 10;
+pub(crate) const TOTAL_BYTES_MAX: usize = 16 << 10;
 
 impl Keyspace {
     /// The value of the property `name`, if it was set. See [`set_property`](Self::set_property).

@@ -17,6 +17,7 @@
 use super::list::{BackupList, FileSum, ListedFile};
 use super::seconds_now;
 use crate::api::keyspace::Keyspace;
+use crate::api::property::TOTAL_BYTES_MAX as PROPERTY_BYTES_MAX;
 use crate::copy::{PIECE_BYTES, failed};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -132,9 +133,9 @@ impl Keyspace {
         };
         let list = export.read_list()?;
         let mut ingest = self.begin_ingest()?;
-        let tables = list.files.iter().filter(|file| file.name != PROPERTIES);
+        let tables = list.files().filter(|file| file.name != PROPERTIES);
         for (index, file) in tables.enumerate() {
-            let mut cursor = TableCursor::new(export.open(index, file)?, READ_AHEAD_BLOCKS);
+            let mut cursor = TableCursor::new(export.open(index, &file)?, READ_AHEAD_BLOCKS);
             cursor.seek_first()?;
             while cursor.valid() {
                 let entry = cursor.entry();
@@ -166,13 +167,14 @@ pub fn exported_properties(dir: impl AsRef<Path>) -> Result<BTreeMap<String, Vec
         dir: dir.as_ref().to_owned(),
     };
     let list = export.read_list()?;
-    match list.files.iter().find(|file| file.name == PROPERTIES) {
-        Some(file) => export.read_properties(file),
+    let properties = list.files().find(|file| file.name == PROPERTIES);
+    match properties {
+        Some(file) => export.read_properties(&file),
         None => Ok(BTreeMap::new()),
     }
 }
 
-fn decode_properties(mut input: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+pub(crate) fn decode_properties(mut input: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut properties = BTreeMap::new();
     while !input.is_empty() {
         let name = String::from_utf8(get_slice(&mut input)?.to_vec()).ok()?;
@@ -351,7 +353,7 @@ impl ExportWriter {
             let name = PROPERTIES.to_owned();
             files.push(self.export.write_file(name, &self.properties, None)?);
         }
-        self.export.write_list(&BackupList { seconds, files })?;
+        self.export.write_list(&BackupList::new(seconds, &files))?;
         self.is_finished = true;
         Ok(self.summary)
     }
@@ -366,8 +368,8 @@ impl Drop for ExportWriter {
     }
 }
 
-/// The properties of a keyspace take no more in an export.
-const PROPERTIES_BYTES_MAX: u64 = 16 << 20;
+/// The properties of a keyspace take no more in an export: each has its lengths beside what a keyspace may have.
+const PROPERTIES_BYTES_MAX: u64 = 4 * PROPERTY_BYTES_MAX as u64;
 
 /// A directory with exported files.
 struct Export {

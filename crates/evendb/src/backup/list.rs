@@ -1,7 +1,8 @@
 //! What a backup is made of: the file `BACKUP-LIST` of a generation (bytes in docs/format.md).
 //!
 //! It is written last, and appears by a rename after it was synced: a generation with a list is whole. Decoding never
-//! panics.
+//! panics. A list stays in memory as its bytes, because a file takes 6 bytes there at least, and many times that as a
+//! [`ListedFile`].
 
 use crate::error::Result;
 use crate::files::KEYS;
@@ -44,17 +45,66 @@ const VERIFIED: u64 = 2;
 pub(super) struct BackupList {
     /// Seconds since 1970 at which it was begun.
     pub(super) seconds: u64,
-    pub(super) files: Vec<ListedFile>,
+    /// How many files there are.
+    pub(super) count: u64,
+    /// The files, one after the other, as they are written.
+    files: Vec<u8>,
 }
 
 impl BackupList {
+    pub(super) fn new(seconds: u64, listed: &[ListedFile]) -> BackupList {
+        let mut files = Vec::new();
+        for file in listed {
+            put_file(&mut files, file);
+        }
+        BackupList {
+            seconds,
+            count: listed.len() as u64,
+            files,
+        }
+    }
+
+    /// The files, in the order in which they stand there.
+    pub(super) fn files(&self) -> impl Iterator<Item = ListedFile> {
+        // That all of them make sense was seen when the list was read.
+        let mut left = &self.files[..];
+        std::iter::from_fn(move || get_file(&mut left))
+    }
+
+    /// Where those files lie in the list that are wanted, in the order of their names.
+    pub(super) fn places(&self, is_wanted: impl Fn(&ListedFile) -> bool) -> Vec<u32> {
+        let mut left = &self.files[..];
+        let mut places = Vec::new();
+        loop {
+            let place = (self.files.len() - left.len()) as u32;
+            match get_file(&mut left) {
+                Some(file) if is_wanted(&file) => places.push(place),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        places.sort_unstable_by_key(|&place| self.name_at(place));
+        places
+    }
+
+    /// The file of this name among those at these places, which are in the order of names.
+    pub(super) fn named(&self, name: &str, places: &[u32]) -> Option<ListedFile> {
+        let found = places.binary_search_by_key(&Some(name.as_bytes()), |&at| self.name_at(at));
+        let place = places[found.ok()?];
+        get_file(&mut self.files.get(place as usize..)?)
+    }
+
+    fn name_at(&self, place: u32) -> Option<&[u8]> {
+        get_slice(&mut self.files.get(place as usize..)?)
+    }
+
     /// Whether all of it was verified when it was first taken. Lists of older builds never say so.
     pub(super) fn is_verified(&self) -> bool {
-        self.files.iter().all(|file| file.verified)
+        self.files().all(|file| file.verified)
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
-        self.files.iter().any(|file| file.name == KEYS)
+        self.files().any(|file| file.name == KEYS)
     }
 }
 
@@ -72,18 +122,8 @@ impl BackupList {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         put_varint(&mut out, self.seconds);
-        put_varint(&mut out, self.files.len() as u64);
-        for file in &self.files {
-            put_slice(&mut out, file.name.as_bytes());
-            put_varint(&mut out, file.len);
-            put_varint(&mut out, u64::from(file.checksum));
-            put_varint(&mut out, file.table.map_or(0, |table| u64::from(table) + 1));
-            let flag = |is_so, flag| if is_so { flag } else { 0 };
-            put_varint(
-                &mut out,
-                flag(file.shared, SHARED) | flag(file.verified, VERIFIED),
-            );
-        }
+        put_varint(&mut out, self.count);
+        out.extend_from_slice(&self.files);
         let crc = checksum(0, &[&out]);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -115,10 +155,10 @@ impl BackupList {
         }
         let mut bytes = vec![0; len as usize];
         read_exact_at(file, &mut bytes, 0).map_err(failed)?;
-        BackupList::decode(path, &bytes)
+        BackupList::decode(path, bytes)
     }
 
-    pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<BackupList> {
+    pub(super) fn decode(path: &Path, mut bytes: Vec<u8>) -> Result<BackupList> {
         let corrupt = |what: &str| StorageError::corruption(path, 0, what);
         let (front, crc) = bytes
             .split_last_chunk::<4>()
@@ -126,43 +166,83 @@ impl BackupList {
         if get_u32(&mut &crc[..]) != Some(checksum(0, &[front])) {
             return Err(corrupt("the list of the backup does not verify").into());
         }
-        let Some(input) = front.strip_prefix(MAGIC) else {
+        let Some(mut left) = front.strip_prefix(MAGIC) else {
             let what = "the list of the backup is of another format version";
             return Err(StorageError::unsupported(path, what).into());
         };
-        let list = BackupList::of(input);
-        Ok(list.ok_or_else(|| corrupt("the list of the backup makes no sense"))?)
+        let listed = BackupList::measured(&mut left);
+        let (seconds, count, range) = listed
+            .map(|(seconds, count, len)| (seconds, count, front.len() - len..front.len()))
+            .ok_or_else(|| corrupt("the list of the backup makes no sense"))?;
+        bytes.truncate(range.end);
+        bytes.drain(..range.start);
+        Ok(BackupList {
+            seconds,
+            count,
+            files: bytes,
+        })
     }
 
-    fn of(mut input: &[u8]) -> Option<BackupList> {
-        let input = &mut input;
-        let seconds = get_varint(input)?;
-        let count = get_varint(input)?;
-        // Not reserved: a hostile count ends at the first file that is not there.
-        let mut files = Vec::new();
+    /// When it was begun, how many files there are, and how many bytes these have, if all of it makes sense.
+    fn measured(input: &mut &[u8]) -> Option<(u64, u64, usize)> {
+        let (seconds, count) = (get_varint(input)?, get_varint(input)?);
+        let len = input.len();
+        // A hostile count ends at the first file that is not there.
         for _ in 0..count {
-            let name = String::from_utf8(get_slice(input)?.to_vec()).ok()?;
-            if name.is_empty() || name.contains(['/', '\\']) || name == ".." {
-                return None;
-            }
-            let len = get_varint(input)?;
-            let checksum = u32::try_from(get_varint(input)?).ok()?;
-            let table = match get_varint(input)? {
-                0 => None,
-                table => Some(u32::try_from(table - 1).ok()?),
-            };
-            let flags = get_varint(input)?;
-            files.push(ListedFile {
-                name,
-                len,
-                checksum,
-                table,
-                shared: flags & SHARED != 0,
-                verified: flags & VERIFIED != 0,
-            });
+            get_file(input)?;
         }
-        input.is_empty().then_some(BackupList { seconds, files })
+        input.is_empty().then_some((seconds, count, len))
     }
+}
+
+/// A list, decoded and encoded again, after all of it was gone through in each way.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn again(path: &Path, bytes: &[u8]) -> Result<Vec<u8>> {
+    let list = BackupList::decode(path, bytes.to_vec())?;
+    let _ = (list.is_verified(), list.is_encrypted());
+    assert_eq!(list.files().count() as u64, list.count, "all is decoded");
+    let places = list.places(|_| true);
+    for file in list.files() {
+        let found = list.named(&file.name, &places);
+        assert!(
+            found.is_some_and(|found| found.name == file.name),
+            "{file:?}"
+        );
+    }
+    Ok(list.encode())
+}
+
+fn put_file(out: &mut Vec<u8>, file: &ListedFile) {
+    put_slice(out, file.name.as_bytes());
+    put_varint(out, file.len);
+    put_varint(out, u64::from(file.checksum));
+    put_varint(out, file.table.map_or(0, |table| u64::from(table) + 1));
+    let flag = |is_so, flag| if is_so { flag } else { 0 };
+    let flags = flag(file.shared, SHARED) | flag(file.verified, VERIFIED);
+    put_varint(out, flags);
+}
+
+fn get_file(input: &mut &[u8]) -> Option<ListedFile> {
+    let name = std::str::from_utf8(get_slice(input)?).ok()?;
+    if name.is_empty() || name.contains(['/', '\\']) || name == ".." {
+        return None;
+    }
+    let name = name.to_owned();
+    let len = get_varint(input)?;
+    let checksum = u32::try_from(get_varint(input)?).ok()?;
+    let table = match get_varint(input)? {
+        0 => None,
+        table => Some(u32::try_from(table - 1).ok()?),
+    };
+    let flags = get_varint(input)?;
+    Some(ListedFile {
+        name,
+        len,
+        checksum,
+        table,
+        shared: flags & SHARED != 0,
+        verified: flags & VERIFIED != 0,
+    })
 }
 
 #[cfg(test)]
@@ -171,7 +251,7 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    fn sample() -> BackupList {
+    fn sample() -> Vec<ListedFile> {
         let file = |name: &str, table, shared| ListedFile {
             name: name.to_owned(),
             len: 4711,
@@ -180,44 +260,48 @@ mod tests {
             shared,
             verified: !shared,
         };
-        BackupList {
-            seconds: 1_700_000_000,
-            files: vec![
-                file("CHUNK-LOGS", None, false),
-                file("0000000100000002.sst", Some(u32::MAX), true),
-            ],
-        }
+        vec![
+            file("CHUNK-LOGS", None, false),
+            file("0000000100000002.sst", Some(u32::MAX), true),
+        ]
+    }
+
+    fn list_of(files: &[ListedFile]) -> BackupList {
+        BackupList::new(1_700_000_000, files)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<BackupList> {
+        BackupList::decode(Path::new("/b/BACKUP-LIST"), bytes.to_vec())
     }
 
     #[test]
     fn lists_round_trip_and_damage_is_told() {
-        let path = Path::new("/b/BACKUP-LIST");
-        let bytes = sample().encode();
-        assert_eq!(BackupList::decode(path, &bytes).unwrap(), sample());
+        let list = list_of(&sample());
+        let bytes = list.encode();
+        assert_eq!(decode(&bytes).unwrap(), list);
+        assert_eq!(list.files().collect::<Vec<_>>(), sample());
         for end in 0..bytes.len() {
-            let error = BackupList::decode(path, &bytes[..end]).unwrap_err();
+            let error = decode(&bytes[..end]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{end}");
         }
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(BackupList::decode(path, &flipped).is_err(), "bit {bit}");
+            assert!(decode(&flipped).is_err(), "bit {bit}");
         }
     }
 
     /// Older builds wrote 0 and 1, and take whatever is not 0 for 1.
     #[test]
     fn a_list_of_an_older_build_is_read_and_counts_as_not_verified() {
-        let mut list = sample();
+        let mut files = sample();
         for verified in [true, false] {
-            list.files
-                .iter_mut()
-                .for_each(|file| file.verified = verified);
+            files.iter_mut().for_each(|file| file.verified = verified);
+            let list = list_of(&files);
             assert_eq!(list.is_verified(), verified);
-            let read = BackupList::decode(Path::new("/b"), &list.encode()).unwrap();
-            assert_eq!(read, list);
+            assert_eq!(decode(&list.encode()).unwrap(), list);
         }
-        let bytes = list.encode();
+        let bytes = list_of(&files).encode();
         let flags = [bytes.len() - 5, 8 + 5 + 1 + 1 + 10 + 2 + 5 + 1];
         assert_eq!(flags.map(|at| bytes[at]), [1, 0]);
     }
@@ -225,9 +309,28 @@ mod tests {
     #[test]
     fn a_name_that_leads_elsewhere_is_refused() {
         for name in ["../x", "/etc/passwd", "..", ""] {
-            let mut list = sample();
-            list.files[0].name = name.to_owned();
-            assert!(BackupList::decode(Path::new("/b"), &list.encode()).is_err());
+            let mut files = sample();
+            files[0].name = name.to_owned();
+            assert!(decode(&list_of(&files).encode()).is_err());
         }
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_name_among_those_that_are_wanted() {
+        let mut files: Vec<ListedFile> = (0..50u64)
+            .map(|number| ListedFile {
+                name: format!("{}", number * 37 % 50),
+                len: number,
+                ..sample().remove(0)
+            })
+            .collect();
+        files[7].name = "x".repeat(300);
+        let list = list_of(&files);
+        let places = list.places(|file| file.len % 2 == 1);
+        for file in &files {
+            let wanted = Some(file.clone()).filter(|file| file.len % 2 == 1);
+            assert_eq!(list.named(&file.name, &places), wanted);
+        }
+        assert_eq!(list.named("y", &places), None);
     }
 }

@@ -36,7 +36,7 @@
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod damage_tests;
 pub(crate) mod export;
-mod list;
+pub(crate) mod list;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod place_tests;
@@ -200,8 +200,8 @@ fn take(
         );
         Error::new(ErrorKind::InvalidArgument, message)
     })?;
-    let shared = match &before {
-        Some((number, list)) => Shared::with(backups.path_of(*number), list, how.check),
+    let shared = match before {
+        Some((number, list)) => Shared::with(backups.path_of(number), list, how.check),
         None => Shared::none(),
     };
     let shared = match how.check {
@@ -222,7 +222,7 @@ fn take(
     let listed = backups
         .files_of(&target, &shared, is_verified)
         .and_then(|files| {
-            let list = BackupList { seconds, files };
+            let list = BackupList::new(seconds, &files);
             backups.write_list(number, &list, syncs).map(|()| list)
         });
     let list = listed.inspect_err(|_| backups.discard(number))?;
@@ -230,7 +230,7 @@ fn take(
     let _ = vfs.remove(&target.join(UNFINISHED_COPY));
     Ok(BackupSummary {
         number,
-        bytes: sum(list.files.iter().map(|file| file.len)),
+        bytes: sum(list.files().map(|file| file.len)),
         bytes_shared: bytes_shared(&list),
         bytes_verified: copied.bytes_verified,
         elapsed: Duration::ZERO,
@@ -244,7 +244,7 @@ fn seconds_now() -> u64 {
 }
 
 fn bytes_shared(list: &BackupList) -> u64 {
-    let shared = list.files.iter().filter(|file| file.shared);
+    let shared = list.files().filter(|file| file.shared);
     sum(shared.map(|file| file.len))
 }
 
@@ -314,8 +314,8 @@ impl Backups {
                 Ok(list) => BackupInfo {
                     number,
                     seconds: list.seconds,
-                    files: list.files.len() as u64,
-                    bytes: sum(list.files.iter().map(|file| file.len)),
+                    files: list.count,
+                    bytes: sum(list.files().map(|file| file.len)),
                     bytes_shared: bytes_shared(&list),
                     verified: list.is_verified(),
                     damage: None,
@@ -346,10 +346,10 @@ impl Backups {
         let number = self.number(number)?;
         let dir = self.path_of(number);
         let list = self.read_list(number)?;
-        for file in &list.files {
+        for file in list.files() {
             let path = dir.join(&file.name);
             let (len, sum) = self.sum_of(&path, &mut |_| {})?;
-            check(&path, file, len, sum)?;
+            check(&path, &file, len, sum)?;
         }
         if self.keys.is_some() || !list.is_encrypted() || !list.is_verified() {
             self.look_inside(&dir)?;
@@ -384,6 +384,10 @@ impl Backups {
         if keep == 0 {
             let message = "pruning keeps one backup at least; to remove all, remove the directory";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        if self.find()?.is_empty() {
+            // A directory of somebody is not even locked, which would make a file there.
+            return Ok(0);
         }
         let _lock = self.lock(false)?;
         let found = self.find()?;
@@ -434,28 +438,25 @@ impl Backups {
 
     /// All but `CURRENT` is copied and synced, with its names, before `CURRENT` appears.
     fn fill(&self, target: &Target<'_>, from: &Path, list: &BackupList) -> Result<()> {
-        if let Some(file) = list
-            .files
-            .iter()
-            .find(|file| !removal::is_database_name(&file.name))
-        {
+        let is_foreign = |file: &ListedFile| !removal::is_database_name(&file.name);
+        if let Some(file) = list.files().find(is_foreign) {
             let what = format!(
                 "the list names {:?}, a file that no database has",
                 file.name
             );
             return Err(StorageError::corruption(&from.join(LIST), 0, what).into());
         }
-        let (current, others): (Vec<_>, Vec<_>) =
-            list.files.iter().partition(|file| file.name == CURRENT);
-        let [current] = current[..] else {
-            let what = "the backup has no CURRENT";
+        let is_current = |file: &ListedFile| file.name == CURRENT;
+        let mut currents = list.files().filter(is_current);
+        let (Some(current), None) = (currents.next(), currents.next()) else {
+            let what = "the backup has no CURRENT, or several";
             return Err(StorageError::corruption(&from.join(LIST), 0, what).into());
         };
-        for file in others {
-            self.restore_file(target, from, file, &file.name)?;
+        for file in list.files().filter(|file| !is_current(file)) {
+            self.restore_file(target, from, &file, &file.name)?;
         }
         target.sync_names()?;
-        self.restore_file(target, from, current, CURRENT_UNFINISHED)?;
+        self.restore_file(target, from, &current, CURRENT_UNFINISHED)?;
         let (temporary, path) = (
             target.dir.join(CURRENT_UNFINISHED),
             target.dir.join(CURRENT),
@@ -630,7 +631,7 @@ impl Backups {
                 Some(known) => ListedFile {
                     shared: true,
                     verified: known.verified || is_verified,
-                    ..known.clone()
+                    ..known
                 },
                 None => {
                     let (len, checksum) = self.sum_of(&path, &mut |_| {})?;

@@ -276,8 +276,9 @@ fn a_list_that_names_what_no_database_has_restores_nothing() {
     let backups = Backups::at(world.at("backups"));
     let list = backups.read_list(1).unwrap();
     for name in [".bashrc", "LOCK", "BACKUP-LIST", "x"] {
-        let mut planted = list.clone();
-        planted.files[0].name = name.to_owned();
+        let mut files: Vec<_> = list.files().collect();
+        files[0].name = name.to_owned();
+        let planted = BackupList::new(list.seconds, &files);
         fs::write(world.at("backups/000001").join(name), "planted").unwrap();
         fs::write(world.at("backups/000001/BACKUP-LIST"), planted.encode()).unwrap();
         let into = world.at("restored");

@@ -1,19 +1,21 @@
 //! What a new backup shares with the one before it.
 
 use super::list::{BackupList, ListedFile};
-use super::{Backups, is_value_file};
+use super::{Backups, is_value_file, removal};
 use crate::copy::check::{CopyCheck, ReadPace};
 use crate::copy::{Sharing, Wanted};
 use crate::funk::tables::table_path;
 use crate::sync::Mutex;
 use crate::value_files;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The tables and value files of the generation before that may be shared.
 pub(super) struct Shared {
     dir: PathBuf,
-    files: BTreeMap<String, ListedFile>,
+    list: BackupList,
+    /// Where they lie in the list, in the order of their names.
+    places: Vec<u32>,
     /// The names of those that were asked for and given.
     given: Mutex<BTreeSet<String>>,
     /// To compare each with the list first, if that is asked for.
@@ -25,23 +27,25 @@ impl Shared {
     pub(super) fn none() -> Shared {
         Shared {
             dir: PathBuf::new(),
-            files: BTreeMap::new(),
+            list: BackupList::new(0, &[]),
+            places: Vec::new(),
             given: Mutex::default(),
             compares: None,
         }
     }
 
     /// Where something is to be verified, nothing is shared that was not when it was first taken.
-    pub(super) fn with(dir: PathBuf, list: &BackupList, check: CopyCheck) -> Shared {
-        let may_be = |file: &&ListedFile| {
+    pub(super) fn with(dir: PathBuf, list: BackupList, check: CopyCheck) -> Shared {
+        let places = list.places(|file| {
             let is_shareable = file.table.is_some() || is_value_file(&file.name);
-            is_shareable && (file.verified || check == CopyCheck::Nothing)
-        };
-        let files = list.files.iter().filter(may_be);
-        let files = files.map(|file| (file.name.clone(), file.clone()));
+            is_shareable
+                && removal::is_database_name(&file.name)
+                && (file.verified || check == CopyCheck::Nothing)
+        });
         Shared {
             dir,
-            files: files.collect(),
+            list,
+            places,
             given: Mutex::default(),
             compares: None,
         }
@@ -60,7 +64,7 @@ impl Shared {
             Wanted::Table(part) => table_path(&self.dir, part.table),
             Wanted::Values { id, .. } => value_files::file_path(&self.dir, id),
         };
-        let own = self.files.get(path.file_name()?.to_str()?)?;
+        let own = self.named(path.file_name()?.to_str()?)?;
         let is_same = match wanted {
             Wanted::Table(part) => {
                 own.len == part.meta.len && (own.table == Some(part.meta.checksum) || by_name)
@@ -71,19 +75,23 @@ impl Shared {
             path,
             is_verified: own.verified,
         };
-        let is_given = is_same && self.is_as_listed(&sharing.path, own);
+        let is_given = is_same && self.is_as_listed(&sharing.path, &own);
         if is_given {
-            self.given.lock().insert(own.name.clone());
+            self.given.lock().insert(own.name);
         }
         is_given.then_some(sharing)
     }
 
     /// What the list says of a file that the new backup has from here.
-    pub(super) fn given(&self, name: &str) -> Option<&ListedFile> {
+    pub(super) fn given(&self, name: &str) -> Option<ListedFile> {
         match self.given.lock().contains(name) {
-            true => self.files.get(name),
+            true => self.named(name),
             false => None,
         }
+    }
+
+    fn named(&self, name: &str) -> Option<ListedFile> {
+        self.list.named(name, &self.places)
     }
 
     fn is_as_listed(&self, path: &Path, listed: &ListedFile) -> bool {

@@ -21,11 +21,8 @@ use evendb_storage::table::KEY_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"evenHEA1";
 const HEADER_BYTES: usize = 8 + 4 + 8;
-/// No more spans are written, and a file with more is not read.
-const SPANS_MAX: usize = 1 << 20;
-/// No more is written, and a longer file is not read; nor is one whose low keys are longer, of which each may begin as the one
-/// before.
-pub(crate) const FILE_BYTES_MAX: usize = 64 << 20;
+/// What the spans of a file may take in memory, whatever the budget is: at least and at most.
+const MEMORY_BYTES: [u64; 2] = [1 << 20, 64 << 20];
 /// Steps in which the hottest come first.
 const TIERS: usize = 4;
 /// Heat is kept in steps of this.
@@ -40,24 +37,34 @@ pub(crate) struct HotSpan {
     pub(crate) heat: f32,
 }
 
-/// The file's bytes for spans of ascending keyspaces and keys; as many as it may hold.
-pub(crate) fn encode(spans: &[HotSpan]) -> Vec<u8> {
+/// What the spans of a file may take in memory, with their low keys, of which each may begin as the one before and then has
+/// hardly any bytes there. No more are written, and a file with more is not read, nor one that is longer itself. A span
+/// is 64 KiB or so: that is many times what spans take which can all be in RAM.
+pub(crate) fn memory_max(budget: u64) -> usize {
+    (budget / 64).clamp(MEMORY_BYTES[0], MEMORY_BYTES[1]) as usize
+}
+
+/// What a span with such a low key takes.
+fn memory_of(low_bytes: usize) -> usize {
+    size_of::<HotSpan>() + low_bytes
+}
+
+/// The file's bytes for spans of ascending keyspaces and keys; as many as take no more memory.
+pub(crate) fn encode(spans: &[HotSpan], memory_max: usize) -> Vec<u8> {
     let mut body = Vec::new();
     let mut last: &[u8] = &[];
-    let mut low_bytes = 0;
-    for span in spans.iter().take(SPANS_MAX) {
+    let mut memory = 0;
+    for span in spans {
+        memory += memory_of(span.low.len());
+        if memory > memory_max {
+            break;
+        }
         let shared = last.iter().zip(&*span.low).take_while(|(a, b)| a == b);
         let shared = shared.count();
-        let whole = body.len();
         put_varint(&mut body, u64::from(span.keyspace.0));
         put_varint(&mut body, (number(span.heat) / HEAT_STEP) as u64);
         put_varint(&mut body, shared as u64);
         put_slice(&mut body, &span.low[shared..]);
-        low_bytes += span.low.len();
-        if HEADER_BYTES + body.len() > FILE_BYTES_MAX || low_bytes > FILE_BYTES_MAX {
-            body.truncate(whole);
-            break;
-        }
         last = &span.low;
     }
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
@@ -68,28 +75,41 @@ pub(crate) fn encode(spans: &[HotSpan]) -> Vec<u8> {
     bytes
 }
 
-/// The spans that [`encode`] was given; `None` if the bytes are not its own.
-pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<HotSpan>> {
+/// A span as it is written: keyspace, heat, bytes of the low key before, the rest of its own.
+fn get_span<'b>(bytes: &mut &'b [u8]) -> Option<(KeyspaceId, f32, usize, &'b [u8])> {
+    let keyspace = KeyspaceId(u32::try_from(get_varint(bytes)?).ok()?);
+    let heat = get_varint(bytes)? as f32 * HEAT_STEP;
+    let shared = usize::try_from(get_varint(bytes)?).ok()?;
+    Some((keyspace, heat, shared, get_slice(bytes)?))
+}
+
+/// The spans that [`encode`] was given; `None` if the bytes are not its own, or the spans take more memory.
+pub(crate) fn decode(mut bytes: &[u8], memory_max: usize) -> Option<Vec<HotSpan>> {
     bytes = bytes.strip_prefix(MAGIC)?;
     let sum = get_u32(&mut bytes)?;
     let len = get_u64(&mut bytes)?;
     if len != bytes.len() as u64 || checksum(0, &[bytes]) != sum {
         return None;
     }
-    let mut spans: Vec<HotSpan> = Vec::new();
-    let mut low_bytes = 0;
-    while !bytes.is_empty() {
-        let keyspace = KeyspaceId(u32::try_from(get_varint(&mut bytes)?).ok()?);
-        let heat = get_varint(&mut bytes)? as f32 * HEAT_STEP;
-        let shared = usize::try_from(get_varint(&mut bytes)?).ok()?;
-        let rest = get_slice(&mut bytes)?;
-        let last = spans.last().map_or(&[][..], |last| &last.low);
-        let low = [last.get(..shared)?, rest].concat().into_boxed_slice();
-        // Keys that begin as the one before take hardly any bytes here.
-        low_bytes += low.len();
-        if low.len() > KEY_BYTES_MAX || low_bytes > FILE_BYTES_MAX || spans.len() >= SPANS_MAX {
+    let (mut left, mut count, mut memory, mut last_bytes) = (bytes, 0, 0_usize, 0);
+    while !left.is_empty() {
+        let (_, _, shared, rest) = get_span(&mut left)?;
+        let low_bytes = shared.checked_add(rest.len())?;
+        if shared > last_bytes || low_bytes > KEY_BYTES_MAX {
             return None;
         }
+        last_bytes = low_bytes;
+        count += 1;
+        memory = memory.checked_add(memory_of(low_bytes))?;
+        if memory > memory_max {
+            return None;
+        }
+    }
+    let mut spans: Vec<HotSpan> = Vec::with_capacity(count);
+    while !bytes.is_empty() {
+        let (keyspace, heat, shared, rest) = get_span(&mut bytes)?;
+        let last = spans.last().map_or(&[][..], |last| &last.low);
+        let low = [last.get(..shared)?, rest].concat().into_boxed_slice();
         spans.push(HotSpan {
             keyspace,
             low,
@@ -125,11 +145,14 @@ mod tests {
         keys.iter().enumerate().map(span).collect()
     }
 
+    /// Enough for what the other tests write.
+    const MUCH: usize = 1 << 20;
+
     /// Each key begins with all of the one before, so that few bytes say many.
     #[test]
-    fn keys_that_share_their_beginnings_take_no_more_memory_than_a_file_may_have() {
+    fn keys_that_share_their_beginnings_take_no_more_memory_than_spans_may() {
         let long = vec![7; 60_000];
-        let first = encode(&spans(&[(1, long)]));
+        let first = encode(&spans(&[(1, long)]), MUCH);
         let mut body = first[HEADER_BYTES..].to_vec();
         for _ in 0..10_000 {
             for number in [1, 0, 60_000, 0] {
@@ -140,11 +163,26 @@ mod tests {
         bytes.extend_from_slice(&checksum(0, &[&body]).to_le_bytes());
         bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
         bytes.append(&mut body);
-        assert_eq!(decode(&bytes), None);
+        assert_eq!(decode(&bytes, MEMORY_BYTES[1] as usize), None);
         // What is written is read: it ends before.
         let many = vec![(1, vec![7; 60_000]); 2000];
-        let read = decode(&encode(&spans(&many))).unwrap();
-        assert_eq!(read.len(), FILE_BYTES_MAX / 60_000);
+        let most = memory_max(4 << 30);
+        assert_eq!(most, 64 << 20);
+        let read = decode(&encode(&spans(&many), most), most).unwrap();
+        assert_eq!(read.len(), most / memory_of(60_000));
+    }
+
+    #[test]
+    fn what_spans_take_follows_the_budget() {
+        let budgets = [0, 1 << 30, u64::MAX];
+        assert_eq!(budgets.map(memory_max), [1 << 20, 16 << 20, 64 << 20]);
+        let short = vec![(1, vec![7]); 100];
+        let bytes = encode(&spans(&short), MUCH);
+        let taken = 100 * memory_of(1);
+        assert_eq!(decode(&bytes, taken).unwrap().len(), 100);
+        assert_eq!(decode(&bytes, taken - 1), None);
+        let fewer = encode(&spans(&short), taken - 1);
+        assert_eq!(decode(&fewer, taken - 1).unwrap().len(), 99);
     }
 
     proptest! {
@@ -155,7 +193,7 @@ mod tests {
             let mut keys = keys;
             keys.sort();
             let spans = spans(&keys);
-            prop_assert_eq!(decode(&encode(&spans)), Some(spans));
+            prop_assert_eq!(decode(&encode(&spans, MUCH), MUCH), Some(spans));
         }
 
         #[test]
@@ -166,24 +204,24 @@ mod tests {
             sealed.extend_from_slice(&len.to_le_bytes());
             sealed.extend_from_slice(&bytes);
             // Sealed or not, they may be anything, and panic nowhere.
-            let _ = decode(&sealed);
-            prop_assert_eq!(decode(&bytes), None);
+            let _ = decode(&sealed, MUCH);
+            prop_assert_eq!(decode(&bytes, MUCH), None);
         }
     }
 
     #[test]
     fn a_changed_byte_or_length_is_noticed() {
         let keys: Vec<(u32, Vec<u8>)> = (0..20).map(|key| (1, vec![key; 7])).collect();
-        let bytes = encode(&spans(&keys));
+        let bytes = encode(&spans(&keys), MUCH);
         for at in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..at]), None, "cut at {at}");
+            assert_eq!(decode(&bytes[..at], MUCH), None, "cut at {at}");
             for bit in 0..8 {
                 let mut changed = bytes.clone();
                 changed[at] ^= 1 << bit;
-                assert_eq!(decode(&changed), None, "bit {bit} of byte {at}");
+                assert_eq!(decode(&changed, MUCH), None, "bit {bit} of byte {at}");
             }
         }
-        assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
+        assert_eq!(decode(&[&bytes[..], &[0]].concat(), MUCH), None);
     }
 
     #[test]

@@ -116,3 +116,9 @@ impl KeysFile {
         })
     }
 }
+
+/// A file of keys, decoded and encoded again.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn again(bytes: &[u8]) -> Option<Vec<u8>> {
+    Some(KeysFile::decode(bytes).ok()?.encode())
+}

@@ -14,7 +14,7 @@
 //!
 //! Thread safety: plain functions; [`rotate`] is called by one thread at a time. Not here: what is encrypted, and how.
 
-mod keys_file;
+pub(crate) mod keys_file;
 #[cfg(all(test, feature = "encryption", not(any(evendb_loom, evendb_shuttle))))]
 mod planted;
 mod provider;

@@ -342,7 +342,7 @@ impl Loaded {
             {
                 self.greatest_before_loss = *last;
             }
-            if let Err(what) = self.state.apply(&change)
+            if let Err(what) = self.state.apply(change)
                 && !std::mem::replace(&mut told, true)
             {
                 self.edits_lost = true;

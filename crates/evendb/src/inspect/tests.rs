@@ -76,7 +76,7 @@ fn database(ring_bytes: u64, replay_from: u64, changes: Vec<Change>) -> SimVfs {
         replay_from: Lsn(replay_from),
     });
     for change in &all {
-        state.apply(change).expect("applies");
+        state.apply(change.clone()).expect("applies");
     }
     Manifest::create(Arc::new(vfs.clone()), dir, 1, state).expect("writes");
     vfs

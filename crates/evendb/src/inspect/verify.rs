@@ -155,9 +155,10 @@ impl Verifier<'_, '_> {
                 .get(index + 1)
                 .filter(|next| next.keyspace == chunk.keyspace);
             let high = next.map(|next| next.low.as_slice());
-            for what in wrong_in_chunk(state, chunk, high) {
+            // One by one: a report lists a part of them alone.
+            wrong_in_chunk(state, chunk, high, &mut |what| {
                 self.structure(loaded, what, &[chunk]);
-            }
+            });
         }
         if let Some(epoch) = state.epochs.back()
             && epoch.completed_before > state.completed
@@ -671,15 +672,19 @@ fn shown(key: Option<&[u8]>) -> String {
     key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
 }
 
-/// What contradicts among the parts of one chunk.
-fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]>) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Gives `tell` what contradicts among the parts of one chunk.
+fn wrong_in_chunk(
+    state: &ManifestState,
+    chunk: &ChunkRecord,
+    high: Option<&[u8]>,
+    tell: &mut dyn FnMut(String),
+) {
     let last_epoch = state.epochs.back().map_or(0, |epoch| epoch.epoch);
     let mut base: Vec<&Part> = Vec::new();
     let mut ordinals = BTreeSet::new();
     for part in &chunk.parts {
         let id = part.table.0;
-        let mut say = |what: &str| wrong.push(format!("table {id:#x}: {what}"));
+        let mut say = |what: &str| tell(format!("table {id:#x}: {what}"));
         match part.role {
             Role::Base => base.push(part),
             Role::Run { ordinal } => {
@@ -707,7 +712,7 @@ fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]
         }
     }
     for cover in &chunk.covers {
-        let mut say = |what: &str| wrong.push(format!("a range deletion: {what}"));
+        let mut say = |what: &str| tell(format!("a range deletion: {what}"));
         if checkpoint_of(cover.version) > state.completed {
             say("of a checkpoint that was never completed");
         }
@@ -720,10 +725,9 @@ fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]
     for pair in base.windows(2) {
         if pair[0].meta.max_key >= pair[1].meta.min_key {
             let (a, b) = (pair[0].table.0, pair[1].table.0);
-            wrong.push(format!("base tables {a:#x} and {b:#x} overlap"));
+            tell(format!("base tables {a:#x} and {b:#x} overlap"));
         }
     }
-    wrong
 }
 
 /// What the look at a table brings.

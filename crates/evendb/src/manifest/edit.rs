@@ -250,6 +250,9 @@ fn get_part(input: &mut &[u8]) -> Option<Part> {
     })
 }
 
+/// A part takes a byte at least for each of table, place, role, epoch, checkpoint and the eight of what the table is.
+const PART_BYTES_MIN: usize = 13;
+
 fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
     put_varint(out, parts.len() as u64);
     for part in parts {
@@ -259,8 +262,9 @@ fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
 
 fn get_parts(input: &mut &[u8]) -> Option<Vec<Part>> {
     let count = get_varint(input)?;
-    // Not reserved: a hostile count ends at the first part that is not there.
-    let mut parts = Vec::new();
+    // A hostile count ends at the first part that is not there.
+    let most = (input.len() / PART_BYTES_MIN) as u64;
+    let mut parts = Vec::with_capacity(count.min(most) as usize);
     for _ in 0..count {
         parts.push(get_part(input)?);
     }

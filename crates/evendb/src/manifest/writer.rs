@@ -275,7 +275,7 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<FoundManifest> {
         let corrupt = |what| Error::corruption(&path, offset, what);
         edit::changes(payload).try_for_each(|change| {
             let change = change.ok_or_else(|| corrupt("an edit cannot be decoded"))?;
-            state.apply(&change).map_err(corrupt)
+            state.apply(change).map_err(corrupt)
         })
     })?;
     if let Some(next) = find_frame(&*file, id, end)? {
@@ -438,7 +438,7 @@ impl Manifest {
         match appended {
             Ok(bytes) => {
                 for change in edits().flatten() {
-                    let applied = writer.state.apply(change);
+                    let applied = writer.state.apply(change.clone());
                     applied.expect("the same changes were checked");
                 }
                 let rotated = writer.rotate_if_large(&*self.vfs, &self.dir);

@@ -102,7 +102,7 @@ pub(super) fn create(
         ChunkId(1),
     ) {
         state
-            .apply(&change)
+            .apply(change)
             .map_err(|what| StorageError::corruption(dir, 0, what))?;
     }
     let manifest = Manifest::create(vfs.clone(), dir, 1, state)?;

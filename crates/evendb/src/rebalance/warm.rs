@@ -97,7 +97,8 @@ fn read(engine: &Engine) -> Option<Vec<HotSpan>> {
     let path = engine.disk.dir.join(HEAT);
     let file = engine.disk.vfs.open(&path, false).ok()?;
     let len = usize::try_from(file.len().ok()?).ok()?;
-    if len > warmth::FILE_BYTES_MAX + (warmth::FILE_BYTES_MAX >> 8) {
+    let memory_max = memory_max(engine);
+    if len > memory_max + (memory_max >> 8) {
         return None;
     }
     let mut bytes = vec![0; len];
@@ -105,7 +106,11 @@ fn read(engine: &Engine) -> Option<Vec<HotSpan>> {
     if let Some(secrets) = file.secrets() {
         bytes = open_pieces(secrets, SEALED_KIND, 0, &bytes)?;
     }
-    warmth::decode(&bytes)
+    warmth::decode(&bytes, memory_max)
+}
+
+fn memory_max(engine: &Engine) -> usize {
+    warmth::memory_max(engine.core.options.memory_budget)
 }
 
 /// Takes the next spans of one chunk from the plan. Without any left, loading is over.
@@ -194,7 +199,8 @@ pub(crate) fn save(engine: &Engine) {
     }
     if engine.core.health.failure().is_none() && !engine.disk.full_disk.is_owed() {
         let spans = hot_spans(&engine.catalog, &engine.caches);
-        if !spans.is_empty() && write(engine, &warmth::encode(&spans)).is_err() {
+        let bytes = warmth::encode(&spans, memory_max(engine));
+        if !spans.is_empty() && write(engine, &bytes).is_err() {
             let unfinished = engine.disk.dir.join(HEAT_UNFINISHED);
             let _ = engine.disk.vfs.remove(&unfinished);
         }

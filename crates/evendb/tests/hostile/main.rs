@@ -1,6 +1,7 @@
 //! Hostile surroundings and odd arguments: second openers, read-only opens, limits, strange paths,
 //! foreign files, newer formats. Each ends in a typed error or works.
 
+mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod descriptors;
