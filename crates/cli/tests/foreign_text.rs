@@ -167,6 +167,54 @@ fn no_text_of_a_trace_controls_a_terminal() {
     expect_escapes(&place, &path, &lines);
 }
 
+/// `KEYS` of a database that is encrypted by a key with this id, as nobody has it.
+#[cfg(feature = "encryption")]
+fn keys_of(id: &str) -> Vec<u8> {
+    let mut bytes = [&b"EVENKEY1\x01"[..], &[7; 16], &[id.len() as u8]].concat();
+    bytes.extend_from_slice(id.as_bytes());
+    bytes.extend_from_slice(&[9; 48]);
+    let sum = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// Whoever wrote `KEYS` chose the id of the key, and each command that is given another key tells it.
+#[cfg(feature = "encryption")]
+#[test]
+fn no_id_of_a_key_controls_a_terminal() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let key = place.file("a.key", [7; 32]);
+    fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    let path = place.path("db");
+    let options = Options::new().create_if_missing(true);
+    options.open(&path).unwrap().close().unwrap();
+    fs::write(path.join("KEYS"), keys_of(HOSTILE)).unwrap();
+    let lines = [
+        "get PATH x",
+        "put PATH a b",
+        "merge PATH a b",
+        "delete PATH a",
+        "pop PATH",
+        "scan PATH",
+        "size PATH",
+        "keyspaces PATH",
+        "changes PATH",
+        "stats PATH",
+        "compact PATH",
+        "verify PATH",
+        "dump PATH manifest",
+        "dump PATH current",
+        "repair PATH --into saved",
+        "backup PATH new",
+        "export PATH new",
+        "rotate-key PATH --new-key-file a.key",
+    ];
+    let with_key = lines.map(|line| line.replace("PATH", "PATH --key-file a.key"));
+    let lines: Vec<_> = with_key.iter().map(String::as_str).collect();
+    expect_escapes(&place, &path, &lines);
+}
+
 /// What has no line feed is no record: the number of the line and the limit are told.
 #[test]
 fn a_line_without_an_end_is_refused_by_its_number_and_the_limit() {
@@ -204,11 +252,11 @@ fn a_value_without_an_end_is_refused_by_the_limit() {
 #[test]
 fn a_model_or_an_analysis_without_an_end_is_refused_by_the_limit() {
     let place = Place::new();
-    for command in ["model", "mixgraph"] {
+    for (command, most) in [("model", 64 << 20), ("mixgraph", 1 << 20)] {
         let mut command_line = evendb();
         command_line.args([command, "/dev/zero"]);
         command_line.current_dir(place.0.path());
         let outcome = common::Outcome::of(command_line.output().unwrap());
-        outcome.complains(1, "more than 67108864 bytes");
+        outcome.complains(1, &format!("more than {most} bytes"));
     }
 }

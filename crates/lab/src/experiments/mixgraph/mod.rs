@@ -148,7 +148,7 @@ pub fn model_named(name: &str) -> Result<Model, Failure> {
     if let Some(model) = presets::named(name) {
         return Ok(model);
     }
-    let text = crate::whole_file::read_text(Path::new(name)).map_err(|error| {
+    let text = crate::whole_file::read_model(Path::new(name)).map_err(|error| {
         let known: Vec<_> = presets::names().collect();
         let known = known.join(", ");
         format!("`{name}` is none of the presets ({known}), and as a file cannot be read: {error}")

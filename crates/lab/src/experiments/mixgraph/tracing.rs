@@ -1,5 +1,6 @@
 //! `--trace` and `--only-trace` of `mixgraph`: what was asked of a store, or would be, as a trace.
 
+use evendb::placement;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -46,16 +47,17 @@ pub(super) struct Tracing {
     per_second: Option<f64>,
 }
 
-fn create(path: &Path) -> Result<File, Failure> {
-    evendb::placement::refuse_inside(&evendb::vfs::OsVfs, path, "a trace")?;
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create_new(true).open(path);
-    file.map_err(|error| format!("cannot make {}: {error}", path.display()).into())
-}
+/// What the second file is, in an error.
+const KEYS: &str = "a list of keys";
 
 impl Tracing {
+    /// Makes the file of the trace, unless that or the list of keys cannot be made.
     fn create(&self) -> Result<Option<File>, Failure> {
-        self.trace.as_deref().map(create).transpose()
+        if let Some(path) = &self.trace_keys {
+            placement::refuse_output(path, KEYS)?;
+        }
+        let make = |path: &Path| placement::new_output(path, "a trace");
+        Ok(self.trace.as_deref().map(make).transpose()?)
     }
 
     /// Writes the keys of all pairs, if that is wanted.
@@ -63,7 +65,7 @@ impl Tracing {
         let Some(path) = &self.trace_keys else {
             return Ok(());
         };
-        let mut to = BufWriter::with_capacity(1 << 20, create(path)?);
+        let mut to = BufWriter::with_capacity(1 << 20, placement::new_output(path, KEYS)?);
         let mut write = || {
             for pair in 0..load.model.pairs {
                 for byte in load.records.key(pair) {

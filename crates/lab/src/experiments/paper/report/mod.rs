@@ -40,6 +40,7 @@ const REPORT_FILE: &str = "report.md";
 /// # Errors
 /// No results, a damaged line of them, or a directory that cannot be read or written.
 pub fn write(directory: &Path) -> Result<(), Failure> {
+    ResultsFile::refuse_foreign(directory)?;
     let results = ResultsFile::in_directory(directory);
     let file = results.path();
     let bytes =
