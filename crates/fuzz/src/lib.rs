@@ -26,8 +26,10 @@ mod keys;
 mod logs;
 mod manifests;
 mod memory;
+mod models;
 mod programs;
 pub mod seeds;
+mod small_files;
 mod tables;
 mod traces;
 
@@ -71,7 +73,7 @@ const fn engine(name: &'static str, bytes_max: usize, target: fn(&[u8])) -> Targ
 }
 
 /// All of them.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 19] = [
     format("table", 4096, tables::table),
     format("block", 1024, tables::block),
     format("filter", 512, tables::filter),
@@ -85,6 +87,11 @@ pub const TARGETS: [Target; 17] = [
     format("flsm-log", 2048, logs::flsm_log),
     format("keys", 256, keys::keys),
     format("inputs", 512, inputs::inputs),
+    format("small-files", 1024, small_files::small_files),
+    Target {
+        slowness: 10,
+        ..format("models", 8192, models::models)
+    },
     engine("directory", 512, directory::evendb),
     engine("flsm-directory", 512, directory::flsm),
     engine("programs", 1024, programs::evendb),

@@ -6,12 +6,17 @@
 use crate::bytes::framed;
 use crate::programs::{DIR, Database};
 use crate::tables::ID;
-use crate::{Target, logs, manifests};
+use crate::{Target, logs, manifests, models, small_files};
+use evendb_model::from_analysis::{self, Known};
+use evendb_model::presets;
+use evendb_report::{Document, Figure, Unit};
+use evendb_storage::codec::{put_slice, put_varint};
 use evendb_storage::filter::BloomFilter;
 use evendb_storage::table::{Codec, TableOptions, TableWriter};
 use evendb_storage::vfs::SimVfs;
 use evendb_storage::{Apart, EntryRef, Kind, TableId, Version, push_operand};
 use evendb_trace::{Header, Kind as Call, Operation, Outcome, Writer};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -43,6 +48,8 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
         "flsm-log" => flsm_log_seeds(),
         "keys" => key_seeds(),
         "inputs" => input_seeds(),
+        "small-files" => small_file_seeds(),
+        "models" => model_seeds(),
         "directory" | "flsm-directory" => directory_seeds(),
         "programs" | "flsm-programs" => program_seeds(),
         _ => Vec::new(),
@@ -353,6 +360,140 @@ fn input_seeds() -> Vec<Vec<u8>> {
     texts
         .map(|(form, text)| [&[form], text.as_bytes()].concat())
         .to_vec()
+}
+
+/// Each file as it is written, in a form of which the target makes the checksum right.
+fn small_file_seeds() -> Vec<Vec<u8>> {
+    let sealed = |form: u8, bytes: &[u8]| {
+        let mut file = bytes.to_vec();
+        small_files::seal(form, &mut file);
+        assert!(small_files::is_read(form, &file), "a seed is read");
+        [&[form | 1], &file[..]].concat()
+    };
+    let mut list = b"EVENBAK1".to_vec();
+    put_varint(&mut list, 1_700_000_000);
+    put_varint(&mut list, 3);
+    let names = ["0000000100000002.sst", "CHUNK-LOGS", "KEYS"];
+    for (name, number) in names.into_iter().zip([4711, 1 << 33, 70]) {
+        put_slice(&mut list, name.as_bytes());
+        // Length, checksum, which table, flags.
+        for number in [number, 0xdead_beef, number & 1, number % 4] {
+            put_varint(&mut list, number);
+        }
+    }
+    list.extend_from_slice(&[0; 4]);
+    let mut properties = Vec::new();
+    for (name, value) in [("evendb.key", "str,u64"), ("schema", "")] {
+        put_slice(&mut properties, name.as_bytes());
+        put_slice(&mut properties, value.as_bytes());
+    }
+    // Magic, checksum, length.
+    let mut heat = [&b"evenHEA1"[..], &[0; 12]].concat();
+    for (shared, rest) in [(0, "key/00"), (5, "1"), (6, ""), (0, "x")] {
+        for number in [1, 9, shared] {
+            put_varint(&mut heat, number);
+        }
+        put_slice(&mut heat, rest.as_bytes());
+    }
+    // Cipher and salt, the id of the key, the data key with its tag, a checksum.
+    let keys = [
+        &b"EVENKEY1\x01"[..],
+        &[7; 16],
+        b"\x072026-11",
+        &[9; 48],
+        &[0; 4],
+    ]
+    .concat();
+    vec![
+        sealed(small_files::LIST, &list),
+        sealed(small_files::PROPERTIES, &properties),
+        sealed(small_files::HEAT, &heat),
+        sealed(small_files::KEYS, &keys),
+    ]
+}
+
+/// The presets as they are written, and an analysis with the figures that a model is made of.
+fn model_seeds() -> Vec<Vec<u8>> {
+    let presets = presets::names().filter_map(|name| presets::named(name)?.to_toml().ok());
+    let mut seeds: Vec<Vec<u8>> = presets
+        .map(|text| [&[models::MODEL], text.as_bytes()].concat())
+        .collect();
+    let analysis = analysis();
+    let made = from_analysis::make(&analysis, &Known::default());
+    assert!(made.is_ok(), "a seed is read: {:?}", made.err());
+    seeds.push([&[models::ANALYSIS], analysis.to_json().as_bytes()].concat());
+    seeds
+}
+
+/// The figures that a model is made of, with a few rows each, of a load of gets, puts and scans.
+fn analysis() -> Document {
+    let figure = |id: &str, columns: &[&str], rows: Vec<Vec<Value>>| {
+        let columns: Vec<_> = columns.iter().map(|name| (*name, Unit::Number)).collect();
+        Figure {
+            rows,
+            ..Figure::new(id, "", "", "", &columns)
+        }
+    };
+    let of_gets = |more: [Value; 2]| [json!("app"), json!("get")].into_iter().chain(more);
+    let curve = |numbers: [u64; 4]| {
+        let each = (1..).zip(numbers);
+        each.map(|(at, number)| of_gets([json!(at), json!(number)]).collect())
+    };
+    let sizes = |sizes: [u64; 3]| {
+        let each = sizes.into_iter().zip([(50, 0.5), (30, 0.8), (20, 1.0)]);
+        each.map(|(size, (count, up_to))| vec![json!(size), json!(count), json!(up_to)])
+    };
+    let sizes_of = |kind: &str, all: [u64; 3]| -> Vec<Vec<Value>> {
+        let front = [json!("app"), json!(kind)];
+        let rows = sizes(all).map(|row| front.iter().cloned().chain(row).collect());
+        rows.collect()
+    };
+    let counts = [
+        "keyspace",
+        "kind",
+        "bytes",
+        "operations",
+        "operations_up_to",
+    ];
+    let mut document = Document::new("small");
+    let kinds = [("get", 100), ("put", 30), ("scan", 10)];
+    let rows = kinds.map(|(kind, count)| vec![json!("app"), json!(kind), json!(count)]);
+    let mix = figure(
+        "composition",
+        &["keyspace", "kind", "operations"],
+        rows.to_vec(),
+    );
+    let columns = ["keyspace", "period_seconds", "new_keys"];
+    let rows = vec![vec![json!("app"), json!(60), json!(40)]];
+    let keys = figure("unique-keys", &columns, rows);
+    let rows = sizes([1, 9, 70]).map(|row| [json!("app")].into_iter().chain(row).collect());
+    let columns = ["keyspace", "records", "scans", "scans_up_to"];
+    let scans = figure("scan-lengths", &columns, rows.collect());
+    let columns = ["keyspace", "kind", "range", "accesses"];
+    let ranges = figure("ranges", &columns, curve([60, 30, 8, 2]).collect());
+    let ranks = (1_u64..).zip([(50, 0.5), (30, 0.8), (15, 0.95), (5, 1.0)]);
+    let ranks = ranks.map(|(rank, (count, up_to))| {
+        let more = [json!(count), json!(up_to)];
+        [json!("app"), json!("get"), json!(rank)]
+            .into_iter()
+            .chain(more)
+            .collect()
+    });
+    let columns = ["keyspace", "kind", "rank", "accesses", "accesses_up_to"];
+    let ranks = figure("access-ranks", &columns, ranks.collect());
+    let columns = ["keyspace", "kind", "time", "per_second"];
+    let rates = figure("rates", &columns, curve([500, 700, 450, 300]).collect());
+    document.figures = vec![
+        mix,
+        keys,
+        figure("key-sizes", &counts, sizes_of("get", [16, 20, 48])),
+        figure("value-sizes", &counts, sizes_of("put", [10, 100, 1000])),
+        scans,
+        ranges,
+        ranks,
+        rates,
+    ];
+    document
 }
 
 /// Every form, with damage to one file after the other.

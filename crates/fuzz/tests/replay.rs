@@ -81,11 +81,24 @@ fn write_fixed<const BYTES: usize>(bytes: &mut Vec<u8>, at: usize, number: u64) 
     bytes[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
 }
 
+/// In a text: where digits begin, the number in their place. Elsewhere nothing changes.
+fn write_digits(bytes: &mut Vec<u8>, at: usize, number: u64) {
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    if at > 0 && is_digit(&bytes[at - 1]) {
+        return;
+    }
+    let digits = bytes[at..].iter().take_while(|byte| is_digit(byte)).count();
+    if digits > 0 {
+        bytes.splice(at..at + digits, number.to_string().into_bytes());
+    }
+}
+
 /// Each place of a seed is taken for that of a number, in each form in which files have numbers. Where there are more such inputs
 /// than `count` for each seed, every so many of them are given.
 fn numbers_at_their_extremes(target: &Target, count: usize) {
-    const WRITES: [Put; 4] = [
+    const WRITES: [Put; 5] = [
         write_varint,
+        write_digits,
         write_fixed::<2>,
         write_fixed::<4>,
         write_fixed::<8>,
@@ -139,6 +152,8 @@ replays!(
     flsm_log "flsm-log",
     keys "keys",
     inputs "inputs",
+    small_files "small-files",
+    models "models",
     directory "directory",
     flsm_directory "flsm-directory",
     programs "programs",

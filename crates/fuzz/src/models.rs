@@ -1,0 +1,55 @@
+//! Models of loads, and analyses that models are made of.
+
+use evendb_model::Model;
+use evendb_model::from_analysis::{self, Known};
+use evendb_report::Document;
+
+/// The first byte says which of the two it is.
+pub(crate) const MODEL: u8 = 0;
+pub(crate) const ANALYSIS: u8 = 1;
+
+/// A model that is read is written and read again as it is, and sizes are drawn from it within its limits. A model that is made
+/// of an analysis is one.
+pub(crate) fn models(data: &[u8]) {
+    let Some((form, text)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
+    if form & 1 == MODEL {
+        if let Ok(model) = Model::from_toml(text) {
+            check(&model);
+        }
+        return;
+    }
+    let Ok(document) = Document::from_json(text) else {
+        return;
+    };
+    if let Ok(made) = from_analysis::make(&document, &Known::default()) {
+        check(&made.model);
+        made.to_toml().expect("what was made is a model");
+    }
+}
+
+fn check(model: &Model) {
+    let text = model.to_toml().expect("it was read or made");
+    let again = Model::from_toml(&text).expect("it was written");
+    assert_eq!(
+        again.to_toml().as_ref(),
+        Ok(&text),
+        "a model that was written again"
+    );
+    let sizes = [&model.keys, &model.values.sizes, &model.values.loaded];
+    for sizes in sizes.into_iter().chain(&model.scans) {
+        for unit in [0.0, 1e-9, 0.5, 1.0 - 1e-9] {
+            let size = sizes.quantile(unit);
+            assert!(
+                (sizes.least..=sizes.most).contains(&size),
+                "{sizes:?}: {size}"
+            );
+        }
+    }
+    let small = model.scaled(1e-6);
+    assert!(small.pairs > 0 && small.operations > 0);
+}
