@@ -11,9 +11,11 @@ mod common;
 
 use common::privileges::without_privileges;
 use common::{DIR, tiny, tiny_on};
+use evendb_flsm::inspect::{self, Dump, DumpOptions, InspectOptions};
 use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Db, Durability, ErrorKind, Options, Result};
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -401,6 +403,36 @@ fn odd_ranges_and_iterators_across_a_close() {
     assert_eq!(kind_of(cursor.next_back()), Some(ErrorKind::Closed));
 }
 
+/// Its lock would be written to, or made.
+#[test]
+fn a_directory_with_the_current_of_another_program_is_left_before_it_is_locked() {
+    for (name, bytes) in [("LOCK", ""), ("IDENTITY", "of somebody")] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("CURRENT"), "MANIFEST-000002\n").unwrap();
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+        let errors = [
+            tiny(1).open(dir.path()).map(drop),
+            tiny(1).read_only(true).open(dir.path()).map(drop),
+            inspect::verify(dir.path(), InspectOptions::new()).map(drop),
+            evendb_flsm::destroy(dir.path()),
+        ];
+        for refused in errors {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
+        let mut left: Vec<_> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["CURRENT", name]);
+        assert_eq!(
+            std::fs::read(dir.path().join(name)).unwrap(),
+            bytes.as_bytes()
+        );
+    }
+}
+
 /// Links to a file, to a directory and to nothing, a directory, a pipe: a database makes none of them.
 #[test]
 fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
@@ -437,6 +469,12 @@ fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
                 _ => assert!(Command::new("mkfifo").arg(&at).status().unwrap().success()),
             }
             let before = (names_in(&path), names_in(&around));
+            // These look only, and pass over what they cannot read.
+            let looked = inspect::verify(&path, InspectOptions::new());
+            looked.unwrap();
+            let each = &mut |_| ControlFlow::Continue(());
+            let how = DumpOptions::default();
+            inspect::dump(&path, &Dump::Trees, &how, InspectOptions::new(), each).unwrap();
             let opened = tiny(1).open(&path).map(drop);
             for error in [opened, evendb_flsm::destroy(&path)].map(Result::unwrap_err) {
                 assert_eq!(error.kind(), ErrorKind::Io, "{name} {number}: {error}");

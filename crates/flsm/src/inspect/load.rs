@@ -12,6 +12,7 @@ use crate::manifest::state::State;
 use crate::options::TableLimits;
 use crate::tables::TableDir;
 use crate::types::FileNumber;
+use evendb_base::EngineKind;
 use evendb_base::directory_lock::open_elsewhere;
 use evendb_base::sync::{Arc, reclaim};
 use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id_in, survey_frames};
@@ -59,6 +60,7 @@ impl LockedDirectory {
         if !exists.map_err(io(&dir, "look for the database"))? {
             return Err(not_found());
         }
+        EngineKind::Flsm.check(&*vfs, &dir)?;
         let lock_path = FileName::Lock.path(&dir);
         let lock = match vfs.lock(&lock_path, true) {
             Ok(lock) => Some(lock),
