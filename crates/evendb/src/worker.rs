@@ -31,7 +31,7 @@ use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::engine::work::Job;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rebalance::log_merge::{self, CHUNKS_MERGED_MAX};
+use crate::rebalance::log_merge::{self, CHUNKS_MERGED_FOR_SCANS, CHUNKS_MERGED_MAX};
 use crate::rebalance::{idle, jobs, munks, space, spans, warm};
 use crate::sync::atomic::Ordering;
 use crate::{checkpoint, fork, log_room, making_room, memory_shares, observe, trace};
@@ -46,7 +46,10 @@ fn do_job(engine: &Engine, job: &Job) {
     let merged = catch_unwind(AssertUnwindSafe(|| {
         // Many edits share a sync; the last few are synced when there is nothing else to do.
         let noted = engine.flow.log_merges.lock().len();
-        if noted >= CHUNKS_MERGED_MAX || (noted > 0 && !engine.work.has_jobs()) {
+        let scans_wait = matches!(job, Job::Merge(_))
+            && (noted >= CHUNKS_MERGED_FOR_SCANS || !engine.work.has_merges());
+        let is_enough = noted >= CHUNKS_MERGED_MAX || scans_wait || !engine.work.has_jobs();
+        if noted > 0 && is_enough {
             // A failure has latched; after any other error the next checkpoint notes the chunks again.
             let _ =
                 log_merge::merge_logs(&engine.core, &engine.disk, &engine.flow, &engine.catalog);
@@ -82,6 +85,10 @@ fn run_job(engine: &Engine, job: &Job) {
             let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
             let (caches, work) = (&engine.caches, &engine.work);
             drop(spans::load_wanted(core, disk, log, caches, work, &chunk));
+        }
+        Job::Merge(_) => {
+            let (core, disk, flow) = (&engine.core, &engine.disk, &engine.flow);
+            log_merge::note_log_merge(core, disk, flow, &chunk, &chunk.view.load_full());
         }
         Job::Shrink(_) => {
             let (catalog, space) = (&engine.catalog, &engine.space);

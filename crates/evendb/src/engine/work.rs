@@ -27,6 +27,8 @@ pub(crate) enum Job {
     /// Take only the durable deltas into the munk: puts wait for the memory of those.
     Absorb(NamedChunk),
     Load(NamedChunk),
+    /// Merge the runs of its log, which cost scans more than that.
+    Merge(NamedChunk),
     /// Make the chunk smaller, while there is nothing else to do.
     Shrink(NamedChunk),
 }
@@ -35,7 +37,7 @@ impl Job {
     pub(crate) fn named(&self) -> &NamedChunk {
         match self {
             Job::Maintain(named) | Job::Absorb(named) => named,
-            Job::Load(named) | Job::Shrink(named) => named,
+            Job::Load(named) | Job::Merge(named) | Job::Shrink(named) => named,
         }
     }
 }
@@ -60,6 +62,9 @@ pub(crate) struct JobQueue {
     pub(crate) jobs: VecDeque<Job>,
     /// Short jobs that go before all others.
     pub(crate) absorbs: VecDeque<NamedChunk>,
+    /// Chunks whose runs scans want merged. They go before what is owed to space: that takes minutes after a phase of puts, in
+    /// which each scan would read all runs.
+    pub(crate) merges: VecDeque<NamedChunk>,
     /// Chunks that wait for maintenance, for absorbing, for loading. A chunk that waits for maintenance
     /// behind long jobs can have its deltas absorbed before that.
     pub(crate) queued: HashSet<ChunkId>,
@@ -93,7 +98,7 @@ impl JobQueue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.jobs.len() + self.absorbs.len()
+        self.jobs.len() + self.absorbs.len() + self.merges.len()
     }
 }
 
@@ -139,6 +144,14 @@ impl Work {
                 queue.absorbs.push_back(NamedChunk::new(chunk));
             }
             new
+        });
+    }
+
+    /// Queues the merge of the chunk's runs. The caller asks once until that is done.
+    pub(crate) fn push_merge(&self, chunk: &Arc<Chunk>) {
+        self.push(|queue| {
+            queue.merges.push_back(NamedChunk::new(chunk));
+            true
         });
     }
 
@@ -194,7 +207,8 @@ impl Work {
 
     pub(crate) fn take(&self, queue: &mut JobQueue) -> Option<Job> {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
-        let job = absorb.or_else(|| queue.jobs.pop_front())?;
+        let short = absorb.or_else(|| queue.merges.pop_front().map(Job::Merge));
+        let job = short.or_else(|| queue.jobs.pop_front())?;
         match &job {
             Job::Maintain(chunk) => {
                 queue.asked.remove(&chunk.id);
@@ -202,7 +216,7 @@ impl Work {
             }
             Job::Absorb(chunk) => queue.absorbing.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
-            Job::Shrink(_) => true,
+            Job::Merge(_) | Job::Shrink(_) => true,
         };
         queue.running += 1;
         Some(job)
@@ -224,6 +238,11 @@ impl Work {
         })?;
         asked.insert(next.id);
         next.chunk.upgrade()
+    }
+
+    /// Whether more chunks wait whose runs scans want merged.
+    pub(crate) fn has_merges(&self) -> bool {
+        !self.queue.lock().merges.is_empty()
     }
 
     pub(crate) fn has_jobs(&self) -> bool {

@@ -138,14 +138,15 @@ pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &Vie
     }
     // Relaxed: a lost count does no harm.
     let before = chunk.runs_scanned.load(Ordering::Relaxed);
-    let read = before.saturating_add(reads.min(SCAN_READS_MAX) as u32 - 1);
+    let read = before.saturating_add(reads as u32 - 1);
     chunk.runs_scanned.store(read, Ordering::Relaxed);
     let merge_bytes = MERGE_BYTES_LEAST + view.funk.log_bytes();
     if u64::from(read) * RUN_READ_BYTES >= merge_bytes && core.health.check_writable().is_ok() {
         chunk.runs_scanned.store(0, Ordering::Relaxed);
-        chunk.log_merge_wanted.store(true, Ordering::Relaxed);
         // If another job has the chunk when its turn comes, later scans ask again.
-        work.push_maintenance(chunk);
+        if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
+            work.push_merge(chunk);
+        }
     }
 }
 

@@ -43,6 +43,9 @@ use evendb_storage::key_hash::RamHash;
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
 
+/// So many are enough for a sync where scans wait for them.
+pub(crate) const CHUNKS_MERGED_FOR_SCANS: usize = 16;
+
 /// Bytes that share one sync; what is merged later takes effect later.
 const MERGED_BYTES_MAX: u64 = 32 << 20;
 

@@ -141,10 +141,11 @@ fn worker(engine: &Engine) {
                     queue.present[ThreadRole::Worker as usize] -= 1;
                     return;
                 }
-                // Readers wait for what is loaded, each for itself.
+                // Readers wait for what is loaded, each for itself, and read less of runs that are merged.
                 let loads = matches!(queue.jobs.front(), Some(Job::Load(_)));
+                let readers_wait = loads || !queue.merges.is_empty();
                 let enough = queue.running >= gentle_workers(engine)
-                    && !loads
+                    && !readers_wait
                     && queue.idle_awaited == 0
                     && !pace::waits_for_jobs(&engine.core, !queue.absorbs.is_empty());
                 if !enough && let Some(job) = work.take(&mut queue) {
