@@ -8,6 +8,7 @@ use crate::commit_log::Lsn;
 use crate::engine::idle::Idle;
 use crate::engine::log::{History, Log};
 use crate::engine::space::Space;
+use crate::engine::work::Job;
 use crate::funk::tables::TableHandle;
 use crate::memory::{Charge, Use};
 use crate::memory_shares;
@@ -342,6 +343,29 @@ fn many_runs_become_one() {
     assert_eq!(after.funk.base.len(), 1);
     assert_eq!(bench.core.metrics.log_merges.get(), 1);
     bench.check();
+}
+
+/// After a phase of puts minutes of reorganisation may be owed to space: what spares scans a read of each run does not wait
+/// for it.
+#[test]
+fn runs_that_scans_want_merged_go_before_what_is_owed_to_space() {
+    let mut bench = Bench::new();
+    bench.put(0..10, 1);
+    bench.checkpoint();
+    let (chunk, work) = (bench.chunk(), crate::engine::work::Work::default());
+    work.push_maintenance(&chunk);
+    work.push_merge(&chunk);
+    work.push_absorb(&chunk);
+    let taken: Vec<Job> = {
+        let mut queue = work.queue.lock();
+        assert_eq!(queue.len(), 3);
+        std::iter::from_fn(|| work.take(&mut queue)).collect()
+    };
+    assert!(matches!(
+        taken[..],
+        [Job::Absorb(_), Job::Merge(_), Job::Maintain(_)]
+    ));
+    assert!(!work.has_merges());
 }
 
 #[test]

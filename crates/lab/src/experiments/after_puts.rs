@@ -99,12 +99,14 @@ impl Arguments {
     }
 }
 
-/// Operations a second from one time of a phase to another.
+/// Operations a second from one time of a phase to another, of the steps of its course that end there.
 fn rate_between(result: &PhaseResult, from: f64, until: f64) -> f64 {
-    let inside = |&&(end, _): &&(f64, u64)| end > from && end <= until;
-    let steps = || result.course.iter().filter(inside);
-    let seconds = result.course_interval_seconds * steps().count() as f64;
-    steps().map(|&(_, operations)| operations).sum::<u64>() as f64 / seconds
+    let ends = |&&(end, _): &&(f64, u64)| end > from && end <= until;
+    let steps = || result.course.iter().filter(ends);
+    let before = result.course.iter().filter(|&&(end, _)| end <= from);
+    let begin = before.map(|&(end, _)| end).fold(0.0, f64::max);
+    let end = steps().map(|&(end, _)| end).fold(begin, f64::max);
+    steps().map(|&(_, operations)| operations).sum::<u64>() as f64 / (end - begin)
 }
 
 /// The figures of a phase, with the rates of its windows.
