@@ -360,7 +360,7 @@ mod loom_tests {
                 })
             };
             funk.store(2, Ordering::Release);
-            cache.update_if_present(0, b"k", 7, Some(&[2]));
+            cache.update_if_present(0, b"k", RamHash::of_bits(7), Some(&[2]));
             let row = cache.get(0, b"k", RamHash::of_bits(7));
             assert!(
                 row.is_none_or(|row| *row == [2]),
