@@ -164,8 +164,8 @@ fn a_report_of_nothing_says_what_to_do() {
         (None, "results.jsonl: No such file"),
         (Some("{\"kind\":\"run\"}\n"), "has no results"),
         (
-            Some("{}\n{}\n"),
-            "results.jsonl, line 1: an object without `kind`; mend or remove",
+            Some("{\"kind\":\"run\"}\n{}\n"),
+            "results.jsonl, line 2: an object without `kind`; mend or remove",
         ),
     ] {
         if let Some(results) = results {
