@@ -66,6 +66,17 @@ fn with_forms(files: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 /// A table of so many keys, each with versions of every kind.
 fn table(id: TableId, keys: u64, codec: Codec, filter_bits_per_key: u32) -> Vec<u8> {
+    table_of(id, keys, codec, filter_bits_per_key, false)
+}
+
+/// The same, with a block for each key if it is keyed.
+fn table_of(
+    id: TableId,
+    keys: u64,
+    codec: Codec,
+    filter_bits_per_key: u32,
+    is_keyed: bool,
+) -> Vec<u8> {
     let options = TableOptions {
         block_bytes: 160,
         restart_interval: 4,
@@ -73,7 +84,7 @@ fn table(id: TableId, keys: u64, codec: Codec, filter_bits_per_key: u32) -> Vec<
         zstd_level: 1,
         filter_bits_per_key,
     };
-    let mut writer = TableWriter::new(Vec::new(), id, options);
+    let mut writer = TableWriter::new(Vec::new(), id, options).keyed(is_keyed);
     let mut operands = Vec::new();
     push_operand(&mut operands, b"one");
     push_operand(&mut operands, b"two");
@@ -118,6 +129,7 @@ fn table_seeds() -> Vec<Vec<u8>> {
         table(ID, 24, Codec::None, 10),
         table(ID, 40, Codec::Lz4, 10),
         table(ID, 0, Codec::None, 10),
+        table_of(ID, 24, Codec::None, 0, true),
     ])
 }
 

@@ -120,7 +120,32 @@ fn check_table(file: MemoryFile, offset: u64, len: u64) {
         );
     }
     seek(&table, &mut cursor, &seen, is_sound);
+    name(&table, &mut cursor, &seen, is_sound);
     ask(&table, &seen.keys);
+}
+
+/// The keys that a keyed table names, and the newest record of each.
+fn name(table: &Table, cursor: &mut TableCursor, seen: &Seen, is_sound: bool) {
+    if !table.is_keyed() {
+        return;
+    }
+    let mut key = Vec::new();
+    for ordinal in 0..table.block_count().min(RECORDS_MAX) {
+        table.key_of_block(ordinal, &mut key);
+        match cursor.seek_block(ordinal, ordinal % 2 == 0) {
+            Ok(()) => {
+                assert_eq!(cursor.entry().key, key, "a block has the key that is named");
+                let (hash, found) = (hash_key(&key), digest(cursor.entry()));
+                let newest = seen.digests.iter().find(|digest| digest.0 == hash);
+                assert!(!is_sound || newest == Some(&found), "the newest record");
+                while matches!(cursor.next_in_block(), Ok(true)) {}
+            }
+            Err(error) => {
+                assert!(!is_sound, "a sound table is read: {error}");
+                check_error(&error);
+            }
+        }
+    }
 }
 
 /// The records from one end on; `None` if reading fails.

@@ -401,6 +401,7 @@ impl Tail {
             Ok((decoded, crc)) => {
                 let agrees = self.index.as_ref().is_none_or(|index| {
                     decoded.blocks == index.len() as u64
+                        && !(footer.is_keyed && index.any_continues())
                         && (index.len() == 0 || index.ends_with(&decoded.meta.max_key))
                 });
                 if !agrees {

@@ -192,7 +192,7 @@ pub(super) struct Kind {
     /// It was to be compressed by Zstandard.
     pub(super) is_zstd: bool,
     is_sealed: bool,
-    is_keyed: bool,
+    pub(super) is_keyed: bool,
 }
 
 impl Kind {

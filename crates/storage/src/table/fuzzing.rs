@@ -146,7 +146,8 @@ fn footer_of(table: &[u8]) -> Option<Footer> {
     let version = codec::get_u32(&mut input)?;
     let is_magic = input.get(4..) == Some(&MAGIC.to_le_bytes()[..]);
     let [_, filter_len, index_len, last, _] = words;
-    let is_zstd = super::footer::Kind::of(version).is_some_and(|kind| kind.is_zstd);
+    let kind = super::footer::Kind::of(version);
+    let is_zstd = kind.is_some_and(|kind| kind.is_zstd);
     let (properties_len, dictionary_len) = match is_zstd {
         true => (last & u64::from(u32::MAX), last >> 32),
         false => (last, 0),
@@ -159,7 +160,7 @@ fn footer_of(table: &[u8]) -> Option<Footer> {
     let footer = Footer {
         is_zstd,
         is_sealed: false,
-        is_keyed: false,
+        is_keyed: kind.is_some_and(|kind| kind.is_keyed),
         data_len: 0,
         dictionary_len,
         filter_len,
