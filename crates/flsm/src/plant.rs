@@ -84,3 +84,20 @@ mod gate;
 mod histories;
 #[cfg(test)]
 mod tests;
+
+/// A database with so small tables and guards that few records have all kinds of jobs done, and with a fault.
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+fn tiny(vfs: &evendb_storage::vfs::SimVfs, plant: Plant) -> crate::options::Options {
+    let mut options = crate::options::Options::new()
+        .vfs(std::sync::Arc::new(vfs.clone()))
+        .memory_budget(1 << 20)
+        .advanced(|advanced| {
+            advanced
+                .write_buffer_bytes(8192)
+                .last_guard_bytes(900)
+                .table_bytes_max(4096)
+                .level0_tables(2, 4, 6)
+        });
+    options.plant = plant;
+    options
+}

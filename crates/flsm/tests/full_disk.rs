@@ -260,34 +260,7 @@ fn deletes_go_on_where_puts_are_refused() {
     }
 }
 
-impl emptied::Store for Db {
-    fn put(&self, key: &str, value: &[u8]) -> emptied::Done {
-        or_no_room(Db::put(self, key, value))
-    }
-
-    fn delete(&self, key: &str) -> emptied::Done {
-        or_no_room(Db::delete(self, key))
-    }
-
-    fn compact(&self) -> emptied::Done {
-        or_no_room(Db::compact(self).map(drop))
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.contains_key(key).unwrap()
-    }
-
-    fn close(self) {
-        Db::close(self).unwrap();
-    }
-}
-
-fn or_no_room<T>(done: Result<T, Error>) -> emptied::Done<T> {
-    done.map_err(|error| {
-        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
-        error.to_string()
-    })
-}
+emptied::store!(Db, Error, ErrorKind::NoSpace);
 
 #[test]
 fn deletes_and_compactions_empty_full_file_systems_of_all_kinds() {

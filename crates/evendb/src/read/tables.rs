@@ -108,18 +108,8 @@ impl TableKeys {
     ) -> Result<TableKeys> {
         let readahead = read_until(&table, from, until, direction, readahead);
         let is_keyed = table.is_keyed();
-        let mut cursor = TableCursor::new(table, readahead);
-        if is_keyed {
-            return Ok(TableKeys::of_index(cursor, from, direction, at));
-        }
-        match (direction, from) {
-            (Direction::Forward, Some(key)) => cursor.seek(key)?,
-            (Direction::Forward, None) => cursor.seek_first()?,
-            (Direction::Backward, Some(key)) => cursor.seek_before(key)?,
-            (Direction::Backward, None) => cursor.seek_last()?,
-        }
         let mut keys = TableKeys {
-            cursor,
+            cursor: TableCursor::new(table, readahead),
             direction,
             at,
             key: Vec::new(),
@@ -129,36 +119,32 @@ impl TableKeys {
             block: None,
             unread: false,
         };
-        keys.gather()?;
+        match is_keyed {
+            true => keys.seek_by_index(from),
+            false => keys.seek_by_cursor(from)?,
+        }
         Ok(keys)
     }
 
-    /// The same of a keyed table: by its index alone.
-    fn of_index(
-        cursor: TableCursor,
-        from: Option<&[u8]>,
-        direction: Direction,
-        at: Version,
-    ) -> TableKeys {
-        let table = cursor.table();
+    fn seek_by_cursor(&mut self, from: Option<&[u8]>) -> Result<()> {
+        match (self.direction, from) {
+            (Direction::Forward, Some(key)) => self.cursor.seek(key)?,
+            (Direction::Forward, None) => self.cursor.seek_first()?,
+            (Direction::Backward, Some(key)) => self.cursor.seek_before(key)?,
+            (Direction::Backward, None) => self.cursor.seek_last()?,
+        }
+        self.gather()
+    }
+
+    /// The same of a keyed table, of which nothing is read.
+    fn seek_by_index(&mut self, from: Option<&[u8]>) {
+        let table = self.cursor.table();
         let behind = from.map(|key| table.first_block_at(key));
-        let block = match direction {
+        self.block = match self.direction {
             Direction::Forward => Some(behind.unwrap_or(0)),
             Direction::Backward => behind.unwrap_or(table.block_count()).checked_sub(1),
         };
-        let mut keys = TableKeys {
-            cursor,
-            direction,
-            at,
-            key: Vec::new(),
-            hit: None,
-            within_key: false,
-            left: false,
-            block,
-            unread: false,
-        };
-        keys.name_block();
-        keys
+        self.name_block();
     }
 
     /// The key of `block`, of which nothing is read.

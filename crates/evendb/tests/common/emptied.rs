@@ -19,6 +19,44 @@ pub trait Store: Sized {
     fn close(self);
 }
 
+/// Makes an engine's `Db` a [`Store`], and the function `or_no_room`, which takes its errors: both engines have the same calls.
+#[allow(unused_macros, reason = "one test binary of an engine uses it")]
+macro_rules! store {
+    ($db:ty, $error:ty, $no_space:path) => {
+        impl emptied::Store for $db {
+            fn put(&self, key: &str, value: &[u8]) -> emptied::Done {
+                or_no_room(<$db>::put(self, key, value))
+            }
+
+            fn delete(&self, key: &str) -> emptied::Done {
+                or_no_room(<$db>::delete(self, key))
+            }
+
+            fn compact(&self) -> emptied::Done {
+                or_no_room(<$db>::compact(self).map(drop))
+            }
+
+            fn has(&self, key: &str) -> bool {
+                self.contains_key(key).expect("reads")
+            }
+
+            fn close(self) {
+                <$db>::close(self).expect("closes");
+            }
+        }
+
+        fn or_no_room<T>(done: Result<T, $error>) -> emptied::Done<T> {
+            done.map_err(|error| {
+                assert_eq!(error.kind(), $no_space, "{error:?}");
+                error.to_string()
+            })
+        }
+    };
+}
+
+#[allow(unused_imports, reason = "one test binary of an engine uses it")]
+pub(crate) use store;
+
 /// Where a file system copies on write, a full one may have no room for what it notes of files itself: none of this is promised there.
 const KINDS: [&str; 4] = ["tmpfs", "ext2", "ext4", "xfs"];
 const FREE_BYTES: u64 = 24 << 20;

@@ -4,9 +4,8 @@
 #[path = "../../../evendb/tests/common/outside.rs"]
 mod outside;
 
-use super::Plant;
+use super::{Plant, tiny};
 use crate::api::db::Db;
-use crate::options::Options;
 use evendb_base::Durability;
 use evendb_storage::vfs::SimVfs;
 use outside::Outside;
@@ -21,18 +20,7 @@ fn fill(db: &Db) {
 /// The calls that changed something outside.
 fn found(plant: Plant) -> Vec<&'static str> {
     let vfs = SimVfs::new(1);
-    let mut options = Options::new()
-        .vfs(Arc::new(vfs.clone()))
-        .memory_budget(1 << 20)
-        .advanced(|advanced| {
-            advanced
-                .write_buffer_bytes(8192)
-                .last_guard_bytes(900)
-                .table_bytes_max(4096)
-                .level0_tables(2, 4, 6)
-        });
-    options.plant = plant;
-    let db = options.open("/db").expect("opens");
+    let db = tiny(&vfs, plant).open("/db").expect("opens");
     let keyspace = db.default_keyspace();
     let engine = Arc::downgrade(&keyspace.handle.engine);
     let outside = Outside::of(&vfs, move || {

@@ -14,31 +14,18 @@ mod order;
 #[path = "../../../evendb/tests/common/planted_histories.rs"]
 mod planted_histories;
 
-use super::Plant;
+use super::{Plant, tiny};
 use crate::api::db::Db;
 use crate::api::snapshot::Snapshot;
-use crate::options::Options;
 use clients::{Plan, Run};
 use evendb_storage::vfs::SimVfs;
 use linearizable::Op;
-use std::sync::Arc;
 
 clients::store!(Db, Snapshot);
 
 fn record(plan: Plan, plant: Plant) -> Vec<Op> {
     let vfs = SimVfs::new(plan.seed);
-    let mut options = Options::new()
-        .vfs(Arc::new(vfs))
-        .memory_budget(1 << 20)
-        .advanced(|advanced| {
-            advanced
-                .write_buffer_bytes(8192)
-                .last_guard_bytes(900)
-                .table_bytes_max(4096)
-                .level0_tables(2, 4, 6)
-        });
-    options.plant = plant;
-    let db = options.open("/db").expect("opens");
+    let db = tiny(&vfs, plant).open("/db").expect("opens");
     let mut run = Run::new(&db, plan);
     run.go(&db);
     run.release();

@@ -14,8 +14,10 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 
-use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn, at, median_of_cell, stores_of};
+use super::table::TextTable;
+use super::{
+    Common, Failure, Measure, Measured, Turn, at, median_of_cell, median_within_cell, stores_of,
+};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
@@ -196,15 +198,7 @@ impl Measure for Arguments {
                 let of =
                     |name: &str| median_of_cell(results, Some(store), "phases", is_phase, name);
                 let nested = |path: &[&str]| {
-                    let own = results.iter().filter(|one| one.store == store);
-                    let figures = own.filter_map(|one| {
-                        let all = one.figures["phases"].as_array()?;
-                        let figures = all.iter().find(|figures| is_phase(figures))?;
-                        path.iter()
-                            .try_fold(figures, |value, key| value.get(key))?
-                            .as_f64()
-                    });
-                    median(figures.collect())
+                    median_within_cell(results, Some(store), "phases", is_phase, path)
                 };
                 let shown = |value: f64, text: String| match value.is_finite() {
                     true => text,

@@ -289,12 +289,26 @@ fn median_of_cell(
     is_cell: impl Fn(&Value) -> bool,
     name: &str,
 ) -> f64 {
+    median_within_cell(results, store, list, is_cell, &[name])
+}
+
+/// The same of a figure that lies deeper: `path` names what leads to it, from the outside.
+fn median_within_cell(
+    results: &[Measured],
+    store: Option<&str>,
+    list: &str,
+    is_cell: impl Fn(&Value) -> bool,
+    path: &[&str],
+) -> f64 {
     let own = results
         .iter()
         .filter(|one| store.is_none_or(|store| one.store == store));
     let figures = own.filter_map(|one| {
         let all = one.figures[list].as_array()?;
-        all.iter().find(|figures| is_cell(figures))?[name].as_f64()
+        let cell = all.iter().find(|figures| is_cell(figures))?;
+        path.iter()
+            .try_fold(cell, |value, key| value.get(key))?
+            .as_f64()
     });
     table::median(figures.collect())
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn, stores_of};
+use super::table::TextTable;
+use super::{Common, Failure, Measure, Measured, Turn, median_within_cell, stores_of};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
@@ -140,18 +140,9 @@ impl Measure for Arguments {
         let stores = stores_of(results);
         for kind in KINDS {
             for store in &stores {
+                let is_phase = |phase: &Value| phase["distribution"] == kind.name();
                 let of = |path: &[&str]| {
-                    let own = results.iter().filter(|one| one.store == *store);
-                    let phases = own.filter_map(|one| {
-                        let all = one.figures["phases"].as_array()?;
-                        all.iter()
-                            .find(|phase| phase["distribution"] == kind.name())
-                    });
-                    let figures = phases.filter_map(|phase| {
-                        let found = path.iter().try_fold(phase, |value, key| value.get(key));
-                        found?.as_f64()
-                    });
-                    median(figures.collect())
+                    median_within_cell(results, Some(store), "phases", is_phase, path)
                 };
                 table.row([
                     (*store).to_owned(),

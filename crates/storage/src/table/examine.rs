@@ -399,11 +399,8 @@ impl Tail {
         };
         match part(source, id, &properties, Properties::decode) {
             Ok((decoded, crc)) => {
-                let agrees = self.index.as_ref().is_none_or(|index| {
-                    decoded.blocks == index.len() as u64
-                        && !(footer.is_keyed && index.any_continues())
-                        && (index.len() == 0 || index.ends_with(&decoded.meta.max_key))
-                });
+                let index = self.index.as_ref();
+                let agrees = index.is_none_or(|index| index.agrees_with(&decoded, footer.is_keyed));
                 if !agrees {
                     teller.part(
                         TablePart::Properties,

@@ -25,6 +25,7 @@
 //! Immutable once decoded, shared freely. No I/O here.
 
 use super::block::{KEY_BYTES_MAX, common_prefix};
+use super::footer::Properties;
 use super::lens::Lens;
 use super::stored::{Decoded, Malformed, TRAILER_BYTES};
 use crate::codec;
@@ -225,11 +226,6 @@ impl BlockIndex {
         }
     }
 
-    /// Whether a key's versions go on from any block into the next.
-    pub(super) fn any_continues(&self) -> bool {
-        !self.continuing.is_empty()
-    }
-
     /// Whether the versions of `key` go on from block `ordinal` into the next.
     pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
         !self.continuing.is_empty()
@@ -237,8 +233,16 @@ impl BlockIndex {
             && self.is_separator(ordinal, key)
     }
 
+    /// Whether a table with these properties can have this index: as many blocks, the greatest key at its end, and, of one that
+    /// is keyed, no key in two blocks.
+    pub(super) fn agrees_with(&self, properties: &Properties, is_keyed: bool) -> bool {
+        properties.blocks == self.len() as u64
+            && (self.len() == 0 || self.ends_with(&properties.meta.max_key))
+            && (self.continuing.is_empty() || !is_keyed)
+    }
+
     /// Whether the separator of the last block is `key`.
-    pub(super) fn ends_with(&self, key: &[u8]) -> bool {
+    fn ends_with(&self, key: &[u8]) -> bool {
         self.len()
             .checked_sub(1)
             .is_some_and(|last| self.is_separator(last, key))

@@ -215,12 +215,9 @@ impl Table {
         } = parts
             .next(footer.properties_len, |payload| {
                 let properties = Properties::decode(payload)?;
-                let agreed = properties.blocks == index.len() as u64
-                    && (index.len() == 0 || index.ends_with(&properties.meta.max_key));
-                if agreed && !(footer.is_keyed && index.any_continues()) {
-                    Ok(properties)
-                } else {
-                    Err(Malformed("properties against index"))
+                match index.agrees_with(&properties, footer.is_keyed) {
+                    true => Ok(properties),
+                    false => Err(Malformed("properties against index")),
                 }
             })
             .map_err(|(at, malformed)| corrupt(at, malformed))?;
