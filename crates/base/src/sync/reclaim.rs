@@ -63,6 +63,10 @@ pub fn collect() {
         if in_vain == TURNS_IN_VAIN || std::sync::Arc::strong_count(&mark) == 1 {
             break;
         }
+        // The thread that has the pin may be waiting for this processor.
+        if in_vain > 0 {
+            std::thread::yield_now();
+        }
     }
     while let Some(grave) = GRAVEYARD.pop() {
         drop(grave);
