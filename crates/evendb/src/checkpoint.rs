@@ -39,6 +39,7 @@ use crate::engine::{Engine, JobContext};
 use crate::error::{Error, Result};
 use crate::files::{CONTAINER, LOCK};
 use crate::full_disk::Need;
+use crate::funk::tables::are_worth_naming;
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::kept_changes::RingToKeep;
 use crate::manifest::edit::{Change, CoverRecord, Part, Place, Role};
@@ -59,7 +60,7 @@ use evendb_storage::key_hash::RamHash;
 use gather::Gatherer;
 use joining::Joining;
 use std::time::Instant;
-use table::{BuiltTable, TableShape, are_worth_naming, build_table};
+use table::{BuiltTable, TableShape, build_table};
 
 /// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
 const PIECE_BYTES_MIN: u64 = 512;
@@ -598,6 +599,10 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     let mut parts = run.tables.iter().map(|table| &table.part);
     if let Some(joined) = parts.find(|part| part.role == Role::Base) {
         chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
+    }
+    let view = chunk.view.load_full();
+    if view.funk.runs.len() >= memory_shares::log_runs_merge(core, chunk, &view) {
+        work.push_merge(chunk, false);
     }
     match absorbs {
         true => work.push_absorb(chunk),

@@ -10,7 +10,7 @@
 //! the rest          munks and rows together                               cache_bytes
 //!
 //! gives way         searches: a filter for an index, then none            shrink_searches
-//!                   metadata: fewer runs in a log, then slower puts       log_runs_max, slow_for_metadata
+//!                   metadata: fewer runs in a log, then slower puts       log_runs_merge, slow_for_metadata
 //!                   buffers:  cursors read less at a time                 buffers_are_short
 //!                   pages that users' values keep: values are copied      note_kept_pages
 //! ```
@@ -24,6 +24,7 @@
 //! and rows go ([`crate::cache`]), which tables are closed ([`crate::funk::tables`]).
 
 use crate::catalog::Catalog;
+use crate::chunk::{Chunk, Heat, View};
 use crate::commit_log::CommitLog;
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
@@ -32,7 +33,7 @@ use crate::engine::log::Log;
 use crate::engine::space::Space;
 use crate::memory::{CHUNK_BYTES, TABLE_BYTES, Use, slab};
 use crate::options::Options;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// Parts of the budget that do not depend on what the database holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,14 +97,16 @@ fn lendable(all: u64, used: u64) -> u64 {
 /// The part of the puts' memory that is free for them at any time.
 const AHEAD_PART: u64 = 8;
 
-/// Runs of a chunk's log, whatever the memory.
-const RUNS_MAX: u32 = 64;
-const RUNS_MIN: u32 = 24;
-/// Merged from this many on, or from fewer while metadata is large: of chunks that are scanned, of
-/// others, and of chunks that are hardly read.
+/// The runs of a log are merged from this number of runs on, or from fewer while metadata is large:
+/// in chunks that are scanned, in others, and in chunks with a whole munk, whose log is not read.
 pub(crate) const RUNS_MERGE_SCANNED: u32 = 4;
-const RUNS_MERGE: u32 = 16;
-const RUNS_MERGE_UNREAD: u32 = 48;
+const RUNS_MERGE: u32 = 12;
+const RUNS_MERGE_MUNK: u32 = 48;
+/// A chunk whose log has more runs than this is rewritten. Merges come before that.
+pub(crate) const RUNS_MAX: u32 = 64;
+/// A log that has this many times the runs from which on they are merged gets no other run: the
+/// next checkpoint merges its runs first.
+const RUNS_MOST_TIMES: usize = 2;
 
 /// Tables of a base to which runs may still be added.
 const BASE_TABLES_MAX: u32 = 512;
@@ -114,13 +117,30 @@ pub(crate) const RUNS_USUAL: usize = 8;
 
 /// What reads a chunk's log, as far as counts tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LogReaders {
-    /// Hardly anything: it is written much more often, or the chunk has a munk.
+enum LogReaders {
+    /// Nothing: the chunk has a whole munk.
     None,
-    /// Gets, which the log's index leads to one run.
+    /// Gets, which the log's index leads to one run; or scans that may come.
     Gets,
     /// Scans, which read all runs.
     Scans,
+}
+
+/// What reads the log of the chunk, whose view this is.
+fn log_readers(chunk: &Chunk, view: &View) -> LogReaders {
+    if view.whole_munk().is_some() {
+        return LogReaders::None;
+    }
+    if chunk.log_merge_wanted.load(Ordering::Relaxed) {
+        return LogReaders::Scans;
+    }
+    let heat = &chunk.heat;
+    // Accesses that the policy has counted, and those since its last round.
+    let count = |sum, new: &AtomicU32| Heat::load(sum) + new.load(Ordering::Relaxed) as f32;
+    match count(&heat.scan_heat, &heat.scans) > count(&heat.write_heat, &heat.puts) {
+        true => LogReaders::Scans,
+        false => LogReaders::Gets,
+    }
 }
 
 fn limits(core: &Core, log: &Log) -> MemoryLimits {
@@ -156,27 +176,27 @@ fn by_metadata(core: &Core, most: u32, least: u32) -> u32 {
     most - (u64::from(most - least) * above.min(tenth) / tenth) as u32
 }
 
-/// Runs that a chunk's log may have before the chunk is rewritten. Each costs a handle, a part in
-/// the manifest's state and an entry in the registry, whether it is used or not.
-pub(crate) fn log_runs_max(core: &Core) -> u32 {
-    by_metadata(core, RUNS_MAX, RUNS_MIN)
-}
-
 /// Tables that a chunk's base may have before runs do not join it any more: its next rewrite makes one of them.
 pub(crate) fn base_tables_max(core: &Core) -> usize {
     by_metadata(core, BASE_TABLES_MAX, BASE_TABLES_MIN) as usize
 }
 
-/// Runs of a chunk's log from which on the newest are merged into one.
-pub(crate) fn log_runs_merge(core: &Core, readers: LogReaders) -> u32 {
-    let most = match readers {
-        LogReaders::None => RUNS_MERGE_UNREAD,
+/// The number of runs of a chunk's log from which on the newest are merged into one. Each run costs
+/// a handle, a part in the manifest's state and an entry in the registry, whether it is read or not.
+pub(crate) fn log_runs_merge(core: &Core, chunk: &Chunk, view: &View) -> usize {
+    let most = match log_readers(chunk, view) {
+        LogReaders::None => RUNS_MERGE_MUNK,
         LogReaders::Gets => RUNS_MERGE,
         LogReaders::Scans => RUNS_MERGE_SCANNED,
     };
     // Small chunks are rewritten at little cost, so their logs are short.
     let most = (core.options.chunk_bytes_max() / 256).clamp(4, u64::from(most)) as u32;
-    by_metadata(core, most, 4)
+    by_metadata(core, most, 4) as usize
+}
+
+/// The most runs that a chunk's log may have when a checkpoint adds one.
+pub(crate) fn log_runs_most(core: &Core, chunk: &Chunk, view: &View) -> usize {
+    RUNS_MOST_TIMES * log_runs_merge(core, chunk, view)
 }
 
 /// Whether buffers take so much that cursors should read less at a time.

@@ -29,34 +29,21 @@ use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::log::Log;
-use crate::engine::work::Job;
+use crate::engine::work::{Job, NamedChunk};
 use crate::error::{Error, ErrorKind, Result};
-use crate::rebalance::log_merge::{self, CHUNKS_MERGED_FOR_SCANS, CHUNKS_MERGED_MAX};
-use crate::rebalance::{idle, jobs, munks, space, spans, warm};
+use crate::rebalance::{idle, jobs, log_merge, munks, space, spans, warm};
 use crate::sync::atomic::Ordering;
 use crate::{checkpoint, fork, log_room, making_room, memory_shares, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use staff::start;
 
-/// Does one job, and the edits that jobs before it have queued. A panic latches the database.
+/// Does one job. A panic latches the database.
 fn do_job(engine: &Engine, job: &Job) {
     // Counted as done even if it unwinds: otherwise threads would wait for it for ever.
     let result = catch_unwind(AssertUnwindSafe(|| run_job(engine, job)));
-    let merged = catch_unwind(AssertUnwindSafe(|| {
-        // Many edits share a sync; the last few are synced when there is nothing else to do.
-        let noted = engine.flow.log_merges.lock().len();
-        let scans_wait = matches!(job, Job::Merge(_))
-            && (noted >= CHUNKS_MERGED_FOR_SCANS || !engine.work.has_merges());
-        let is_enough = noted >= CHUNKS_MERGED_MAX || scans_wait || !engine.work.has_jobs();
-        if noted > 0 && is_enough {
-            // A failure has latched; after any other error the next checkpoint notes the chunks again.
-            let _ =
-                log_merge::merge_logs(&engine.core, &engine.disk, &engine.flow, &engine.catalog);
-        }
-    }));
     engine.work.done();
-    if result.is_err() || merged.is_err() {
+    if result.is_err() {
         engine.core.health.latch(Error::new(
             ErrorKind::Io,
             "a reorganising thread panicked; its message is on standard error",
@@ -69,32 +56,33 @@ fn run_job(engine: &Engine, job: &Job) {
     if engine.core.health.failure().is_some() {
         return;
     }
-    let Some(chunk) = job.named().chunk.upgrade() else {
-        return;
-    };
+    let there = |named: &NamedChunk| named.chunk.upgrade();
     match job {
-        // Errors mark the chunk, latch the database, or (no room) are for later.
-        Job::Maintain(_) => drop(making_room::maintain_on_full_disk(engine, chunk)),
-        Job::Absorb(_) => {
+        Job::Maintain(named) => there(named).into_iter().for_each(|chunk| {
+            // Errors mark the chunk, latch the database, or (no room) are for later.
+            drop(making_room::maintain_on_full_disk(engine, chunk));
+        }),
+        Job::Absorb(named) => there(named).iter().for_each(|chunk| {
             if let Some(_token) = chunk.try_token() {
-                munks::absorb_or_evict(&engine.core, &engine.caches, &chunk);
+                munks::absorb_or_evict(&engine.core, &engine.caches, chunk);
             }
-            engine.work.push_maintenance(&chunk);
-        }
-        Job::Load(_) => {
+            engine.work.push_maintenance(chunk);
+        }),
+        Job::Load(named) => there(named).iter().for_each(|chunk| {
             let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
             let (caches, work) = (&engine.caches, &engine.work);
-            drop(spans::load_wanted(core, disk, log, caches, work, &chunk));
+            drop(spans::load_wanted(core, disk, log, caches, work, chunk));
+        }),
+        Job::Merge(named) => {
+            let chunks: Vec<_> = named.iter().filter_map(there).collect();
+            // A failure has latched. After any other error the next checkpoint asks again.
+            let _ = log_merge::merge_logs(&engine.jobs(), &engine.catalog, &chunks);
         }
-        Job::Merge(_) => {
-            let (core, disk, flow) = (&engine.core, &engine.disk, &engine.flow);
-            log_merge::note_log_merge(core, disk, flow, &chunk, &chunk.view.load_full());
-        }
-        Job::Shrink(_) => {
+        Job::Shrink(named) => there(named).iter().for_each(|chunk| {
             let (catalog, space) = (&engine.catalog, &engine.space);
             let idle = &engine.idle;
-            drop(idle::shrink(&engine.jobs(), catalog, space, idle, &chunk));
-        }
+            drop(idle::shrink(&engine.jobs(), catalog, space, idle, chunk));
+        }),
     }
 }
 
@@ -129,7 +117,8 @@ pub(crate) fn relieve(engine: &Engine) {
     }
     // Without threads the caller does it; it holds no lock. Any error but a full disk has latched, and
     // the caller finds out.
-    let relieved = checkpoint::checkpoint(engine).and_then(|()| making_room::maintain_all(engine));
+    let relieved =
+        checkpoint_to_short_logs(engine).and_then(|()| making_room::maintain_all(engine));
     if relieved.is_ok() {
         memory_shares::tend_memory(engine);
         munk_round(engine);
@@ -147,6 +136,12 @@ pub(crate) fn relieve(engine: &Engine) {
     }
 }
 
+/// Runs a checkpoint, before which logs are merged that have the most runs a log may have.
+pub(crate) fn checkpoint_to_short_logs(engine: &Engine) -> Result<()> {
+    log_merge::merge_longest(&engine.jobs(), &engine.catalog)?;
+    checkpoint::checkpoint(engine)
+}
+
 /// Does the jobs that wait in the queue, in this thread.
 pub(crate) fn run_queued_jobs(engine: &Engine) {
     loop {
@@ -158,8 +153,6 @@ pub(crate) fn run_queued_jobs(engine: &Engine) {
         run_job(engine, &job);
         engine.work.done();
     }
-    // A failure has latched.
-    let _ = log_merge::merge_logs(&engine.core, &engine.disk, &engine.flow, &engine.catalog);
     if engine.space.takes_give_back() {
         while space::give_back_room(engine) > 0 {}
     }
@@ -169,7 +162,7 @@ pub(crate) fn run_queued_jobs(engine: &Engine) {
 /// that was put before it began.
 pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     if engine.core.manual() {
-        let done = checkpoint::checkpoint(engine);
+        let done = checkpoint_to_short_logs(engine);
         return done.map_err(Error::not_durable_yet);
     }
     let mut asked = false;
@@ -205,7 +198,7 @@ pub(crate) fn persist(engine: &Engine) -> Result<()> {
     checkpoint::take_inherited(engine)?;
     match &engine.log.commit_log {
         Some(_) => flush_commit_log(&engine.core, &engine.log),
-        None => checkpoint::checkpoint(engine),
+        None => checkpoint_to_short_logs(engine),
     }
 }
 
@@ -214,7 +207,7 @@ const SETTLING_ROUNDS: u32 = 4;
 
 /// Runs a checkpoint, and all the reorganisation that is owed. The caller has entered.
 pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
-    checkpoint::checkpoint(engine)?;
+    checkpoint_to_short_logs(engine)?;
     if !engine.core.manual() {
         engine.work.wait_idle();
     }

@@ -22,7 +22,7 @@ use crate::read::moment::Moment;
 use crate::sync::{Arc, thread};
 use crate::transaction::Session;
 use crate::value::Value;
-use crate::{checkpoint, encryption, fork, opening, trace, worker};
+use crate::{encryption, fork, opening, trace, worker};
 use std::ops::RangeBounds;
 use std::path::Path;
 
@@ -434,7 +434,7 @@ impl Db {
             if planted!(core.options, FlushesOutside) {
                 thread::yield_now();
             }
-            checkpoint::checkpoint(self.engine())
+            worker::checkpoint_to_short_logs(self.engine())
         })
     }
 

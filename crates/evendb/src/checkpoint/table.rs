@@ -1,6 +1,6 @@
 //! One table of a chunk's log, built in RAM: of a checkpoint's run, or of runs that are merged.
 //!
-//! Small runs of large records are keyed ([`are_worth_naming`]): a scan reads nothing of them but what it gives out. Thread
+//! Small runs of large records are keyed ([`crate::funk::tables::are_worth_naming`]): a scan reads nothing of them but what it gives out. Thread
 //! safety: none is needed, nothing is shared. Not here: where a table goes, and what names it.
 
 use crate::engine::core::Core;
@@ -19,15 +19,6 @@ pub(crate) struct BuiltTable {
     pub(crate) meta: TableMeta,
     /// Hash and block of each key, for the log index.
     pub(crate) keys: Vec<(RamHash, usize)>,
-}
-
-/// Whether a run of so many records, with this many bytes of keys and values together, is worth a block for each key. Then a scan
-/// reads nothing of it but what it gives out. A block takes some 20 bytes on the disk and in memory beside the key; and of a run
-/// of many records each scan reads some anyhow.
-pub(crate) fn are_worth_naming(records: u64, bytes: u64) -> bool {
-    const RECORDS_MAX: u64 = 128;
-    const RECORD_BYTES_MIN: u64 = 256;
-    (1..=RECORDS_MAX).contains(&records) && bytes / records >= RECORD_BYTES_MIN
 }
 
 /// What a table of a log is to be like.

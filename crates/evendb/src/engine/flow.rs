@@ -21,8 +21,6 @@ pub(crate) struct Flow {
     /// Signalled when a run of a chunk has been published or given up.
     pub(crate) run_cleared: Condvar,
     pub(crate) run_mutex: Mutex<()>,
-    /// Chunks whose logs have many runs.
-    pub(crate) log_merges: Mutex<Vec<Weak<Chunk>>>,
 }
 
 impl Flow {
@@ -36,7 +34,6 @@ impl Flow {
             progress: Condvar::new(),
             run_cleared: Condvar::new(),
             run_mutex: Mutex::new(()),
-            log_merges: Mutex::new(Vec::new()),
         }
     }
 

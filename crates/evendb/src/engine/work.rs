@@ -27,19 +27,10 @@ pub(crate) enum Job {
     /// Take only the durable deltas into the munk: puts wait for the memory of those.
     Absorb(NamedChunk),
     Load(NamedChunk),
-    /// Merge the runs of its log, which cost scans more than that.
-    Merge(NamedChunk),
+    /// Merge the runs of the logs of these chunks, which share a sync.
+    Merge(Vec<NamedChunk>),
     /// Make the chunk smaller, while there is nothing else to do.
     Shrink(NamedChunk),
-}
-
-impl Job {
-    pub(crate) fn named(&self) -> &NamedChunk {
-        match self {
-            Job::Maintain(named) | Job::Absorb(named) => named,
-            Job::Load(named) | Job::Merge(named) | Job::Shrink(named) => named,
-        }
-    }
 }
 
 /// A chunk that may be gone when its turn comes.
@@ -57,19 +48,29 @@ impl NamedChunk {
     }
 }
 
+/// Chunks whose merges share a sync: at least, where other jobs wait, and at most. Scans that wait do
+/// so for the least number of chunks.
+const MERGES_MIN: usize = 16;
+const MERGES_MAX: usize = 128;
+
 #[derive(Default)]
 pub(crate) struct JobQueue {
     pub(crate) jobs: VecDeque<Job>,
     /// Short jobs that go before all others.
     pub(crate) absorbs: VecDeque<NamedChunk>,
-    /// Chunks whose runs scans want merged. They go before what is owed to space: that takes minutes after a phase of puts, in
-    /// which each scan would read all runs.
+    /// Chunks whose logs have too many runs.
     pub(crate) merges: VecDeque<NamedChunk>,
+    /// Scans asked for some of these. Then all of them go before what is owed to space: that takes
+    /// minutes after a phase of puts, and until then each scan would read all runs.
+    pub(crate) scans_wait: bool,
+    /// The last job that was taken was a merge.
+    pub(crate) merged_last: bool,
     /// Chunks that wait for maintenance, for absorbing, for loading. A chunk that waits for maintenance
     /// behind long jobs can have its deltas absorbed before that.
     pub(crate) queued: HashSet<ChunkId>,
     pub(crate) absorbing: HashSet<ChunkId>,
     pub(crate) loading: HashSet<ChunkId>,
+    pub(crate) merging: HashSet<ChunkId>,
     /// Those of the chunks that wait for maintenance whose tables the system has been asked for.
     pub(crate) asked: HashSet<ChunkId>,
     pub(crate) running: usize,
@@ -99,6 +100,25 @@ impl JobQueue {
 
     pub(crate) fn len(&self) -> usize {
         self.jobs.len() + self.absorbs.len() + self.merges.len()
+    }
+
+    /// The merges of the next chunks, if it is their turn: where no scan waits, other jobs take turns
+    /// with them, and a few chunks wait for others to share a sync with.
+    fn take_merges(&mut self) -> Option<Job> {
+        let most = match self.scans_wait {
+            true => MERGES_MIN,
+            false => MERGES_MAX,
+        };
+        let is_turn = !self.merged_last && self.merges.len() >= MERGES_MIN;
+        if self.merges.is_empty() || !(self.scans_wait || is_turn || self.jobs.is_empty()) {
+            return None;
+        }
+        let chunks: Vec<_> = self.merges.drain(..most.min(self.merges.len())).collect();
+        for chunk in &chunks {
+            self.merging.remove(&chunk.id);
+        }
+        self.scans_wait &= !self.merges.is_empty();
+        Some(Job::Merge(chunks))
     }
 }
 
@@ -147,11 +167,17 @@ impl Work {
         });
     }
 
-    /// Queues the merge of the chunk's runs. The caller asks once until that is done.
-    pub(crate) fn push_merge(&self, chunk: &Arc<Chunk>) {
+    /// Queues the merge of the chunk's runs, because there are many of them or because a scan asks.
+    pub(crate) fn push_merge(&self, chunk: &Arc<Chunk>, for_scan: bool) {
         self.push(|queue| {
-            queue.merges.push_back(NamedChunk::new(chunk));
-            true
+            queue.scans_wait |= for_scan;
+            let new = queue.merging.insert(chunk.id);
+            match for_scan {
+                true if new => queue.merges.push_front(NamedChunk::new(chunk)),
+                false if new => queue.merges.push_back(NamedChunk::new(chunk)),
+                _ => {}
+            }
+            new
         });
     }
 
@@ -207,8 +233,9 @@ impl Work {
 
     pub(crate) fn take(&self, queue: &mut JobQueue) -> Option<Job> {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
-        let short = absorb.or_else(|| queue.merges.pop_front().map(Job::Merge));
+        let short = absorb.or_else(|| queue.take_merges());
         let job = short.or_else(|| queue.jobs.pop_front())?;
+        queue.merged_last = matches!(job, Job::Merge(_));
         match &job {
             Job::Maintain(chunk) => {
                 queue.asked.remove(&chunk.id);
@@ -238,15 +265,6 @@ impl Work {
         })?;
         asked.insert(next.id);
         next.chunk.upgrade()
-    }
-
-    /// Whether more chunks wait whose runs scans want merged.
-    pub(crate) fn has_merges(&self) -> bool {
-        !self.queue.lock().merges.is_empty()
-    }
-
-    pub(crate) fn has_jobs(&self) -> bool {
-        !self.queue.lock().jobs.is_empty()
     }
 
     /// Whether jobs wait and no thread is there to do them.

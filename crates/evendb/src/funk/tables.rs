@@ -14,7 +14,7 @@
 
 use super::container::Container;
 use crate::error::Result;
-use crate::manifest::edit::{Part, Place};
+use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
@@ -66,6 +66,16 @@ pub(crate) fn file_blocks(len: u64) -> u64 {
 
 /// Index, filter and footer of a long table take about so much of it.
 const END_PART: u64 = 64;
+
+/// Whether a run of this many records, with this many bytes of keys and values together, is worth a
+/// block for each key. Then a scan reads nothing of it except what it gives out. A block takes some 20
+/// bytes on the disk and in memory beside the key; and each scan reads some records of a large run
+/// anyhow.
+pub(crate) fn are_worth_naming(records: u64, bytes: u64) -> bool {
+    const RECORDS_MAX: u64 = 128;
+    const RECORD_BYTES_MIN: u64 = 256;
+    (1..=RECORDS_MAX).contains(&records) && bytes / records >= RECORD_BYTES_MIN
+}
 
 /// What a table keeps for each value file that it names: twice its figures, and a reference.
 const VALUE_FILE_BYTES: usize = 56;
@@ -206,14 +216,27 @@ impl TableHandle {
     pub(crate) fn will_open(&self) {
         // To open the file takes as long as what would be spared.
         if matches!(self.part.place, Place::Extent { .. }) && self.opened.get().is_none() {
-            self.will_need_of_file(Table::tail_of(self.part.meta.len));
+            self.will_need_of_file(self.part.meta.len - self.tail_bytes());
         }
     }
 
     /// The same for a scan that comes to the table later. That of a file too, which then is opened twice.
     pub(crate) fn will_open_for_scan(&self) {
         let len = self.part.meta.len;
-        self.will_need_of_file(Table::tail_of(len).min(len - len / END_PART));
+        self.will_need_of_file(len - self.tail_bytes().max(len / END_PART));
+    }
+
+    /// How many of the table's last bytes are read to open it. Of a keyed run that is index, filter
+    /// and footer, for no block of it is kept; of others it may be all of it.
+    fn tail_bytes(&self) -> u64 {
+        let meta = &self.part.meta;
+        match self.part.role != Role::Base && are_worth_naming(meta.entries, meta.data_bytes) {
+            true => meta
+                .len
+                .saturating_sub(meta.data_bytes)
+                .min(Table::tail_bytes(meta.len)),
+            false => Table::tail_bytes(meta.len),
+        }
     }
 
     /// Whether the table is open.
@@ -261,7 +284,8 @@ impl TableHandle {
             Place::Extent { offset } => (self.shared.container.file(), offset, None),
         };
         let path = file.path().to_owned();
-        let table = Table::open(file, offset, self.part.meta.len, self.part.table)?;
+        let (len, id) = (self.part.meta.len, self.part.table);
+        let table = Table::open_by_tail(file, offset, len, id, self.tail_bytes())?;
         if table.meta().checksum != self.part.meta.checksum {
             return Err(
                 Error::corruption(&path, offset, "not the table the manifest names").into(),

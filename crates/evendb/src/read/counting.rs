@@ -145,7 +145,7 @@ pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &Vie
         chunk.runs_scanned.store(0, Ordering::Relaxed);
         // If another job has the chunk when its turn comes, later scans ask again.
         if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
-            work.push_merge(chunk);
+            work.push_merge(chunk, true);
         }
     }
 }

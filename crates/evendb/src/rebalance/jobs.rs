@@ -28,7 +28,7 @@ use crate::munk::Munk;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
 use crate::plant::planted;
 use crate::rebalance::covered_tables::{self, Hidden};
-use crate::rebalance::{expired_tables, layout, log_merge, munks, rewrite};
+use crate::rebalance::{expired_tables, layout, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
@@ -101,10 +101,7 @@ pub(crate) fn maintain(
         worked |= munks::mend_spent(core, chunk);
         let view = chunk.view.load_full();
         match decide(core, space, &keyspace, chunk, &view) {
-            Decision::None => {
-                log_merge::note_log_merge(core, disk, flow, chunk, &view);
-                break;
-            }
+            Decision::None => break,
             Decision::Absorb => worked |= munks::absorb_or_evict(core, caches, chunk),
             Decision::RebalanceFunk => {
                 munks::absorb(core, chunk);
@@ -439,7 +436,7 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
         rebalance_bytes: chunk_bytes_max * 7 / 10,
         log_bytes_max_cold: cold,
         log_bytes_max_munk: munk,
-        runs_max: memory_shares::log_runs_max(core),
+        runs_max: memory_shares::RUNS_MAX,
         frozen_deltas_max: 1,
         square_root: match core.options.advanced.log_bytes_limits {
             Some(_) => None,

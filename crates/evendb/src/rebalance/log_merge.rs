@@ -17,40 +17,36 @@
 
 use super::layout::{Beside, chunk_record};
 use crate::catalog::{Catalog, KeyspaceState};
-use crate::checkpoint::table::{BuiltTable, TableShape, are_worth_naming, build_table};
+use crate::checkpoint::table::{BuiltTable, TableShape, build_table};
 use crate::chunk::covers::Covers;
-use crate::chunk::{Chunk, Heat, Token, View};
+use crate::chunk::{Chunk, Token, View};
+use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::funk::container::RunWriter;
+use crate::funk::tables::are_worth_naming;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
-use crate::memory_shares::{self, LogReaders};
+use crate::memory_shares;
 use crate::merge::count::Count;
 use crate::merge::{Merge, Source, TableSource};
 use crate::pace;
 use crate::plant::planted;
 use crate::rebalance::layout;
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Arc, Weak};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::visibility::Dropping;
 use evendb_storage::Version;
 use evendb_storage::key_hash::RamHash;
-
-/// Chunks that share one sync.
-pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
-
-/// So many are enough for a sync where scans wait for them.
-pub(crate) const CHUNKS_MERGED_FOR_SCANS: usize = 16;
 
 /// Bytes that share one sync; what is merged later takes effect later.
 const MERGED_BYTES_MAX: u64 = 32 << 20;
 
 /// Chunks whose runs the disk reads ahead of their turn.
-const CHUNKS_AHEAD: usize = 8;
+const CHUNKS_AHEAD: usize = 16;
 
 /// No more than this is merged whatever else there is in the chunk.
 const LITTLE_BYTES: u64 = 64 << 10;
@@ -85,121 +81,108 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
-/// What reads the chunk's log: mostly scans, gets, or hardly anything.
-fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
-    if view.whole_munk().is_some() {
-        return LogReaders::None;
-    }
-    if chunk.log_merge_wanted.load(Ordering::Relaxed) {
-        return LogReaders::Scans;
-    }
-    let heat = &chunk.heat;
-    // Accesses that the policy has counted, and those since its last round.
-    let count = |sum, new: &AtomicU32| Heat::load(sum) + new.load(Ordering::Relaxed) as f32;
-    let gets = count(&heat.get_heat, &heat.gets);
-    let scans = count(&heat.scan_heat, &heat.scans);
-    let puts = count(&heat.write_heat, &heat.puts);
-    if scans > puts {
-        LogReaders::Scans
-    } else if gets + scans > puts / 64.0 {
-        LogReaders::Gets
-    } else {
-        LogReaders::None
-    }
+/// Whether the chunk's log has the most runs that a log may have when one more comes.
+fn has_most_runs(core: &Core, chunk: &Chunk, view: &View) -> bool {
+    view.funk.runs.len() >= memory_shares::log_runs_most(core, chunk, view)
 }
 
 /// The first run to merge, if the chunk's log has too many.
 fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     let runs = &view.funk.runs;
-    let readers = readers_of(chunk, view);
-    let many = memory_shares::log_runs_merge(core, readers) as usize;
+    let many = memory_shares::log_runs_merge(core, chunk, view);
     if runs.len() < many {
         return None;
     }
     let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
     let first = first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)?;
-    // Where that is most of the chunk, and hardly anybody reads it, it waits for a rewrite, which takes little more.
+    // Where that is most of the chunk, and no scan waits, it waits for a rewrite, which takes little
+    // more.
     let merged: u64 = sizes[first..].iter().sum();
     let all = view.funk.base_bytes() + view.funk.log_bytes();
-    let waits = readers == LogReaders::None && merged > LITTLE_BYTES && merged * 2 > all;
+    let waits = !chunk.log_merge_wanted.load(Ordering::Relaxed)
+        && merged > LITTLE_BYTES
+        && merged * 2 > all
+        && !has_most_runs(core, chunk, view);
     (!waits).then_some(first)
 }
 
 /// Bytes of metadata that a merge of the chunk's runs would free, where one is due.
 pub(super) fn mergeable_bytes(core: &Core, chunk: &Chunk, view: &View) -> u64 {
     let runs = &view.funk.runs;
-    let too_many = runs.len() as u32 > memory_shares::log_runs_max(core);
-    if runs.len() <= memory_shares::RUNS_USUAL
-        || !too_many && log_merge_of(core, chunk, view).is_none()
-    {
+    if runs.len() <= memory_shares::RUNS_USUAL || log_merge_of(core, chunk, view).is_none() {
         return 0;
     }
     let excess = runs[memory_shares::RUNS_USUAL..].iter();
     excess.map(|run| run.table.charged_bytes() as u64).sum()
 }
 
-/// Notes a chunk if its runs should be merged.
-pub(crate) fn note_log_merge(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
-    chunk: &Arc<Chunk>,
-    view: &View,
-) {
-    // On a full disk a merge would, for a while, take room that deletes count on.
-    if !disk.full_disk.is_owed() && log_merge_of(core, chunk, view).is_some() {
-        flow.log_merges.lock().push(Arc::downgrade(chunk));
-    } else {
-        chunk.log_merge_wanted.store(false, Ordering::Relaxed);
-    }
+/// Merges the runs of dirty chunks that have the most runs a log may have, before a checkpoint adds
+/// one to each. Workers keep logs shorter. Where puts are faster than they are, puts wait for this.
+pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Result<()> {
+    let mut longest: Vec<_> = {
+        let dirty = context.flow.dirty.lock();
+        let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
+        there.collect()
+    };
+    longest.retain(|chunk| has_most_runs(context.core, chunk, &chunk.view.load_full()));
+    merge_logs(context, catalog, &longest)
 }
 
-/// Merges the logs of the chunks that were noted. Without room on the disk, or where a table cannot
-/// be read, chunks stay as they are; a failed sync latches.
-pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalog) -> Result<()> {
-    loop {
-        let noted: Vec<_> = {
-            let mut noted = flow.log_merges.lock();
-            // The first ones first: where there are always more, the last ones would wait for ever.
-            let until = noted.len().min(CHUNKS_MERGED_MAX);
-            let some = noted.drain(..until);
-            some.collect::<Vec<_>>()
-        };
-        if noted.is_empty() || core.health.failure().is_some() || core.health.is_closed() {
-            return Ok(());
-        }
-        let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
-        let (mut merged, mut written) = (Vec::new(), 0);
-        let mut writer = disk.container.run_writer();
-        let first = noted.iter().take(CHUNKS_AHEAD);
-        first.for_each(|chunk| ask_for_runs(core, chunk));
-        for (index, chunk) in noted.iter().enumerate() {
-            if let Some(later) = noted.get(index + CHUNKS_AHEAD) {
-                ask_for_runs(core, later);
-            }
-            if written >= MERGED_BYTES_MAX {
-                let left = noted[index..].iter().map(Arc::downgrade);
-                flow.log_merges.lock().extend(left);
-                break;
-            }
-            if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut writer) {
-                written += one.part.as_ref().map_or(0, |part| part.meta.len);
-                merged.push(one);
-            }
-            chunk.log_merge_wanted.store(false, Ordering::Relaxed);
-        }
-        if merged.is_empty() {
-            continue;
-        }
-        // After a failed sync it is not known which bytes of the file are on the disk: writing stops for
-        // good.
-        disk.container
-            .sync()
-            .map_err(|error| core.health.latch(error.into()))?;
-        for one in merged {
-            publish_merged_run(core, disk, flow, one)?;
-        }
+/// Merges the logs of `chunks`, those that have too many runs. Without room on the disk, or where a
+/// table cannot be read, chunks stay as they are; a failed sync latches.
+pub(crate) fn merge_logs(
+    context: &JobContext<'_>,
+    catalog: &Catalog,
+    chunks: &[Arc<Chunk>],
+) -> Result<()> {
+    let health = &context.core.health;
+    let mut left = chunks;
+    // On a full disk a merge would, for a while, take room that deletes count on.
+    while !left.is_empty()
+        && !context.disk.full_disk.is_owed()
+        && health.failure().is_none()
+        && !health.is_closed()
+    {
+        left = &left[merge_some(context, catalog, left)?..];
     }
+    let wanted = chunks.iter().map(|chunk| &chunk.log_merge_wanted);
+    wanted.for_each(|wanted| wanted.store(false, Ordering::Relaxed));
+    Ok(())
+}
+
+/// Merges the logs of the first of `chunks`, as many as are worth a sync; returns how many it has
+/// looked at.
+fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]) -> Result<usize> {
+    let &JobContext {
+        core, disk, flow, ..
+    } = context;
+    let (mut merged, mut written, mut done) = (Vec::new(), 0, 0);
+    let mut writer = disk.container.run_writer();
+    let first = chunks.iter().take(CHUNKS_AHEAD);
+    first.for_each(|chunk| ask_for_runs(core, chunk));
+    while let Some(chunk) = chunks.get(done)
+        && written < MERGED_BYTES_MAX
+    {
+        if let Some(later) = chunks.get(done + CHUNKS_AHEAD) {
+            ask_for_runs(core, later);
+        }
+        if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut writer) {
+            written += one.part.as_ref().map_or(0, |part| part.meta.len);
+            merged.push(one);
+        }
+        done += 1;
+    }
+    if merged.is_empty() {
+        return Ok(done);
+    }
+    // After a failed sync it is not known which bytes of the file are on the disk: writing stops for
+    // good.
+    let synced = disk.container.sync();
+    synced.map_err(|error| core.health.latch(error.into()))?;
+    for one in merged {
+        publish_merged_run(core, disk, flow, one)?;
+    }
+    Ok(done)
 }
 
 /// Has the disk read the runs that a merge of the chunk's log would read now.

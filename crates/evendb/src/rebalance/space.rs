@@ -146,7 +146,7 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
         let mergeable = log_merge::mergeable_bytes(core, chunk, &view);
         if mergeable > 0 {
             sums.mergeable += mergeable;
-            work.push_maintenance(chunk);
+            work.push_merge(chunk, false);
         }
         // A chunk's limit depends on what the others hold, so the chunk may exceed it without a put of
         // its own.

@@ -143,7 +143,7 @@ fn worker(engine: &Engine) {
                 }
                 // Readers wait for what is loaded, each for itself, and read less of runs that are merged.
                 let loads = matches!(queue.jobs.front(), Some(Job::Load(_)));
-                let readers_wait = loads || !queue.merges.is_empty();
+                let readers_wait = loads || queue.scans_wait;
                 let enough = queue.running >= gentle_workers(engine)
                     && !readers_wait
                     && queue.idle_awaited == 0

@@ -158,7 +158,7 @@ impl Upkeep {
         (self.deletes_before, self.covered_before) = (deletes, covered);
         // A failure has latched. On a full disk it is tried again, after the threads that wait have been
         // told.
-        if let Err(error) = checkpoint::checkpoint(engine)
+        if let Err(error) = worker::checkpoint_to_short_logs(engine)
             && engine.core.health.failure().is_none()
             && !making_room::retry_checkpoint(engine, wanted.awaited > 0)
             && engine.core.health.failure().is_none()

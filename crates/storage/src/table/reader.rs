@@ -82,9 +82,9 @@ impl Table {
         }
     }
 
-    /// Where [`open`](Self::open) of a table of `len` bytes begins to read, as a rule.
-    pub fn tail_of(len: u64) -> u64 {
-        len.saturating_sub(TAIL_BYTES)
+    /// How many of a table's last bytes [`open`](Self::open) reads first.
+    pub fn tail_bytes(len: u64) -> u64 {
+        len.min(TAIL_BYTES)
     }
 
     /// Tells the system that a seek to `key`, or to the first record, will read `count` blocks forward. See
@@ -176,13 +176,25 @@ impl Table {
     /// build lacks, before it looks at anything but the footer; with `Corruption` on whatever else does
     /// not verify.
     pub fn open(file: Arc<dyn File>, offset: u64, len: u64, id: TableId) -> Result<Table> {
+        Table::open_by_tail(file, offset, len, id, TAIL_BYTES)
+    }
+
+    /// [`open`](Self::open) by a caller that knows about how many bytes lie behind the data. If there
+    /// are more than `tail_bytes`, that costs a second read.
+    pub fn open_by_tail(
+        file: Arc<dyn File>,
+        offset: u64,
+        len: u64,
+        id: TableId,
+        tail_bytes: u64,
+    ) -> Result<Table> {
         let corrupt = |relative: u64, malformed: Malformed| {
             Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
         };
         if len < FOOTER_BYTES as u64 || offset.checked_add(len).is_none() {
             return Err(corrupt(0, Malformed("table too short for a footer")));
         }
-        let (footer, mut tail, tail_start) = read_tail(&*file, offset, len, id)?;
+        let (footer, mut tail, tail_start) = read_tail(&*file, offset, len, id, tail_bytes)?;
         let cipher = cipher_of(&*file, &footer, &tail, id)
             .map_err(|malformed| refuse(&*file, offset.saturating_add(len), malformed))?;
         let mut parts = Parts {
@@ -676,11 +688,13 @@ fn read_tail(
     offset: u64,
     len: u64,
     id: TableId,
+    tail_bytes: u64,
 ) -> Result<(Footer, Vec<u8>, u64)> {
     let corrupt = |relative: u64, malformed: Malformed| {
         Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
     };
-    let mut tail = vec![0; len.min(TAIL_BYTES) as usize];
+    let first = tail_bytes.clamp(FOOTER_BYTES as u64, TAIL_BYTES);
+    let mut tail = vec![0; len.min(first) as usize];
     let mut tail_start = len - tail.len() as u64;
     read_at(file, &mut tail, offset + tail_start)?;
     let footer_at = len - FOOTER_BYTES as u64;

@@ -239,13 +239,12 @@ fn merged_runs_are_right(plant: Plant) -> bool {
     }
     // As after a scan that met many.
     let engine = db.engine();
-    for (_, chunk) in engine.catalog.chunks() {
+    let chunks = engine.catalog.chunks().into_iter();
+    let chunks: Vec<_> = chunks.map(|(_, chunk)| chunk).collect();
+    for chunk in &chunks {
         chunk.log_merge_wanted.store(true, Ordering::Relaxed);
-        let view = chunk.view.load_full();
-        log_merge::note_log_merge(&engine.core, &engine.disk, &engine.flow, &chunk, &view);
     }
-    log_merge::merge_logs(&engine.core, &engine.disk, &engine.flow, &engine.catalog)
-        .expect("merges");
+    log_merge::merge_logs(&engine.jobs(), &engine.catalog, &chunks).expect("merges");
     assert!(db.stats().log_merges > 0, "no runs were merged");
     reads_right(&map)
 }
