@@ -101,12 +101,13 @@ const AHEAD_PART: u64 = 8;
 /// in chunks that are scanned, in others, and in chunks with a whole munk, whose log is not read.
 pub(crate) const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 12;
-const RUNS_MERGE_MUNK: u32 = 48;
+const RUNS_MERGE_MUNK: u32 = 32;
 /// A chunk whose log has more runs than this is rewritten. Merges come before that.
 pub(crate) const RUNS_MAX: u32 = 64;
-/// A log that has this many times the runs from which on they are merged gets no other run: the
-/// next checkpoint merges its runs first.
-const RUNS_MOST_TIMES: usize = 2;
+/// A log that has this many runs, or this many times those from which on they are merged, gets no
+/// other run: the next checkpoint merges its runs first.
+const RUNS_MOST: usize = 48;
+const RUNS_MOST_TIMES: usize = 4;
 
 /// Tables of a base to which runs may still be added.
 const BASE_TABLES_MAX: u32 = 512;
@@ -196,7 +197,7 @@ pub(crate) fn log_runs_merge(core: &Core, chunk: &Chunk, view: &View) -> usize {
 
 /// The most runs that a chunk's log may have when a checkpoint adds one.
 pub(crate) fn log_runs_most(core: &Core, chunk: &Chunk, view: &View) -> usize {
-    RUNS_MOST_TIMES * log_runs_merge(core, chunk, view)
+    RUNS_MOST.min(RUNS_MOST_TIMES * log_runs_merge(core, chunk, view))
 }
 
 /// Whether buffers take so much that cursors should read less at a time.

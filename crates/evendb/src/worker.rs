@@ -42,7 +42,9 @@ pub(crate) use staff::start;
 fn do_job(engine: &Engine, job: &Job) {
     // Counted as done even if it unwinds: otherwise threads would wait for it for ever.
     let result = catch_unwind(AssertUnwindSafe(|| run_job(engine, job)));
-    engine.work.done();
+    engine
+        .work
+        .done(result.as_ref().is_ok_and(|&worked| worked));
     if result.is_err() {
         engine.core.health.latch(Error::new(
             ErrorKind::Io,
@@ -52,36 +54,40 @@ fn do_job(engine: &Engine, job: &Job) {
     engine.disk.collect_memory(&engine.core.health);
 }
 
-fn run_job(engine: &Engine, job: &Job) {
+/// Whether the job has changed a chunk otherwise than by a merge.
+fn run_job(engine: &Engine, job: &Job) -> bool {
     if engine.core.health.failure().is_some() {
-        return;
+        return false;
     }
     let there = |named: &NamedChunk| named.chunk.upgrade();
     match job {
-        Job::Maintain(named) => there(named).into_iter().for_each(|chunk| {
+        Job::Maintain(named) => there(named).is_some_and(|chunk| {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            drop(making_room::maintain_on_full_disk(engine, chunk));
+            making_room::maintain_on_full_disk(engine, chunk).unwrap_or(false)
         }),
-        Job::Absorb(named) => there(named).iter().for_each(|chunk| {
+        Job::Absorb(named) => there(named).is_some_and(|chunk| {
             if let Some(_token) = chunk.try_token() {
-                munks::absorb_or_evict(&engine.core, &engine.caches, chunk);
+                munks::absorb_or_evict(&engine.core, &engine.caches, &chunk);
             }
-            engine.work.push_maintenance(chunk);
+            engine.work.push_maintenance(&chunk);
+            false
         }),
-        Job::Load(named) => there(named).iter().for_each(|chunk| {
+        Job::Load(named) => there(named).is_some_and(|chunk| {
             let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
             let (caches, work) = (&engine.caches, &engine.work);
-            drop(spans::load_wanted(core, disk, log, caches, work, chunk));
+            drop(spans::load_wanted(core, disk, log, caches, work, &chunk));
+            false
         }),
         Job::Merge(named) => {
             let chunks: Vec<_> = named.iter().filter_map(there).collect();
             // A failure has latched. After any other error the next checkpoint asks again.
             let _ = log_merge::merge_logs(&engine.jobs(), &engine.catalog, &chunks);
+            false
         }
-        Job::Shrink(named) => there(named).iter().for_each(|chunk| {
+        Job::Shrink(named) => there(named).is_some_and(|chunk| {
             let (catalog, space) = (&engine.catalog, &engine.space);
             let idle = &engine.idle;
-            drop(idle::shrink(&engine.jobs(), catalog, space, idle, chunk));
+            idle::shrink(&engine.jobs(), catalog, space, idle, &chunk).unwrap_or(false)
         }),
     }
 }
@@ -150,8 +156,8 @@ pub(crate) fn run_queued_jobs(engine: &Engine) {
             engine.work.take(&mut queue)
         };
         let Some(job) = job else { break };
-        run_job(engine, &job);
-        engine.work.done();
+        let worked = run_job(engine, &job);
+        engine.work.done(worked);
     }
     if engine.space.takes_give_back() {
         while space::give_back_room(engine) > 0 {}

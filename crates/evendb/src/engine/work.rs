@@ -52,6 +52,8 @@ impl NamedChunk {
 /// so for the least number of chunks.
 const MERGES_MIN: usize = 16;
 const MERGES_MAX: usize = 128;
+/// Other jobs between two turns of merges.
+const OTHERS_MAX: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct JobQueue {
@@ -63,8 +65,9 @@ pub(crate) struct JobQueue {
     /// Scans asked for some of these. Then all of them go before what is owed to space: that takes
     /// minutes after a phase of puts, and until then each scan would read all runs.
     pub(crate) scans_wait: bool,
-    /// The last job that was taken was a merge.
-    pub(crate) merged_last: bool,
+    /// Other jobs that were taken since merges had their turn. One that changed a chunk counts for all
+    /// that may be taken; most maintenance finds nothing to do.
+    pub(crate) others_since: usize,
     /// Chunks that wait for maintenance, for absorbing, for loading. A chunk that waits for maintenance
     /// behind long jobs can have its deltas absorbed before that.
     pub(crate) queued: HashSet<ChunkId>,
@@ -109,7 +112,7 @@ impl JobQueue {
             true => MERGES_MIN,
             false => MERGES_MAX,
         };
-        let is_turn = !self.merged_last && self.merges.len() >= MERGES_MIN;
+        let is_turn = self.others_since >= OTHERS_MAX && self.merges.len() >= MERGES_MIN;
         if self.merges.is_empty() || !(self.scans_wait || is_turn || self.jobs.is_empty()) {
             return None;
         }
@@ -235,7 +238,10 @@ impl Work {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let short = absorb.or_else(|| queue.take_merges());
         let job = short.or_else(|| queue.jobs.pop_front())?;
-        queue.merged_last = matches!(job, Job::Merge(_));
+        queue.others_since = match job {
+            Job::Merge(_) => 0,
+            _ => queue.others_since + 1,
+        };
         match &job {
             Job::Maintain(chunk) => {
                 queue.asked.remove(&chunk.id);
@@ -273,8 +279,12 @@ impl Work {
         !queue.is_empty() && queue.present[ThreadRole::Worker as usize] == 0
     }
 
-    pub(crate) fn done(&self) {
+    /// A job that was taken is done. `worked`: it has changed a chunk, and was no merge.
+    pub(crate) fn done(&self, worked: bool) {
         let mut queue = self.queue.lock();
+        if worked {
+            queue.others_since = OTHERS_MAX;
+        }
         queue.running -= 1;
         if queue.running == 0 && queue.is_empty() {
             self.idle.notify_all();

@@ -94,7 +94,12 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
         return None;
     }
     let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
-    let first = first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)?;
+    let is_longest = has_most_runs(core, chunk, view);
+    let bytes_max = match is_longest {
+        true => u64::MAX,
+        false => core.options.chunk_bytes_max() / 2,
+    };
+    let first = first_to_merge(&sizes, many / 2, bytes_max)?;
     // Where that is most of the chunk, and no scan waits, it waits for a rewrite, which takes little
     // more.
     let merged: u64 = sizes[first..].iter().sum();
@@ -102,7 +107,7 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     let waits = !chunk.log_merge_wanted.load(Ordering::Relaxed)
         && merged > LITTLE_BYTES
         && merged * 2 > all
-        && !has_most_runs(core, chunk, view);
+        && !is_longest;
     (!waits).then_some(first)
 }
 
