@@ -1,6 +1,8 @@
 //! Scans that read many runs from disk have them merged; other reads, and scans that cannot write, do not.
 
+use evendb::vfs::SimVfs;
 use evendb::{Db, Options};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const RECORDS: u32 = 1000;
@@ -96,4 +98,45 @@ fn scans_of_a_database_for_reading_only_change_nothing() {
     let db = options().read_only(true).open(place.path()).expect("opens");
     (0..200).for_each(|_| scan(&db, 0));
     assert_eq!(db.stats().log_merges, 0);
+}
+
+/// The most runs that a log may have: a checkpoint merges the runs of a longer one before it adds one.
+const RUNS_MOST: u64 = 48;
+
+/// A composite key: an application, and a moment. A few applications have most of the records.
+fn event(random: u64) -> String {
+    let (app, skew) = (random % 61, random / 61 % 4);
+    format!("app{:02}/{:05}", app >> skew, random / 244 % 400)
+}
+
+/// After puts to many tiny chunks, however many, a scan visits no more runs than that.
+#[test]
+fn no_log_has_more_runs_than_the_limit_whatever_was_put() {
+    for workers in [0, 2] {
+        let vfs = Arc::new(SimVfs::new(1));
+        let options = Options::new().vfs(vfs).memory_budget(2 << 20);
+        let options = options.workers(workers);
+        let options = options.advanced(|advanced| advanced.chunk_bytes(16 << 10).munks(false));
+        let db = options.open("/db").expect("opens");
+        let (mut random, mut most) = (1_u64, 0);
+        for round in 0..1_000_000_u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005) ^ round;
+            db.put(event(random >> 20), round.to_le_bytes())
+                .expect("puts");
+            if round % 20_000 == 0 {
+                most = most.max(db.stats().log_runs_most);
+            }
+        }
+        most = most.max(db.stats().log_runs_most);
+        assert!(db.stats().chunks > 10, "{} chunks", db.stats().chunks);
+        assert!(db.stats().log_merges > 0 && most > 4, "{most} runs at most");
+        assert!(most <= RUNS_MOST, "{workers} workers: {most} runs");
+        let before = (db.stats().log_merges, db.stats().rebalances);
+        let scanned = (0..61).map(|app| db.prefix(format!("app{app:02}/")).count());
+        assert!(scanned.sum::<usize>() > 10_000);
+        // A scan asks for merges and does none. Workers may have done some meanwhile.
+        if workers == 0 {
+            assert_eq!((db.stats().log_merges, db.stats().rebalances), before);
+        }
+    }
 }

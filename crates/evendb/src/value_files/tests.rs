@@ -415,8 +415,9 @@ fn space_of_overwriting(plant: Plant) -> f64 {
 fn values_that_are_overwritten_are_found_soon() {
     let sound = space_of_overwriting(Plant::Nothing);
     assert!(sound < 2.5, "{sound} times the data");
+    // Merges of runs find some of these values, too.
     let planted = space_of_overwriting(Plant::OverwrittenNotLooked);
-    assert!(planted > 4.0, "P54: {planted} times the data");
+    assert!(planted > 3.2, "P54: {planted} times the data");
 }
 
 #[test]
