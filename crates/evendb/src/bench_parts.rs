@@ -1,11 +1,11 @@
-//! Parts of the engine, opened to benchmarks: thin wrappers, no logic of their own.
+//! Parts of the engine, opened to benchmarks: thin wrappers without logic of their own.
 //!
-//! [`MunkSet`] and [`DeltaSet`] are a keyspace cut down to one kind of part: the engine's index
-//! with a munk, or a delta, at each chunk. Their operations pin as the engine's do and go through
-//! the index, so that a figure has the cache misses a real lookup has; what is left out is the
-//! view, the metrics and the commit log. [`load_munks`] loads the munks of a whole database.
+//! [`MunkSet`] and [`DeltaSet`] are a keyspace reduced to one kind of part: the engine's index with
+//! a munk, or a delta, at each chunk. Their operations pin like the engine's and go through the
+//! index, so a benchmark has the cache misses of a real lookup; the view, the metrics and the
+//! commit log are left out. [`load_munks`] loads the munks of a whole database.
 //!
-//! Not part of the public face: anything here may change at any time.
+//! Not part of the public interface: anything here may change at any time.
 
 use crate::Db;
 use crate::chunk::index::Index;
@@ -22,12 +22,12 @@ use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::time::Duration;
 
-/// An index of chunks that are mere numbers.
+/// An index whose chunks are mere numbers.
 #[derive(Debug)]
 pub struct ChunkIndex(Index<u64>);
 
 impl ChunkIndex {
-    /// Chunk `i` begins at `lows[i]`; the keys ascend and the first is taken to be the empty one.
+    /// Chunk `i` begins at `lows[i]`; the keys ascend, and the first is taken as the empty key.
     #[must_use]
     pub fn new(lows: &[Vec<u8>]) -> Self {
         Self(index_of(lows, |number| number as u64))
@@ -48,7 +48,7 @@ pub struct MunkSet {
 }
 
 impl MunkSet {
-    /// Builds munks of about `chunk_bytes` bytes of data of records in ascending order.
+    /// Builds munks of about `chunk_bytes` bytes of data from records in ascending order.
     #[must_use]
     pub fn build<'a>(
         records: impl Iterator<Item = (Vec<u8>, &'a [u8])>,
@@ -78,7 +78,7 @@ impl MunkSet {
         }
     }
 
-    /// Lends the value of a key.
+    /// Passes the value of a key to `each`. Returns whether there is one.
     #[inline]
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
         let hash = RamHash::of(key);
@@ -90,7 +90,7 @@ impl MunkSet {
         true
     }
 
-    /// Lends up to `limit` records from `from` on; how many there were.
+    /// Passes up to `limit` records from `from` on to `each`. Returns their number.
     pub fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> usize {
         let _pin = reclaim::pin();
         let mut munk = self.index.find(from);
@@ -115,19 +115,19 @@ impl MunkSet {
         lent
     }
 
-    /// Memory held by the munks.
+    /// The bytes of memory that the munks hold.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.index.iter().map(|(_, munk)| munk.bytes()).sum()
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.index.len()
     }
 
-    /// The munks' records overlaid by those of the deltas of the same chunks.
+    /// The munks' records overlaid by the records of the deltas of the same chunks.
     #[must_use]
     pub fn absorb(&self, newer: &DeltaSet) -> Self {
         let horizon = Horizon {
@@ -186,7 +186,7 @@ impl DeltaSet {
         Self::new(&lows)
     }
 
-    /// Makes a record and links it. One thread at a time; versions must not fall.
+    /// Makes a record and links it. One thread at a time may call it; versions must not fall.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8], version: u64) {
         let mut record = RecordRef::new(key, value, Kind::Put, RamHash::of(key));
@@ -195,7 +195,7 @@ impl DeltaSet {
         self.index.find(key).insert(record);
     }
 
-    /// Lends the value of a key.
+    /// Passes the value of a key to `each`. Returns whether there is one.
     #[inline]
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
         let hash = RamHash::of(key);
@@ -207,29 +207,29 @@ impl DeltaSet {
         })
     }
 
-    /// Memory held by the deltas.
+    /// The bytes of memory that the deltas hold.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.index.iter().map(|(_, delta)| delta.bytes()).sum()
     }
 }
 
-/// What loading munks took.
+/// The cost of loading munks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loads {
-    /// Munks loaded.
+    /// The number of loaded munks.
     pub munks: u64,
-    /// Bytes of the tables they were built of.
+    /// The bytes of the tables that they were built from.
     pub table_bytes: u64,
-    /// Time of all loads, one after the other.
+    /// The time of all loads, one after the other.
     pub elapsed: Duration,
 }
 
 /// Loads the munk of every chunk that has none, on this thread. For a database without munks
-/// (`Advanced::munks(false)`), where nothing else loads or evicts.
+/// (`Advanced::munks(false)`), where nothing else loads or evicts munks.
 ///
 /// # Errors
-/// Those of reading the chunks.
+/// The errors of reading the chunks.
 pub fn load_munks(database: &Db) -> Result<Loads> {
     let engine = &database.handle().engine;
     let mut loads = Loads::default();

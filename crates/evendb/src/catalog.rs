@@ -1,7 +1,7 @@
-//! The keyspaces of an open database, and all that the engine keeps of one.
+//! The keyspaces of an open database, and the engine's state of each.
 //!
-//! Thread safety: any. The catalog's mutex is taken before those of chunks. Not here: the public
-//! handle ([`crate::Keyspace`]).
+//! Thread safety: any thread. The catalog's mutex is taken before a chunk's. Not here: the
+//! public handle ([`crate::Keyspace`]).
 
 use crate::chunk::Chunk;
 use crate::chunk::index::Index;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Name of the keyspace that is always there.
+/// The name of the keyspace that always exists.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
 type Keyspaces = BTreeMap<String, Arc<KeyspaceState>>;
@@ -35,12 +35,12 @@ impl Catalog {
         Catalog(Mutex::new(keyspaces))
     }
 
-    /// Held by calls that make or drop a keyspace, over the edit.
+    /// Locks the catalog. Calls that create or drop a keyspace hold the lock over the edit.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Keyspaces> {
         self.0.lock()
     }
 
-    /// Every keyspace that is there.
+    /// Every existing keyspace.
     pub(crate) fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
         self.lock().values().cloned().collect()
     }
@@ -56,7 +56,7 @@ impl Catalog {
         chunks
     }
 
-    /// The keyspace that the chunk is of, unless it was dropped.
+    /// The keyspace of the chunk, unless it was dropped.
     pub(crate) fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
         let keyspaces = self.lock();
         let mut all = keyspaces.values();
@@ -64,12 +64,12 @@ impl Catalog {
     }
 }
 
-/// Longer scans count as this long.
+/// The largest length of a scan that counts, in records; longer scans count as this length.
 const SCAN_NOTED_MAX: u64 = 4096;
 
-/// A step towards a scan's length: up by an eighth, down by a twelfth, so that it comes to rest
-/// where six of ten are shorter. A few very long ones do not count for more than others, as they
-/// would in a mean.
+/// One step towards a scan's length: up by an eighth, down by a twelfth. So the value comes to rest
+/// where six of ten scans are shorter. A few very long scans count no more than others, unlike in a
+/// mean.
 fn usual_length(old: u32, new: u32) -> u32 {
     match old {
         0 => new,
@@ -78,42 +78,45 @@ fn usual_length(old: u32, new: u32) -> u32 {
     }
 }
 
-/// What the engine keeps of a keyspace.
+/// The engine's state of a keyspace.
 pub(crate) struct KeyspaceState {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
-    /// The root: covers the whole key space, names for each key the chunk that takes its puts.
+    /// The root: it covers the whole key space, and names for each key the chunk that takes its
+    /// puts.
     pub(crate) index: ArcCell<Index<Chunk>>,
-    /// Serializes replacements of the root; memory only.
+    /// Serializes replacements of the root; held over memory only.
     pub(crate) root_lock: Mutex<()>,
-    /// As the manifest has them; replaced under the catalog mutex, once the edit is durable.
+    /// The properties in the manifest; replaced under the catalog mutex, once the edit is durable.
     pub(crate) properties: Mutex<Properties>,
-    /// What merges operands, once it is known: given, or told by its name.
+    /// The merge operator, once it is known: given by the program, or known by its name.
     pub(crate) merge_operator: OnceLock<Operator>,
-    /// The time to live of what is put without an expiry of its own, in milliseconds; 0 for none. Relaxed: puts that are
-    /// under way while it changes follow either.
+    /// The time to live of puts without an expiry of their own, in milliseconds; 0: none. Relaxed:
+    /// puts that run while it changes may follow the old or the new value.
     ttl_millis: AtomicU64,
-    /// The length from which on values go apart; 0: as the database has it. Relaxed, as above.
+    /// The length in bytes from which values go apart; 0: the database's value. Relaxed, as above.
     values_apart_from: AtomicU32,
-    /// The value files that records of a dropped keyspace may name which no table has.
+    /// The value files that records of a dropped keyspace may name although no table names them.
     pub(crate) kept_value_files: Mutex<Vec<Needed>>,
-    /// It has a merge operator, by its name at least. Set before the first operand can be put, and never taken back. Relaxed:
-    /// who must know of an operand has it from the latch of the operand's chunk.
+    /// The keyspace has a merge operator, at least by name. It is set before the first operand can
+    /// be put, and never cleared. Relaxed: a thread that must know of an operand learns it from the
+    /// latch of the operand's chunk.
     has_operator: AtomicBool,
-    /// What the application says of records that are rewritten.
+    /// The application's filter for records that are rewritten.
     pub(crate) filter: Mutex<Option<Arc<dyn CompactionFilter>>>,
-    /// No write begins any more, unless the edit that drops it cannot be written.
+    /// No write begins any more, unless the edit that drops the keyspace cannot be written.
     dropped: AtomicBool,
-    /// The last version that may be read here: that of a snapshot taken before the keyspace was
-    /// dropped, and the greatest there is before that.
+    /// The last version that may be read here: the version of a snapshot taken before the drop;
+    /// before a drop, the greatest version.
     readable_until: AtomicU64,
-    /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
+    /// The length of scans that six of ten do not exceed, in sixteenths of a record; 0 while no
+    /// scan has ended.
     scan_length: AtomicU32,
-    /// Of the scans of one record, those that found the key that they began with.
+    /// The share of one-record scans that found the key with which they began.
     first_keys: Share,
-    /// The mean of its chunks.
+    /// The mean over its chunks.
     pub(crate) new_share: Share,
-    /// Of the looks at where a chunk grows, those that found a stream.
+    /// The share of the looks at a growing chunk that found a stream.
     pub(crate) stream_share: Share,
 }
 
@@ -152,7 +155,7 @@ impl KeyspaceState {
         state
     }
 
-    /// Takes over options that it has of its own.
+    /// Takes over the keyspace's own options.
     pub(crate) fn follow(&self, options: &KeyspaceOptions) {
         let millis = options.ttl_millis.unwrap_or(0);
         self.ttl_millis.store(millis, Ordering::Relaxed);
@@ -163,10 +166,12 @@ impl KeyspaceState {
         }
     }
 
-    /// What a single delete becomes here. Where there are merges it is a plain delete: a value that operands were folded into
-    /// may lie beside the one that was put, and a single delete goes together with one of them alone.
+    /// The kind of a single delete here. A keyspace with merges uses a plain delete: a value with
+    /// folded operands may lie beside the value that was put, and a single delete removes only one
+    /// of them.
     ///
-    /// It is asked again under the chunk's latch (`write/singles.rs`), because the keyspace may get its operator meanwhile.
+    /// It is asked again under the chunk's latch (`write/singles.rs`), because the keyspace may get
+    /// its operator meanwhile.
     pub(crate) fn kind_of_single_delete(&self) -> Kind {
         match self.has_operator.load(Ordering::Relaxed) {
             true => Kind::Delete,
@@ -174,7 +179,7 @@ impl KeyspaceState {
         }
     }
 
-    /// The length from which on its values go apart, if it has one of its own.
+    /// The length in bytes from which the keyspace's values go apart, if it has its own.
     #[inline]
     pub(crate) fn values_apart_from(&self) -> Option<u32> {
         match self.values_apart_from.load(Ordering::Relaxed) {
@@ -183,7 +188,7 @@ impl KeyspaceState {
         }
     }
 
-    /// When a put expires that says nothing of that itself.
+    /// The expiry of a put that gives none itself.
     #[inline]
     pub(crate) fn expiry_of_put(&self, clock: &ExpiryClock) -> Option<Time> {
         match self.ttl_millis.load(Ordering::Relaxed) {
@@ -192,27 +197,27 @@ impl KeyspaceState {
         }
     }
 
-    /// How many records a scan takes as a rule, if any has ended.
+    /// The usual number of records of a scan, if a scan has ended.
     pub(crate) fn usual_scan(&self) -> Option<usize> {
         let length = self.scan_length.load(Ordering::Relaxed);
         (length > 0).then(|| (length as usize).div_ceil(16))
     }
 
-    /// A scan ended that took so many records.
+    /// Notes a scan that ended after this number of records.
     pub(crate) fn note_scan(&self, records: u64) {
         let records = records.min(SCAN_NOTED_MAX) as u32 * 16;
         let old = self.scan_length.load(Ordering::Relaxed);
-        // Relaxed, and a lost one does no harm.
+        // Relaxed; a lost note does no harm.
         self.scan_length
             .store(usual_length(old, records), Ordering::Relaxed);
     }
 
-    /// Whether most scans of one record find the key that they begin with.
+    /// Whether more than half of the one-record scans find the key with which they begin.
     pub(crate) fn finds_first_keys(&self) -> bool {
         self.first_keys.get().is_none_or(|share| share > 0.5)
     }
 
-    /// A scan of one record found the key that it began with, or another one.
+    /// Notes whether a one-record scan found the key with which it began.
     pub(crate) fn note_first_key(&self, found: bool) {
         self.first_keys.move_towards(f32::from(u8::from(found)));
     }
@@ -222,29 +227,29 @@ impl KeyspaceState {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Marks it, or takes the mark back where the edit could not be written.
+    /// Marks the keyspace as dropped, or clears the mark if the edit could not be written.
     pub(crate) fn set_dropped(&self, dropped: bool) {
         self.dropped.store(dropped, Ordering::Release);
     }
 
-    /// Its removal is durable: from here on only snapshots of a version below `now` may read it. No
-    /// sooner, because a removal that fails has not happened for anybody.
+    /// Its removal is durable: from here on only snapshots of a version below `now` may read it.
+    /// This must not come sooner, because a removal that fails has no effect for any reader.
     pub(crate) fn end_reading(&self, now: Version) {
         self.readable_until.store(now.0 - 1, Ordering::Release);
     }
 
-    /// Whether a reader at version `at` may look: [`Version::MAX`] for whoever wants the newest.
+    /// Whether a reader at version `at` may read; a reader of the newest state passes
+    /// [`Version::MAX`].
     #[inline]
     pub(crate) fn check_readable_at(&self, at: Version) -> Result<()> {
-        // Pairs with the Release of `end_reading`: a thread that knows that the keyspace was dropped
-        // sees it.
+        // Pairs with the Release of `end_reading`: a thread that knows of the drop sees it.
         if at.0 > self.readable_until.load(Ordering::Acquire) {
             return Err(self.dropped_error());
         }
         Ok(())
     }
 
-    /// The refusal of calls after [`crate::Db::drop_keyspace`].
+    /// The error for calls after [`crate::Db::drop_keyspace`].
     #[cold]
     pub(crate) fn dropped_error(&self) -> Error {
         let message = format!(
@@ -259,7 +264,7 @@ impl KeyspaceState {
 impl Drop for KeyspaceState {
     fn drop(&mut self) {
         if fork::is_child() {
-            // What hangs on it would be taken from lists that others may have locked.
+            // A drop would take its parts from lists that other threads may have locked.
             std::mem::forget(self.index.load_full());
         }
     }
@@ -269,7 +274,7 @@ impl Drop for KeyspaceState {
 mod tests {
     use super::usual_length;
 
-    /// Lengths in turn, until it has come to rest.
+    /// The value at which these lengths, one after the other, come to rest.
     fn rests_at(length: impl Fn(u32) -> u32) -> u32 {
         let scans = (0..4000u32).map(|scan| length(scan.wrapping_mul(2_654_435_761) >> 8));
         scans.fold(0, |old, new| usual_length(old, 16 * new)) / 16

@@ -1,15 +1,17 @@
-//! Compaction on demand: a range of chunks made as small as it can be.
+//! Compaction on demand: makes a range of chunks as small as possible.
 //!
-//! The picker leaves garbage up to its limits, because rewriting sooner costs more than it gains.
-//! Here somebody says that it is worth it now. All debt is paid first, so that what is rewritten is
-//! not rewritten again; then each chunk of the range, under its token, is rewritten if that makes it
-//! smaller; then what has become owed is paid (chunks that shrank are merged), and value files that are not nearly full of live values are emptied.
+//! The picker leaves garbage up to its limits, because earlier rewriting costs more than it gains.
+//! Here the caller says that it is worth it now. First all debt is paid, so that nothing is
+//! rewritten twice. Then each chunk of the range is rewritten under its token, if that makes it
+//! smaller. Then new debt is paid (chunks that shrank are merged), and value files that are not
+//! nearly full of live values are emptied.
 //!
-//! Puts, checkpoints and other jobs go on. A chunk is looked at once: what is put meanwhile is for
-//! the next time, so this ends whatever others do. A chunk that another job holds is waited for.
+//! Puts, checkpoints and other jobs go on. Each chunk is examined once: records put meanwhile are
+//! left for the next call, so this ends whatever others do. If another job holds a chunk, this
+//! waits for it.
 //!
-//! What snapshots still see stays (I14, I15): with snapshots open, a chunk is rewritten only for what
-//! they do not see.
+//! Versions that snapshots still see stay (I14, I15): with open snapshots, a chunk is rewritten
+//! only for versions that they do not see.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
@@ -29,32 +31,33 @@ use evendb_storage::{TableId, Version};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long to rest before asking again for a token that a job holds.
+/// The rest before it asks again for a token that a job holds.
 const TOKEN_REST: Duration = Duration::from_millis(2);
 
-/// How often is gone over all chunks, as long as the disk has too little room for some and others give some back.
+/// The largest number of passes over all chunks: another pass follows while the disk has too little
+/// room for some chunks, and others give room back.
 const PASSES_MAX: usize = 8;
 
-/// A value file of which no more than this is live is emptied.
+/// The live percentage up to which a value file is emptied.
 const VALUES_LIVE_PERCENT: u64 = 90;
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactionSummary {
-    /// Chunks looked at.
+    /// Chunks examined.
     pub chunks: u64,
-    /// Chunks rewritten on top of the reorganisation that was owed anyway.
+    /// Chunks rewritten in addition to the reorganisation that was owed anyway.
     pub rewritten: u64,
-    /// Bytes in SSTables and logs of the range before, after a checkpoint.
+    /// Bytes in SSTables and logs of the range at the begin, after a checkpoint.
     pub bytes_before: u64,
-    /// Bytes in SSTables and logs of the range afterwards.
+    /// Bytes in SSTables and logs of the range at the end.
     pub bytes_after: u64,
-    /// From the call to the end.
+    /// The time from the call to the end.
     pub elapsed: Duration,
 }
 
-/// Keys of a keyspace from `low` to below `high`.
+/// The keys of a keyspace from `low` to below `high`.
 pub(crate) struct KeySpan {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) low: Vec<u8>,
@@ -66,7 +69,7 @@ impl KeySpan {
         self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
 
-    /// Whether keys at and above `low` are still of it.
+    /// Whether the span has keys at or above `low`.
     fn reaches(&self, low: &[u8]) -> bool {
         self.high.as_ref().is_none_or(|high| low < &high[..])
     }
@@ -85,12 +88,13 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<CompactionSummary> {
     Ok(done)
 }
 
-/// Compacts the chunks of the spans. A chunk that cannot be read does not keep the others from
-/// it; the first such error is returned in the end. The caller has entered.
+/// Compacts the chunks of the spans. A chunk that cannot be read does not stop the others; the
+/// first such error is returned at the end. The caller has entered.
 pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSummary> {
     let job = trace::job!("compact");
     let started = Instant::now();
-    // What was put counts as it lies on disk. On a full one there may be room for that only once some was made.
+    // Puts count in their form on disk. A full disk may have room for the checkpoint only after
+    // some room was made.
     checkpoint::checkpoint(engine)
         .or_else(|error| going_on_if_full(error, &|| making_room::make_room(engine, &|| Ok(()))))?;
     let mut done = CompactionSummary {
@@ -99,7 +103,7 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
     };
     worker::settle_debt(engine).or_else(|error| going_on_if_full(error, &|| Ok(())))?;
     let mut damage = None;
-    // Each pass gives room back, by which the next one may do what this one had no room for.
+    // Each pass gives room back; the next pass may then do what this one had no room for.
     let mut out_of_room = None;
     for _ in 0..PASSES_MAX {
         let before = done.rewritten;
@@ -133,7 +137,7 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
     }
 }
 
-/// Has something else done where the disk is full; another error stays.
+/// Calls `otherwise` if the disk is full; returns any other error.
 fn going_on_if_full(error: Error, otherwise: &dyn Fn() -> Result<()>) -> Result<()> {
     match error.kind() {
         ErrorKind::NoSpace => otherwise(),
@@ -141,7 +145,8 @@ fn going_on_if_full(error: Error, otherwise: &dyn Fn() -> Result<()>) -> Result<
     }
 }
 
-/// Compacts each chunk of the spans once. The last error of those for which there was no room.
+/// Compacts each chunk of the spans once. Returns the last error of a chunk for which there was no
+/// room.
 fn compact_chunks(
     engine: &Engine,
     spans: &[KeySpan],
@@ -172,8 +177,9 @@ fn compact_chunks(
     Ok(out_of_room)
 }
 
-/// Chooses the value files of which a part is dead, and all that is live belongs to the spans: paying the debt then moves that. Whether
-/// there is any. Now that the chunks are rewritten, what is dead is known.
+/// Chooses value files to empty: part of the file is dead, and all its live values belong to the
+/// spans. Paying the debt then moves these values. Returns whether there are such files. The dead
+/// values are known now that the chunks are rewritten.
 fn empty_value_files(engine: &Engine, spans: &[KeySpan]) -> bool {
     let mut named: HashMap<u64, u64> = HashMap::new();
     for table in tables_of(spans).values() {
@@ -191,8 +197,8 @@ fn empty_value_files(engine: &Engine, spans: &[KeySpan]) -> bool {
     })
 }
 
-/// Rewrites the chunk that holds `low`, if that makes it smaller. Whether it did, or why its
-/// tables could not be read, or that there was no room; and where the next chunk begins.
+/// Rewrites the chunk that holds `low`, if that makes it smaller. Returns whether it did, or the
+/// error (its tables cannot be read, or there is no room), and the low key of the next chunk.
 #[expect(
     clippy::type_complexity,
     reason = "an error of this chunk, which does not keep others from it, within one of all"
@@ -210,7 +216,7 @@ fn compact_chunk_at(
         let chunk = keyspace.index.load_full().find(low).clone();
         let Some(token) = chunk.try_token() else {
             match engine.core.manual() {
-                // The job is another caller's.
+                // The job belongs to another caller.
                 true => thread::yield_now(),
                 false => thread::sleep(TOKEN_REST),
             }
@@ -222,7 +228,7 @@ fn compact_chunk_at(
         let next = chunk.range.high.clone();
         let compacted = compact_chunk(engine, keyspace, &chunk);
         drop(token);
-        // What a rewrite has replaced goes only now.
+        // The parts that a rewrite has replaced are freed only now.
         drop(chunk);
         if engine.disk.full_disk.is_owed() {
             making_room::take_room_back(engine)?;
@@ -237,7 +243,7 @@ fn compact_chunk_at(
     }
 }
 
-/// The caller holds the token.
+/// Compacts one chunk; the caller holds its token.
 fn compact_chunk(engine: &Engine, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<bool> {
     if chunk.damaged.load(Ordering::Relaxed) {
         let message = "a chunk is left as it is: its tables could not be read before";
@@ -252,8 +258,8 @@ fn compact_chunk(engine: &Engine, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) 
     Ok(true)
 }
 
-/// Whether rewriting the chunk would leave less. Its figures tell, but for old versions that a
-/// snapshot kept: for those the table is read.
+/// Whether a rewrite would make the chunk smaller. Its figures tell, except for old versions that a
+/// snapshot kept: these are counted by reading the table.
 fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
     let funk = &view.funk;
     let [table] = &funk.base[..] else {
@@ -294,7 +300,7 @@ fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
     Ok(records < meta.entries)
 }
 
-/// Bytes in tables of the spans' chunks, each once however many chunks share it.
+/// The bytes in tables of the spans' chunks; a shared table counts once.
 fn bytes_of(spans: &[KeySpan]) -> u64 {
     let tables = tables_of(spans);
     tables.values().map(|table| table.part.meta.len).sum()

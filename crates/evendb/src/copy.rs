@@ -14,17 +14,18 @@
 //! 2. A checkpoint of the engine: everything acknowledged before the call is in runs and tables.
 //!    Still under the checkpoint mutex, the manifest's state and a handle of every table it names
 //!    are taken. The handles keep files and extents from being deleted (I13); the mutex is given
-//!    back, and from here on nothing of the source waits for the copy.
-//! 3. SSTables are linked, or copied where the file system has no links; extents are copied. All
-//!    is synced. What the copy has is read again, and verified against its checksums ([`check`]).
+//!    back, and from here on nothing in the source waits for the copy.
+//! 3. SSTables are linked, or copied if the file system has no links; extents are copied. All of
+//!    them are synced. The copied files are read again, and verified against their checksums
+//!    ([`check`]).
 //! 4. The manifest, synced; all names, synced with its own; then `CURRENT`; the mark goes.
 //!
 //! The copy has no commit log: no record lies above the checkpoint. Opening it above the relaxed
 //! level makes one. Both databases go on from the same epoch; ids of new tables cannot meet,
-//! because they are in different directories, and nobody writes into a table that exists.
+//! because they are in different directories, and existing tables are never written to.
 //!
-//! A backup ([`crate::backup`]) is made in the same way, but shares tables with the backup before it, and not with the
-//! source.
+//! A backup ([`crate::backup`]) is made in the same way, but shares tables with the backup before
+//! it, and not with the source.
 //!
 //! A failure is this call's alone: it never latches the source, and the target is removed, its
 //! `CURRENT` first and durably.
@@ -58,13 +59,14 @@ use fill::copy_bytes;
 /// Files are copied in pieces of this size.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
-/// What [`Db::copy_to`] did.
+/// The result of [`Db::copy_to`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopySummary {
     /// SSTables that the copy shares with the source.
     pub tables_linked: u64,
-    /// Bytes of those, and of value files that are shared: they cost no space as long as both databases need them.
+    /// Bytes of these tables, and of value files that are shared: they cost no space as long as
+    /// both databases need them.
     pub bytes_linked: u64,
     /// SSTables that had to be copied, because no link was possible.
     pub tables_copied: u64,
@@ -74,35 +76,37 @@ pub struct CopySummary {
     pub bytes_copied: u64,
     /// Bytes of keys and values that were read to be verified.
     pub bytes_verified: u64,
-    /// From the call to the end.
+    /// The time from the call to the end.
     pub elapsed: Duration,
 }
 
 impl Db {
     /// Makes a copy of the database in directory `dir`, which opens like any other, while writers
-    /// go on. It holds everything acknowledged before the call, and of what is written meanwhile a
-    /// prefix; batches are whole. On return the copy survives power loss.
+    /// go on. It holds everything that was acknowledged before the call, and a prefix of the writes
+    /// during the call; batches are whole. On return the copy survives power loss.
     ///
-    /// SSTables are shared by hard links where `dir` is on the same file system, so the copy takes
-    /// little space; the chunks' logs are copied. Copy and source are independent
-    /// afterwards: either may be written, moved or deleted. All of the copy is read and verified, which
-    /// takes most of the time; [`copy_to_with`](Self::copy_to_with) does without, or faster.
+    /// SSTables are shared by hard links if `dir` is on the same file system, so the copy takes
+    /// little space; the chunks' logs are copied. Copy and source are independent afterwards:
+    /// either may be written, moved or deleted. The whole copy is read and verified, which takes
+    /// the larger part of the time; [`copy_to_with`](Self::copy_to_with) can do that faster, or not
+    /// at all.
     ///
     /// # Errors
-    /// `AlreadyExists` if `dir` exists and is not an empty directory; `InvalidArgument` if it lies inside of a database's
-    /// directory or one with backups; `Corruption` with the file and the offset if the
-    /// database is damaged; `NoSpace` and `Io` for failures here or there. The target is removed then and the
-    /// source goes on. As for [`flush`](Self::flush).
+    /// `AlreadyExists` if `dir` exists and is not an empty directory; `InvalidArgument` if it lies
+    /// inside a database's directory or a directory with backups; `Corruption` with the file and
+    /// the offset if the database is damaged; `NoSpace` and `Io` for failures of either disk. The
+    /// target is removed then, and the source goes on. Otherwise the errors of
+    /// [`flush`](Self::flush).
     #[doc(alias = "backup")]
     #[doc(alias = "checkpoint")]
     pub fn copy_to(&self, dir: impl AsRef<Path>) -> Result<CopySummary> {
         self.copy_to_with(dir, &CopyOptions::new())
     }
 
-    /// The same, as the options say.
+    /// Like [`copy_to`](Self::copy_to), with options.
     ///
     /// # Errors
-    /// As [`copy_to`](Self::copy_to).
+    /// The errors of [`copy_to`](Self::copy_to).
     pub fn copy_to_with(&self, dir: impl AsRef<Path>, how: &CopyOptions) -> Result<CopySummary> {
         let recording = &self.engine().core.recording;
         let copy = || self.copy_into(dir.as_ref(), how);
@@ -127,38 +131,39 @@ impl Db {
     }
 }
 
-/// Whether the mark of what is not whole goes from a copy that is a database.
+/// Whether the mark of an unfinished copy is removed from a copy that is a database.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Goes,
-    /// The caller has more to do before it counts.
+    /// The caller has more to do before the copy counts.
     Stays,
 }
 
-/// What a copy needs.
+/// A file that a copy needs.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'p> {
     /// An SSTable.
     Table(&'p Part),
-    /// A value file of so many bytes. It is not written any more.
+    /// A value file of this length in bytes, to which nothing is written any more.
     Values { id: u64, len: u64 },
 }
 
-/// A file with which a copy may share: it has the same bytes, and nobody writes to it.
+/// A file that a copy may share: it has the same bytes, and nothing writes to it.
 pub(crate) struct Sharing {
     pub(crate) path: PathBuf,
-    /// It was verified when it was first taken.
+    /// It was verified when it was first copied.
     pub(crate) is_verified: bool,
 }
 
-/// The file with which a copy may share it, if there is one.
+/// The file that a copy may share in place of the wanted one, if there is one.
 pub(crate) type SharesWith<'s> = dyn Fn(&Engine, Wanted<'_>) -> Option<Sharing> + 's;
 
-/// What is copied: the structure at one moment, and what keeps its tables from being deleted.
+/// The source of a copy: the structure at one moment, and the handles that keep its tables from
+/// being deleted.
 struct CopyMoment {
     state: ManifestState,
     tables: Vec<Arc<TableHandle>>,
-    /// The value files that they name. The tables' handles keep them.
+    /// The value files that the tables name. The tables' handles keep them.
     value_files: BTreeSet<u64>,
 }
 
@@ -167,7 +172,7 @@ pub(crate) struct Target<'v> {
     vfs: &'v dyn Vfs,
     pub(crate) dir: PathBuf,
     made: MadeDirs,
-    /// Nobody opens or fills it meanwhile.
+    /// No other process opens or fills the directory meanwhile.
     _lock: Box<dyn LockGuard>,
 }
 
@@ -177,7 +182,7 @@ pub(crate) fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error
     move |source| StorageError::io(&path, &what, source).into()
 }
 
-/// The caller has entered.
+/// Makes a copy. The caller has entered.
 pub(crate) fn copy_to(
     engine: &Engine,
     dir: &Path,
@@ -194,7 +199,7 @@ pub(crate) fn copy_to(
             Mark::Goes => target.finish().map(|()| summary),
             Mark::Stays => Ok(summary),
         });
-    // What was dropped from the source meanwhile waited for the copy.
+    // Tables that the source dropped meanwhile waited for the copy.
     engine.disk.collect(&engine.core.health);
     match copied {
         Ok(summary) => Ok(CopySummary {
@@ -230,7 +235,7 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
             value_files,
         })
     })?;
-    // From here on nobody writes to the files that they name.
+    // From here on nothing is written to the files that they name.
     let values = &engine.core.value_files;
     values.seal();
     let named = moment
@@ -277,7 +282,8 @@ impl Target<'_> {
                 return Err(failed(&lock_path, "lock the target")(error));
             }
         };
-        // Nobody can make a database here from now on; nor may anybody have a moment ago.
+        // From now on no other process can make a database here; the look finds one that was made a
+        // moment ago.
         let names = vfs.list(dir).map_err(failed(dir, "list the target"))?;
         if names.iter().any(|name| name != LOCK) {
             return refuse("it is not empty");
@@ -308,7 +314,8 @@ impl Target<'_> {
             .map_err(failed(&self.dir, "sync the copy's directory"))
     }
 
-    /// Whether it could be linked. Where the two can never be linked it need not be tried again.
+    /// Links a file; returns whether that was possible. If the two file systems can never be
+    /// linked, it need not be tried again.
     fn link(&self, from: &Path, to: &Path, may_link: &mut bool) -> Result<bool> {
         match self.vfs.hard_link(from, to) {
             Ok(()) => Ok(true),
@@ -325,7 +332,7 @@ impl Target<'_> {
         }
     }
 
-    /// Copies a file and syncs the copy; `note` is given the bytes in pieces.
+    /// Copies a file and syncs the copy; `note` gets the bytes of each piece.
     pub(crate) fn copy_file(
         &self,
         from: &Path,
@@ -347,15 +354,15 @@ impl Target<'_> {
             .map_err(failed(to, "sync the copy of a file"))
     }
 
-    /// The copy is a database, durably: the mark goes. If it does not, the next opening for
+    /// The copy is a database, durably, so the mark is removed. If that fails, the next opening for
     /// writing removes it.
     pub(crate) fn finish(&self) -> Result<()> {
         let _ = self.vfs.remove(&self.dir.join(UNFINISHED_COPY));
         self.sync_names()
     }
 
-    /// Removes what was made. As long as `CURRENT` may come back after a power loss, all it needs
-    /// stays; as long as anything is there, so does the mark.
+    /// Removes the copy. As long as `CURRENT` may come back after a power loss, all files that it
+    /// needs stay; as long as any file is there, the mark stays.
     pub(crate) fn discard(&self) {
         let Ok(names) = self.vfs.list(&self.dir) else {
             return;

@@ -1,22 +1,22 @@
-//! The time by which records expire.
+//! The time at which records expire.
 //!
 //! ```text
 //!   WallClock (the system's, or a test's)       may jump, forward and back
 //!        |
-//!   ExpiryClock  latest = the greatest time that any reader was told        only grows while the database is open
-//!        |
+//!   ExpiryClock  latest = the greatest time that any reader was told; only grows while the
+//!        |       database is open
 //!        +-- a get            asks when it meets a record that expires
-//!        +-- a moment         is given its time when it is registered (version/clock.rs), and keeps it
-//!        +-- a rewrite        is told the time of the readers that there are and will be (version/horizon.rs)
+//!        +-- a moment         is given its time at its registration (version/clock.rs)
+//!        +-- a rewrite        is told the time of present and future readers (version/horizon.rs)
 //! ```
-//! A record that expires at `e` is gone for a reader whose time is `e` or later. Nothing else of the engine asks for the
-//! time of day.
+//! A record that expires at `e` is gone for a reader whose time is `e` or later. Nothing else in
+//! the engine asks for the time of day.
 //!
-//! Invariants: what [`ExpiryClock::now`] returns never falls, whatever the source does. So what a reader has seen expire is
-//! expired for every reader that asks later. A database in which nothing expires asks for no time at all: see
-//! [`ExpiryClock::note_use`].
+//! Invariants: the result of [`ExpiryClock::now`] never falls, whatever the source does. So a
+//! record that one reader has seen expire is expired for every reader that asks later. A database
+//! in which nothing expires never asks for the time: see [`ExpiryClock::note_use`].
 //!
-//! Thread safety: any. Not here: which record decides (`visibility.rs`).
+//! Thread safety: any thread. Not here: which record decides (`visibility.rs`).
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,10 +24,11 @@ use evendb_storage::{Time, Version};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// Where the time of day comes from, by which records expire: see
+/// The source of the time of day by which records expire: see
 /// [`Advanced::wall_clock`](crate::Advanced::wall_clock).
 pub trait WallClock: Send + Sync + fmt::Debug {
-    /// The time of day. It may jump. The database goes by the greatest time that it was told since it was opened.
+    /// The time of day. It may jump. The database goes by the greatest time that it was told since
+    /// its opening.
     fn now(&self) -> SystemTime;
 }
 
@@ -42,7 +43,7 @@ impl WallClock for SystemWallClock {
     }
 }
 
-/// A clock by which nothing expires, for who only passes records on.
+/// A clock by which nothing expires, for code that only passes records on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoppedClock;
 
@@ -52,8 +53,8 @@ impl WallClock for StoppedClock {
     }
 }
 
-/// Milliseconds since 1970; a part of one counts as one if `round_up`. 0 before 1970, and the greatest there is where the
-/// number would be greater.
+/// Milliseconds since 1970; with `round_up`, a part of a millisecond counts as one. The result is 0
+/// before 1970, and `u64::MAX` where the number would be greater.
 fn time_of(at: SystemTime, round_up: bool) -> Time {
     let since = at
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -62,7 +63,7 @@ fn time_of(at: SystemTime, round_up: bool) -> Time {
 }
 
 fn millis_of(duration: Duration, round_up: bool) -> Time {
-    // By numbers of 64 and 32 bits: each put that expires comes here twice.
+    // With numbers of 64 and 32 bits: each put that expires comes here twice.
     let part = u64::from(round_up && !duration.subsec_nanos().is_multiple_of(1_000_000));
     let millis = u64::from(duration.subsec_millis()) + part;
     let seconds = duration.as_secs().checked_mul(1000);
@@ -73,15 +74,15 @@ fn millis_of(duration: Duration, round_up: bool) -> Time {
     )
 }
 
-/// When a record expires that is to be gone from `at` on.
+/// The expiry of a record that is gone from `at` on.
 pub(crate) fn expiry_at(at: SystemTime) -> Time {
     time_of(at, true)
 }
 
-/// The same as a time of day; the greatest that there is on this platform if it is beyond that.
+/// The time of day of an expiry.
 pub(crate) fn time_of_day(time: Time) -> SystemTime {
     let at = |millis| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis));
-    // A SystemTime counts seconds in 63 bits on Linux: every number of milliseconds fits.
+    // On Linux a SystemTime counts seconds in 63 bits: every number of milliseconds fits.
     at(time.0).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
@@ -91,7 +92,7 @@ pub(crate) struct ExpiryClock {
     source: Arc<dyn WallClock>,
     latest: AtomicU64,
     in_use: AtomicBool,
-    /// P41.
+    /// Fault P41.
     #[cfg(test)]
     goes_back: AtomicBool,
 }
@@ -114,9 +115,10 @@ impl ExpiryClock {
 
     /// The time, which never falls.
     ///
-    /// AcqRel: whoever is told a time after another thread was told a later one, and knows of that, is told no earlier
-    /// one, because all of them go through one word. A look at it is enough where it says so much already: then the word
-    /// stays shared, and puts that expire do not take it from each other.
+    /// AcqRel: all times go through one word. If another thread was told a time, and this thread
+    /// knows of it, this thread is told that time or a later one. If the word already holds a late
+    /// enough time, a load suffices: then the cache line stays shared, and puts that expire do not
+    /// contend for it.
     pub(crate) fn now(&self) -> Time {
         self.latest_with(self.source.now())
     }
@@ -134,29 +136,31 @@ impl ExpiryClock {
         Time(self.latest.fetch_max(now, Ordering::AcqRel).max(now))
     }
 
-    /// How many milliseconds are left of what expires then. A time that was rounded up is no more for that.
+    /// The milliseconds left until `expires`. The current time is rounded up, as an expiry is: a
+    /// record does not gain time by its rounding.
     pub(crate) fn millis_until(&self, expires: Time) -> u64 {
         let told = self.source.now();
         let now = time_of(told, true).max(self.latest_with(told));
         expires.0.saturating_sub(now.0)
     }
 
-    /// When a record expires that is to live so long from now on, and no part of a millisecond less: the sum is rounded up, not
-    /// its parts.
+    /// The expiry of a record that lives for `ttl` from now on, and not a part of a millisecond
+    /// less: the sum is rounded up, not its parts.
     pub(crate) fn expiry_after(&self, ttl: Duration) -> Time {
         let told = self.source.now();
         let exact = told.checked_add(ttl);
-        // A part of a millisecond is a whole one, but none at all has passed at once.
+        // A part of a millisecond counts as a whole one; a `ttl` of zero has passed at once.
         let exact = exact.map_or(Time(u64::MAX), |at| time_of(at, !ttl.is_zero()));
-        // Where the clock has been ahead, its time is in force.
+        // If the clock was ahead before, its greatest time is in force.
         let latest = self.latest_with(told).0;
         exact.max(Time(latest.saturating_add(millis_of(ttl, true).0)))
     }
 
-    /// Records that expire are in the database, or come to be: called before a write of such records announces itself.
+    /// Notes that the database has, or will have, records that expire. A write of such records
+    /// calls it before the write announces itself.
     ///
-    /// A moment without a time sees no record that expires: it looks here after it has waited for all writes that it sees,
-    /// and these have stored this before they withdrew.
+    /// A moment without a time sees no record that expires: it reads this flag after it has waited
+    /// for all writes that it sees, and these writes have set the flag before they withdrew.
     #[inline]
     pub(crate) fn note_use(&self) {
         if !self.in_use.load(Ordering::Relaxed) {
@@ -171,17 +175,17 @@ impl ExpiryClock {
     }
 }
 
-/// By what time a reader judges.
+/// The time by which a reader judges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadTime<'c> {
-    /// That of a moment.
+    /// The time of a moment.
     At(Time),
-    /// The time at which it meets a record that expires.
+    /// The time at which the reader meets a record that expires.
     Now(&'c ExpiryClock),
 }
 
 impl ReadTime<'_> {
-    /// Whether what expires at `expiry` is gone.
+    /// Whether a record that expires at `expiry` is gone.
     #[inline]
     pub(crate) fn is_past(self, expiry: Time) -> bool {
         let now = match self {
@@ -192,7 +196,7 @@ impl ReadTime<'_> {
     }
 }
 
-/// Where a reader stands: what it sees, and by what time that expires.
+/// The version that a reader sees, and the time by which it judges expiry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadPoint<'c> {
     pub(crate) at: Version,
@@ -200,7 +204,7 @@ pub(crate) struct ReadPoint<'c> {
 }
 
 impl<'c> ReadPoint<'c> {
-    /// Of whoever reads the newest.
+    /// The read point of a reader of the newest state.
     #[inline]
     pub(crate) fn newest(clock: &'c ExpiryClock) -> ReadPoint<'c> {
         ReadPoint {
@@ -218,7 +222,7 @@ mod planted;
 mod tests {
     use super::*;
 
-    /// Seconds.
+    /// A clock that shows this number of seconds.
     #[derive(Debug)]
     pub(super) struct Hands(pub(super) AtomicU64);
 
@@ -245,7 +249,7 @@ mod tests {
         assert!(ReadTime::Now(&clock).is_past(expiry), "it came back");
     }
 
-    /// Nanoseconds.
+    /// A clock that shows this number of nanoseconds.
     #[derive(Debug)]
     struct Fine(AtomicU64);
 
@@ -272,7 +276,8 @@ mod tests {
                     _ => (begin + ttl).div_ceil(1_000_000),
                 };
                 assert_eq!(expiry, Time(end), "{ttl} from {begin} on");
-                // The last moment of its time, and the first one behind the millisecond in which that ends.
+                // The last nanosecond of its life, and the first behind the millisecond in which
+                // that ends.
                 at((begin + ttl).saturating_sub(1));
                 assert!(ttl == 0 || !ReadTime::Now(&clock).is_past(expiry));
                 at(end * 1_000_000);

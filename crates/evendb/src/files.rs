@@ -1,32 +1,32 @@
-//! Names of a database's files, but for its tables ([`crate::funk::tables`]) and manifests
+//! The names of a database's files, except tables ([`crate::funk::tables`]) and manifests
 //! ([`crate::manifest::writer`]).
 
-/// Names the manifest that counts.
+/// Names the manifest in force.
 pub(crate) const CURRENT: &str = "CURRENT";
-/// A `CURRENT` that is not written yet.
+/// A `CURRENT` that is still being written.
 pub(crate) const CURRENT_UNFINISHED: &str = "CURRENT.tmp";
 pub(crate) const COMMIT_LOG: &str = "COMMIT-LOG";
 pub(crate) const CONTAINER: &str = "CHUNK-LOGS";
-/// The key of an encrypted database, itself encrypted.
+/// The data key of an encrypted database, itself encrypted.
 pub(crate) const KEYS: &str = "KEYS";
-/// A `KEYS` that is not written yet.
+/// A `KEYS` that is still being written.
 pub(crate) const KEYS_UNFINISHED: &str = "KEYS.tmp";
-/// Room kept back for a full disk.
+/// Room kept for a full disk.
 pub(crate) const BALLAST: &str = evendb_base::ballast::BALLAST;
 pub(crate) const LOCK: &str = "LOCK";
 /// In a directory without `CURRENT`: a copy is being made there, or was given up.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED-COPY";
-/// A commit log that was given up has this name, and the number of the epoch that did.
+/// The name of a commit log that was given up, followed by the number of the epoch that gave it up.
 pub(crate) const DAMAGED_LOG: &str = "COMMIT-LOG.damaged-";
 /// The figures of a running database.
 pub(crate) const STATS: &str = "STATS";
 
-/// Which spans were in RAM, for the next opening. A hint.
+/// The spans that were in RAM, for the next opening. A hint.
 pub(crate) const HEAT: &str = "HEAT";
-/// A `HEAT` that is not written yet.
+/// A `HEAT` that is still being written.
 pub(crate) const HEAT_UNFINISHED: &str = "HEAT.tmp";
 
-/// Whether a file of this name could only have been made by an engine that no longer needs it.
+/// Whether only an engine that no longer needs the file could have made a file of this name.
 pub(crate) fn is_own_name(name: &str) -> bool {
     let hex = |stem: &str| {
         let id = u64::from_str_radix(stem, 16);

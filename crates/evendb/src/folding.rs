@@ -1,30 +1,34 @@
-//! Folding: what becomes of a key's operands where its records are rewritten.
+//! Folding: the fate of a key's operands when its records are rewritten.
 //!
 //! ```text
-//! versions of a key, newest first     snapshot at 15        no snapshot       no snapshot, all that is older is here
+//! versions of a key, newest first     snapshot at 15        no snapshot       no snapshot,
+//!                                                                             all older is here
 //!   30 merge +3                       30 merge +2 +3        30 put 43         30 put 5
 //!   20 merge +2
 //!   10 put 38 (right: none)           10 put 38             (one record)      (one record)
 //! ```
-//! Records between which no reader falls are one **group**: what may be dropped beneath the newest of them, its head. In a
-//! group operands meet, and what they lie on: a put or delete of the group; nothing, where a range deletion lies between or
-//! nothing older is left. Operands with something beneath become a value, of the head's version; operands alone become
-//! one record that lists them, shorter if the operator can say them in one. Groups stay apart, for their readers. So does what expires: operands over it do not, and count from
-//! nothing once it has. When it has expired for all readers, it is a delete.
+//! Records without a reader between them are one **group**: the newest of them, its head, and the
+//! records that may be dropped beneath it. In a group, operands meet the record that they lie on: a
+//! put or delete of the group. They lie on nothing if a range deletion lies between, or if nothing
+//! older is left. Operands with a known base become a value with the head's version. Operands alone
+//! become one record that lists them; it is shorter if the operator can make one of them. Groups
+//! stay apart, for their readers. A value that expires stays apart, too: operands over it do not
+//! expire, and count from nothing once it has expired. When it has expired for all readers, it is a
+//! delete.
 //!
 //! Invariants
-//! * A reader sees the same before and after, whatever the operator does: where it fails or panics, operands stay operands and
-//!   what they lie on stays beneath them.
+//! * A reader sees the same before and after, whatever the operator does. If it fails or panics,
+//!   operands stay operands, and the record below them stays.
 //! * Never more records come out than went in.
 //!
-//! Thread safety: pure functions. Not here: gathering the records ([`crate::merge`], `munk/image/absorb.rs`), and reads
-//! (`read/folded.rs`).
+//! Thread safety: pure functions. Not here: gathering the records ([`crate::merge`],
+//! `munk/image/absorb.rs`), and reads (`read/folded.rs`).
 
 use crate::merge_operator::{self, Operator};
 use crate::visibility::{Dropping, KeyVersions};
 use evendb_storage::{EntryRef, Kind, Version, operands, push_operand};
 
-/// A record of a key that is known.
+/// A record of a key that the caller knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct OwnedRecord {
     pub(crate) version: Version,
@@ -56,16 +60,17 @@ impl OwnedRecord {
     }
 }
 
-/// The operands in the value of a record, oldest first. One that makes no sense ends them, which decoding has refused.
+/// The operands in the value of a record, oldest first. An operand that makes no sense ends them;
+/// decoding has refused such records.
 pub(crate) fn operands_of(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     operands(value).map_while(|operand| operand)
 }
 
-/// How a munk folds what it absorbs.
+/// The way in which a munk folds the operands that it absorbs.
 #[derive(Clone, Copy)]
 pub(crate) struct Folding<'f> {
     pub(crate) operator: Option<&'f Operator>,
-    /// The least version above that of a record of a key, of a range deletion that is in the manifest.
+    /// The least version, above that of a key's record, of a range deletion in the manifest.
     pub(crate) cover_above: &'f dyn Fn(&[u8], Version) -> Option<Version>,
 }
 
@@ -78,10 +83,11 @@ impl Folding<'_> {
     };
 }
 
-/// The least version above that of a record, of a range deletion of its key that is in the manifest.
+/// The least version, above that of a record, of a range deletion of its key in the manifest.
 pub(crate) type CoverAbove<'c> = &'c dyn Fn(Version) -> Option<Version>;
 
-/// The value of one record that lists the operands of `lists`, oldest first. The operator makes one of all if it can.
+/// The value of one record that lists the operands of `lists`, oldest first. If the operator can,
+/// it makes one operand of all.
 pub(crate) fn joined(operator: Option<&Operator>, key: &[u8], lists: &[&[u8]]) -> Vec<u8> {
     let all: Vec<&[u8]> = lists.iter().flat_map(|list| operands_of(list)).collect();
     let one = operator
@@ -97,20 +103,21 @@ pub(crate) fn joined(operator: Option<&Operator>, key: &[u8], lists: &[&[u8]]) -
     }
 }
 
-/// What operands lie on.
+/// The record below the operands.
 enum Beneath {
     /// A put or delete of the same group.
     Record(OwnedRecord),
-    /// Nothing: a range deletion hides what is older. The version is that of a record of the group which it hides.
+    /// Nothing: a range deletion hides older records. The version is the one of a hidden record of
+    /// the group.
     Deleted(Version),
-    /// Nothing, and no record of the group.
+    /// Nothing, and the group has no such record.
     Nothing,
-    /// What other sources have, or what readers of another group see.
+    /// Records of other sources, or records that readers of another group see.
     Unknown,
 }
 
-/// What becomes of `records`, newest first, of which the first is kept and lists operands. `versions` is what the
-/// rewrite has seen of the key before.
+/// The result of rewriting `records`, newest first; the first one is kept and lists operands.
+/// `versions` is what the rewrite has seen of the key before.
 pub(crate) fn rewritten(
     key: &[u8],
     records: Vec<OwnedRecord>,
@@ -127,10 +134,11 @@ pub(crate) fn rewritten(
     let mut is_first = versions.is_first();
     while let Some(head) = rest.next() {
         let version = head.version;
-        // Its whole group goes if no reader falls between it and a range deletion, which may go, too, then.
+        // The whole group is dropped if no reader falls between it and a range deletion, because
+        // the range deletion may be dropped, too.
         let is_covered =
             cover_above(version).is_some_and(|cover| dropping.horizon.may_drop(version, cover));
-        // The rest of the head's group, up to what the operands lie on.
+        // The rest of the head's group, up to the record that the operands lie on.
         let mut lists = vec![head];
         let mut beneath = None;
         while let Some(next) = rest.next_if(|next| dropping.horizon.may_drop(next.version, version))
@@ -167,7 +175,7 @@ pub(crate) fn rewritten(
         });
         let group = fold_group(key, version, &lists, beneath, operator);
         for record in group {
-            // As any tombstone that hides nothing.
+            // Like any tombstone that hides nothing.
             let spent = record.kind.is_tombstone()
                 && is_first
                 && dropping.bottom
@@ -216,7 +224,7 @@ fn fold_group(
             let mut kept = vec![merged(Kind::Merge, joined(operator, key, &oldest_first))];
             match beneath {
                 Beneath::Record(record) => kept.push(record),
-                // In the place of the record that is hidden: the range deletion itself may go.
+                // It replaces the hidden record, because the range deletion itself may go.
                 Beneath::Deleted(version) => kept.push(OwnedRecord {
                     version,
                     kind: Kind::Delete,

@@ -1,14 +1,14 @@
-//! The decoders of the engine's files, opened to the fuzzer (`crates/fuzz`): thin wrappers in plain types, which find what
-//! opening, inspecting and reading find.
+//! The decoders of the engine's files, opened to the fuzzer (`crates/fuzz`): thin wrappers in plain
+//! types, with the results of opening, inspecting and reading.
 //!
-//! * `CURRENT`, edits of the manifest: bytes in, what they say and the same encoded again out.
-//! * The ring of the commit log: read as recovery does, and as an inspection does; [`seal_ring`] makes checksums right, so that
-//!   what they would keep out gets in.
+//! * `CURRENT` and edits of the manifest: from bytes to their contents, and back to bytes.
+//! * The ring of the commit log, read as in a recovery and as in an inspection. [`seal_ring`]
+//!   corrects checksums, so that records which they would keep out get in.
 //! * Bodies of records, value extents, values apart.
 //! * Small files: lists of backups and exports, properties of an export, `HEAT`, `KEYS`.
 //! * [`Runs`]: the log of a chunk, runs in a container, with their search structure.
 //!
-//! Not part of the public face: anything here may change at any time.
+//! Not part of the public interface: anything here may change at any time.
 
 use crate::cache::warmth;
 use crate::commit_log::{self, Lsn, Segment, Survey, Surveyed};
@@ -35,8 +35,8 @@ use evendb_storage::{Apart, TableId, Version};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What `CURRENT` says - the manifest, up to where it must verify, whether the database was closed - and whether it is of the
-/// format version that is written.
+/// The contents of `CURRENT`: the manifest, the position up to which it must verify, whether the
+/// database was closed, and whether the file has the format version that is written now.
 pub fn current(path: &Path, bytes: &[u8]) -> evendb_storage::Result<(u64, u64, bool, bool)> {
     let (current, version) = decode_current(path, bytes)?;
     let Current {
@@ -47,7 +47,7 @@ pub fn current(path: &Path, bytes: &[u8]) -> evendb_storage::Result<(u64, u64, b
     Ok((id, verified, closed, version == writer::VERSION))
 }
 
-/// The bytes of the `CURRENT` that says this.
+/// The bytes of a `CURRENT` with these contents.
 pub fn current_bytes(id: u64, verified: u64, closed: bool) -> Vec<u8> {
     let current = Current {
         id,
@@ -57,12 +57,13 @@ pub fn current_bytes(id: u64, verified: u64, closed: bool) -> Vec<u8> {
     encode_current(current, writer::VERSION)
 }
 
-/// An edit, decoded and encoded again.
+/// Decodes an edit and encodes it again.
 pub fn edit_again(payload: &[u8]) -> Option<Vec<u8>> {
     edit::decode(payload).map(|changes| edit::encode(&changes))
 }
 
-/// The state that these edits add up to, as one edit that leads there from nothing. Or what contradicts it.
+/// Applies the edits. Returns their state as one edit from nothing, or the contradiction among
+/// them.
 pub fn state_of(edits: &[&[u8]]) -> std::result::Result<Vec<u8>, &'static str> {
     let mut state = ManifestState::default();
     for payload in edits {
@@ -74,7 +75,7 @@ pub fn state_of(edits: &[&[u8]]) -> std::result::Result<Vec<u8>, &'static str> {
     Ok(edit::encode(&state.to_changes()))
 }
 
-/// A list of a backup or of an export, decoded and encoded again, after all of it was gone through in each way.
+/// Decodes a list of a backup or of an export, reads all of it in every way, and encodes it again.
 pub fn list_again(bytes: &[u8]) -> Result<Vec<u8>> {
     crate::backup::list::again(Path::new("BACKUP-LIST"), bytes)
 }
@@ -84,17 +85,17 @@ pub fn properties(bytes: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
     crate::backup::export::decode_properties(bytes)
 }
 
-/// `HEAT`, decoded and encoded again, for a budget of so many bytes.
+/// Decodes `HEAT` and encodes it again, for a budget of this number of bytes.
 pub fn heat_again(bytes: &[u8], budget: u64) -> Option<Vec<u8>> {
     let memory_max = warmth::memory_max(budget);
     let spans = warmth::decode(bytes, memory_max)?;
     let again = warmth::encode(&spans, memory_max);
-    // Whatever the file says can be put in order.
+    // Any contents of the file can be put in order.
     warmth::in_tiers(spans);
     Some(again)
 }
 
-/// `KEYS`, decoded and encoded again.
+/// Decodes `KEYS` and encodes it again.
 pub fn keys_again(bytes: &[u8]) -> Option<Vec<u8>> {
     keys_file::again(bytes)
 }
@@ -102,26 +103,26 @@ pub fn keys_again(bytes: &[u8]) -> Option<Vec<u8>> {
 /// The part of a commit log that one life of the database wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// Which life.
+    /// The number of the life.
     pub epoch: u64,
     /// Its seed.
     pub seed: u64,
-    /// Where it began.
+    /// The LSN where it began.
     pub start: u64,
-    /// Where a later life closed it.
+    /// The LSN where a later life closed it.
     pub closed_at: Option<u64>,
 }
 
 /// A record of the commit log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Where it starts.
+    /// The LSN of its first byte.
     pub lsn: u64,
-    /// Where it ends.
+    /// The LSN behind it.
     pub end: u64,
-    /// Version of its writes.
+    /// The version of its writes.
     pub version: u64,
-    /// What it holds.
+    /// Its contents.
     pub payload: Vec<u8>,
 }
 
@@ -144,7 +145,7 @@ fn record(record: &commit_log::LogRecord<'_>) -> Record {
     }
 }
 
-/// The records that recovery finds, and where they end.
+/// The records that a recovery finds, and the LSN of their end.
 pub fn recover(
     ring: &dyn File,
     capacity: u64,
@@ -159,8 +160,8 @@ pub fn recover(
     Ok((found, end.0))
 }
 
-/// The records that an inspection finds before the first place that does not verify, those behind it, and whether any stretch
-/// that it tells of goes backwards.
+/// The records that an inspection finds before the first bytes that do not verify, the records
+/// behind them, and whether any reported stretch goes backwards.
 pub fn survey(
     ring: &dyn File,
     capacity: u64,
@@ -202,8 +203,9 @@ pub fn survey(
     Ok((before, behind, is_backward))
 }
 
-/// Makes a ring of records of any bytes: each that begins where the one before ends is given the place, the epoch and the
-/// checksums of the life that it lies in. Its length, its kind and the rest stay.
+/// Turns any bytes into a ring of records: each record that begins where the record before ended
+/// gets the place, the epoch and the checksums of its life. Its length, its kind and the other
+/// fields stay.
 pub fn seal_ring(ring: &mut [u8], from: u64, lives: &[Life]) {
     commit_log::seal_ring(ring, Lsn(from), &segments(lives));
 }
@@ -225,7 +227,7 @@ fn write(op: payload::DecodedOp<'_>) -> Write<'_> {
     (kind, op.keyspace.0, op.key, op.value)
 }
 
-/// The value extent that a payload names: number, length, checksum, whether it was synced.
+/// The value extent that a payload names: number, length, checksum, and whether it was synced.
 pub fn extent_named(payload: &[u8]) -> Option<(u64, u64, u32, bool)> {
     let name = payload::extent_of(payload)?;
     Some((name.id, name.len, name.checksum, name.is_synced))
@@ -246,12 +248,12 @@ pub fn value_extent(
     value_extents::read(vfs, dir, &name)
 }
 
-/// The file of a value extent, and that of values.
+/// The names of the file of a value extent and of a value file.
 pub fn value_file_names(id: u64) -> (String, String) {
     (value_extents::file_name(id), value_files::file_name(id))
 }
 
-/// The value that lies apart.
+/// A value that lies apart.
 pub fn value_apart(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -268,8 +270,9 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Runs that lie in `container`, oldest first: offset, length and id of each. Each is taken to be the one that the manifest
-    /// names, whatever it is. `bloom`: found by a filter of so many sections in the place of an index.
+    /// Opens runs in `container`, oldest first, by offset, length and id. Each is taken as the run
+    /// that the manifest names, whatever it is. With `bloom`, keys are found by a filter with this
+    /// number of sections, and not by an index.
     pub fn open(
         container: Arc<dyn File>,
         vfs: Arc<dyn Vfs>,
@@ -312,12 +315,13 @@ impl Runs {
         })
     }
 
-    /// What contradicts the order of the runs.
+    /// The contradiction in the order of the runs, if there is one.
     pub fn fault(&self) -> Option<String> {
         self.funk.fault()
     }
 
-    /// The newest record of the key at a version: its version, the byte of its kind, its value as it is stored.
+    /// The newest record of the key at a version: its version, the byte of its kind, and its value
+    /// as stored.
     pub fn get(&self, key: &[u8], at: Version) -> Result<Option<(Version, u8, Vec<u8>)>> {
         let found = self
             .funk

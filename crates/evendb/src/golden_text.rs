@@ -1,7 +1,7 @@
-//! What golden tests share: bytes written as hex with a comment for each field, and the files of the
-//! database that is kept in `tests/golden`.
+//! Shared by golden tests: bytes written as hex with a comment for each field, and the files of the
+//! database in `tests/golden`.
 
-/// The bytes of annotated hex: what is before `#` in each line.
+/// The bytes of annotated hex: the text before `#` in each line.
 pub(crate) fn bytes_of(text: &str) -> Vec<u8> {
     text.lines()
         .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
@@ -9,8 +9,8 @@ pub(crate) fn bytes_of(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The database of format version 2 that every later version must read; `tests/golden.rs` says how
-/// the text is to be read.
+/// The database of format version 2, which every later version must read; `tests/golden.rs`
+/// explains the form of the text.
 const KEPT: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/golden/database_v2.txt"

@@ -1,17 +1,19 @@
-//! The first bytes of keys as integers, side by side: a search in them touches a few lines instead of a key each time.
+//! The first bytes of keys as integers, side by side: a search in them touches a few cache lines,
+//! and not every key that it compares.
 //!
 //! ```text
 //! keys    app7/00012, app7/00080, app7/00081   in order
-//! prefix  app7/000                             what all of them share
-//! heads   "12", "80", "81"                     the next bytes of each as an integer that compares like them
+//! prefix  app7/000                             shared by all keys
+//! heads   "12", "80", "81"                     the next bytes of each key, as integers that
+//!                                              compare like the bytes
 //! ```
-//! Heads decide as long as they differ; where they are equal the caller compares whole keys.
+//! Heads decide while they differ; where they are equal, the caller compares whole keys.
 //!
-//! Thread safety: nothing here is shared. Not here: who keeps prefix and heads.
+//! Thread safety: nothing here is shared. Not here: the owners of prefix and heads.
 
 /// An integer that compares like the first bytes of a key.
 pub(crate) trait Head: Copy + Ord {
-    /// Of the first bytes; zeros stand for what is missing.
+    /// The integer of the first bytes; zeros stand for missing bytes.
     fn of(bytes: &[u8]) -> Self;
 }
 
@@ -39,14 +41,15 @@ impl Head for u32 {
     }
 }
 
-/// How many bytes both begin with.
+/// The number of bytes with which both begin.
 pub(crate) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     let pairs = left.iter().zip(right);
     pairs.take_while(|(left, right)| left == right).count()
 }
 
-/// How many of the keys with these heads, all of which begin with `prefix`, come before a key. `is_before` is asked only
-/// of keys whose head is that of the key; whether one that is equal to the key comes before it is for the caller to say.
+/// The number of keys with these heads that come before `key`; all of them begin with `prefix`.
+/// `is_before` is asked only about keys with the head of `key`; it also decides whether an equal
+/// key counts.
 #[inline]
 pub(crate) fn count_before<H: Head>(
     prefix: &[u8],
@@ -84,7 +87,7 @@ mod tests {
             [first, .., last] => common_prefix(first, last),
             [only] => only.len(),
         };
-        // A shorter prefix is as true.
+        // A shorter prefix is valid, too.
         for len in 0..=shared {
             let prefix = &keys.first().map_or(&[][..], |first| *first)[..len];
             let heads: Vec<H> = keys.iter().map(|key| H::of(&key[len..])).collect();
@@ -103,8 +106,8 @@ mod tests {
         }
     }
 
-    /// All sets of three of these keys, and all of these keys as what is looked for: prefixes of each other, zeros where
-    /// a shorter key has nothing, heads that are equal and keys that are not.
+    /// Sets of three of these keys, searched for each of the keys: prefixes of each other, zeros
+    /// where a shorter key has no bytes, and equal heads of different keys.
     #[test]
     fn heads_count_as_whole_keys_do() {
         let mut keys: Vec<Vec<u8>> = vec![Vec::new()];

@@ -1,24 +1,24 @@
 //! Locks on keys, which transactions hold from `get_for_update` to their end.
 //!
 //! ```text
-//! held     key -> owner, and those that wait for the key, first come first served
+//! held     key -> owner, and the waiters for the key, first come first served
 //! waiting  owner -> the key that it waits for
 //!
 //!          A holds x, waits for y --> B holds y, waits for x      B's call ends with Deadlock
 //! ```
-//! These locks order transactions that ask for them, and nothing else: puts, and transactions that only get, take no
-//! notice. What makes a transaction right is the look at its reads when it commits (`write/reads.rs`). A lock only
-//! saves it from doing its work in vain.
+//! These locks order the transactions that ask for them, and nothing else: puts, and transactions
+//! that only get, ignore them. A transaction is correct because its reads are checked when it
+//! commits (`write/reads.rs`). A lock only saves it from useless work.
 //!
-//! **Deadlocks** are found when a wait begins. Each owner waits for one key at most, so the owners that it waits for form
-//! a chain, and a wait that would close a ring finds itself at the end of the chain. A key that is handed on goes to an
-//! owner that no longer waits, so handing on closes no ring.
+//! **Deadlocks** are found when a wait begins. Each owner waits for at most one key, so the owners
+//! that it waits for form a chain. A wait that would close a ring finds its own owner at the end of
+//! the chain. A key is handed on to an owner that no longer waits, so handing on closes no ring.
 //!
-//! Invariants: an owner is in `waiting` exactly while it is in the queue of that key; who is not in a queue any more has
-//! the key. Nobody waits for a key that is not held.
+//! Invariants: an owner is in `waiting` exactly while it is in the queue of that key. A waiter that
+//! is no longer in a queue has the key. Nobody waits for a key that is not held.
 //!
-//! Thread safety: one mutex, held for a few look-ups, a leaf. A waiter sleeps on a condition variable of its own. Not
-//! here: what is read and written under the locks.
+//! Thread safety: one mutex, a leaf, held for a few look-ups. A waiter sleeps on a condition
+//! variable of its own. Not here: reads and writes under the locks.
 
 use crate::manifest::KeyspaceId;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -33,16 +33,17 @@ pub(crate) type LockedKey = (KeyspaceId, Box<[u8]>);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct LockOwner(u64);
 
-/// Why a key was not locked.
+/// The reason why a key was not locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotLocked {
-    /// Another owner kept it for so long.
+    /// Another owner held it for the whole `patience`.
     TimedOut,
-    /// Waiting for it would never end: its owner waits, through others perhaps, for a key of the one that asks.
+    /// The wait would never end: the key's owner waits, directly or through others, for a key of
+    /// the asking owner.
     Deadlock,
 }
 
-/// See the module.
+/// The locks: see the module.
 #[derive(Default)]
 pub(crate) struct KeyLocks {
     owners: AtomicU64,
@@ -63,11 +64,12 @@ struct Held {
 impl KeyLocks {
     /// A new owner.
     pub(crate) fn owner(&self) -> LockOwner {
-        // Relaxed: only that each is another one.
+        // Relaxed: only the uniqueness of the numbers matters.
         LockOwner(self.owners.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Locks the key for `owner`, which waits for it up to so long. Whether the owner did not have it yet.
+    /// Locks the key for `owner`, which waits for it up to `patience`. Returns whether the owner
+    /// did not have it before.
     ///
     /// # Errors
     /// [`NotLocked`]; then nothing has changed.
@@ -107,7 +109,7 @@ impl KeyLocks {
         }
     }
 
-    /// Gives up the keys, which `owner` holds, each to the first that waits for it.
+    /// Releases the keys of `owner`, each to its first waiter.
     pub(crate) fn unlock(&self, owner: LockOwner, keys: Vec<LockedKey>) {
         if keys.is_empty() {
             return;
@@ -132,8 +134,8 @@ impl KeyLocks {
 }
 
 impl Table {
-    /// Whether the owner of `key` waits, through others perhaps, for `owner`. The chain ends, because nobody was let
-    /// wait who would have closed a ring.
+    /// Whether the owner of `key` waits, directly or through others, for `owner`. The chain ends,
+    /// because no wait that would have closed a ring was allowed.
     fn waits_for(&self, key: &LockedKey, owner: LockOwner) -> bool {
         let mut key = key;
         while let Some(held) = self.held.get(key) {
@@ -148,7 +150,7 @@ impl Table {
         false
     }
 
-    /// Takes a waiter out of the queue.
+    /// Removes a waiter from the queue.
     fn give_up(&mut self, owner: LockOwner, key: &LockedKey) {
         self.waiting.remove(&owner);
         if let Some(held) = self.held.get_mut(key) {

@@ -67,7 +67,7 @@ mod visibility;
 mod worker;
 mod write;
 
-// Rooms that both engines share.
+// Modules that both engines share.
 use evendb_base::{error, fork, sync};
 
 pub use api::batch::{Batch, BatchWrite};
@@ -125,19 +125,19 @@ pub use read::iter::{Iter, KeyCursor, Keys};
 pub use transaction::{Savepoint, TransactionIter, TransactionKeys};
 pub use value::Value;
 
-/// Keys of typed columns, as bytes that sort as the columns do; prefixes and ranges of them.
+/// Keys of typed columns, as bytes that sort like the columns, with their prefixes and ranges.
 #[doc(inline)]
 pub use evendb_keys as keys;
 
-/// For the lab's experiments alone: the paper's own design, beside which ours is measured.
+/// For the lab's experiments alone: the paper's own design, which ours is measured against.
 #[doc(hidden)]
 pub use options::Departure;
 
-/// Where nothing may be made, for the command.
+/// Where no database may be made, for the command.
 #[doc(hidden)]
 pub use evendb_base::placement;
 
-/// The file seam, for tests that simulate crashes and faults.
+/// The interface to files, for tests that simulate crashes and faults.
 #[doc(hidden)]
 pub use evendb_storage::vfs;
 

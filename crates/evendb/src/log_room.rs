@@ -1,15 +1,15 @@
-//! When the commit log's ring grows ([`super::commit_log`] says how).
+//! Decides when the commit log's ring grows ([`super::commit_log`] describes how).
 //!
 //! ```text
-//!   reserved of what is usable:   more than 1/2   upkeep grows it, to three times what is reserved
-//!                                 more than 6/8   the put that finds it so does it itself
+//!   reserved part of usable bytes:  above 1/2   upkeep grows the ring, to three times that part
+//!                                   above 6/8   the put that finds it so grows the ring itself
 //!   a record longer than 1/8 of it: the put grows it, or writes a value extent
 //!   whole, or not to be grown:    as ever: checkpoints at 1/2, puts wait at the limit
 //! ```
-//! So a ring is as large as what it has to hold between two checkpoints, and whole where puts are many.
-//! Nothing rests on its growing: a disk that has no room for it leaves a small ring, in which puts and
-//! deletes go on with more checkpoints. Nor does it take room while some of what is kept back
-//! for a full disk is owed.
+//! So a ring is large enough for the records between two checkpoints, and whole where puts are
+//! many. Nothing depends on its growing: a disk that has no room for it leaves a small ring, in
+//! which puts and deletes go on with more checkpoints. It takes no room, either, while a part of
+//! the reserve for a full disk is owed.
 //!
 //! Thread safety: any; the caller holds nothing, for this waits for the disk.
 
@@ -21,15 +21,16 @@ use crate::error::{ErrorKind, Result};
 use crate::full_disk::Need;
 use crate::sync::atomic::Ordering;
 
-/// Eighths of what is usable that are reserved: from where upkeep grows the ring and puts do, and up to
-/// where.
+/// Eighths of the usable bytes that are reserved: from the first on upkeep grows the ring, from the
+/// second on puts do, and the third is the target.
 const EIGHTHS_UPKEEP: u64 = 4;
 const EIGHTHS_PUTS: u64 = 6;
 const EIGHTHS_ENOUGH: u64 = 3;
 
-/// Grows the ring by a step, if it can be: whether it did. A failure of the device has latched.
+/// Grows the ring by a step, if possible; returns whether it grew. A failure of the device has
+/// latched.
 fn grow_commit_log(core: &Core, disk: &Disk, log: &Log, ring: &CommitLog) -> bool {
-    // Room that came free belongs to what is kept back, and a disk is not asked again at once.
+    // Free room belongs to the reserve, and a full disk is not asked again at once.
     if disk.full_disk.is_owed() || log.is_stuck.load(Ordering::Relaxed) {
         return false;
     }
@@ -65,7 +66,7 @@ pub(crate) fn grow_log_ahead(core: &Core, disk: &Disk, log: &Log) {
     {}
 }
 
-/// A put's part: for a record of so many bytes in the ring, which fits it as it is.
+/// A put's part: for a record with this number of bytes in the ring, which takes it as it is.
 pub(crate) fn grow_log_for(
     core: &Core,
     disk: &Disk,
@@ -77,7 +78,7 @@ pub(crate) fn grow_log_for(
         return Ok(());
     };
     if !ring.is_backed() {
-        // The disk was full when it was opened.
+        // The disk was full when the ring was opened.
         let back = || Ok(ring.back()?);
         match deletes {
             true => disk.full_disk.with(Need::Deletes, back)?,
@@ -91,7 +92,7 @@ pub(crate) fn grow_log_for(
     Ok(())
 }
 
-/// Whether the ring takes a payload of so many bytes, now that it has grown for it if it can.
+/// Whether the ring takes a payload of this number of bytes, after it has grown for it if it can.
 pub(crate) fn log_takes(core: &Core, disk: &Disk, log: &Log, payload_bytes: u64) -> bool {
     let Some(ring) = &log.commit_log else {
         return true;

@@ -1,27 +1,29 @@
-//! How room is made on a full disk, and when. What is kept back for one: [`crate::full_disk`].
+//! Makes room on a full disk. The reserve for a full disk: [`crate::full_disk`].
 //!
 //! ```text
-//!   put     needs new room  -> ballast whole again -> makes room itself, if enough was deleted -> refused
-//!   delete  needs new room  -> the deletes' part of the ballast -> makes room itself -> refused
+//!   put     needs new room -> ballast whole again -> makes room, if enough was deleted -> refused
+//!   delete  needs new room -> the deletes' part of the ballast -> makes room -> refused
 //!   waiting for a checkpoint that found no room: room is made; if that fails too, refused
 //!
-//!   making room:  checkpoint -> chunks with garbage, those that write least first, one by one:
+//!   making room:  checkpoint -> chunks with garbage, smallest writes first, one by one:
 //!                 rewrite, edit durable, wait until the old tables are really gone -> checkpoint
 //! ```
-//! Each step of making room leaves more than it took, so the ballast it began with is there for the
-//! next one; it ends when what was asked for fits, or when nothing gets smaller any more.
+//! Each step of making room leaves more than it took, so the ballast that it began with is there
+//! for the next step. It ends when the requested room is there, or when no chunk gets smaller any
+//! more.
 //!
-//! What a job dropped is deleted when the last view that names it is gone, and views go when no pin of
-//! that moment is left, of any database in the process. Pins are short (I17), so that takes
-//! microseconds to milliseconds, but it is not done when the job is: whoever needs the room waits for
-//! it, a bounded time ([`collect_for_room`]), since open iterators keep tables for as long as
-//! they like.
+//! Tables that a job dropped are deleted when the last view that names them is gone, and views go
+//! when no pin of that moment is left, of any database in the process. Pins are short (I17), so
+//! that takes microseconds to milliseconds, but it is not done when the job is. A thread that needs
+//! the room waits for it, for a bounded time ([`collect_for_room`]), because open iterators keep
+//! tables for as long as they like.
 //!
-//! Nobody waits for ever: a checkpoint that found no room, after all of this, refuses those that wait
-//! for it ([`refuse_waiting`]) with an error of kind `NoSpace` that names the file.
+//! No thread waits for ever: if a checkpoint found no room, even after all of this, threads that
+//! wait for it are refused ([`refuse_waiting`]) with an error of kind `NoSpace` that names the
+//! file.
 //!
-//! Thread safety: any. One thread at a time makes room; its mutex is taken holding nothing, before
-//! the checkpoint mutex. The error's mutex is a leaf.
+//! Thread safety: any thread. One thread at a time makes room; its mutex is taken holding nothing,
+//! before the checkpoint mutex. The error's mutex is a leaf.
 
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint;
@@ -39,19 +41,20 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak, thread};
 use std::time::Duration;
 
-/// How often room is made anew as long as that gets further.
+/// The largest number of passes, as long as each gets further.
 const PASSES_MAX: usize = 8;
-/// How long jobs of others are waited for that may give room back.
+/// The longest wait for other threads' jobs, which may give room back.
 const JOBS_WAIT: Duration = Duration::from_secs(1);
 /// A range deletion counts as this many deletions: it may have hidden any number of records.
 const RANGE_COUNTS: u64 = 1024;
-/// How often is looked whether dropped tables are gone: at first at once, then after a rest each.
+/// The largest number of looks whether dropped tables are gone: the first looks come without a
+/// rest, the later looks with a rest before each.
 const LOOKS_MAX: usize = 64;
 const LOOKS_WITHOUT_REST: usize = 24;
 const REST: Duration = Duration::from_millis(1);
 
-/// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
-/// A full disk refuses puts; `deletes` may use what is kept back for them.
+/// Makes sure that the deltas' runs will find room on the disk, before anything is logged. A full
+/// disk refuses puts; `deletes` may use the reserve for them.
 pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> Result<()> {
     let full_disk = &engine.disk.full_disk;
     let need = || engine.core.admission.delta_to_write() + delta_bytes;
@@ -69,7 +72,7 @@ pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> 
     }
     let ensure = |bytes| full_disk.reserve_for_puts(&engine.catalog, bytes, &step);
     let reserved = ensure(needed);
-    // What was deleted since the last attempt may not have been given back.
+    // Room of records deleted since the last attempt may not have been given back.
     let metrics = &engine.core.metrics;
     let deletes = metrics.deletes.get() + RANGE_COUNTS * metrics.range_deletes.get();
     if is_full(&reserved) && full_disk.refusals.is_promising(deletes) {
@@ -87,8 +90,8 @@ fn room_step(engine: &Engine) -> u64 {
     space::room_step(&engine.core, &engine.disk, &engine.space)
 }
 
-/// A delete on a full disk that has used up what was kept for deletes: does what frees space,
-/// until there is room.
+/// For a delete on a full disk that has used up the reserve for deletes: frees space until there is
+/// room.
 pub(crate) fn make_room_for(engine: &Engine, delta_bytes: u64) -> Result<()> {
     let (catalog, full_disk) = (&engine.catalog, &engine.disk.full_disk);
     let need = || engine.core.admission.delta_to_write() + delta_bytes;
@@ -98,19 +101,20 @@ pub(crate) fn make_room_for(engine: &Engine, delta_bytes: u64) -> Result<()> {
     if !is_full(&made) {
         return made;
     }
-    // There is nothing left to do for jobs: whatever there is, and what is kept for them. What this deletes
-    // gives them something to do.
+    // Jobs have nothing left to do, so the delete takes any room that there is, and the reserve for
+    // jobs. It gives jobs something to do.
     checkpoint_for_room(engine)?;
     full_disk.reserve_at_last(catalog, need())
 }
 
-/// Does what frees space, until `enough` says so, or until nothing does any more.
+/// Frees space until `enough` succeeds, or until nothing frees any more.
 pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Result<()> {
     let _one_at_a_time = engine.disk.full_disk.making_room.lock();
     for _ in 0..PASSES_MAX {
         engine.core.health.check_readable()?;
         shrink_manifest(&engine.core, &engine.disk)?;
-        // Deltas ask for more room than their runs take. Without room for those either, jobs first.
+        // Deltas ask for more room than their runs take. If there is no room for the runs, either,
+        // jobs come first.
         let written = checkpoint_for_room(engine);
         if written.is_err() && !is_full(&written) {
             return written;
@@ -130,7 +134,8 @@ pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Res
     enough()
 }
 
-/// A checkpoint, and if there is no room for it or for its edit, once more with what the container gives back.
+/// A checkpoint. If there is no room for it or for its edit, the container gives room back, and it
+/// is tried once more.
 fn checkpoint_for_room(engine: &Engine) -> Result<()> {
     let written = checkpoint::checkpoint(engine);
     match is_full(&written) && shrink_container(&engine.core, &engine.disk, &engine.catalog) {
@@ -139,8 +144,9 @@ fn checkpoint_for_room(engine: &Engine) -> Result<()> {
     }
 }
 
-/// What the container has free beyond what the deltas will need is of no use to deletes while
-/// edits and tables find no room: those make more of it. Whether there was any.
+/// Gives back the container's free bytes beyond the need of the deltas. They are of no use to
+/// deletes while edits and tables find no room, and edits and tables free more. Returns whether
+/// there were any.
 fn shrink_container(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
     let given = disk
         .container
@@ -150,7 +156,7 @@ fn shrink_container(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
     given
 }
 
-/// Rewrites what gives room back, until `enough`. Whether anything was done.
+/// Rewrites chunks that give room back, until `enough`. Returns whether anything was done.
 fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool> {
     let mut worked = false;
     for also_unneeded in [false, true] {
@@ -158,12 +164,12 @@ fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool>
             let bytes = output_bytes(&chunk.view.load_full());
             (bytes, Arc::downgrade(chunk))
         };
-        // Weakly: what is replaced meanwhile must go.
+        // Weak pointers: chunks that are replaced meanwhile must go.
         let mut chunks: Vec<(u64, Weak<Chunk>)> = {
             let chunks = engine.catalog.chunks();
             chunks.iter().map(|(_, chunk)| named(chunk)).collect()
         };
-        // Those that take least first: what they free is room for the others.
+        // The chunks that take least room come first: the room that they free serves the others.
         chunks.sort_by_key(|(bytes, _)| *bytes);
         for chunk in chunks.iter().filter_map(|(_, chunk)| chunk.upgrade()) {
             engine.core.health.check_readable()?;
@@ -178,7 +184,7 @@ fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool>
                         return Ok(true);
                     }
                 }
-                // Another chunk may need less, or be there still.
+                // Another chunk may need less, or may still exist.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -191,9 +197,9 @@ fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool>
     Ok(worked)
 }
 
-/// [`jobs::maintain`], and if there is no room for it, once more with what can be had:
-/// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
-/// do not get that, or they would use it up while the disk fills.
+/// [`jobs::maintain`]; if there is no room for it, once more with further room: files that queued
+/// edits drop, and, if the chunk will shrink, the reserve. Other jobs do not get the reserve,
+/// because they would use it up while the disk fills.
 pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
     let maintain = || {
         let (caches, catalog) = (&engine.caches, &engine.catalog);
@@ -202,7 +208,7 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
     let mut done = maintain();
     if is_full(&done) {
         give_room_back(&engine.core, &engine.disk, &engine.work)?;
-        // The view is not kept over the job: it names what the job drops.
+        // The view is not kept during the job: it names the tables that the job drops.
         let shrinks = will_shrink(&chunk.view.load_full());
         done = match shrinks {
             true => engine.disk.full_disk.with(Need::Jobs, maintain),
@@ -215,7 +221,7 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
             done = maintain();
         }
     }
-    // If it was replaced, its tables can go only now.
+    // If the chunk was replaced, its tables can go only now.
     drop(chunk);
     if engine.disk.full_disk.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
         take_room_back(engine)?;
@@ -223,8 +229,8 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
     done
 }
 
-/// Rewrites a chunk that needs it not, if that gives room back: on a full disk nothing may lie
-/// idle. Whether it did.
+/// Rewrites a chunk that does not need it, if that gives room back: on a full disk no room may lie
+/// idle. Returns whether it did.
 fn rewrite_for_room(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
     let (Some(keyspace), Some(token)) = (engine.catalog.keyspace_of(&chunk), chunk.try_token())
     else {
@@ -246,8 +252,8 @@ fn rewrite_for_room(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
     rewritten.map(|()| true)
 }
 
-/// Rewrites a chunk that gets smaller by it; on a full disk with what is kept back. The caller has its token and has absorbed its
-/// deltas, and calls [`take_room_back`] when it has let go of the chunk.
+/// Rewrites a chunk that gets smaller by it; on a full disk with the reserve. The caller has its
+/// token and has absorbed its deltas, and calls [`take_room_back`] when it has let go of the chunk.
 pub(crate) fn rewrite_with_kept(
     engine: &Engine,
     keyspace: &KeyspaceState,
@@ -259,15 +265,16 @@ pub(crate) fn rewrite_with_kept(
     })
 }
 
-/// After a rewrite: what it has given back is there, and what was given up for it is laid down again.
+/// After a rewrite: the room that it gave back is there, and the reserve that was given up for it
+/// is laid down again.
 pub(crate) fn take_room_back(engine: &Engine) -> Result<()> {
     give_room_back(&engine.core, &engine.disk, &engine.work)?;
     checkpoint::tend_full_disk(engine);
     Ok(())
 }
 
-/// Makes queued edits durable, deletes what they drop, and gives the file system what the
-/// container has too much of.
+/// Makes queued edits durable, deletes the files that they drop, and gives the container's surplus
+/// to the file system.
 fn give_room_back(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
     shrink_manifest(core, disk)?;
     jobs::flush_manifest(core, disk, work)?;
@@ -276,7 +283,7 @@ fn give_room_back(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
     Ok(())
 }
 
-/// Old edits of the manifest are garbage like other.
+/// Old edits of the manifest are garbage, too.
 fn shrink_manifest(core: &Core, disk: &Disk) -> Result<()> {
     let shrink = || Ok(disk.manifest().shrink()?);
     match disk.full_disk.with(Need::Jobs, shrink) {
@@ -299,13 +306,14 @@ pub(crate) fn collect_for_room(core: &Core, disk: &Disk) {
     }
 }
 
-/// A checkpoint found no room. If somebody waits for one, room is made; whether it is complete now.
+/// Called when a checkpoint found no room. If a thread waits for one, room is made; returns whether
+/// the checkpoint is complete now.
 pub(crate) fn retry_checkpoint(engine: &Engine, awaited: bool) -> bool {
     (awaited || engine.core.admission.is_waited_for()) && make_room(engine, &|| Ok(())).is_ok()
 }
 
-/// Nothing more can be done for those that wait for a checkpoint, or for room that it would
-/// make: they are told why.
+/// Nothing more can be done for threads that wait for a checkpoint, or for the room that it would
+/// make: they get the error.
 pub(crate) fn refuse_waiting(core: &Core, disk: &Disk, flow: &Flow, error: &Error) {
     disk.full_disk.refusals.because_of(error);
     core.admission.dismiss();
@@ -314,13 +322,13 @@ pub(crate) fn refuse_waiting(core: &Core, disk: &Disk, flow: &Flow, error: &Erro
     flow.progress.notify_all();
 }
 
-/// All chunks looked at, their jobs done, until nothing is owed. A chunk for which there is no
+/// Looks at all chunks and does their jobs, until nothing is owed. A chunk for which there is no
 /// room on the disk is looked at again as long as others give some back.
 pub(crate) fn maintain_all(engine: &Engine) -> Result<()> {
     loop {
         let mut worked = false;
         let mut out_of_room = Ok(());
-        // Not held all together: what is replaced meanwhile must go.
+        // They are not held all together: chunks that are replaced meanwhile must go.
         let chunks: Vec<_> = {
             let chunks = engine.catalog.chunks();
             let each = chunks.iter();

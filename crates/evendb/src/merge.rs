@@ -1,21 +1,24 @@
-//! Merging sorted sources into one, version by version: what checkpoints, rebalances and absorbs
-//! write.
+//! Merging sorted sources into one, version by version: checkpoints, rebalances and absorbs write
+//! the result.
 //!
-//! Sources are newest first. Which record comes first and which may go is the rule of
-//! [`visibility`]: versions that no reader can need go (I14). A tombstone goes only where the caller says that everything older of
-//! the chunk is among the sources (I15), and only if every reader reads at or above it. A record that has expired for all
-//! readers that see it comes out as a tombstone.
+//! Sources are newest first. [`visibility`] has the rule which record comes first and which may be
+//! dropped: versions that no reader can need are dropped (I14). A tombstone is dropped only where
+//! the caller says that all older records of the chunk are among the sources (I15), and only if
+//! every reader reads at or above it. A record that has expired for all readers that see it comes
+//! out as a tombstone.
 //!
-//! A single delete and the put that comes next below it go together, wherever no reader falls between the two: the caller of
-//! `single_delete` says that nothing older of the key is anywhere. One that meets no put stays, under a newer record too,
-//! because its put may lie in another component. A munk that is loaded has what durable deltas have, which it absorbs later: there the put
-//! may lie in both, and pairs stay as they are ([`Merge::into_munk`]).
+//! A single delete and the put that comes next below it are dropped together, if no reader falls
+//! between the two: the caller of `single_delete` says that no older record of the key is anywhere.
+//! A single delete that meets no put stays, even under a newer record, because its put may lie in
+//! another component. A munk that is loaded has the records of durable deltas, which it absorbs
+//! later: there the put may lie in both, and pairs stay as they are ([`Merge::into_munk`]).
 //!
-//! Operands of a key meet here, and what they lie on ([`folding`]). From the first record on that lists operands the rest of
-//! the key is gathered at once; no other key pays for it.
+//! Operands of a key meet here with the record that they lie on ([`folding`]). From the first
+//! record that lists operands on, the rest of the key is gathered at once; other keys do not pay
+//! for it.
 //!
-//! All long work of the background steps through one of these, which gives way, if told to, to whoever
-//! waits for the processor: [`Yielder`].
+//! All long background work steps through one of these merges. If told to, it gives way to threads
+//! that wait for the processor: [`Yielder`].
 
 pub(crate) mod count;
 
@@ -36,7 +39,7 @@ use std::collections::VecDeque;
 
 /// Records in order: key ascending, version descending.
 pub(crate) trait Source {
-    /// How many records it has from the current one on; asked before it is advanced.
+    /// The number of records from the current one on; asked before the source is advanced.
     fn held(&self) -> Held;
     fn current(&self) -> Option<EntryRef<'_>>;
     fn advance(&mut self) -> Result<()>;
@@ -71,7 +74,7 @@ pub(crate) struct TableSource {
 }
 
 impl TableSource {
-    /// `readahead_bytes` are read at a time: a rewrite reads everything once.
+    /// Reads `readahead_bytes` bytes at a time: a rewrite reads everything once.
     pub(crate) fn new(
         table: Arc<Table>,
         low: &[u8],
@@ -151,21 +154,23 @@ impl Source for MunkSource<'_> {
     }
 }
 
-/// The least version above that of a record of a key, of a range deletion that is in the manifest: one that is not
-/// might be lost, and what it hides must be there then.
+/// The least version, above the version of a key's record, of a range deletion in the manifest. A
+/// range deletion that is not in the manifest might be lost, and then the records that it hides
+/// must be there.
 pub(crate) type Covering<'s> = Box<dyn Fn(&[u8], Version) -> Option<Version> + 's>;
 
-/// What the application says of a put, by key, kind and value as it is stored.
+/// The application's decision about a put, by key, kind and stored value.
 pub(crate) type Filtering<'s> = Box<dyn FnMut(&[u8], Kind, &[u8]) -> FilterDecision + 's>;
 
-/// What is written instead of the current record.
+/// The record that is written instead of the current one.
 struct Instead {
     kind: Kind,
     value: Vec<u8>,
 }
 
-/// What becomes of a put that is the newest record of its key, by what the application says of it, and what is written
-/// instead. It is not asked for what a registered snapshot sees.
+/// The fate of a put that is the newest record of its key, by the decision of the application, and
+/// the record that is written instead. The application is not asked about records that a registered
+/// snapshot sees.
 fn ask(
     filter: &mut Filtering<'_>,
     horizon: &Horizon,
@@ -182,7 +187,7 @@ fn ask(
             let (kind, value) = (entry.kind.in_place(), [prefix, &value].concat());
             (Fate::Kept, Some(Instead { kind, value }))
         }
-        // What a snapshot sees stays below it, and must stay hidden.
+        // Records that a snapshot sees stay below it, and must stay hidden.
         FilterDecision::Drop if newest_snapshot.is_some() => {
             let (kind, value) = (Kind::Delete, Vec::new());
             (Fate::Kept, Some(Instead { kind, value }))
@@ -195,8 +200,8 @@ fn ask(
 pub(crate) struct Merge<'s> {
     /// Newest first.
     sources: Vec<Box<dyn Source + 's>>,
-    /// The sources that are not at their end, as a heap: the first has the least record, none comes
-    /// before its parent at (index - 1) / 2.
+    /// The sources that are not at their end, as a heap: the first has the least record, and no
+    /// source comes before its parent at (index - 1) / 2.
     heap: Vec<usize>,
     horizon: Horizon,
     bottom: bool,
@@ -204,22 +209,23 @@ pub(crate) struct Merge<'s> {
     covers: Option<Covering<'s>>,
     filter: Option<Filtering<'s>>,
     instead: Option<Instead>,
-    /// The key of the last record looked at, and what became of its versions.
+    /// The key of the last record, and the state of its versions.
     key: Vec<u8>,
     versions: KeyVersions,
-    /// What folds operands; without it they stay operands.
+    /// Folds operands; without it they stay operands.
     operator: Option<Operator>,
-    /// What became of the key's records from one that lists operands on: the first is the current record.
+    /// The result for the key's records from the first one that lists operands on; its first record
+    /// is the current one.
     folded: VecDeque<OwnedRecord>,
     /// The current record is a single delete of this version, which its source has left behind.
     single: Option<Version>,
-    /// A single delete goes with its put.
+    /// Whether a single delete is dropped together with its put.
     pairs: bool,
     yielder: Yielder,
-    /// For the caller to check: see [`count`].
+    /// Counts for the caller to check: see [`count`].
     held: Held,
     fates: Fates,
-    /// Those up to the last key before the current one of which a record was kept.
+    /// The fates up to the last key before the current one that kept a record.
     settled: Fates,
 }
 
@@ -241,8 +247,8 @@ impl<'s> Merge<'s> {
         Merge::folding(sources, dropping, covers, None)
     }
 
-    /// A merge that also folds operands by `operator`, if there is one. `covers` must be all range deletions that may lie
-    /// between records of the sources.
+    /// A merge that also folds operands by `operator`, if there is one. `covers` must have all
+    /// range deletions that may lie between records of the sources.
     pub(crate) fn folding(
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
@@ -252,8 +258,9 @@ impl<'s> Merge<'s> {
         Merge::filtering(sources, dropping, covers, operator, None)
     }
 
-    /// The same that asks for the newest record of each key, if it is a put that no registered snapshot sees, what becomes
-    /// of it. Of what operands are folded into it is asked the next time.
+    /// Like [`folding`](Merge::folding), with a filter. It is asked about the newest record of each
+    /// key, if that is a put that no registered snapshot sees. About a value that operands are
+    /// folded into, it is asked in the next merge.
     pub(crate) fn filtering(
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
@@ -266,8 +273,9 @@ impl<'s> Merge<'s> {
         merge.begin()
     }
 
-    /// As [`Merge::folding`], for a munk that may have some of these records already. A single delete hides its put in both,
-    /// and goes with it where the munk takes it in: nothing older is below a munk.
+    /// Like [`Merge::folding`], for a munk that may already have some of these records. A single
+    /// delete hides its put in both, and is dropped with it when the munk absorbs it: nothing older
+    /// is below a munk.
     pub(crate) fn into_munk(
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
@@ -316,7 +324,7 @@ impl<'s> Merge<'s> {
         Ok(self)
     }
 
-    /// Goes on in these turns; without them it does not give way.
+    /// Uses these turns for giving way; without them the merge does not give way.
     pub(crate) fn yielding_by(mut self, yielder: Yielder) -> Merge<'s> {
         self.yielder = yielder;
         self
@@ -330,7 +338,7 @@ impl<'s> Merge<'s> {
         }
     }
 
-    /// The current record; at the bottom its version is zero where no reader can tell the difference.
+    /// The current record; at the bottom its version is zero if no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
         let dropping = self.dropping();
         let mut entry = match (self.single, self.folded.front()) {
@@ -354,19 +362,20 @@ impl<'s> Merge<'s> {
         if let Some(instead) = &self.instead {
             (entry.kind, entry.value) = (instead.kind, &instead.value);
         }
-        // Of operands and what they lie on only the last can be zero: no two records of a key have one version.
+        // Of operands and the record below them only the last can become zero: no two records of a
+        // key have one version.
         if self.folded.len() <= 1 {
             entry.version = dropping.written_version(entry.version);
         }
         Some(entry)
     }
 
-    /// How many records the sources said to have.
+    /// The number of records that the sources claim to have.
     pub(crate) fn held(&self) -> Held {
         self.held
     }
 
-    /// What became of the records before the current one.
+    /// The fates of the records before the current one.
     pub(crate) fn fates_so_far(&self) -> Fates {
         let mut fates = self.fates;
         if let Some(entry) = self.current() {
@@ -376,8 +385,8 @@ impl<'s> Merge<'s> {
         fates
     }
 
-    /// What became of all records, at the end; else of those up to the last key that was kept: another merge of the same
-    /// sources that begins behind that key takes the others.
+    /// The fates of all records at the end of the merge. Before that, the fates up to the last kept
+    /// key: another merge of the same sources, which begins behind that key, takes the others.
     pub(crate) fn fates_of_kept_keys(&self) -> Fates {
         match self.heap.is_empty() && self.folded.is_empty() && self.single.is_none() {
             true => self.fates,
@@ -415,7 +424,7 @@ impl<'s> Merge<'s> {
         Ok(())
     }
 
-    /// Moves the source at `at` behind those that come before it.
+    /// Moves the source at `at` behind the sources that come before it.
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let left = 2 * at + 1;
@@ -498,7 +507,7 @@ impl<'s> Merge<'s> {
             if fate == Fate::Kept && kind == Kind::SingleDelete {
                 self.advance_least()?;
                 if self.pairs && self.meets_put_of(version) {
-                    // Nothing of the two is left to hide what is older.
+                    // Neither of the two is left to hide older records.
                     self.versions = before;
                     self.fates.paired += 2;
                     self.advance_least()?;
@@ -514,7 +523,7 @@ impl<'s> Merge<'s> {
         }
     }
 
-    /// Takes all that is left of the key, whose next record lists operands and is kept.
+    /// Takes the rest of the key, whose next record lists operands and is kept.
     #[cold]
     fn fold(&mut self, before: KeyVersions) -> Result<()> {
         let mut records = Vec::new();
@@ -541,7 +550,7 @@ impl<'s> Merge<'s> {
         Ok(())
     }
 
-    /// Notes what became of the next of the folded records; whether there is one.
+    /// Notes the fate of the next folded record; returns whether there is one.
     fn note_folded(&mut self) -> bool {
         let next = self.folded.front();
         if let Some(record) = next {
@@ -550,7 +559,8 @@ impl<'s> Merge<'s> {
         next.is_some()
     }
 
-    /// Whether the next record is the put that a single delete of this version is of, and no reader falls between the two.
+    /// Whether the next record is the put of a single delete of this version, and no reader falls
+    /// between the two.
     fn meets_put_of(&self, version: Version) -> bool {
         let next = self.heap.first();
         let next = next.and_then(|&least| self.sources[least].current());

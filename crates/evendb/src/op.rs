@@ -1,4 +1,4 @@
-//! One record to write, a range to delete, and their limits.
+//! One record to write, one range to delete, and their limits.
 
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,19 +7,19 @@ use evendb_storage::{EXPIRY_BYTES, Kind};
 
 pub(crate) use evendb_keys::prefix_end;
 
-/// Longest key, in bytes.
+/// The greatest length of a key, in bytes.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 
-/// What a record counts beside its key and value towards the largest write: about what is kept with it in
-/// memory. A number of the interface, said in its documentation; what is reserved is counted exactly.
+/// The bytes that a record adds, beside its key and value, to the size that limits a write: about
+/// its overhead in memory. The interface documents this number; reservations are exact.
 pub(crate) const COUNTED_BYTES: u64 = 64;
 
-/// What a write does.
+/// The effect of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OpKind {
     /// A record of one key.
     One(Kind),
-    /// The record is a range deletion (`chunk/covers.rs`), of key and value the limits.
+    /// A range deletion (`chunk/covers.rs`); the record's key and value are its limits.
     RangeDelete,
 }
 
@@ -27,8 +27,8 @@ pub(crate) enum OpKind {
 pub(crate) struct Op<'a> {
     pub(crate) keyspace: &'a KeyspaceState,
     pub(crate) record: RecordRef,
-    /// What is linked instead: of a merge the record folded with those that it meets, of a single delete beside a merge operator
-    /// a plain delete.
+    /// The record that is linked instead: a merge's record folded with the records that it meets,
+    /// or a plain delete for a single delete beside a merge operator.
     pub(crate) folded: Option<RecordRef>,
     is_range: bool,
 }
@@ -54,7 +54,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// The record that readers come to see.
+    /// The record that readers will see.
     pub(crate) fn linked(&self) -> &RecordRef {
         self.folded.as_ref().unwrap_or(&self.record)
     }
@@ -67,39 +67,40 @@ impl<'a> Op<'a> {
     }
 }
 
-/// How many of `ops` are range deletions: those come first.
+/// The number of range deletions among `ops`: they come first.
 pub(crate) fn ranges_of(ops: &[Op<'_>]) -> usize {
     ops.iter().take_while(|op| op.is_range).count()
 }
 
-/// What a record takes of a page of its delta: 11 bytes where the page is full, 21 where a split has just
-/// halved it, and a little of the directory. The first records of a delta take more, which is charged
+/// The bytes of a record in a page of its delta: 11 if the page is full, 21 after a split has
+/// halved it, and a part of the directory. The first records of a delta take more; that is charged
 /// when they are linked.
 const INDEX_BYTES: u64 = 24;
 
-/// What is reserved for a range deletion beyond that: about what the copies of lists and views take until nobody reads the
-/// old ones. Where puts are slowed by the byte, it makes range deletions wait in proportion to what they leave.
+/// The bytes that a range deletion reserves in addition: about the size of the copies of lists and
+/// views until no reader uses the old ones. Where puts are slowed by the byte, range deletions wait
+/// in proportion to this.
 const RANGE_BYTES: u64 = 1024;
 
-/// What is reserved for a record: itself and its part of the delta's pages.
+/// The bytes that a record reserves: its own and its part of the delta's pages.
 pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
     record.memory_bytes() as u64 + INDEX_BYTES
 }
 
-/// What the records of one write come to, counted once for all that ask.
+/// Sums over the records of one write, counted once for all users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) records: u64,
     pub(crate) deletes: u64,
-    /// Single deletes among the deletes.
+    /// The single deletes among the deletes.
     pub(crate) single_deletes: u64,
-    /// Puts until a time.
+    /// Puts with an expiry.
     pub(crate) expiring: u64,
     pub(crate) range_deletes: u64,
     pub(crate) merges: u64,
-    /// Bytes of keys and values.
+    /// The bytes of keys and values.
     pub(crate) data_bytes: u64,
-    /// What is reserved of the deltas' memory.
+    /// The reserved bytes of the deltas' memory.
     pub(crate) memory_bytes: u64,
 }
 
@@ -129,19 +130,21 @@ impl Totals {
         totals
     }
 
-    /// Whether the write gives space back in the end: then it may use what is kept back for a full disk.
+    /// Whether the write gives space back in the end: then it may use the room kept for a full
+    /// disk.
     pub(crate) fn deletes_only(&self) -> bool {
         self.deletes + self.range_deletes == self.records
     }
 
-    /// What counts towards the largest write.
+    /// The bytes that count towards the limit of a write.
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.data_bytes + COUNTED_BYTES * self.records
     }
 }
 
-/// The limits of a range as keys that can be put: what is longer than any key is replaced by the first key behind it.
-/// `None` where no key is in the range; the inner `None`: it has no upper limit.
+/// The limits of a range as keys that can be put: a limit that is longer than any key is replaced
+/// by the first key behind it. `None` if the range has no key; the inner `None` stands for no upper
+/// limit.
 pub(crate) fn range_limits(low: &[u8], high: Option<&[u8]>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let fit = |key: &[u8]| match key.get(..KEY_BYTES_MAX) {
         Some(front) if key.len() > KEY_BYTES_MAX => prefix_end(front),
@@ -153,7 +156,7 @@ pub(crate) fn range_limits(low: &[u8], high: Option<&[u8]>) -> Option<(Vec<u8>, 
     (!empty).then_some((low, high))
 }
 
-/// Rejects keys and values that are over the limits. A value may become longer by the time at which it expires.
+/// Rejects keys and values over the limits. The time of an expiry may make a value longer.
 pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_BYTES_MAX {
         let message = format!(

@@ -1,5 +1,5 @@
-//! How a database is opened. Every default is what the benchmarks run with; one number, the
-//! memory budget, scales the rest. What users have reason to choose is here; the rest is behind
+//! How a database is opened. Every default is what the benchmarks run with; one number, the memory
+//! budget, scales the rest. Options that users have reason to choose are here; the rest is behind
 //! [`Options::advanced`] ([`Advanced`]).
 
 mod advanced;
@@ -30,22 +30,22 @@ use std::time::Duration;
 /// How records reach the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writing {
-    /// Copied into a shared mapping: the kernel has them when the append returns, without a system
-    /// call. Syncing mapped bytes costs more than written ones, and takes whole pages, which may be
-    /// huge; so what follows a sync is written by system calls for the length of such a page, and so is
-    /// a log that is slow.
+    /// Records are copied into a shared mapping: the kernel has them when the append returns,
+    /// without a system call. Syncing mapped bytes costs more than syncing written ones, and takes
+    /// whole pages, which may be huge. So after a sync, records are written by system calls for the
+    /// length of such a page, and so is a log that is slow.
     Mapped,
-    /// By a system call in each append.
+    /// Each append writes by a system call.
     Written,
-    /// Gathered in memory, and written by the thread that syncs, all at once: for a log whose every
-    /// appender waits for the sync anyway.
+    /// Records are gathered in memory, and the thread that syncs writes them all at once: for a log
+    /// whose every appender waits for the sync anyway.
     Gathered,
 }
 
 /// Options for opening a database. See [`Options::open`].
 ///
-/// Most databases need two of them at most: [`memory_budget`](Self::memory_budget), from which all sizes
-/// follow, and [`durability`](Self::durability).
+/// A database usually needs at most two of them: [`memory_budget`](Self::memory_budget), from which
+/// all sizes follow, and [`durability`](Self::durability).
 ///
 /// ```
 /// use evendb::{Durability, Options};
@@ -76,21 +76,21 @@ pub struct Options {
     pub(crate) plant: crate::plant::Plant,
 }
 
-/// Limits of the memory budget: below, its parts are too small to work.
+/// Limits of the memory budget in bytes: below the first, its parts are too small to work.
 const MEMORY_BUDGET_LIMITS: (u64, u64) = (1 << 20, MEMORY_BUDGET_MAX);
-/// Limits of how often figures are written.
+/// Limits of the time between two writes of the figures.
 const STATS_INTERVAL_LIMITS: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
 
-/// Average space amplification, if none is asked for.
+/// Average space amplification, if the caller chooses none.
 const SPACE_AMPLIFICATION: f64 = 1.25;
 
-/// No more workers than this by default.
+/// The largest default number of workers.
 const WORKERS_DEFAULT_MAX: usize = 8;
 
 fn workers_default() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // One more for two cores: while one waits for the disk, another works.
+    // One more for two cores: while one worker waits for the disk, another one works.
     (cores + cores.div_ceil(2)).min(WORKERS_DEFAULT_MAX)
 }
 
@@ -101,7 +101,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults: 512 MiB of memory, or less in a small container, durability [`Durability::Process`], no compression.
+    /// The defaults: 512 MiB of memory (less in a small container), durability
+    /// [`Durability::Process`], no compression.
     pub fn new() -> Options {
         Options {
             memory_budget: default_budget(),
@@ -121,9 +122,10 @@ impl Options {
         }
     }
 
-    /// Memory for everything the store keeps, in bytes, from 1 MiB to 16 TiB. Default: 512 MiB, whatever
-    /// the machine has; in a container (a control group with a limit) that has less, its memory without a fifth, and without 64 MiB
-    /// at least. The rest scales with it:
+    /// Memory for everything the store keeps, in bytes, from 1 MiB to 16 TiB. Default: 512 MiB,
+    /// whatever memory the machine has. In a container (a control group with a limit) with less,
+    /// the default is its memory minus a fifth, and minus at least 64 MiB. The rest scales with the
+    /// budget:
     ///
     /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
     /// |---|---|---|---|---|---|---|
@@ -133,23 +135,21 @@ impl Options {
     /// | 8 GiB | 10 MiB | 256 MiB | 1 GiB | 512 MiB | up to 2.1 GiB | 4.2 GiB and more |
     /// | 64 GiB | 10 MiB | 256 MiB | 8 GiB | 4 GiB | up to 17 GiB | 34 GiB and more |
     ///
-    /// On disk the commit log begins with 16 to 256 KiB, and grows to what the table says only as it is
-    /// needed.
+    /// On disk the commit log begins with 16 to 256 KiB, and grows as needed to the size in the
+    /// table.
     ///
-    /// Of the commit log and the deltas, what puts have not used lately belongs to munks and rows, but for a part that puts may take at once.
+    /// Munks and rows also use the memory of commit log and deltas that puts have not used lately,
+    /// except a part that puts may take at once.
     ///
-    /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that is
-    /// larger than a quarter of the deltas' memory may take the deltas above it, up to twice as much. A chunk's log may have 35 % of a chunk's size, and twice a chunk's if all of the chunk is in RAM.
+    /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that
+    /// is larger than a quarter of the deltas' memory may exceed that memory, up to twice. A
+    /// chunk's log may have 35 % of a chunk's size, and twice a chunk's size if all of the chunk is
+    /// in RAM.
     ///
-    /// Beside the budget there are the process itself, holes of its heap, and the system's cache of files. Where all of these have
-    /// one limit, as in a container, leave a fifth of it beside the budget, and 64 MiB at least: with a budget of 102 MiB,
-    /// 8 threads of puts and gets were killed within 128 MiB, and were not within 152; with 192 MiB, 4 to 12 threads were killed within
-    /// 256 MiB, and were not where glibc's allocator was told to have two arenas (`MALLOC_ARENA_MAX=2`), which kept the process 25 MiB
-    /// smaller: by default it has eight for each core, each with holes of its own.
-    ///
-    /// The first record or block of 1 MiB tells glibc's allocator to map each piece of that size by itself (`M_MMAP_THRESHOLD`), for
-    /// the whole process: otherwise values of megabytes leave holes of megabytes. With 32 MiB and values of one to seven the process
-    /// was 160 to 250 MiB, and is 80 to 95.
+    /// The process itself, holes of its heap and the system's cache of files need memory beside the
+    /// budget. Where one limit holds for everything, as in a container, leave a fifth of it beside
+    /// the budget, and at least 64 MiB. docs/embedding.md has figures, and says what the store sets
+    /// in glibc's allocator.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self
@@ -166,8 +166,8 @@ impl Options {
     /// [`ErrorKind::NotFound`].
     ///
     /// A database is never created among foreign files: a directory that holds any is refused with
-    /// [`ErrorKind::AlreadyExists`]. Names that begin with a dot, and `lost+found`, do not count as foreign,
-    /// and what an interrupted creation left does not either.
+    /// [`ErrorKind::AlreadyExists`]. Names that begin with a dot, `lost+found`, and files of an
+    /// interrupted creation do not count as foreign.
     pub fn create_if_missing(mut self, yes: bool) -> Self {
         self.create_if_missing = yes;
         self
@@ -179,26 +179,26 @@ impl Options {
         self
     }
 
-    /// Whether to open for reading only. Default: `false`. Many readers may have a database open at once,
-    /// but none beside a writer. Nothing is written or deleted, and permission to read is enough. What
-    /// the last writer left in the commit log is replayed in memory, even if that is more than the memory
-    /// budget. A missing `LOCK` is made if permissions allow it.
+    /// Whether to open for reading only. Default: `false`. Many readers may have a database open at
+    /// once, but none beside a writer. Nothing is written or deleted, and permission to read is
+    /// enough. Records that the last writer left in the commit log are replayed in memory, even if
+    /// they take more than the memory budget. A missing `LOCK` is made if permissions allow it.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self
     }
 
-    /// Whether to go on without what was written behind damage in the commit log. By default
-    /// (`false`) such a database does not open: the error is [`ErrorKind::Corruption`], names file
-    /// and offset, and nothing is changed. What lies behind the damage is best saved first, by
+    /// Whether to go on without the records behind damage in the commit log. By default (`false`)
+    /// such a database does not open: the error is [`ErrorKind::Corruption`], names file and
+    /// offset, and nothing is changed. The records behind the damage are best saved first, by
     /// [`inspect::repair`](crate::inspect::repair).
     ///
-    /// With `true` the database is as of the moment before the damaged record was written.
-    /// [`Stats::log_records_given_up`] counts the records given up. The old log stays in the directory as
-    /// `COMMIT-LOG.damaged-N`: nothing reads or removes it, and
-    /// [`inspect::verify`](crate::inspect::verify) reports it. With [`read_only`](Self::read_only) no file
-    /// is kept or changed. For an undamaged log this option has no effect; the torn end that a crash leaves
-    /// is no damage.
+    /// With `true` the database has its state from before the damaged record was written.
+    /// [`Stats::log_records_given_up`] counts the records given up. The old log stays in the
+    /// directory as `COMMIT-LOG.damaged-N`: nothing reads or removes it, and
+    /// [`inspect::verify`](crate::inspect::verify) reports it. With [`read_only`](Self::read_only)
+    /// no file is kept or changed. For an undamaged log this option has no effect; the torn end
+    /// that a crash leaves is no damage.
     ///
     /// [`Stats::log_records_given_up`]: crate::Stats::log_records_given_up
     pub fn accept_log_loss(mut self, yes: bool) -> Self {
@@ -206,30 +206,30 @@ impl Options {
         self
     }
 
-    /// Compression of SSTables and logs. Default: [`Compression::None`]. What exists keeps its compression
-    /// until it is rewritten, and is read whatever is chosen here.
+    /// Compression of SSTables and logs. Default: [`Compression::None`]. Existing tables keep their
+    /// compression until they are rewritten, and are read whatever is chosen here.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// How much larger than its live data the database may be on disk on average, the commit log
-    /// aside, from 1.01 to 10. What is more than 1 goes to the logs of chunks: those that are
-    /// written more often get more of it (by the square root of rate and size, which makes all
-    /// rewriting together least). Less space costs more writing: at uniform updates and an
-    /// amplification of s, about 1 + 1 / (2 (s - 1)) bytes are written per byte put. Default: 1.25.
+    /// How much larger than its live data the database may be on disk on average, without the
+    /// commit log, from 1.01 to 10. Default: 1.25. The part above 1 goes to the logs of chunks.
+    /// Logs that are written more often get more of it, by the square root of rate and size, which
+    /// makes all rewriting together least. Less space costs more writing: at uniform updates and an
+    /// amplification of s, about 1 + 1 / (2 (s - 1)) bytes are written per byte put.
     ///
-    /// When nothing has been put for some seconds, garbage is reduced to a third of that, slowly, and
+    /// When nothing has been put for some seconds, garbage is slowly reduced to a third of that,
     /// with at most one byte written per byte put before.
     pub fn space_amplification(mut self, amplification: f64) -> Self {
         self.space_amplification = amplification;
         self
     }
 
-    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: three for two
-    /// cores, at most 8. While reorganisation keeps up, a third of them work, and they give way to calls.
-    /// With 0 there are no threads at all: checkpoints and reorganisation run inside the calls that need
-    /// them (for deterministic tests).
+    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: three for
+    /// two cores, at most 8. While reorganisation keeps up, a third of them work, and they give way
+    /// to calls. With 0 there are no threads at all: checkpoints and reorganisation run inside the
+    /// calls that need them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
@@ -239,17 +239,17 @@ impl Options {
     /// millisecond to a day; zero means never. Default: every second.
     ///
     /// The figures go into a small file in the database's directory, which is never synced.
-    /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read it. With the feature
-    /// `metrics` they are published as often. A while after the last call they are written once more,
-    /// and then not before the next call. They are not written with [`read_only`](Self::read_only), and
-    /// not with 0 [`workers`](Self::workers).
+    /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read it. With the
+    /// feature `metrics` they are also published at this interval. A while after the last call they
+    /// are written once more, and then not before the next call. They are not written with
+    /// [`read_only`](Self::read_only), and not with 0 [`workers`](Self::workers).
     pub fn stats_interval(mut self, interval: Duration) -> Self {
         self.stats_interval = interval;
         self
     }
 
-    /// Changes settings that nearly every database leaves alone: `set` takes them as they are and
-    /// returns them as they shall be. A further call goes on from there.
+    /// Changes settings that nearly every database leaves alone: `set` takes the current settings
+    /// and returns the new ones. A further call goes on from there.
     ///
     /// ```
     /// use evendb::Options;
@@ -265,8 +265,8 @@ impl Options {
         self
     }
 
-    /// The file system to use; tests give a simulated one, and see no file that depends on the time:
-    /// this sets [`stats_interval`](Self::stats_interval) to zero.
+    /// The file system to use; tests give a simulated one, and see no file that depends on the
+    /// time: this sets [`stats_interval`](Self::stats_interval) to zero.
     #[doc(hidden)]
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
         self.vfs = vfs;
@@ -274,7 +274,7 @@ impl Options {
         self
     }
 
-    /// Refuses what no database can work with, naming the limit.
+    /// Refuses values that no database can work with, naming the limit.
     pub(crate) fn check(&self) -> Result<()> {
         within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
         within("workers", self.workers as u64, (0, THREADS_MAX))?;
@@ -294,14 +294,14 @@ impl Options {
     }
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
-        // Small budgets see more data than memory: below 4 MiB what the chunks themselves take, and
-        // their logs' many small runs, would be most of it.
+        // Small budgets see more data than memory: with chunks below 4 MiB, the larger part of the
+        // budget would go to the chunks themselves and to the small runs of their logs.
         let default = (self.memory_budget / 64).max((self.memory_budget / 16).min(4 << 20));
         let default = default.clamp(64 << 10, 10 << 20);
         self.advanced.chunk_bytes.unwrap_or(default)
     }
 
-    /// Rows above this are not worth a place in the row cache.
+    /// Rows with more bytes than this are not worth a place in the row cache.
     pub(crate) fn row_bytes_max(&self) -> usize {
         (self.memory_budget / 640) as usize
     }
@@ -317,7 +317,7 @@ impl Options {
         (!is_fixed).then_some(self.space_amplification)
     }
 
-    /// The rows' share if it is fixed: given, or because there is nothing to share with.
+    /// The rows' share if it is fixed: because it was given, or because rows or munks are off.
     pub(crate) fn row_share(&self) -> Option<f64> {
         match (self.advanced.row_cache, self.advanced.munks) {
             (false, _) => Some(0.0),
@@ -332,8 +332,9 @@ impl Options {
 
     pub(crate) fn ring_bytes(&self) -> u64 {
         let eighth = self.memory_budget / 8;
-        // Where the ring is in RAM it is as large as the deltas. Else it only takes disk, and the larger
-        // it is, the more writes of a key go into a delta before a checkpoint writes one of them.
+        // If the ring is in RAM, it is as large as the deltas. Otherwise it only takes disk, and a
+        // larger ring lets more writes of a key go into a delta before a checkpoint writes one of
+        // them.
         let default = match self.commit_log_writing() {
             Writing::Gathered => eighth.max((self.memory_budget / 2).min(128 << 20)),
             Writing::Mapped | Writing::Written => eighth,
@@ -354,7 +355,7 @@ impl Options {
         }
     }
 
-    /// Of tables with such a compression.
+    /// The block size for tables with this compression.
     pub(crate) fn block_bytes(&self, compression: Compression) -> usize {
         let default = compression.block_bytes();
         self.advanced.block_bytes.unwrap_or(default)

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! operation: kind u8 | keyspace u32 | key length u32 | value length u32 | key | value
-//!            kind 2 range deletion: the value is the first key behind it, empty if there is none; else that of a
-//!            record, as tables have it
-//! extent:    0xff u8 | file id u64 | length u64 | checksum u32       synced before this was written
-//!            0xfe u8 | ...                                           the same, of one that was not
+//!            kind 2 is a range deletion: its value is the first key behind the range, or empty if
+//!            there is none; every other kind is a record's kind, as in tables
+//! extent:    0xff u8 | file id u64 | length u64 | checksum u32     synced before this was written
+//!            0xfe u8 | ...                                         not synced before
 //! ```
 
 use crate::manifest::KeyspaceId;
@@ -21,12 +21,12 @@ const EXTENT_SYNCED: u8 = 0xff;
 const EXTENT_UNSYNCED: u8 = 0xfe;
 pub(crate) const EXTENT_BYTES: usize = 21;
 
-/// Bytes of a payload of so many records.
+/// The bytes of the payload of records with these totals.
 pub(crate) fn bytes(totals: &Totals) -> u64 {
     totals.data_bytes + OP_HEADER_BYTES as u64 * totals.records
 }
 
-/// The byte of a range deletion. No kind of record has it.
+/// The kind byte of a range deletion. No kind of record has it.
 const RANGE_DELETE: u8 = 2;
 
 fn kind_byte(kind: OpKind) -> u8 {
@@ -52,11 +52,11 @@ fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
     header
 }
 
-/// A value extent is written in pieces of about this size.
+/// A value extent is written in pieces of about this number of bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Shows `ops` as a payload piece by piece: small records gathered, so that there are few pieces, a value
-/// that is long enough for one as it is.
+/// Passes `ops` to `show` as a payload, piece by piece: small records are gathered into few pieces,
+/// a value that fills a piece is passed as it is.
 pub(crate) fn in_pieces<E>(
     ops: &[Op<'_>],
     show: &mut dyn FnMut(&[u8]) -> Result<(), E>,
@@ -84,12 +84,12 @@ pub(crate) fn in_pieces<E>(
     }
 }
 
-/// Where the operations of a batch are gathered; those of a small one need no memory for it.
+/// The buffer that gathers the operations of a batch; a small batch needs no allocation.
 pub(crate) type Gathered = SmallVec<[u8; 512]>;
 
-/// What a write copies into the commit log, ready before anything is latched.
+/// The bytes that a write copies into the commit log, ready before anything is latched.
 pub(crate) enum Encoded<'a> {
-    /// One operation: its header, and the length of the whole; key and value are in the record.
+    /// One operation: its header, and the length of the payload; key and value are in the record.
     One([u8; OP_HEADER_BYTES], usize),
     /// Several operations, or none, as they lie in the log.
     Body(&'a [u8]),
@@ -98,17 +98,18 @@ pub(crate) enum Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// No commit log, no body.
+    /// The payload without a commit log: no bytes.
     pub(crate) fn empty() -> Encoded<'a> {
         Encoded::Body(&[])
     }
 
-    /// `len` is the length of the whole.
+    /// `len` is the length of the payload.
     pub(crate) fn inline(ops: &[Op<'_>], len: usize, body: &'a mut Gathered) -> Encoded<'a> {
         if let [op] = ops {
             return Encoded::One(op_header(op), len);
         }
-        // Copied into one piece: three slices for each operation would take more memory than most bodies.
+        // One copied piece: three slices for each operation would take more memory than most
+        // bodies.
         body.reserve_exact(len);
         for op in ops {
             body.extend_from_slice(&op_header(op));
@@ -180,18 +181,19 @@ pub(crate) enum Decoded<'a> {
     Extent(ExtentName),
 }
 
-/// What a record says of a value extent.
+/// The name of a value extent in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExtentName {
     pub(crate) id: u64,
-    /// Bytes of the file.
+    /// The length of the file, in bytes.
     pub(crate) len: u64,
     pub(crate) checksum: u32,
-    /// It was synced, and its name too, before the record was written.
+    /// The extent and its file name were synced before the record was written.
     pub(crate) is_synced: bool,
 }
 
-/// Operations of an inline payload or of a value extent's contents; `None` if they make no sense.
+/// The operations of an inline payload or of a value extent's contents; `None` if they make no
+/// sense.
 pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
     let mut ops = Vec::new();
     while !input.is_empty() {
@@ -215,7 +217,7 @@ pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
     Some(ops)
 }
 
-/// The next operation, whatever its kind: the kind's byte, keyspace, key and value.
+/// The next operation of any kind: the kind's byte, keyspace, key and value.
 fn decode_op<'a>(input: &mut &'a [u8]) -> Option<(u8, KeyspaceId, &'a [u8], &'a [u8])> {
     let (&kind, mut rest) = input.split_first()?;
     let keyspace = KeyspaceId(get_u32(&mut rest)?);
@@ -230,8 +232,8 @@ fn decode_op<'a>(input: &mut &'a [u8]) -> Option<(u8, KeyspaceId, &'a [u8], &'a 
     Some((kind, keyspace, key, value))
 }
 
-/// Of operations that make no sense: whether all are whole, and some are of a kind that this build does not know. Then a
-/// later version wrote them.
+/// For operations that make no sense: whether all of them are whole, and some have a kind that this
+/// build does not know. Then a later version wrote them.
 pub(crate) fn has_later_kind(mut input: &[u8]) -> bool {
     let mut later = false;
     while !input.is_empty() {
@@ -251,18 +253,18 @@ pub(crate) fn decode(input: &[u8]) -> Option<Decoded<'_>> {
     }
 }
 
-/// Operations whose values may lie apart.
+/// The result of replacing values that lie apart.
 pub(crate) enum WithValues {
-    /// None does.
+    /// No value lies apart.
     AsItIs,
-    /// The same with all values in place.
+    /// The operations with all values in place.
     Read(Vec<u8>),
-    /// The file of one is gone.
+    /// The file of a value is gone.
     Gone,
 }
 
-/// Puts the values into the operations of an inline payload or of a value extent's contents that lie apart; `read` reads one.
-/// Operations that make no sense stay as they are.
+/// Puts values that lie apart into the operations of an inline payload or of a value extent's
+/// contents; `read` reads one value. Operations that make no sense stay unchanged.
 pub(crate) fn with_values<E>(
     payload: &[u8],
     read: &dyn Fn(&Apart) -> Result<Option<Bytes>, E>,

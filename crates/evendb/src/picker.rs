@@ -1,90 +1,97 @@
-//! What to do with a chunk: pure functions from statistics to a [`Picked`].
+//! Chooses the work on a chunk: pure functions from statistics to a [`Picked`].
 //!
 //! Rules, the first that applies wins:
 //! 1. absorb, when enough durable deltas wait beside the munk (memory only, and puts wait for it);
 //! 2. split, when the live data is above the chunk limit; a chunk that shares tables is rebalanced
-//!    first; a chunk loaded in order is split as it is, for it has no garbage;
+//!    first; a chunk loaded in order is split as it is, because it has no garbage;
 //! 3. rebalance, for garbage: above the rebalance size, and a quarter of it dead;
 //! 4. rebalance, for the log: above its limit in bytes, or too many runs (not in order);
-//! 5. rebalance, for tombstones: half as many as the base has records, or a munk that has less than
+//! 5. rebalance, for tombstones: half of the base's number of records, or a munk with less than
 //!    half of the base;
 //! 6. rebalance, for range deletions: a quarter is hidden, or there are many;
 //! 7. rebalance, for values in value files that are being emptied;
 //! 8. rebalance, for values apart that the log has overwritten: until then they count as live;
-//! 9. merge, with the smaller neighbour, when both together are far below the chunk limit.
+//! 9. merge with a neighbour, when both together are far below the chunk limit. It is the smaller
+//!    one if both sizes are known; jobs give only the size of the next chunk.
 //!
-//! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
+//! No decision is undone by the next one: halves of a split are above `merge_bytes` together, and a
 //! rebalance leaves no log, no garbage and no shared tables.
 //!
-//! Log limits are fixed (the paper's), or the square-root rule: at equal space, limits
+//! Log limits are fixed (the paper's), or follow the square-root rule: at equal space, limits
 //! proportional to sqrt(update rate x live size) make total rewriting least.
 //!
-//! Thread safety: pure. Doing it, and asking again under the chunk's token, is the caller's.
+//! Thread safety: pure. The caller does the work, and asks again under the chunk's token.
 
-/// Bounds of the square-root rule, as parts and multiples of the fixed limit: a wrong rate must
-/// not starve a chunk or give it the whole budget.
+/// Bounds of the square-root rule: the fixed limit is divided by the first number, and multiplied
+/// by the second. A wrong rate must not starve a chunk or give it the whole budget.
 const LOG_LIMIT_PART_MIN: u64 = 16;
 const LOG_LIMIT_TIMES_MAX: u64 = 4;
 /// Fewer tombstones than this are no reason to rewrite a chunk.
 const TOMBSTONES_MIN: u64 = 64;
 
-/// The part of a chunk from which on what range deletions hide is worth a rewrite, and the least worth one.
+/// One part in this many of a chunk: if range deletions hide more, a rewrite is worth it; the
+/// second number is the least hidden bytes.
 const HIDDEN_PART: u64 = 4;
 const HIDDEN_BYTES_MIN: u64 = 4 << 10;
-/// More pieces of range deletions than this are.
+/// A rewrite is also worth it for more pieces of range deletions than this.
 const HIDDEN_PIECES_MAX: u32 = 128;
 
-/// Values apart that records of the log name are taken to have overwritten as many bytes of the base. They are worth a rewrite
-/// when they are this part of what the base names, and so many times what the rewrite reads and writes: it adds no more than
-/// the inverse of that to what is written for a byte put.
+/// Values apart that records of the log name are assumed to have overwritten the same number of
+/// bytes of the base. A rewrite is worth it if these are at least one part in
+/// `OVERWRITTEN_VALUES_PART` of the bytes that the base names, and at least
+/// `OVERWRITTEN_VALUES_TIMES` times the bytes that the rewrite reads and writes. So it adds at most
+/// the inverse of the second number to the bytes written per byte put.
 const OVERWRITTEN_VALUES_PART: u64 = 8;
 const OVERWRITTEN_VALUES_TIMES: u64 = 8;
 
-/// What is known of one chunk.
+/// The figures of one chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkStats {
     /// Bytes on disk within the chunk's limits: its part of the SSTable, and its log.
     pub(crate) data_bytes: u64,
-    /// Its log.
+    /// Bytes of its log.
     pub(crate) log_bytes: u64,
-    /// Runs of its log.
+    /// The number of runs in its log.
     pub(crate) log_runs: u32,
-    /// What a rebalance would leave of `data_bytes`.
+    /// The estimated bytes of `data_bytes` that a rebalance would leave.
     pub(crate) live_bytes_estimate: u64,
-    /// Whether all of it is in RAM.
+    /// Whether the whole chunk is in RAM.
     pub(crate) munk_is_whole: bool,
-    /// Decayed update rate, bytes a second or any other unit that all chunks share.
+    /// Decayed update rate, in bytes per second or any other unit that all chunks share.
     pub(crate) update_rate: f32,
-    /// Of a chunk whose base is as it was loaded: the share of its log's limit at which that is due.
+    /// For a chunk whose base is as it was loaded: the share of its log's limit at which a rewrite
+    /// is due.
     pub(crate) first_limit_part: Option<f32>,
-    /// Whether its SSTable or log extents belong to another chunk too, since a split.
+    /// Whether its SSTable or log extents also belong to another chunk, since a split.
     pub(crate) shares_tables: bool,
     /// Its log's runs are disjoint and ascending, above its SSTable: no garbage.
     pub(crate) appended_in_order: bool,
-    /// Records of its base; without a base, of its log, tombstones included. (A log also has records
-    /// that overwrite others: they say nothing of what tombstones hide.)
+    /// The number of records of its base; without a base, of its log, tombstones included. (A log
+    /// also has records that overwrite others: they say nothing about the records that tombstones
+    /// hide.)
     pub(crate) records: u64,
-    /// Tombstones on disk.
+    /// The number of tombstones on disk.
     pub(crate) tombstones: u64,
-    /// Pieces of range deletions.
+    /// The number of pieces of range deletions.
     pub(crate) covers: u32,
-    /// About what of it range deletions hide that a rewrite would apply, and pieces of those.
+    /// The approximate bytes that range deletions hide and that a rewrite would remove, and the
+    /// number of pieces of these range deletions.
     pub(crate) hidden_bytes: u64,
     pub(crate) hidden_pieces: u32,
-    /// Values of it lie in files that are being emptied.
+    /// Whether some of its values lie in files that are being emptied.
     pub(crate) values_to_move: bool,
-    /// Bytes of values apart that its log names, and its base.
+    /// Bytes of values apart that its log names, and that its base names.
     pub(crate) log_value_bytes: u64,
     pub(crate) base_value_bytes: u64,
-    /// Frozen deltas that are durable and wait beside the munk.
+    /// The number of frozen deltas that are durable and wait beside the munk.
     pub(crate) frozen_deltas: u32,
-    /// Live bytes of the chunk before, if there is one.
+    /// Live bytes of the previous chunk, if they are known.
     pub(crate) previous_bytes: Option<u64>,
-    /// Live bytes of the chunk behind, if there is one.
+    /// Live bytes of the next chunk, if they are known.
     pub(crate) next_bytes: Option<u64>,
 }
 
-/// What the square-root rule divides: log space, over the sum of [`log_weight`] of all chunks.
+/// The quotient of the square-root rule: log space, over the sum of [`log_weight`] of all chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogBudget {
     /// Log space of all chunks.
@@ -106,13 +113,13 @@ pub(crate) struct PickerLimits {
     pub(crate) log_bytes_max_munk: u64,
     /// Runs above which the log of a chunk without a munk is rewritten.
     pub(crate) runs_max: u32,
-    /// Durable deltas at which a munk absorbs them.
+    /// The number of durable deltas at which a munk absorbs them.
     pub(crate) frozen_deltas_max: u32,
-    /// Log limits by the square-root rule, instead of the two fixed ones.
+    /// If set, log limits follow the square-root rule, in place of the two fixed ones.
     pub(crate) square_root: Option<LogBudget>,
-    /// Two neighbours of no more than this together are merged.
+    /// Two neighbours with at most this number of bytes together are merged.
     pub(crate) merge_bytes: u64,
-    /// Values apart that were overwritten are looked for from this many bytes on.
+    /// The number of bytes from which overwritten values apart are searched for.
     pub(crate) overwritten_values_min: u64,
 }
 
@@ -133,7 +140,7 @@ impl Default for PickerLimits {
     }
 }
 
-/// What to do with a chunk.
+/// The decision for a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Decision {
     /// Nothing.
@@ -148,7 +155,7 @@ pub(crate) enum Decision {
     Merge,
 }
 
-/// Why.
+/// The reason of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reason {
     /// No rule applies.
@@ -165,26 +172,26 @@ pub(crate) enum Reason {
     LogBytes,
     /// Too many runs to search.
     LogRuns,
-    /// Mostly tombstones.
+    /// There are many tombstones.
     Tombstones,
-    /// Much is hidden by range deletions, or there are many of these.
+    /// Range deletions hide much, or there are many of them.
     RangeTombstones,
     /// Values lie in files that are being emptied.
     FilesToEmpty,
     /// The log has overwritten many values apart.
     OverwrittenValues,
-    /// It and the chunk before are small.
+    /// This chunk and the previous one are small.
     SmallWithPrevious,
-    /// It and the chunk behind are small.
+    /// This chunk and the next one are small.
     SmallWithNext,
 }
 
 /// A decision and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Picked {
-    /// What to do.
+    /// The work to do.
     pub(crate) decision: Decision,
-    /// Why; for a merge, with which neighbour.
+    /// The reason; for a merge it names the neighbour.
     pub(crate) reason: Reason,
 }
 
@@ -241,13 +248,13 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     }
 }
 
-/// Whether range deletions hide so much, or are so many, that a rewrite pays.
+/// Whether a rewrite pays because range deletions hide enough, or are enough.
 pub(crate) fn hidden_pays(stats: &ChunkStats) -> bool {
     let much = stats.hidden_bytes.saturating_mul(HIDDEN_PART) >= stats.data_bytes;
     (much && stats.hidden_bytes >= HIDDEN_BYTES_MIN) || stats.hidden_pieces > HIDDEN_PIECES_MAX
 }
 
-/// Whether so many values apart may be dead that the rewrite pays that finds it out.
+/// Whether a rewrite pays because enough values apart may be dead, which it finds out.
 pub(crate) fn overwritten_values_pay(stats: &ChunkStats, limits: &PickerLimits) -> bool {
     let least = [
         limits.overwritten_values_min,
@@ -257,18 +264,18 @@ pub(crate) fn overwritten_values_pay(stats: &ChunkStats, limits: &PickerLimits) 
     stats.log_value_bytes > 0 && least.iter().all(|bytes| stats.log_value_bytes >= *bytes)
 }
 
-/// Whether the munk, which knows, has less than half of what the base has.
+/// Whether the munk, which knows, has less than half of the base's data.
 fn mostly_deleted(stats: &ChunkStats) -> bool {
     let base_bytes = stats.data_bytes.saturating_sub(stats.log_bytes);
     stats.munk_is_whole && stats.live_bytes_estimate < base_bytes / 2
 }
 
-/// Why a chunk that was not loaded in order should be rewritten for its size or its log.
+/// The reason to rewrite a chunk that was not loaded in order for its size or its log.
 fn rebalance_reason(stats: &ChunkStats, limits: &PickerLimits) -> Option<Reason> {
     let dead_bytes = stats.data_bytes.saturating_sub(stats.live_bytes_estimate);
-    // Without a munk a smaller log already counts: gets and loads read it. With one, the log only
-    // takes room, and its limit is the bound.
-    // Under the square-root rule the log's limit is what bounds garbage.
+    // Without a munk a smaller log already counts: gets and loads read it. With a munk, the log
+    // only takes room, and its limit is the bound. Under the square-root rule the log's limit
+    // bounds garbage.
     if limits.square_root.is_none()
         && !stats.munk_is_whole
         && stats.data_bytes > limits.rebalance_bytes
@@ -311,18 +318,19 @@ pub(crate) fn log_weight(stats: &ChunkStats) -> f64 {
     (rate * stats.live_bytes_estimate as f64).sqrt()
 }
 
-/// What rewriting a chunk would leave and take away, for [`pick_idle`].
+/// The effect of rewriting a chunk, for [`pick_idle`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shrinking {
-    /// What it would write.
+    /// Bytes that the rewrite would write.
     pub(crate) live_bytes: u64,
-    /// What it would free.
+    /// Bytes that the rewrite would free.
     pub(crate) garbage_bytes: u64,
 }
 
-/// Which chunks to rewrite when there is nothing else to do, best first: those with the greatest share
-/// of garbage, until there is no more of it in all than `garbage_share` of what lives, or the next one
-/// would write more than is left of `write_bytes_max`. None that has no more than its own share.
+/// Chooses chunks to rewrite when there is nothing else to do, best first. It takes the chunks with
+/// the greatest share of garbage, until the rest of garbage is at most `garbage_share` of the live
+/// bytes, or until the next chunk would write more than is left of `write_bytes_max`. It takes no
+/// chunk whose share of garbage is at most `garbage_share`.
 pub(crate) fn pick_idle(
     chunks: &[Shrinking],
     garbage_share: f64,
@@ -380,7 +388,8 @@ mod tests {
         (picked.decision, picked.reason)
     }
 
-    /// A chunk that was never rewritten comes at its own share of the limit, one that was at the whole.
+    /// A chunk that was never rewritten is due at its own share of the limit; one that was
+    /// rewritten is due at the whole limit.
     #[test]
     fn logs_that_began_together_do_not_end_together() {
         let limits = PickerLimits {
@@ -436,7 +445,7 @@ mod tests {
             (RebalanceFunk, Reason::SharesTables)
         );
         assert_eq!(live(10 * MB, false), (Decision::None, Reason::Fine));
-        // Large by garbage only: not split.
+        // Large only because of garbage: not split.
         let garbage = |data, live, munk| {
             picked(move |s| {
                 (s.data_bytes, s.live_bytes_estimate, s.munk_is_whole) = (data, live, munk)
@@ -590,10 +599,11 @@ mod tests {
     fn idle_work_begins_with_the_most_garbage_and_ends_at_its_target() {
         let chunks = shrinking(&[(1000, 90), (1000, 400), (1000, 0), (1000, 200), (0, 50)]);
         let pick = |share, bytes| pick_idle(&chunks, share, bytes);
-        // 740 of garbage, 400 may stay: the one that writes nothing, then the worst.
+        // There are 740 bytes of garbage, and 400 may stay: first the chunk that writes nothing,
+        // then the worst.
         assert_eq!(pick(0.1, 10_000), [4, 1]);
         assert_eq!(pick(0.05, 10_000), [4, 1, 3]);
-        // Chunks with less than their share are left alone, whatever is left of the target.
+        // Chunks with less than their share are left alone, however far the target is.
         assert_eq!(pick(0.0, 10_000), [4, 1, 3, 0]);
         assert_eq!(pick(0.18, 10_000), [4]);
         assert_eq!(pick(1.0, 10_000), [0; 0]);
@@ -603,8 +613,8 @@ mod tests {
     }
 
     proptest! {
-        /// Idle work reaches its target where it may write enough, and never writes more than it may; a
-        /// second time there is nothing left to do.
+        /// Idle work reaches its target if it may write enough, and never writes more than it may.
+        /// A second time there is nothing left to do.
         #[test]
         fn idle_work_is_bounded(
             figures in prop::collection::vec((0..10 * MB, 0..4 * MB), 0..40),
@@ -627,8 +637,8 @@ mod tests {
             prop_assert!(pick_idle(&chunks, share, u64::MAX).is_empty());
         }
 
-        /// Under the square-root rule too: what has been rewritten is not rewritten again, whatever
-        /// the rate and the budget, and more budget never means more rewriting.
+        /// Under the square-root rule, too, a rewritten chunk is not rewritten again, whatever the
+        /// rate and the budget, and a larger budget never means more rewriting.
         #[test]
         fn the_square_root_rule_does_not_undo_either(
             live in 0..10 * MB,
@@ -657,7 +667,7 @@ mod tests {
             }
         }
 
-        /// Halves of a split and the outcome of a rebalance need nothing at once.
+        /// Halves of a split and the result of a rebalance need nothing at once.
         #[test]
         fn decisions_do_not_undo_each_other(live in 0..30 * MB, dead in 0..20 * MB, log in 0..20 * MB) {
             let mut stats = fine();

@@ -1,4 +1,5 @@
-//! A set of keys as ranges that neither overlap nor touch: what a batch or a transaction deletes by range.
+//! A set of keys as ranges that neither overlap nor touch: the keys that a batch or a transaction
+//! deletes by range.
 //!
 //! Thread safety: plain data.
 
@@ -8,16 +9,16 @@ use std::ops::Bound;
 /// The first key behind a range, if there is one.
 type High = Option<Box<[u8]>>;
 
-/// See the module.
+/// The set: see the module.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(crate) struct RangeSet(BTreeMap<Box<[u8]>, High>);
 
-/// What adding a range has changed.
+/// The change that an addition made.
 #[derive(Debug)]
 pub(crate) struct Added {
-    /// Where the range begins that has the new one.
+    /// The low end of the range that now has the added keys.
     low: Box<[u8]>,
-    /// The ranges that became part of it.
+    /// The ranges that became part of that range.
     joined: Vec<(Box<[u8]>, High)>,
 }
 
@@ -34,7 +35,7 @@ impl RangeSet {
         self.0.len()
     }
 
-    /// The last range that begins at `key` or before.
+    /// The last range that begins at or before `key`.
     fn up_to(&self, key: &[u8]) -> Option<(&[u8], &High)> {
         let up_to = (Bound::Unbounded, Bound::Included(key));
         let last = self.0.range::<[u8], _>(up_to).next_back();
@@ -46,7 +47,7 @@ impl RangeSet {
         before.is_some_and(|(_, high)| high.as_ref().is_none_or(|high| *key < **high))
     }
 
-    /// Adds the keys from `low` to below `high`, which are not none.
+    /// Adds the keys from `low` to below `high`; there must be at least one.
     pub(crate) fn add(&mut self, low: &[u8], high: Option<&[u8]>) -> Added {
         let mut end: High = high.map(Box::from);
         let before = self.up_to(low);
@@ -69,7 +70,7 @@ impl RangeSet {
         Added { low: first, joined }
     }
 
-    /// Takes back what was added last.
+    /// Undoes the last addition.
     pub(crate) fn take_back(&mut self, added: Added) {
         self.0.remove(&added.low);
         self.0.extend(added.joined);

@@ -5,25 +5,27 @@
 //! The record: one write of one key, in one allocation, shared by counting.
 //!
 //! ```text
-//! RecordRef -> | count | value_len | key_len | kind, stamp | hash | version, pending | older | key | value |
-//!                  4       4           2         1     1       4      8                  8
+//! | count | value_len | key_len | kind, stamp | hash | version, pending | older | key | value |
+//!     4       4           2         1     1       4      8                  8
 //! ```
 //!
-//! 32 bytes in front of key and value, the sum rounded up to a class of slabs (`memory/slab.rs`): 48 bytes for
-//! a key of 8 and a value of up to 8. Beside it a record costs its slot in a page of the delta, a tag and a
-//! pointer: 11 bytes where the page is full, 21 where a split has just halved it (`delta/page.rs`).
+//! 32 bytes in front of key and value; the sum is rounded up to a class of slabs
+//! (`memory/slab.rs`): 48 bytes for a key of 8 bytes and a value of up to 8. In addition a record
+//! takes a slot, a tag and a pointer in a page of the delta: 11 bytes if the page is full, 21 after
+//! a split has halved it (`delta/page.rs`).
 //!
 //! Invariants
 //! * Key, value, kind and hash never change; version and stamp are set while one reference exists.
-//! * `older` belongs to the one delta that links the record: it is followed only through that
-//!   delta and under a pin, and a record holds no count of it. A record is linked once.
-//! * A record of a batch has the number of the batch's stamp (`version/stamp.rs`), and beside its version a
-//!   bit, [`PENDING`]: readers ask the stamp. After the commit the bit goes, once, and then the stamp is free
-//!   for another batch; so nothing of a batch waits for a grace period.
+//! * `older` belongs to the one delta that links the record: it is followed only through that delta
+//!   and under a pin, and a record holds no count of it. A record is linked once.
+//! * A record of a batch has the number of the batch's stamp (`version/stamp.rs`), and a bit beside
+//!   its version, [`PENDING`]: with it, readers ask the stamp. After the commit the bit is cleared,
+//!   once, and then another batch may use the stamp. So no part of a batch waits for a grace
+//!   period.
 //!
-//! Thread safety: any thread may read; the counts are atomic. Who unlinks a record gives its count
-//! back a grace period later ([`RecordRef::release_later`]), so a plain reference found under a
-//! pin stays valid for that pin.
+//! Thread safety: any thread may read; the counts are atomic. A thread that unlinks a record
+//! releases its count a grace period later ([`RecordRef::release_later`]), so a plain reference
+//! found under a pin stays valid for that pin.
 
 use crate::memory::fetch::fetch_ahead;
 use crate::memory::slab;
@@ -36,21 +38,22 @@ use evendb_storage::{EntryRef, Kind, Time, Version};
 use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
 
-/// Beside a version: readers ask the record's stamp. No version is so great, see
-/// [`CHECKPOINT_MAX`](crate::version::clock::CHECKPOINT_MAX).
+/// A bit beside a version: readers ask the record's stamp. No version is so great that it uses this
+/// bit, see [`CHECKPOINT_MAX`](crate::version::clock::CHECKPOINT_MAX).
 const PENDING: u64 = 1 << 63;
 
-/// What is fetched of a record ahead: its header and the first bytes of its key.
+/// The bytes of a record that are fetched ahead: its header and the first bytes of its key.
 const FETCHED_BYTES: usize = size_of::<Record>() + 32;
 
-/// Header of a record, the bytes of key and value behind it. Only used by reference.
+/// The header of a record; key and value follow it in memory. Only used by reference.
 #[repr(C)]
 pub(crate) struct Record {
     count: AtomicU32,
     value_len: u32,
     key_len: u16,
     kind: Kind,
-    /// The number of the stamp with which the record came; kept after another batch has the stamp.
+    /// The number of the stamp that the record had first; it stays when another batch has the
+    /// stamp.
     stamp: u8,
     hash: u32,
     /// The version, and [`PENDING`] while the stamp decides.
@@ -64,7 +67,7 @@ const _: () = assert!(size_of::<Record>() == 32 || cfg!(not(target_pointer_width
 
 impl Record {
     /// The allocation's pointer, valid for all of its bytes. A reference covers the header only;
-    /// the provenance of the whole was exposed when the record was made.
+    /// the provenance of the whole allocation was exposed when the record was made.
     fn base(&self) -> NonNull<Record> {
         NonNull::with_exposed_provenance(NonNull::from(self).addr())
     }
@@ -82,7 +85,7 @@ impl Record {
         self.bytes(0, self.key_len as usize)
     }
 
-    /// Has the processor fetch what the record begins with: its fields, and most keys.
+    /// Has the processor fetch the begin of the record: its fields, and most keys.
     #[inline]
     pub(crate) fn fetch_key(&self) {
         fetch_ahead(ptr::from_ref(self).cast(), FETCHED_BYTES);
@@ -96,7 +99,7 @@ impl Record {
         self.kind
     }
 
-    /// What was put, as a range of the bytes of key and value.
+    /// The place of the value that was put, in the bytes of key and value.
     #[inline]
     pub(crate) fn shown(&self) -> Range<usize> {
         let key = self.key_len as usize;
@@ -105,16 +108,17 @@ impl Record {
 
     #[inline]
     pub(crate) fn version(&self) -> Version {
-        // Relaxed: it came with the link, and only the bit beside it changes.
+        // Relaxed: the version came with the link, and only the bit beside it changes.
         Version(self.state.load(Ordering::Relaxed) & !PENDING)
     }
 
-    /// What [`hash_of`] makes of the hash given to [`RecordRef::new`].
+    /// The result of [`hash_of`] for the hash that [`RecordRef::new`] got.
     pub(crate) fn hash(&self) -> u32 {
         self.hash
     }
 
-    /// The key's hash, as far as a record keeps it: for another record of the key, and for deltas.
+    /// The part of the key's hash that a record keeps: for another record of the key, and for
+    /// deltas.
     pub(crate) fn kept_hash(&self) -> RamHash {
         RamHash::of_bits(u64::from(self.hash) << 32)
     }
@@ -128,12 +132,12 @@ impl Record {
         }
     }
 
-    /// Key and value bytes.
+    /// The number of bytes of key and value.
     pub(crate) fn data_bytes(&self) -> usize {
         self.key_len as usize + self.value_len as usize
     }
 
-    /// What the allocator holds for this record.
+    /// The bytes that the allocator holds for this record.
     pub(crate) fn memory_bytes(&self) -> usize {
         RecordRef::memory_bytes_of(self.data_bytes())
     }
@@ -145,7 +149,7 @@ impl Record {
         self.state.load(Ordering::Acquire) & PENDING == 0 || self.is_stamp_committed()
     }
 
-    /// Whether a reader of this moment may see the record: both of the above at once.
+    /// Whether a reader at version `at` may see the record: it is committed, and not newer.
     #[inline]
     pub(crate) fn is_seen_at(&self, at: Version) -> bool {
         let state = self.state.load(Ordering::Acquire);
@@ -153,10 +157,11 @@ impl Record {
             && (state & PENDING == 0 || self.is_stamp_committed())
     }
 
-    /// Asked where the bit was there a moment ago.
+    /// Asks the stamp, after the bit was set a moment ago.
     #[cold]
     fn is_stamp_committed(&self) -> bool {
-        // The second look tells whether the stamp is this record's still; see `version/stamp.rs`.
+        // The second look tells whether the stamp still belongs to this record; see
+        // `version/stamp.rs`.
         !stamp::is_pending(self.stamp)
             || (!stamp::is_second_look_left_out(self.stamp)
                 && self.state.load(Ordering::Acquire) & PENDING == 0)
@@ -167,7 +172,7 @@ impl Record {
         self.stamp != NO_STAMP
     }
 
-    /// After the commit: readers need not ask the stamp any more. Only the writer calls.
+    /// After the commit: readers need not ask the stamp any more. Only the writer calls it.
     pub(crate) fn leave_stamp(&self, stamp: &BatchStamp) {
         let state = self.state.load(Ordering::Relaxed);
         assert!(
@@ -181,7 +186,7 @@ impl Record {
 
     /// A counted reference. Legal while the record is borrowed from one, or found under a pin.
     pub(crate) fn to_ref(&self) -> RecordRef {
-        // The count cannot be zero: whoever unlinks the record gives its count back only after
+        // The count cannot be zero: a thread that unlinks the record releases its count only after
         // this pin. Relaxed, as in `Arc`: a new reference comes from an existing one.
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         assert!(count < u32::MAX / 2, "too many references to one record");
@@ -233,17 +238,18 @@ impl RecordRef {
     /// A record of version zero without a stamp, not linked anywhere.
     ///
     /// # Panics
-    /// If the key exceeds `u16::MAX` bytes, or the value `u32::MAX`; callers check the limits before.
+    /// If the key exceeds `u16::MAX` bytes, or the value `u32::MAX`; callers check the limits
+    /// before.
     pub(crate) fn new(key: &[u8], value: &[u8], kind: Kind, hash: RamHash) -> RecordRef {
         RecordRef::of_parts(key, &[], value, kind, hash)
     }
 
-    /// A put, until a time if there is one; else as [`RecordRef::new`].
+    /// A put, with an expiry if there is one; otherwise like [`RecordRef::new`].
     pub(crate) fn put(key: &[u8], value: &[u8], expires: Option<Time>, hash: RamHash) -> RecordRef {
         RecordRef::put_stored(key, value, expires, false, hash)
     }
 
-    /// The same, with `is_apart` of a value that lies apart: where it lies.
+    /// Like [`put`](Self::put); with `is_apart`, `value` is the place of a value that lies apart.
     pub(crate) fn put_stored(
         key: &[u8],
         value: &[u8],
@@ -293,7 +299,7 @@ impl RecordRef {
         RecordRef(record)
     }
 
-    /// What the allocator holds for a record of so many bytes of key and value.
+    /// The bytes that the allocator holds for a record with this number of bytes of key and value.
     pub(crate) fn memory_bytes_of(data_bytes: usize) -> usize {
         slab::size_of_object(Record::bytes_of(data_bytes))
     }
@@ -344,23 +350,23 @@ impl RecordRef {
         RecordRef(NonNull::new(record).expect("pointers from `into_raw` are not null"))
     }
 
-    /// Gives the count of an unlinked record back once no pin of this moment is left.
+    /// Releases the count of an unlinked record once every pin of this moment is gone.
     ///
     /// # Safety
-    /// As [`RecordRef::from_raw`]; and no reader that pins from now on can reach the record.
+    /// As for [`RecordRef::from_raw`]; and no reader that pins from now on can reach the record.
     pub(super) unsafe fn release_later(record: *mut Record, guard: &Guard) {
         // SAFETY: the count is given back once, and records may be freed on any thread.
         unsafe { reclaim::defer(guard, move || drop(RecordRef::from_raw(record))) };
     }
 
-    /// Whether a copy would lie closer to others ([`slab::is_sparse`]).
+    /// Whether a copy would lie closer to other records ([`slab::is_sparse`]).
     pub(crate) fn lies_alone(&self) -> bool {
         let bytes = Record::bytes_of(self.data_bytes());
-        // SAFETY: this reference's count keeps the record; as many bytes as in `new`.
+        // SAFETY: this reference's count keeps the record; the size is the one given in `new`.
         unsafe { slab::is_sparse(self.0.cast(), bytes) }
     }
 
-    /// How many references there are.
+    /// The number of references.
     #[cfg(test)]
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
@@ -384,14 +390,15 @@ impl Clone for RecordRef {
 
 impl Drop for RecordRef {
     fn drop(&mut self) {
-        // Release: what this holder did comes before the free. Acquire below: the free comes after
-        // what all holders did. A load, since ThreadSanitizer knows nothing of fences.
+        // Release: this holder's accesses come before the free. Acquire below: the free comes after
+        // the accesses of all holders. A load, because ThreadSanitizer does not model fences.
         if self.count.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
         self.count.load(Ordering::Acquire);
         let bytes = Record::bytes_of(self.data_bytes());
-        // SAFETY: the last count is gone, so no reference is left; as many bytes as in `new`.
+        // SAFETY: the last count is gone, so no reference is left; the size is the one given in
+        // `new`.
         unsafe {
             self.0.drop_in_place();
             slab::free(self.0.cast(), bytes);

@@ -1,25 +1,27 @@
-//! The one seam to `tracing`: spans and events under the target `evendb`, for work that happens
-//! seldom enough to be told one by one. Without the feature `tracing` nothing of it is compiled.
+//! The only connection to `tracing`: spans and events with the target `evendb`, for work that is
+//! rare enough to be reported one by one. Without the feature `tracing`, none of it is compiled.
 //!
-//! * [`job!`] begins a piece of work: a span around what follows in the scope, and a clock.
-//! * [`event!`] tells of something: level, message, fields.
+//! * [`job!`] begins a piece of work: a span around the rest of the scope, and a clock.
+//! * [`event!`] reports something: level, message, fields.
 //! * [`Stopwatch`] is a clock that exists with the feature only.
 //!
 //! Fields are expressions of types that `tracing` can record (integers, `bool`, `&str`). They are
-//! evaluated only where somebody listens.
+//! evaluated only if a subscriber listens.
 //!
 //! | level | message | fields |
 //! |---|---|---|
 //! | INFO | `opened`, `closed` | directory, epoch or outcome, time |
 //! | INFO | `recovered` | bytes of the commit log replayed, chunks that they made dirty |
 //! | ERROR | `latched` | the failure after which nothing is written |
-//! | WARN | `stalled` | the room that a put waited for, how long (above [`STALL_MICROS`]); not what it lays down for puts to come |
+//! | WARN | `stalled` | the room that a put waited for, the time (above [`STALL_MICROS`]) |
 //! | DEBUG | `checkpoint` | its number, chunks, bytes, time |
 //! | DEBUG | `rebalanced`, `split`, `merged` | chunk, chunks after, bytes, time |
 //! | DEBUG | `munk loaded`, `munk absorbed`, `munk evicted` | chunk, bytes, time |
 //! | DEBUG | `compacted` | chunks rewritten, bytes before and after, time |
+//!
+//! `stalled` reports waits only, and not the time in which a put prepares room for later puts.
 
-/// Waits of a put above this are told.
+/// Longer waits of a put are reported, in microseconds.
 pub(crate) const STALL_MICROS: u64 = 10_000;
 
 /// A clock that runs with the feature only.
@@ -38,7 +40,7 @@ impl Stopwatch {
         }
     }
 
-    /// Microseconds since it was started; always 0 without the feature.
+    /// The microseconds since its start; always 0 without the feature.
     #[inline]
     pub(crate) fn micros(self) -> u64 {
         #[cfg(feature = "tracing")]
@@ -48,7 +50,7 @@ impl Stopwatch {
     }
 }
 
-/// A piece of work under way: its span is entered until this is dropped.
+/// A piece of work under way: its span is entered until this value is dropped.
 pub(crate) struct JobSpan {
     #[cfg(feature = "tracing")]
     _span: tracing::span::EnteredSpan,
@@ -72,7 +74,7 @@ impl JobSpan {
         }
     }
 
-    /// Microseconds since it began; always 0 without the feature.
+    /// The microseconds since its begin; always 0 without the feature.
     #[inline]
     pub(crate) fn micros(&self) -> u64 {
         self.watch.micros()
@@ -92,7 +94,7 @@ macro_rules! job {
 #[cfg(not(feature = "tracing"))]
 macro_rules! job {
     ($name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
-        // Not evaluated, but named, so that nothing is unused.
+        // Not evaluated, only named, so that nothing is unused.
         if false {
             $(let _ = &$value;)*
         }
@@ -100,7 +102,7 @@ macro_rules! job {
     }};
 }
 
-/// Tells of something: `event!(DEBUG, "split", chunk = id, bytes = n)`.
+/// Reports something: `event!(DEBUG, "split", chunk = id, bytes = n)`.
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {

@@ -1,12 +1,12 @@
 //! [`Value`]: bytes of a record, without a copy.
 //!
-//! A value names the part of the store that holds its bytes (a record of a delta, a page of a
-//! munk, a row) by a counted reference and the range within it; what was read from a table is copied
-//! out of its block. It pins at most a page or a record, outlives iterators, snapshots and the
-//! database itself, and does not keep the database open.
+//! A value holds a counted reference to the part of the store with its bytes (a record of a delta,
+//! a page of a munk, a row), and the range within it. Bytes that were read from a table are copied
+//! out of their block. A value pins at most a page or a record. It outlives iterators, snapshots
+//! and the database itself, and does not keep the database open.
 //!
-//! A page that a value keeps stays charged to the memory budget. When such pages are many, values of
-//! pages are copied too.
+//! A page that a value keeps stays charged to the memory budget. When values keep many such pages,
+//! values in pages are copied, too.
 
 use crate::munk::PageArc;
 use crate::record::RecordRef;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// What keeps a value's bytes alive.
+/// The owner of a value's bytes.
 #[derive(Clone)]
 pub(crate) enum Owner {
     Record(RecordRef),
@@ -38,7 +38,8 @@ pub(crate) enum Owner {
 pub struct Value {
     owner: Owner,
     range: Range<usize>,
-    /// The bytes say where the value lies. It does not leave the engine before it is exchanged for that (`read/apart.rs`).
+    /// The bytes are the place of the value. Such a value does not leave the engine before the
+    /// bytes at that place replace it (`read/apart.rs`).
     is_apart: bool,
 }
 
@@ -46,7 +47,7 @@ impl Owner {
     #[inline]
     pub(crate) fn slice(&self, range: &Range<usize>) -> &[u8] {
         match self {
-            // A record's range is over its key bytes followed by its value bytes.
+            // The range of a record covers its key bytes followed by its value bytes.
             Owner::Record(record) => {
                 let key = record.key();
                 if range.start < key.len() || range.end <= key.len() {
@@ -71,30 +72,32 @@ impl Value {
         }
     }
 
-    /// The same as a record of this kind has it: where that is, if the value lies apart.
+    /// Marks the value as a record of this kind has it: if the kind says so, the bytes are a place
+    /// apart.
     #[inline]
     pub(crate) fn of_kind(mut self, kind: Kind) -> Value {
         self.is_apart = kind.is_apart();
         self
     }
 
-    /// Whether it says only where the value lies.
+    /// Whether the bytes are only the place of the value.
     #[inline]
     pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
-    /// Where it lies, of one that [is apart](Self::is_apart). Nothing makes no sense where nobody knows.
+    /// The place of a value that [is apart](Self::is_apart). Empty bytes give `None`: the place is
+    /// unknown.
     pub(crate) fn place_apart(&self) -> Option<Apart> {
         Apart::decode(self.stored())
     }
 
-    /// A value that is apart, and nobody knows where: whoever meets it asks for its key again.
+    /// A value that is apart, at an unknown place: its reader asks for its key again.
     pub(crate) fn to_be_asked() -> Value {
         Value::of_bytes(Arc::from(&[][..])).of_kind(Kind::PutApart)
     }
 
-    /// The bytes as the record has them.
+    /// The bytes as in the record.
     #[inline]
     pub(crate) fn stored(&self) -> &[u8] {
         self.owner.slice(&self.range)
@@ -114,7 +117,7 @@ impl Value {
         Value::new(Owner::Bytes(bytes), range)
     }
 
-    /// Bytes of the allocation that it keeps, if that is a block.
+    /// The bytes of the allocation that it keeps, if that is a block.
     pub(crate) fn pinned_bytes(&self) -> usize {
         match &self.owner {
             Owner::Block(block) => block.bytes().len(),
@@ -122,7 +125,7 @@ impl Value {
         }
     }
 
-    /// The same bytes in an allocation of their own, so that nothing else is kept for them.
+    /// The same bytes in an allocation of their own, so that it keeps nothing else in memory.
     pub(crate) fn detached(self) -> Value {
         match &self.owner {
             Owner::Page(_) | Owner::Block(_) => Value {
@@ -133,7 +136,7 @@ impl Value {
         }
     }
 
-    /// The bytes, copied.
+    /// A copy of the bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         (**self).to_vec()
     }

@@ -1,31 +1,34 @@
-//! Value extents: each a file for the body of one write that is too long for the commit log, which then
-//! holds a record with the file's name, length and checksum. Format in docs/format.md.
+//! Value extents: each is a file for the body of one write that is too long for the commit log,
+//! which then has a record with the file's name, length and checksum. Format in docs/format.md.
 //!
 //! ```text
-//!                                  ,- a checkpoint's tail passes the record: drop_below --> removed
+//!                                 ,- a checkpoint's tail passes the record: drop_below --> removed
 //!   write --> [synced] --> named: note
-//!     |                            `- the log is synced: first sync, if nothing has synced it yet
+//!     |                           `- the log is synced: first sync, if nothing has synced it yet
 //!     `-----> never named: discard --> removed
 //! ```
 //!
-//! An extent is written before the record that names it is appended. When it is synced goes by what its
-//! write waits for. If that is the disk, then before the record is appended too, and the record says so:
-//! whatever record survives finds it. Else it is left unsynced, as the log is: nearly all of them go by
-//! a checkpoint before the kernel writes them back. After a power loss such an extent may be gone, and
-//! then its record ends the log, as one that does not verify.
+//! An extent is written before the record that names it is appended. When it is synced depends on
+//! its write. If the write waits for the disk, the extent is synced before the record is appended,
+//! and the record says so: every record that survives then finds it. Otherwise it is left unsynced,
+//! as the log is: nearly all extents go by a checkpoint before the kernel writes them back. After a
+//! power loss such an extent may be gone, and then its record ends the log, like one that does not
+//! verify.
 //!
-//! Invariants: nothing of the log becomes durable whose extents are not. Who syncs the log looks first how
-//! far it goes, and then has the unsynced extents synced; an extent is in the list before its record is
-//! appended, so the list has all that those records name (and maybe more). An extent leaves the list,
-//! and only then its file goes, when no record names it or a completed checkpoint holds it (I10): then
-//! there is nothing of it to sync. What an earlier life left is synced by nobody: nothing is called durable
-//! before a checkpoint has it (`checkpoint::take_inherited`).
+//! Invariants: no part of the log becomes durable before its extents are durable. The thread that
+//! syncs the log looks first how far it goes, and then has the unsynced extents synced. An extent
+//! is in the list before its record is appended, so the list has all extents that the synced
+//! records name (and maybe more). An extent leaves the list, and then its file goes, when no record
+//! names it or a completed checkpoint holds it (I10): then there is nothing to sync. Extents of an
+//! earlier life are not synced: nothing is called durable before a checkpoint has their records
+//! (`checkpoint::take_inherited`).
 //!
-//! A file that nothing names is removed by the next opening, so removing may fail.
+//! The next opening removes files that nothing names, so removing may fail.
 //!
-//! Thread safety: any; the list's lock is a leaf, with no I/O under it. One thread at a time syncs for the
-//! log: its leader. Not here: which write needs an extent, and what it may take of a full disk
-//! ([`crate::write`]); what one that does not verify means (`opening/damage.rs`).
+//! Thread safety: any thread; the list's lock is a leaf, with no I/O under it. One thread at a time
+//! syncs for the log: its leader. Not here: which write needs an extent, and how much of a full
+//! disk it may take ([`crate::write`]); the meaning of an extent that does not verify
+//! (`opening/damage.rs`).
 
 use crate::commit_log::{Lsn, SyncedFirst};
 use crate::op::Op;
@@ -37,15 +40,16 @@ use evendb_storage::vfs::{File, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// So many extents are left unsynced, and their files open, at most. Few are as long as an eighth of the
-/// log; there are more only where a full disk keeps the log small.
+/// The largest number of extents that are left unsynced, with open files. Few writes are as long as
+/// an eighth of the log; there are more only where a full disk keeps the log small.
 const UNSYNCED_MAX: usize = 64;
 
-/// A longer one is verified before memory is taken for it, by pieces of the other length.
+/// An extent with more bytes than the first number is verified before memory is taken for it, in
+/// pieces of the second number.
 const UNVERIFIED_BYTES_MAX: u64 = 16 << 20;
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What it is to the cipher, in an encrypted database.
+/// The name of extents for the cipher, in an encrypted database.
 const SEALED_KIND: &str = "value extent";
 
 /// The name of an extent's file.
@@ -53,12 +57,12 @@ pub(crate) fn file_name(id: u64) -> String {
     format!("{id:016x}.val")
 }
 
-/// Where an extent's file lies.
+/// The path of an extent's file.
 pub(crate) fn file_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(file_name(id))
 }
 
-/// The contents of an extent; `None` if they are not what its record says.
+/// The contents of an extent; `None` if they do not match its record.
 pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, name: &ExtentName) -> Result<Option<Vec<u8>>> {
     let path = file_path(dir, name.id);
     let failed = |what| move |source| Error::io(&file_path(dir, name.id), what, source);
@@ -71,7 +75,8 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, name: &ExtentName) -> Result<Optio
     let Ok(bytes) = stored else {
         return Ok(None);
     };
-    // Its checksum is in the record that names it, which was opened: a crash leaves no such bytes.
+    // The checksum is in the record that names the extent, and the record was opened: a crash
+    // leaves no such bytes.
     let opened = opened(vfs.secrets(), name.id, bytes);
     let what = "a value extent that was not encrypted with this key";
     opened
@@ -79,16 +84,16 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, name: &ExtentName) -> Result<Optio
         .ok_or_else(|| Error::corruption(&path, 0, what))
 }
 
-/// Why the bytes of an extent's file are not what its record says.
+/// The difference between an extent's file and its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unlike {
-    /// The file has another length, which this is.
+    /// The file has another length: this one.
     Length(u64),
     Checksum,
 }
 
-/// The bytes of the extent in `file`. Of a long one the checksum is right before memory is taken for it, and memory that
-/// is not to be had is an error.
+/// The bytes of the extent in `file`. A long extent is verified before memory is taken for it, and
+/// a lack of memory is an error.
 pub(crate) fn stored(
     file: &dyn File,
     name: &ExtentName,
@@ -121,7 +126,8 @@ pub(crate) fn stored(
     }
 }
 
-/// The contents of the extent whose file has these bytes, which verify; `None` if they were not encrypted as this extent.
+/// The contents of the extent whose file has these bytes, which verify; `None` if they were not
+/// encrypted as this extent.
 pub(crate) fn opened(secrets: Option<&Secrets>, id: u64, bytes: Vec<u8>) -> Option<Vec<u8>> {
     match secrets {
         None => Some(bytes),
@@ -136,17 +142,17 @@ pub(crate) struct ValueExtents {
     listed: Mutex<Vec<Listed>>,
 }
 
-/// An extent that the log names, or that nobody has synced.
+/// An extent that the log names, or that is not synced.
 struct Listed {
     id: u64,
     /// The end of the record that names it, once there is one.
     end: Option<Lsn>,
-    /// By what it is to be synced, until it is.
+    /// The handle by which it is to be synced, until it is.
     unsynced: Option<Arc<dyn File>>,
 }
 
 impl ValueExtents {
-    /// `named`: what recovery found in the log.
+    /// `named`: the extents that recovery found in the log.
     pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path, named: &[(Lsn, u64)]) -> ValueExtents {
         let listed = named.iter().map(|&(end, id)| Listed {
             id,
@@ -160,9 +166,9 @@ impl ValueExtents {
         }
     }
 
-    /// Writes `ops` into a new extent; what the log is to say of it. With `sync_first` its contents are
-    /// synced, and [`sync_names`](Self::sync_names) is due before anything names it. A failure leaves
-    /// nothing and is the caller's alone.
+    /// Writes `ops` into a new extent; returns what the log has to say of it. With `sync_first` its
+    /// contents are synced, and [`sync_names`](Self::sync_names) is due before anything names it. A
+    /// failure leaves nothing behind and is the caller's alone.
     pub(crate) fn write(
         &self,
         id: u64,
@@ -219,8 +225,8 @@ impl ValueExtents {
         }))
     }
 
-    /// Makes the names of all extents durable. After a failure nobody knows which are: nothing must become
-    /// durable any more.
+    /// Makes the names of all extents durable. After a failure it is unknown which names are
+    /// durable: nothing may become durable any more.
     pub(crate) fn sync_names(&self) -> Result<()> {
         let synced = self.vfs.sync_dir(&self.dir);
         synced.map_err(|source| Error::io(&self.dir, "sync the directory", source))
@@ -232,7 +238,7 @@ impl ValueExtents {
         unsynced.count()
     }
 
-    /// Removes the extent, if `encoded` is one, that no record came to name.
+    /// Removes the extent, if `encoded` is one and no record names it.
     pub(crate) fn discard(&self, encoded: &Encoded<'_>) {
         if let Some(name) = encoded.extent_name() {
             self.listed.lock().retain(|extent| extent.id != name.id);
@@ -240,8 +246,8 @@ impl ValueExtents {
         }
     }
 
-    /// The commit-log record of `encoded` ends at `end`: if it names an extent, that goes when the tail
-    /// passes.
+    /// Notes that the commit-log record of `encoded` ends at `end`: if it names an extent, the
+    /// extent goes when the tail passes.
     pub(crate) fn note(&self, encoded: &Encoded<'_>, end: Lsn) {
         let Some(name) = encoded.extent_name() else {
             return;
@@ -270,7 +276,7 @@ impl ValueExtents {
         }
     }
 
-    /// What the extents take of the disk; of one that cannot be asked, nothing.
+    /// The bytes that the extents take on the disk; an extent that cannot be asked counts as zero.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         let ids: Vec<u64> = self.listed.lock().iter().map(|extent| extent.id).collect();
         let allocated = |id| self.vfs.allocated_bytes(&file_path(&self.dir, id));
@@ -298,7 +304,7 @@ impl SyncedFirst for ValueExtents {
             return Ok(());
         }
         for (id, file) in &unsynced {
-            // A checkpoint has it by now, or no record came to name it.
+            // A checkpoint holds it by now, or no record names it.
             if !self.is_listed(*id) {
                 continue;
             }

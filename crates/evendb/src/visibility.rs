@@ -1,5 +1,5 @@
-//! Which record of a key decides, for a reader and for a rewrite. Every component that holds records
-//! asks here, so a new kind of record gets its meaning in this file.
+//! Which record of a key decides, for a reader and for a rewrite. Every component that holds
+//! records asks here, so a new kind of record gets its meaning in this file.
 //!
 //! ```text
 //! sources of a key, newest first     a reader at 25                a rewrite, snapshot at 15
@@ -9,20 +9,22 @@
 //!                                                                  12: kept, 15 reads it
 //! ```
 //!
-//! **For a reader:** of one source the newest record at or below the reader's version is seen
+//! **For a reader:** in one source, the newest record at or below the reader's version is seen
 //! ([`Version::is_seen_at`]). Sources are asked newest first, and the first that has such a record
-//! decides ([`RecordSearch`], [`decide`]). A tombstone that decides means that there is no value, and so does a record that
-//! has expired by the reader's time ([`live`]).
-//! Versions need not be compared between sources: a newer source has no record of a key that is older
-//! than a record of the same key in an older source. Of equal versions the newer source decides.
+//! decides ([`RecordSearch`], [`decide`]). If a tombstone decides, there is no value; the same
+//! holds for a record that has expired by the reader's time ([`live`]).
+//! Versions need not be compared between sources: a newer source has no record of a key that is
+//! older than a record of the same key in an older source. Of two equal versions, the one in the
+//! newer source decides.
 //!
-//! A range deletion (`chunk/covers.rs`) hides from a reader that sees it what has a smaller version than itself, in all
-//! sources: if it hides the record that decides, there is no value.
+//! A range deletion (`chunk/covers.rs`) hides, from a reader that sees it, all records of smaller
+//! versions, in all sources. If it hides the record that decides, there is no value.
 //!
-//! **For a rewrite:** the versions of a key come newest first, of equal versions that of the newer
-//! source first ([`comes_before`]). [`KeyVersions::fate`] says for each whether it stays. What readers
-//! there are, now and later, is known to [`Horizon`]. A record that has expired for all of them that see it is a tombstone from
-//! then on ([`Dropping::as_all_read`]): it hides what is older until nothing older is left below it.
+//! **For a rewrite:** the versions of a key come newest first; of two equal versions, the one of
+//! the newer source comes first ([`comes_before`]). [`KeyVersions::fate`] says for each version
+//! whether it stays. [`Horizon`] knows which readers there are, now and later. A record that has
+//! expired for all readers that see it is a tombstone from then on ([`Dropping::as_all_read`]): it
+//! hides older records until none is left below it.
 //!
 //! Nothing here allocates, calls through a pointer, or looks at keys twice.
 
@@ -34,15 +36,15 @@ use std::convert::Infallible;
 
 /// A record as the rule sees it, wherever its bytes are.
 pub(crate) trait Candidate {
-    /// What the record says about its key.
+    /// The statement of the record about its key.
     fn kind(&self) -> Kind;
 
-    /// Its value as it is stored: with the time at which it expires, if it does.
+    /// Its value as it is stored: with the time of expiry in front, if it expires.
     fn stored_value(&self) -> &[u8];
 }
 
-/// The record for a reader, unless it is a tombstone or has expired, which hides what is older. One that lists operands says
-/// only a part of the value: whoever gets it asks `read/folded.rs`.
+/// The record for a reader; none if it is a tombstone or has expired, which hides older records. A
+/// record that lists operands has only a part of the value: the caller then asks `read/folded.rs`.
 #[inline]
 pub(crate) fn live<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
     match decides.kind() {
@@ -63,14 +65,14 @@ fn unexpired<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
 pub(crate) struct RecordSearch<R>(Option<R>);
 
 impl<R: Candidate> RecordSearch<R> {
-    /// No source has been asked.
+    /// A search in which no source has been asked.
     #[inline]
     pub(crate) fn open() -> RecordSearch<R> {
         RecordSearch(None)
     }
 
-    /// Asks the next source, which is older than those asked before, for its record that the reader
-    /// sees. It is not asked if a newer one has decided.
+    /// Asks the next source, which is older than the sources before, for the record that the reader
+    /// sees. The source is not asked if a newer one has decided.
     #[inline]
     pub(crate) fn ask(&mut self, source: impl FnOnce() -> Option<R>) {
         if self.0.is_none() {
@@ -78,7 +80,7 @@ impl<R: Candidate> RecordSearch<R> {
         }
     }
 
-    /// The same of a source that may fail.
+    /// Like [`ask`](Self::ask), for a source that may fail.
     #[inline]
     pub(crate) fn try_ask<E>(
         &mut self,
@@ -109,16 +111,16 @@ impl<R: Candidate> RecordSearch<R> {
     }
 }
 
-/// The record that decides, which may be a tombstone, of what the sources answer, newest first. Behind
-/// it no source is asked.
+/// The record that decides, which may be a tombstone. Sources answer newest first, and none is
+/// asked after the one that decides.
 #[inline]
 pub(crate) fn decide<R: Candidate>(answers: impl Iterator<Item = Option<R>>) -> Option<R> {
     let Ok(record) = try_decide(answers.map(Ok::<_, Infallible>));
     record
 }
 
-/// As [`decide`], for sources that may fail. The first failure ends the search: what an older source
-/// says would not count if the newer one has a record.
+/// Like [`decide`], for sources that may fail. The first failure ends the search: an older source
+/// must not answer when a newer one may have a record.
 #[inline]
 pub(crate) fn try_decide<R: Candidate, E>(
     answers: impl Iterator<Item = Result<Option<R>, E>>,
@@ -144,21 +146,22 @@ pub(crate) fn comes_before(
     (a.key, Reverse(a.version), a_source) < (b.key, Reverse(b.version), b_source)
 }
 
-/// What a rewrite may leave out.
+/// The versions that a rewrite may leave out.
 #[derive(Clone, Copy)]
 pub(crate) struct Dropping<'a> {
     /// Which readers there are and will be.
     pub(crate) horizon: &'a Horizon,
-    /// Everything older of the chunk is among the sources: tombstones that hide nothing may go, and
-    /// versions may become zero. (Above older records a zero would fall below them.)
+    /// All older records of the chunk are among the sources: tombstones that hide nothing may go,
+    /// and versions may become zero. (Above older records a zero would fall below them.)
     pub(crate) bottom: bool,
-    /// From here on versions do not become zero: the least version of a range deletion that stays, which must not come
-    /// to hide what is newer.
+    /// The version from which versions do not become zero: it is the least version of a range
+    /// deletion that stays, which must not come to hide newer records.
     pub(crate) zero_below: Version,
 }
 
 impl Dropping<'_> {
-    /// The version that a kept record is written with: zero where no reader can tell the difference.
+    /// The version that a kept record is written with: zero where no reader can tell the
+    /// difference.
     #[inline]
     pub(crate) fn written_version(&self, version: Version) -> Version {
         match self.bottom && version < self.zero_below && self.horizon.below_all(version) {
@@ -167,7 +170,8 @@ impl Dropping<'_> {
         }
     }
 
-    /// The record as all readers that see it read it: one that has expired for all of them is a tombstone.
+    /// The record as all readers that see it read it: a tombstone if it has expired for all of
+    /// them.
     #[inline]
     pub(crate) fn as_all_read<'e>(&self, entry: EntryRef<'e>) -> EntryRef<'e> {
         match entry.kind {
@@ -190,7 +194,7 @@ impl Dropping<'_> {
     }
 }
 
-/// What becomes of a record in a rewrite.
+/// The fate of a record in a rewrite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     /// It is written.
@@ -203,32 +207,34 @@ pub(crate) enum Fate {
     SpentTombstone,
     /// No reader falls between it and a range deletion.
     Covered,
-    /// The application has no use for it.
+    /// The application's filter dropped it.
     Filtered,
 }
 
 /// The versions of one key on their way through a rewrite, newest first.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct KeyVersions {
-    /// The last one that was kept, or the tombstone in whose place nothing is written.
+    /// The version that was kept last, or the version of a tombstone in whose place nothing is
+    /// written.
     newer: Option<Version>,
 }
 
 impl KeyVersions {
-    /// Whether none has been kept yet.
+    /// Whether no version has been kept yet.
     pub(crate) fn is_first(&self) -> bool {
         self.newer.is_none()
     }
 
-    /// What becomes of the next record of the key.
+    /// The fate of the next record of the key.
     #[inline]
     pub(crate) fn fate(&mut self, version: Version, kind: Kind, dropping: Dropping<'_>) -> Fate {
         if let Some(newer) = self.newer {
             if version == newer {
                 return Fate::Twin;
             }
-            // A hidden single delete is needed by its put, which may be elsewhere: without it the put would come back when
-            // what hides both is deleted in the same way.
+            // A hidden single delete is needed by its put, which may be elsewhere: without the
+            // single delete the put would come back when the record that hides both is deleted in
+            // the same way.
             let waits = kind == Kind::SingleDelete && !dropping.bottom;
             if !waits && dropping.horizon.may_drop(version, newer) {
                 return Fate::Hidden;

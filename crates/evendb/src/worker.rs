@@ -1,22 +1,23 @@
-//! Background work: what is done for which job, and the calls that wait for background work or do it
-//! themselves.
+//! Background work: the work of each kind of job, and the calls that wait for background work or do
+//! it themselves.
 //!
 //! ```text
-//!   puts, rounds, jobs --push--> queue (engine/work.rs) --take--> workers, run_job --> rebalance, making_room
-//!   half of the room used --> upkeep (upkeep.rs) --> checkpoint, rounds          staff.rs starts threads
-//!   no threads: the put does it, relieve        everything owed: settle_debt, idle_pass        end: close
+//!   puts, rounds, jobs --push--> queue (engine/work.rs) --take--> workers, run_job --> rebalance,
+//!                                                                                      making_room
+//!   half of the room used --> upkeep (upkeep.rs) --> checkpoint, rounds    staff.rs starts threads
+//!   no threads: the put does it, relieve    everything owed: settle_debt, idle_pass    end: close
 //! ```
 //!
-//! * [`staff`]: the threads of an open database. One is always there; others are started when there is
-//!   something for them to do, and end after it.
-//! * [`upkeep`]: what the thread does that is always there, and when it may wait until it is woken.
+//! * [`staff`]: the threads of an open database. One thread always runs; others are started when
+//!   there is work for them, and end after it.
+//! * [`upkeep`]: the work of the thread that always runs, and when it may sleep until it is woken.
 //!
-//! Invariants: the queue holds each chunk at most once per kind of job. A panic in a worker latches the
-//! database, and the job still leaves the queue, so nothing waits for it for ever. A caller of anything
-//! here holds no lock: a checkpoint takes the first ones in the order of locks.
+//! Invariants: the queue holds each chunk at most once per kind of job. A panic in a worker latches
+//! the database, and the job still leaves the queue, so nothing waits for it for ever. A caller of
+//! anything here holds no lock: a checkpoint takes the first locks in the order of locks.
 //!
-//! Thread safety: any. Not here: the queue itself ([`crate::engine::work`]); what a job does to a chunk
-//! ([`crate::rebalance`]); how long jobs rest ([`crate::pace`]).
+//! Thread safety: any thread. Not here: the queue itself ([`crate::engine::work`]); the effect of a
+//! job on a chunk ([`crate::rebalance`]); how long jobs rest ([`crate::pace`]).
 
 mod staff;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
@@ -40,7 +41,7 @@ pub(crate) use staff::start;
 
 /// Does one job. A panic latches the database.
 fn do_job(engine: &Engine, job: &Job) {
-    // Counted as done even if it unwinds: otherwise threads would wait for it for ever.
+    // The job counts as done even if it unwinds: otherwise threads would wait for it for ever.
     let result = catch_unwind(AssertUnwindSafe(|| run_job(engine, job)));
     engine
         .work
@@ -100,7 +101,7 @@ pub(crate) fn flush_commit_log(core: &Core, log: &Log) -> Result<()> {
     }
 }
 
-/// Asks for a checkpoint if half of the room is used. Each put calls this.
+/// Asks for a checkpoint if half of the room is used. Each put calls it.
 pub(crate) fn checkpoint_if_half_full(engine: &Engine) {
     if !engine.core.admission.half_full() {
         return;
@@ -115,7 +116,7 @@ pub(crate) fn checkpoint_if_half_full(engine: &Engine) {
     }
 }
 
-/// Asks for a checkpoint for a put that waits for room. May be called again and again.
+/// Asks for a checkpoint for a put that waits for room. It may be called again and again.
 pub(crate) fn relieve(engine: &Engine) {
     if !engine.core.manual() {
         engine.work.want_checkpoint();
@@ -164,8 +165,8 @@ pub(crate) fn run_queued_jobs(engine: &Engine) {
     }
 }
 
-/// Waits until checkpoint `number` is completed. Many callers may wait for the same one: it covers all
-/// that was put before it began.
+/// Waits until checkpoint `number` is completed. Many callers may wait for the same checkpoint: it
+/// covers everything that was put before it began.
 pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     if engine.core.manual() {
         let done = checkpoint_to_short_logs(engine);
@@ -175,9 +176,8 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     let mut completed = engine.flow.completed.lock();
     let refusals = engine.disk.full_disk.refusals.count();
     while *completed < number {
-        // Under the lock that a thread takes before it wakes others after a failure or at closing: no
-        // wake-up is missed.
-        // Closing waits for the caller, so a checkpoint still comes then.
+        // A thread that wakes others after a failure or at closing takes this lock before: no
+        // wake-up is missed. Closing waits for the caller, so a checkpoint still comes then.
         engine.core.health.check_healthy()?;
         if engine.disk.full_disk.refusals.count() != refusals {
             return Err(engine
@@ -199,7 +199,8 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes durable what was put before the call: it survives power loss when this returns. The caller has entered.
+/// Makes durable everything that was put before the call: it survives power loss when this returns.
+/// The caller has entered.
 pub(crate) fn persist(engine: &Engine) -> Result<()> {
     checkpoint::take_inherited(engine)?;
     match &engine.log.commit_log {
@@ -208,7 +209,8 @@ pub(crate) fn persist(engine: &Engine) -> Result<()> {
     }
 }
 
-/// Debt is looked for again as often as paying it shows more, but no more often than this.
+/// The largest number of searches for debt; another search follows while the last payment showed
+/// more.
 const SETTLING_ROUNDS: u32 = 4;
 
 /// Runs a checkpoint, and all the reorganisation that is owed. The caller has entered.
@@ -221,7 +223,7 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
         space_round(engine, true);
         making_room::maintain_all(engine)?;
         finish_jobs(engine, |core, disk| disk.collect(&core.health))?;
-        // Rewrites have found values dead that counted as live before.
+        // Rewrites found values to be dead that counted as live before.
         if !engine.core.value_files.is_any_to_be_emptied() {
             break;
         }
@@ -229,8 +231,9 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Pays the debt, and then does at once and in this thread what an idle database does: for tests, and
-/// for databases without threads, which never notice that they are idle. Returns the chunks rewritten.
+/// Pays the debt, and then does the work of an idle database at once and in this thread: for tests,
+/// and for databases without threads, which never notice that they are idle. Returns the number of
+/// rewritten chunks.
 pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
     settle_debt(engine)?;
     let (catalog, space) = (&engine.catalog, &engine.space);
@@ -239,9 +242,9 @@ pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
     Ok(rewritten)
 }
 
-/// Ends a call that did much of the background work: does the jobs that this has queued, makes their
-/// edits durable, removes with `collect` the files that these drop, gives room back, and looks at what is
-/// left.
+/// Ends a call that did much of the background work: does the jobs that the call has queued, makes
+/// their edits durable, removes with `collect` the files that these edits drop, gives room back,
+/// and looks for further work.
 fn finish_jobs(engine: &Engine, collect: fn(&Core, &Disk)) -> Result<()> {
     run_queued_jobs(engine);
     jobs::flush_manifest(&engine.core, &engine.disk, &engine.work)?;
@@ -251,7 +254,7 @@ fn finish_jobs(engine: &Engine, collect: fn(&Core, &Disk)) -> Result<()> {
     Ok(())
 }
 
-/// [`munks::munk_round`] over all of the database.
+/// Runs [`munks::munk_round`] over the whole database.
 pub(crate) fn munk_round(engine: &Engine) {
     munks::munk_round(
         &engine.core,
@@ -263,14 +266,15 @@ pub(crate) fn munk_round(engine: &Engine) {
     );
 }
 
-/// [`space::space_round`] over all of the database.
+/// Runs [`space::space_round`] over the whole database.
 fn space_round(engine: &Engine, now: bool) {
     let (catalog, space) = (&engine.catalog, &engine.space);
     space::space_round(&engine.jobs(), catalog, space, &engine.idle, now);
 }
 
-/// Closes the database: refuses calls, waits for those under way, runs a checkpoint, seals the
-/// manifest, unlocks. Several that close at once wait for the one that does it, and have its result.
+/// Closes the database: refuses calls, waits for calls under way, runs a checkpoint, seals the
+/// manifest, and unlocks. If several threads close at once, one does it, and the others wait for it
+/// and get its result.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
     fork::check()?;
     let wake = || {
@@ -281,7 +285,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     engine.core.health.close(wake, || end(engine))
 }
 
-/// The last things of a database. No call is under way, and none comes.
+/// The last steps of a database. No call is under way, and none will come.
 fn end(engine: &Engine) -> Result<()> {
     let job = trace::job!("close");
     engine.work.stop();
@@ -296,7 +300,7 @@ fn end(engine: &Engine) -> Result<()> {
             false => checkpoint::checkpoint(engine),
         };
         result = result.and_then(|()| match manifest.seal(true) {
-            // The record that it would have written only helps to tell damage from a torn end.
+            // The record that sealing would write only helps to tell damage from a torn end.
             Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
             sealed => sealed.map_err(|error| engine.core.health.latch(error.into())),
         });
@@ -305,19 +309,21 @@ fn end(engine: &Engine) -> Result<()> {
             warm::save(engine);
         }
         if engine.core.health.failure().is_none() && result.is_err() {
-            // No room for a checkpoint: at least what the commit log holds is made durable.
+            // There is no room for a checkpoint: at least the contents of the commit log are made
+            // durable.
             let _ = flush_commit_log(&engine.core, &engine.log);
         }
     }
     if let Some(log) = &engine.log.commit_log {
-        // Before the lock is given up: after that this process writes to the file no more.
+        // This comes before the lock is given up: after that, this process does not write to the
+        // file.
         log.close();
     }
     for _ in 0..4 {
         engine.disk.collect(&engine.core.health);
     }
-    // Files that no edit names any more are removed now, though other databases of the process may still
-    // hold pins.
+    // Files that no edit names any more are removed now, even if other databases of the process
+    // still hold pins.
     making_room::collect_for_room(&engine.core, &engine.disk);
     if engine.core.health.failure().is_none()
         && result.is_ok()
@@ -339,8 +345,8 @@ fn end(engine: &Engine) -> Result<()> {
     result
 }
 
-/// The last checkpoint of a database that is to be as small as it can be: it leaves the ring empty at
-/// the start of a lap. All writes have ended.
+/// The last checkpoint of a database that shall be as small as possible: it leaves the ring empty
+/// at the start of a lap. All writes have ended.
 pub(crate) fn checkpoint_at_lap(engine: &Engine) -> Result<()> {
     let begins = |engine: &Engine| {
         engine
@@ -350,15 +356,15 @@ pub(crate) fn checkpoint_at_lap(engine: &Engine) -> Result<()> {
             .is_none_or(CommitLog::begin_lap)
     };
     if !begins(engine) {
-        // The live part goes from one lap into the next; after this it does not.
+        // The live part crosses the border of a lap; after this checkpoint it does not.
         checkpoint::checkpoint(engine)?;
         begins(engine);
     }
     checkpoint::checkpoint(engine)
 }
 
-/// Gives back, at the end, what was kept ahead for puts, and what of the room kept back the data does
-/// not ask for. The log has ended.
+/// Gives back at the end the room that was kept ahead for puts, and the part of the ballast that
+/// the data does not require. The log has ended.
 pub(crate) fn give_all_back(disk: &Disk, log: &Log, catalog: &Catalog) {
     if let Some(log) = &log.commit_log {
         log.give_back();

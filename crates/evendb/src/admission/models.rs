@@ -4,7 +4,7 @@ use super::*;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex, thread};
 
-/// Whether loom found a thread that sleeps for ever.
+/// Whether loom finds a thread that sleeps for ever.
 fn deadlocks(model: impl Fn() + Sync + Send + 'static) -> bool {
     let run = std::panic::AssertUnwindSafe(|| check(model));
     let Err(panic) = std::panic::catch_unwind(run) else {
@@ -29,7 +29,7 @@ fn check_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// `threads` requests that exclude each other, each given back by its thread.
+/// `threads` requests that exclude each other; each thread releases its own request.
 fn take_turns(plant: AdmissionPlant, threads: usize) {
     let admission = Arc::new(Admission {
         plant,
@@ -76,12 +76,13 @@ fn loom_l9_a_lost_wake_up_is_caught() {
 #[test]
 fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
     check(|| {
-        // Usable: 56 of the ring, 8 of delta memory, of which 9 are taken, alone: no other fits even twice that.
+        // Usable: 56 bytes of the ring, and 8 of delta memory. A lone request takes 9 of these 8:
+        // no other request fits, not even in twice the limit.
         let admission = Arc::new(Admission::new(64, 8));
         admission.reserve(0, 9, &|| ()).unwrap();
         let both = {
             let admission = Arc::clone(&admission);
-            // Takes the ring, fails for delta memory, gives the ring back.
+            // Takes the ring, finds no delta memory, and returns the ring.
             thread::spawn(move || admission.reserve(56, 9, &|| ()))
         };
         let ring = {
@@ -113,8 +114,8 @@ fn loom_l9_cancel_wakes_all() {
     });
 }
 
-/// Two wait for room that does not come, or comes in this moment; who is asked for relief finds
-/// the disk full and dismisses all that wait.
+/// Two requests wait for room that does not come, or comes just now; the thread that is asked for
+/// relief finds the disk full, and dismisses all waiters.
 fn dismissed(plant: AdmissionPlant, room_comes: bool) {
     let admission = Arc::new(Admission {
         plant,
@@ -135,7 +136,7 @@ fn dismissed(plant: AdmissionPlant, room_comes: bool) {
     for other in others {
         other.join().unwrap();
     }
-    // A request that comes later finds the queue in order.
+    // A later request finds the queue in order.
     if room_comes {
         assert_eq!(admission.delta_used(), 0);
         admission.reserve(0, 9, &|| ()).unwrap();
@@ -161,7 +162,7 @@ fn loom_l9_dismissing_in_silence_is_caught() {
     )));
 }
 
-/// The checkpoint is another thread's, and finds the disk full at any moment after it was asked.
+/// Another thread runs the checkpoint, and finds the disk full at any moment after it was asked.
 #[test]
 fn loom_l9_a_dismissal_by_another_thread_is_not_missed() {
     check(|| {

@@ -67,8 +67,9 @@ fn more_than_the_limit_is_admitted_alone() {
     assert_eq!(admission.delta_used(), 1);
 }
 
-/// Without threads nobody makes room later, and nobody tells: what a checkpoint let go comes back when the pin of another writer is
-/// gone, at the next look. All writers of a database waited for ever.
+/// Without threads nobody makes room later, and nobody reports room: memory that a checkpoint
+/// released comes back at the next look after another writer has dropped its pin. Once, all writers
+/// of a database waited for ever.
 #[test]
 fn without_threads_the_one_that_waits_makes_room_until_there_is_some() {
     let admission = Admission::new(0, 100).alone(true);
@@ -76,7 +77,7 @@ fn without_threads_the_one_that_waits_makes_room_until_there_is_some() {
     let asked = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (asked, admission) = (&asked, &admission);
-        // What comes free is not told: it is there when this is asked for the third time.
+        // Nobody reports this room: it is there when the relief is asked for the third time.
         let relief = move || {
             if asked.fetch_add(1, Ordering::AcqRel) == 2 {
                 admission.delta.give_back(50);
@@ -119,7 +120,7 @@ fn after_cancel_every_request_fails() {
     assert_eq!(admission.delta_used(), 0);
 }
 
-/// Small and oversized requests by four threads, given back by a fifth that plays the checkpoint.
+/// Four threads make small and oversized requests; a fifth returns their room, like the checkpoint.
 #[test]
 fn nobody_starves() {
     let admission = Admission::new(8 << 10, 1000);
@@ -169,7 +170,7 @@ fn debt_slows_but_never_stops() {
     assert_eq!(admission.room.stats().count, 0);
 }
 
-/// Large room is made to last for seconds; small room cannot, and puts must not crawl for it.
+/// A large room shall last for seconds. A small room cannot, and puts must not crawl for it.
 #[test]
 fn the_pace_is_that_of_the_room() {
     let millis_to_fill = |limit: u64| {

@@ -29,10 +29,11 @@ use std::time::{Duration, SystemTime};
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
 /// Gets, scans, snapshots and recovery see all of them or none. Of several writes to one key the
-/// last counts; a merge counts with what it merges into. A batch may count a quarter of the memory budget at most: of each key that it writes the
-/// key, the last value, and 64 bytes. That is about what it takes in memory: 32 bytes of header with key and
-/// value, rounded up, and 11 to 24 in the index; until it is written 40 more a record, and its bytes once
-/// more for the commit log.
+/// last counts; a merge counts with the value that it merges into. A batch may count at most a
+/// quarter of the memory budget: for each key that it writes, the bytes of the key, of the last
+/// value, and 64 bytes. That is about its size in memory: a header of 32 bytes with key and value,
+/// rounded up, and 11 to 24 bytes in the index. Until the batch is written, each record takes 40
+/// bytes more, and its bytes once more for the commit log.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -46,19 +47,19 @@ use std::time::{Duration, SystemTime};
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     handle: Arc<Handle>,
-    /// Those that are written to besides the default one, each once.
+    /// The keyspaces that are written to besides the default one, each once.
     others: SmallVec<[Arc<KeyspaceState>; 1]>,
-    /// The numbers of those that are behind the first [`INLINE`].
+    /// The numbers of the keyspaces after the first [`INLINE`].
     numbers: BTreeMap<KeyspaceId, u32>,
     writes: SmallVec<[Write; INLINE]>,
-    /// What the writes count, each for itself.
+    /// The counted bytes of all writes, each counted for itself.
     counted_bytes: u64,
     ranges: Vec<RangeWrite>,
     durability: Durability,
     error: Option<Error>,
 }
 
-/// What a [`Batch`] will do to a key.
+/// The effect that a [`Batch`] will have on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BatchWrite<'a> {
@@ -68,18 +69,19 @@ pub enum BatchWrite<'a> {
     Delete,
     /// It merges this operand.
     Merge(&'a [u8]),
-    /// It removes all keys from the one that it is told with to below this one, or to the end. [`Batch::iter`] gives it.
+    /// It removes all keys from the key in the item up to below this one, or to the end.
+    /// [`Batch::iter`] gives it.
     DeleteRange(Option<&'a [u8]>),
 }
 
-/// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
-/// single puts.
+/// The number of writes that need no memory of the heap: the smallest batches should not cost more
+/// than single puts.
 const INLINE: usize = 8;
 
-/// One write, and what tells where it belongs without a look at the record, for most keys.
+/// One write, with what places it for nearly all keys without a look at the record.
 struct Write {
     key_head: u64,
-    /// 0 for the default keyspace, n for number n - 1 of the others.
+    /// 0 for the default keyspace, n for the keyspace with index n - 1 in `others`.
     keyspace: u32,
     record: RecordRef,
 }
@@ -93,7 +95,7 @@ impl Write {
                 BatchWrite::Put(&self.record.value()[kind.prefix_bytes()..])
             }
             Kind::Merge => {
-                // One of each write, until the commit.
+                // Each write has one operand until the commit.
                 let mut operands = operands_of(self.record.value());
                 BatchWrite::Merge(operands.next().unwrap_or_default())
             }
@@ -102,7 +104,7 @@ impl Write {
 }
 
 impl Write {
-    /// What it is in a trace.
+    /// The write as a trace has it.
     fn as_call(&self, keyspace: u32) -> Call<'_> {
         let (asked, value) = match self.as_batch_write() {
             BatchWrite::Put(value) => (Asked::Put, Some(value)),
@@ -120,7 +122,7 @@ impl Write {
     }
 }
 
-/// A range deletion, and how many writes came before it.
+/// A range deletion, and the number of writes that came before it.
 struct RangeWrite {
     keyspace: u32,
     low: Vec<u8>,
@@ -128,17 +130,17 @@ struct RangeWrite {
     after: usize,
 }
 
-/// What was added to a batch.
+/// One addition to a batch.
 enum Added<'b> {
     Write(&'b Write),
     Range(&'b RangeWrite),
 }
 
-/// What was added, in its order, from both ends.
+/// The additions in their order, from both ends.
 struct InOrder<'b> {
     writes: &'b [Write],
     ranges: &'b [RangeWrite],
-    /// The place of the first of `writes` among all writes.
+    /// The index of the first of `writes` among all writes.
     first: usize,
 }
 
@@ -187,9 +189,9 @@ impl Batch {
         }
     }
 
-    /// Adds a put. A key or value over the limits, or a keyspace that is not of the batch's database (or
-    /// of an earlier opening of it), makes [`commit`](Self::commit) fail; so does a value that the
-    /// keyspace's merge operator could not read.
+    /// Adds a put. [`commit`](Self::commit) then fails if a key or value is over the limits, if the
+    /// keyspace is not of the batch's database (or is of an earlier opening of it), or if the
+    /// keyspace's merge operator could not read the value.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -200,7 +202,7 @@ impl Batch {
         self.put_until(keyspace, key.as_ref(), value.as_ref(), expires)
     }
 
-    /// Adds a put of a value that stays for as long as `ttl` from now on: see [`Keyspace::put_with_ttl`].
+    /// Adds a put of a value that stays for `ttl` from now on: see [`Keyspace::put_with_ttl`].
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -243,7 +245,7 @@ impl Batch {
         })
     }
 
-    /// The first error is the one of the commit.
+    /// The commit returns the first error.
     fn refused(&mut self, error: Error) -> &mut Self {
         self.error = self.error.take().or(Some(error));
         self
@@ -254,9 +256,10 @@ impl Batch {
         self.add_delete(keyspace, key.as_ref(), Kind::Delete)
     }
 
-    /// Adds a delete of a key that was put once: see [`Keyspace::single_delete`]. A put of the same key that follows in the same
-    /// batch makes [`commit`](Self::commit) fail with `InvalidArgument`: of one write only the put would be left, and the next
-    /// single delete would go with that alone.
+    /// Adds a delete of a key that was put once: see [`Keyspace::single_delete`]. If a put of the
+    /// same key follows in the same batch, [`commit`](Self::commit) fails with `InvalidArgument`:
+    /// only the put would be left of the two, and the next single delete would remove that put
+    /// alone.
     pub fn single_delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
         let kind = keyspace.state.kind_of_single_delete();
         self.add_delete(keyspace, key.as_ref(), kind)
@@ -268,8 +271,9 @@ impl Batch {
         })
     }
 
-    /// Adds a merge, as [`Keyspace::merge`]. Over a put or delete of the batch itself the operand is folded at the
-    /// commit, which fails with `MergeFailed` if the operator does; it expires with that put.
+    /// Adds a merge like [`Keyspace::merge`]. Over a put or delete of the batch itself the operand
+    /// is folded at the commit, which fails with `MergeFailed` if the operator fails. The folded
+    /// value expires with that put.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -287,8 +291,8 @@ impl Batch {
         })
     }
 
-    /// Adds the deletion of all keys of a range, as one record: those that were there before, and those that the batch
-    /// has put so far.
+    /// Adds the deletion of all keys of a range, as one record: the keys that were there before,
+    /// and the keys that the batch has put so far.
     pub fn delete_range<K: AsRef<[u8]>>(
         &mut self,
         keyspace: &Keyspace,
@@ -298,7 +302,8 @@ impl Batch {
         self.add_range(keyspace, &low, high.as_deref())
     }
 
-    /// Adds the deletion of all keys that begin with `prefix`, as [`delete_range`](Self::delete_range).
+    /// Adds the deletion of all keys that begin with `prefix`, as
+    /// [`delete_range`](Self::delete_range).
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> &mut Self {
         let low = prefix.as_ref();
         self.add_range(keyspace, low, prefix_end(low).as_deref())
@@ -338,7 +343,7 @@ impl Batch {
         record: impl FnOnce(RamHash) -> RecordRef,
     ) -> &mut Self {
         let value_len = value.len() + prefix_bytes;
-        // Before the record takes memory, which takes a lock.
+        // Checked before the record takes memory, which takes a lock.
         let checked = fork::check()
             .and_then(|()| self.check_own(keyspace))
             .and_then(|()| check_limits(key, value))
@@ -386,15 +391,15 @@ impl Batch {
 
     /// Raises the durability of this batch above the database's; it is never lowered.
     ///
-    /// In a database at [`Durability::Relaxed`] a raised batch waits for a checkpoint. If that
-    /// fails, for want of room say, [`commit`](Self::commit) returns the error although the batch
-    /// can be seen: it is then as durable as an ordinary one.
+    /// In a database at [`Durability::Relaxed`] a raised batch waits for a checkpoint. If the
+    /// checkpoint fails, for example for want of room, [`commit`](Self::commit) returns the error
+    /// although the batch is visible: it is then as durable as an ordinary one.
     pub fn durability(&mut self, durability: Durability) -> &mut Self {
         self.durability = durability;
         self
     }
 
-    /// Writes added so far, a range deletion counted as one.
+    /// Writes added so far; a range deletion counts as one.
     pub fn len(&self) -> usize {
         self.writes.len() + self.ranges.len()
     }
@@ -404,10 +409,10 @@ impl Batch {
         self.len() == 0
     }
 
-    /// What the batch will do to `key`: the last of its writes to it, `None` if there is none. It says nothing of what the
-    /// database has.
+    /// What the batch will do to `key`: the last of its writes to the key, `None` if there is none.
+    /// It says nothing about what the database has.
     ///
-    /// It looks through the writes one by one. To read much of what is being written, use a
+    /// It looks through the writes one by one. To read many keys of uncommitted writes, use a
     /// [`Transaction`](crate::Transaction).
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Option<BatchWrite<'_>> {
         let key = key.as_ref();
@@ -428,9 +433,9 @@ impl Batch {
         }
     }
 
-    /// All writes in the order in which they were added, as many as [`len`](Self::len) says: keyspace's name, key, and what is
-    /// done to it; of a range deletion the first key. Writes that a later one of the same key takes the place of are among
-    /// them.
+    /// All writes in the order in which they were added; their number is [`len`](Self::len). An
+    /// item has the keyspace's name, the key (of a range deletion the first key), and what is done
+    /// to it. Writes that a later write of the same key replaces are among them.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -467,8 +472,9 @@ impl Batch {
         }
     }
 
-    /// Bytes that the batch counts towards its limit: key, value and 64 of each write. Where a key is written several
-    /// times only the last write counts in the end, so this may say more than [`commit`](Self::commit) does.
+    /// Bytes that the batch counts towards its limit: key, value and 64 bytes for each write. If a
+    /// key is written several times, only its last write counts in the end, so this may say more
+    /// than [`commit`](Self::commit) does.
     pub fn counted_bytes(&self) -> u64 {
         self.counted_bytes
     }
@@ -478,8 +484,8 @@ impl Batch {
         write::batch_bytes_max(&self.handle.engine.core)
     }
 
-    /// Takes all writes out, and with them what would have made [`commit`](Self::commit) fail. The durability stays, and
-    /// so does memory for as many writes.
+    /// Takes all writes out, and also an error that would have made [`commit`](Self::commit) fail.
+    /// The durability stays, and the memory for the same number of writes stays allocated.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -512,7 +518,7 @@ impl Batch {
     /// Writes everything, or nothing.
     ///
     /// # Errors
-    /// As [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
+    /// The errors of [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
     pub fn commit(self) -> Result<()> {
         fork::check()?;
         let Some(began) = self.handle.engine.core.recording.begin_always() else {
@@ -526,8 +532,9 @@ impl Batch {
         written
     }
 
-    /// Copies of the writes whose keys a trace takes, in their order, and their group: the records themselves become the store's,
-    /// or are gone, before the outcome is known.
+    /// Copies of the writes whose keys a trace takes, in their order, and their group. They are
+    /// copied first because the records become the store's, or are gone, before the outcome is
+    /// known.
     #[cold]
     fn parts_to_record(&self, began: Began) -> (u64, Vec<Operation>) {
         let core = &self.handle.engine.core;
@@ -568,7 +575,7 @@ impl Batch {
             && self.writes.len() == 1
             && let Some(write) = self.writes.pop()
         {
-            // Nothing to sort: this costs what a put does.
+            // There is nothing to sort, so this costs what a put costs.
             let keyspace = keyspace(&self.handle, &self.others, write.keyspace);
             let mut ops = [Op::one(keyspace, write.record)];
             return write::write(&self.handle.engine, &mut ops, self.durability);
@@ -585,7 +592,8 @@ impl Batch {
         write::write(&self.handle.engine, &mut ops, self.durability)
     }
 
-    /// The ranges that are deleted, by keyspace. Takes out the writes that came before a deletion of their keys.
+    /// The deleted ranges, by keyspace. Removes the writes that came before a deletion of their
+    /// keys.
     fn resolve_ranges(&mut self) -> Vec<(u32, RangeSet)> {
         if self.ranges.is_empty() {
             return Vec::new();
@@ -615,7 +623,8 @@ impl Batch {
         sets
     }
 
-    /// Puts the writes in order, of several of one key the last; with what it merges folded into it.
+    /// Sorts the writes. Of several writes of one key the last stays, with the values that it
+    /// merges folded into it.
     fn sort(&mut self) -> Result<()> {
         let (handle, others) = (&self.handle, &self.others);
         let id = |write: &Write| keyspace(handle, others, write.keyspace).id;
@@ -667,7 +676,7 @@ fn check_single_deletes(records: &[&RecordRef]) -> Result<()> {
     }
 }
 
-/// The keyspace of a number as [`Write`] has it.
+/// The keyspace with a number as in [`Write`].
 #[inline]
 fn keyspace<'a>(
     handle: &'a Handle,

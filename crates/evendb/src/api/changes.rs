@@ -6,20 +6,22 @@ use crate::changes::{self, Changes, Position};
 use crate::error::Result;
 
 impl Db {
-    /// What was written since `position`, in the order of the commit log: each put, delete, batch and transaction
-    /// is one [`Change`](crate::Change), whole. A change is given when a get finds it, and at the
-    /// [`Sync`](crate::Durability::Sync) level when it is durable. The feed ends where the log ends now, and can wait
-    /// for more ([`Changes::wait`]).
+    /// The writes since `position`, in the order of the commit log: each put, delete, batch and
+    /// transaction is one whole [`Change`](crate::Change). A change is given when a get finds it,
+    /// and at the [`Sync`](crate::Durability::Sync) level when it is durable. The feed ends where
+    /// the log ends now, and can wait for more ([`Changes::wait`]).
     ///
-    /// The log keeps changes until it has gone round, at least those since the last checkpoint; a large write's at
-    /// least until the next checkpoint. A feed holds up no write. One that falls behind too far is told so: then begin again
-    /// from a snapshot and its [position](Snapshot::position).
+    /// The log keeps changes until it has gone round, and at least the changes since the last
+    /// checkpoint; the changes of a large write at least until the next checkpoint. A feed holds up
+    /// no write. A feed that falls behind too far gets an error: then begin again from a snapshot
+    /// and its [position](Snapshot::position).
     ///
-    /// Making and dropping a keyspace are no changes. Changes of keyspaces that were dropped are left out. So a replica,
-    /// each time it has come to the end of the feed, looks at the keyspaces that there are
-    /// ([`keyspace_names`](Self::keyspace_names), and [`Keyspace::id`](crate::Keyspace::id) of each): it drops its own that are
-    /// not there, or are there with another number, and makes those that it lacks, with the same
-    /// [options](crate::Keyspace::options) and properties.
+    /// Making and dropping a keyspace are no changes. Changes of dropped keyspaces are left out. So
+    /// a replica looks at the existing keyspaces each time it has come to the end of the feed
+    /// ([`keyspace_names`](Self::keyspace_names), and [`Keyspace::id`](crate::Keyspace::id) of
+    /// each). It drops keyspaces of its own that no longer exist or have another number. It makes
+    /// the keyspaces that it lacks, with the same [options](crate::Keyspace::options) and
+    /// properties.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -36,16 +38,17 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `ChangesGone` if they are not kept any more, `ChangesLost` if a crash took back what lies before the position or
-    /// if it is of another database, `Unsupported` without a commit log (at the relaxed level), `InvalidArgument` for a
-    /// position that nothing gave, `Io`, `Corruption`, `Closed`. The feed gives the same errors.
+    /// `ChangesGone` if the changes are not kept any more; `ChangesLost` if a crash took back what
+    /// lies before the position, or if it is of another database; `Unsupported` without a commit
+    /// log (at the relaxed level); `InvalidArgument` for a position that nothing gave; `Io`,
+    /// `Corruption`, `Closed`. The feed gives the same errors.
     pub fn changes_since(&self, position: &Position) -> Result<Changes> {
         let since = || Changes::since(self.shared_handle(), position);
         self.engine().core.recording.other("changes_since", since)
     }
 
-    /// The end of all changes as of now: what has returned lies before it, and what begins later lies
-    /// after it.
+    /// The current end of all changes: calls that have returned lie before it, and calls that
+    /// begin later lie after it.
     ///
     /// # Errors
     /// `Unsupported` without a commit log, `Closed`.
@@ -53,10 +56,11 @@ impl Db {
         self.snapshot()?.position()
     }
 
-    /// The oldest position from which the log has every change to its end at this moment. Reads the log for it, a fiftieth of
-    /// a second for 64 MiB. What comes after it is kept until the log has gone round to it.
-    /// A change of a value that lies apart
-    /// ([`Advanced::values_apart_from`](crate::Advanced::values_apart_from)) may be gone before, with the file of the value.
+    /// The oldest position from which the log has every change to its end at this moment. The call
+    /// reads the log for it, a fiftieth of a second for 64 MiB. Changes after the position are kept
+    /// until the log has gone round to it. A change of a value that lies apart
+    /// ([`Advanced::values_apart_from`](crate::Advanced::values_apart_from)) may be gone earlier,
+    /// with the file of the value.
     ///
     /// # Errors
     /// `Unsupported` without a commit log, `Io`, `Closed`.
@@ -68,9 +72,9 @@ impl Db {
 }
 
 impl Snapshot {
-    /// The position of this moment in the order of all changes: a change lies after it if and only if this
-    /// snapshot does not have it. So what is filled from the snapshot and then follows
-    /// [`Db::changes_since`] misses nothing and sees nothing twice.
+    /// The position of this moment in the order of all changes: a change lies after it if and only
+    /// if this snapshot does not have it. So a copy that is filled from the snapshot and then
+    /// follows [`Db::changes_since`] misses nothing and sees nothing twice.
     ///
     /// # Errors
     /// `Unsupported` if the database has no commit log.

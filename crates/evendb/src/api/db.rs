@@ -28,16 +28,16 @@ use std::path::Path;
 
 /// An open database. Cheap to clone, `Send + Sync + 'static`.
 ///
-/// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot
-/// and iterator of it are gone. The operations without a keyspace are those of the default one.
+/// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot and
+/// iterator of it are gone. The operations without a keyspace use the default one.
 ///
 /// Handles belong to the process that opened the database. In a child that it forks, every call on
 /// them, and on keyspaces, batches, snapshots, iterators and cursors, fails with
 /// [`ErrorKind::Forked`] and touches nothing; [`stats`](Self::stats) and
 /// [`keyspace_names`](Self::keyspace_names), which cannot fail, are empty. Dropping them there does
-/// nothing, and the parent keeps the database open. Values that were read before keep their bytes. A child
-/// can open databases if its parent had none open when it forked; the same is true after `exec`, and of
-/// [`std::process::Command`], always.
+/// nothing, and the parent keeps the database open. Values that were read before keep their bytes.
+/// A child can open databases if its parent had none open when it forked. After `exec`, and in a
+/// [`std::process::Command`], it always can.
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,
@@ -45,7 +45,7 @@ pub struct Db {
 }
 
 impl Db {
-    /// For the benchmarks of parts.
+    /// The handle, for the benchmarks of parts.
     #[cfg(feature = "bench-parts")]
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
@@ -54,7 +54,7 @@ impl Db {
     /// Opens the database in directory `path` with default [`Options`], creating it if need be.
     ///
     /// # Errors
-    /// As [`Options::open`].
+    /// The errors of [`Options::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Db> {
         Options::new().open(path)
     }
@@ -69,7 +69,7 @@ impl Db {
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
         let state = match known {
             Some(state) => state,
-            // Its creator died between the first edit and this keyspace's. Nothing is in it.
+            // Its creator died between the first edit and this keyspace's edit. Nothing is in it.
             None if handle.engine.core.options.read_only => {
                 let id = KeyspaceId(u32::MAX);
                 let (state, _) = opening::keyspace::empty_keyspace(
@@ -100,7 +100,7 @@ impl Db {
         Ok(Db { handle, default })
     }
 
-    /// The keyspace that is always there.
+    /// The keyspace that always exists.
     pub fn default_keyspace(&self) -> &Keyspace {
         &self.default
     }
@@ -108,8 +108,9 @@ impl Db {
     /// Opens the keyspace `name`, creating it if need be. Creation is durable on return.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name of 0 or more than 255 bytes, and for a keyspace with a merge operator that was not
-    /// given ([`keyspace_with`](Self::keyspace_with)); `ReadOnly` if it would have to be created, and as for writes.
+    /// `InvalidArgument` for a name of 0 or more than 255 bytes, and for a keyspace with a merge
+    /// operator that was not given ([`keyspace_with`](Self::keyspace_with)); `ReadOnly` if it would
+    /// have to be created, and the errors of writes.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let options = KeyspaceOptions::new();
         self.engine().core.recording.other("keyspace", || {
@@ -120,7 +121,7 @@ impl Db {
         })
     }
 
-    /// The keyspace `name`, which `create` creates if it is not there.
+    /// The keyspace `name`; `create` creates it if it is missing.
     pub(super) fn open_keyspace(
         &self,
         name: &str,
@@ -149,8 +150,8 @@ impl Db {
         })
     }
 
-    /// Whether there is a keyspace `name`; [`keyspace`](Self::keyspace) then opens it and creates nothing. `false` in a
-    /// forked child (see [`Db`]).
+    /// Whether there is a keyspace `name`; [`keyspace`](Self::keyspace) then opens it and creates
+    /// nothing. `false` in a forked child (see [`Db`]).
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -174,18 +175,19 @@ impl Db {
         self.engine().catalog.lock().keys().cloned().collect()
     }
 
-    /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable
-    /// before the removal is: copying A to B and dropping A never loses both. The default keyspace
-    /// cannot be dropped.
+    /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, becomes
+    /// durable before the removal does: copying A to B and dropping A never loses both. The default
+    /// keyspace cannot be dropped.
     ///
     /// When this has returned, every new call through a handle of the keyspace is refused with
-    /// `KeyspaceDropped`, reading or writing, and so is a snapshot taken since. Snapshots, iterators
-    /// and cursors of before go on and keep what they see, and its files with them. A keyspace made
-    /// under the same name is another one: old handles stay refused. If this returns an error,
-    /// nothing was dropped.
+    /// `KeyspaceDropped`, reading or writing, and so are reads of it in snapshots taken after the
+    /// drop. Older snapshots, iterators and cursors go on and keep what they see, and the
+    /// keyspace's files with them. A keyspace made under the same name is another one: old handles
+    /// stay refused. If this returns an error, nothing was dropped.
     ///
     /// # Errors
-    /// `InvalidArgument` for the default keyspace or one that is not there, and as for writes.
+    /// `InvalidArgument` for the default keyspace or one that is not there, and the errors of
+    /// writes.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         if name == DEFAULT_KEYSPACE {
             let message = "the default keyspace cannot be dropped";
@@ -202,7 +204,7 @@ impl Db {
     /// See [`Keyspace::put`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.default.put(key, value)
     }
@@ -210,7 +212,7 @@ impl Db {
     /// See [`Keyspace::get`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.default.get(key)
     }
@@ -218,7 +220,7 @@ impl Db {
     /// See [`Keyspace::merge`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.default.merge(key, operand)
     }
@@ -226,7 +228,7 @@ impl Db {
     /// See [`Keyspace::delete`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.default.delete(key)
     }
@@ -234,7 +236,7 @@ impl Db {
     /// See [`Keyspace::contains_key`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.default.contains_key(key)
     }
@@ -242,7 +244,7 @@ impl Db {
     /// See [`Keyspace::multi_get`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.default.multi_get(keys)
     }
@@ -263,7 +265,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Snapshot::get`]: one error is that of the whole call.
+    /// The errors of [`Snapshot::get`]; the error of one key is the error of the whole call.
     #[doc(alias = "multi_get_cf")]
     pub fn multi_get_across<K: AsRef<[u8]>>(
         &self,
@@ -300,7 +302,7 @@ impl Db {
     /// See [`Keyspace::delete_range`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.default.delete_range(range)
     }
@@ -308,7 +310,7 @@ impl Db {
     /// See [`Keyspace::delete_prefix`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         self.default.delete_prefix(prefix)
     }
@@ -326,14 +328,15 @@ impl Db {
         Ok(Transaction::new(Session::begin(&self.handle)?))
     }
 
-    /// Runs `body` in a transaction and commits it; where another write came between, runs it again in a new one, up to
-    /// 64 times with random pauses. From the third attempt on keys are locked when they are got, so that transactions
-    /// over the same keys take turns.
+    /// Runs `body` in a transaction and commits it. If another write came between, it runs `body`
+    /// again in a new transaction, up to 64 times with random pauses. From the third attempt on,
+    /// keys are locked when they are got, so that transactions over the same keys take turns.
     ///
-    /// `body` may run several times, so it does nothing but read and write through its argument. An error that it
-    /// returns ends the transaction, which then has written nothing; it is tried again if a call of that attempt had
-    /// failed with `Conflict`, `LockTimeout` or `Deadlock`. A body that ends with `Ok(..)`
-    /// says which error it returns: `Ok::<(), evendb::Error>(())`.
+    /// `body` may run several times, so it does nothing except read and write through its argument.
+    /// An error that it returns ends the transaction, which then has written nothing. It is tried
+    /// again if a call of that attempt had failed with `Conflict`, `LockTimeout` or `Deadlock`. A
+    /// body that ends with `Ok(..)` names the error type that it returns:
+    /// `Ok::<(), evendb::Error>(())`.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -353,7 +356,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `body`; `Conflict`, `LockTimeout` or `Deadlock` after the last attempt; and as [`Transaction::commit`].
+    /// The errors of `body`; `Conflict`, `LockTimeout` or `Deadlock` after the last attempt; and as
+    /// [`Transaction::commit`].
     pub fn transact<T, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
@@ -364,7 +368,7 @@ impl Db {
     /// See [`Keyspace::compare_and_swap`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn compare_and_swap<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -377,7 +381,7 @@ impl Db {
     /// See [`Keyspace::fetch_update`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn fetch_update<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -386,7 +390,7 @@ impl Db {
         self.default.fetch_update(key, update)
     }
 
-    /// This moment of the whole database.
+    /// A snapshot of the whole database at this moment.
     ///
     /// # Errors
     /// `Closed`.
@@ -423,7 +427,7 @@ impl Db {
     /// [`persist`](Self::persist) is enough, and costs less where there is a commit log.
     ///
     /// # Errors
-    /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
+    /// The errors of [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
     pub fn flush(&self) -> Result<()> {
         let core = &self.engine().core;
         core.recording.other("flush", || {
@@ -439,27 +443,28 @@ impl Db {
     }
 
     /// Encrypts the key of an encrypted database by the current key of its provider
-    /// ([`Advanced::encryption`](crate::Advanced::encryption)), durably. From then on the key before opens it no more. Nothing
-    /// else is written; copies and backups that were made before keep the key that they have.
+    /// ([`Advanced::encryption`](crate::Advanced::encryption)), durably. From then on the previous
+    /// key no longer opens the database. Nothing else is written; earlier copies and backups keep
+    /// the key that they have.
     ///
     /// # Errors
-    /// `NotEncrypted`; `NeedsKey` and `WrongKey` if the provider has no current key; `ReadOnly`, `NoSpace`, `Io`, after which
-    /// one of the two keys opens it.
+    /// `NotEncrypted`; `NeedsKey` and `WrongKey` if the provider has no current key; `ReadOnly`,
+    /// `NoSpace`, `Io`, after which one of the two keys opens it.
     pub fn rotate_key(&self) -> Result<()> {
         let engine = self.engine();
         let _inside = engine.core.health.enter_writable()?;
-        // One at a time.
+        // Only one rotation runs at a time.
         let _no_other = engine.flow.checkpoint_mutex.lock();
         let provider = engine.core.options.advanced.encryption.as_ref();
         let rotate = || encryption::rotate(&engine.disk.vfs, &engine.disk.dir, provider);
         engine.core.recording.other("rotate_key", rotate)
     }
 
-    /// Flushes and does all reorganisation that is owed, and waits for it: what has been
-    /// written so far is then paid for, which write amplification should be measured after.
+    /// Flushes, does all reorganisation that is owed, and waits for it: everything written so far
+    /// is then paid for. Write amplification should be measured after this.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// The errors of [`flush`](Self::flush).
     #[doc(alias = "wait_for_compact")]
     pub fn settle_debt(&self) -> Result<()> {
         let settle = || {
@@ -469,16 +474,16 @@ impl Db {
         self.engine().core.recording.other("settle_debt", settle)
     }
 
-    /// Settles the debt, and then does all at once what a database does that finds itself idle,
-    /// whether or not puts have come lately: for tests. Returns the chunks rewritten.
+    /// Settles the debt, and then does at once everything that an idle database does, whether or
+    /// not puts have come lately: for tests. Returns the number of chunks rewritten.
     #[doc(hidden)]
     pub fn idle_pass(&self) -> Result<u64> {
         let _inside = self.engine().core.health.enter_writable()?;
         worker::idle_pass(self.engine())
     }
 
-    /// What the database did since it was opened, and what it holds. All zero in a forked child (see
-    /// [`Db`]).
+    /// What the database did since it was opened, and what it holds. All zero in a forked child
+    /// (see [`Db`]).
     pub fn stats(&self) -> Stats {
         match fork::is_child() {
             true => Stats::default(),
@@ -486,9 +491,10 @@ impl Db {
         }
     }
 
-    /// Latencies of gets by the component that answered, for the lab: the upper ends of steps in nanoseconds, and how
-    /// many were in each since the database was opened. Of gets that RAM answered one in 64 is timed, of those that the
-    /// disk answered each one's search there.
+    /// Latencies of gets by the component that answered, for the lab: the upper ends of steps in
+    /// nanoseconds, and how many gets were in each step since the database was opened. Of the gets
+    /// that RAM answered, one in 64 is timed. Of the gets that the disk answered, the search on
+    /// disk is timed each time.
     #[doc(hidden)]
     pub fn get_latencies(&self) -> Vec<(&'static str, Vec<(u64, u64)>)> {
         match fork::is_child() {
@@ -500,8 +506,7 @@ impl Db {
     /// Gives all of [`stats`](Self::stats) to the recorder of the `metrics` facade that this thread
     /// or process has installed: gauges and counters `evendb_*`, labelled `db` with the database's
     /// directory; docs/metrics.md lists them. An open database does so by itself every
-    /// [`stats_interval`](Options::stats_interval); this is for those who want it at a moment of
-    /// their own.
+    /// [`stats_interval`](Options::stats_interval); this call does it at another moment.
     #[cfg(feature = "metrics")]
     pub fn publish_metrics(&self) {
         if !fork::is_child() {
@@ -511,11 +516,12 @@ impl Db {
 
     /// Makes the database as small as it can be: runs a checkpoint and all reorganisation that is
     /// owed, and rewrites every chunk of every keyspace that has a log or garbage. See
-    /// [`Keyspace::compact`]. What is reserved for puts to come (most of the commit log, free room of the
-    /// logs, what is kept back for more data than there is) goes when the database is closed.
+    /// [`Keyspace::compact`]. Room that is reserved for future puts goes when the database is
+    /// closed: nearly all of the commit log, free room of the logs, and the reserve for more data
+    /// than there is.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Keyspace::compact`].
     pub fn compact(&self) -> Result<CompactionSummary> {
         let compact = || {
             let _inside = self.engine().core.health.enter_writable()?;
@@ -524,20 +530,22 @@ impl Db {
         self.engine().core.recording.other("compact", compact)
     }
 
-    /// Closes the database: waits for the calls under way of all threads, runs a checkpoint, gives the directory free. From
-    /// then on other handles get `Closed`, and nothing of this opening reads or writes a file in the directory, so that it
-    /// may be opened again at once. Of calls that take long (compactions, copies, waiting for room) those that are
-    /// under way end early, with `Closed`; every other one ends as if nobody closed. Snapshots, iterators, transactions and
-    /// ingests that are open are not waited for, and are refused what they ask for later.
+    /// Closes the database: waits for the calls of all threads that are under way, runs a
+    /// checkpoint, and gives the directory free. From then on other handles get `Closed`, and
+    /// nothing of this opening reads or writes a file in the directory, so it may be opened again
+    /// at once. Long calls under way (compactions, copies, waiting for room) end early, with
+    /// `Closed`; every other call ends as if nobody closed. Open snapshots, iterators, transactions
+    /// and ingests are not waited for; their later calls are refused.
     ///
-    /// Of several threads that close at once, one does it, the others wait for it, and all have its result. So has a later
-    /// call.
+    /// If several threads close at once, one does it, the others wait for it, and all get its
+    /// result. A later call gets the same result.
     ///
     /// # Errors
-    /// The first failure of the checkpoint, or the one that latched the database before: it is closed all the same.
-    /// `InvalidArgument` in a merge operator, a compaction filter or other code that the database calls: the call
-    /// under way would be waited for for ever, so the database stays open. A last handle that is dropped there closes it in a
-    /// thread of its own.
+    /// The first failure of the checkpoint, or the one that latched the database before: it is
+    /// closed all the same. `InvalidArgument` in a merge operator, a compaction filter or other
+    /// code that the database calls: close would wait for ever for the call under way, so the
+    /// database stays open. If the last handle is dropped there, it is closed in a thread of its
+    /// own.
     pub fn close(self) -> Result<()> {
         let close = || worker::close(self.engine());
         self.engine().core.recording.other("close", close)
@@ -548,11 +556,11 @@ impl Options {
     /// Opens the database in directory `path`, or creates it.
     ///
     /// # Errors
-    /// [`ErrorKind::Locked`] if somebody else has it open, [`ErrorKind::NotFound`],
+    /// [`ErrorKind::Locked`] if it is open elsewhere, [`ErrorKind::NotFound`],
     /// [`ErrorKind::AlreadyExists`], [`ErrorKind::Corruption`], [`ErrorKind::Unsupported`],
     /// [`ErrorKind::Io`] (also if a thread cannot be started; nothing is left running then),
-    /// [`ErrorKind::NoSpace`], and [`ErrorKind::InvalidArgument`] for an option outside of its limits,
-    /// which the message names, and for a backup that is not opened for reading only:
+    /// [`ErrorKind::NoSpace`], and [`ErrorKind::InvalidArgument`] for an option outside of its
+    /// limits, which the message names, and for a backup that is not opened for reading only:
     /// [`Backups::restore`](crate::Backups::restore) makes a database of it.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         self.check()?;
@@ -597,7 +605,7 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     let _inside = enters.then(enter).transpose()?;
     // First: what was put earlier is durable before the removal.
     worker::persist(engine)?;
-    // No checkpoint meanwhile: it could name a chunk that is no longer there.
+    // No checkpoint may run meanwhile: it could name a chunk that is no longer there.
     let _no_checkpoint = engine.flow.checkpoint_mutex.lock();
     let mut catalog = engine.catalog.lock();
     let Some(keyspace) = catalog.get(name).cloned() else {
@@ -605,9 +613,10 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidArgument, message));
     };
     keyspace.set_dropped(true);
-    // Writes that were announced before have finished; later ones see that it is dropped.
+    // Writes that were announced earlier have finished; later ones see the mark.
     engine.core.clock.wait_all_idle_once();
-    // What snapshots still read of it may be in deltas alone, which no checkpoint takes any more.
+    // Snapshots may still read records of it that only deltas have, and no checkpoint takes these
+    // any more.
     let in_deltas = engine.core.value_files.not_completed();
     *keyspace.kept_value_files.lock() = in_deltas;
     let change = Change::DropKeyspace { id: keyspace.id };
@@ -617,12 +626,12 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
         flushed.map_err(|error| engine.core.health.latch_unless_full(error))
     });
     let bytes = dropped.inspect_err(|_| {
-        // Not dropped after all, unless nothing may be written any more.
+        // It is not dropped after all, unless nothing may be written any more.
         keyspace.set_dropped(false);
         keyspace.kept_value_files.lock().clear();
     })?;
     engine.core.metrics.bytes_manifest.add(bytes);
-    // No snapshot may read first, as one of before the drop, and be refused then.
+    // Otherwise a snapshot taken before the drop could read first, and be refused.
     let clock = &engine.core.clock;
     match planted!(engine.core.options, EndsBesideSnapshots) {
         true => keyspace.end_reading(clock.now()),
@@ -643,9 +652,9 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The tables of a keyspace that is marked as dropped. Jobs that change the layout look at the
-/// mark under the latches, before they queue an edit: what is latched here all at once, none of
-/// it retired, is the last layout.
+/// The tables of a keyspace that is marked as dropped. Jobs that change the layout look at the mark
+/// under the latches, before they queue an edit. So the chunks that are latched here all at once,
+/// with none of them retired, are the last layout.
 fn last_tables(keyspace: &KeyspaceState) -> Vec<Arc<TableHandle>> {
     loop {
         let index = keyspace.index.load_full();

@@ -12,36 +12,39 @@ use evendb_trace::Kind as Asked;
 use std::ops::RangeBounds;
 
 impl Keyspace {
-    /// The record with the least key, as of now. For that of a range or prefix, take the first item of
-    /// [`range`](Self::range) or [`prefix`](Self::prefix) with a [limit](crate::Iter::limit) of 1.
+    /// The record with the least key at the time of the call. For the least key of a range or
+    /// prefix, take the first item of [`range`](Self::range) or [`prefix`](Self::prefix) with a
+    /// [limit](crate::Iter::limit) of 1.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn first(&self) -> Result<Option<(Value, Value)>> {
         RangeEnd::First.of(self.iter())
     }
 
-    /// The record with the greatest key, as of now. For that of a range or prefix see [`first`](Self::first).
+    /// The record with the greatest key at the time of the call. For a range or prefix see
+    /// [`first`](Self::first).
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn last(&self) -> Result<Option<(Value, Value)>> {
         RangeEnd::Last.of(self.iter())
     }
 
-    /// Removes the record with the least key, and returns it: `None` if there is no record. Of several threads that
-    /// pop at once, each gets another record. Nothing is put or removed in between: the record is the first of all
-    /// at the moment at which it goes.
+    /// Removes the record with the least key, and returns it: `None` if there is no record. If
+    /// several threads pop at once, each gets another record. Nothing is put or removed in between:
+    /// the record is the first of all at the moment of its removal.
     ///
-    /// On return the removal survives what the database's [`Durability`](crate::Durability) says. A crash in the call
-    /// may leave the record removed and given to nobody. Where that matters, use
+    /// On return the removal survives what the database's [`Durability`](crate::Durability) says. A
+    /// crash in the call may leave the record removed and given to nobody. Where that matters, use
     /// [`Db::transact`], which can put a note of it in the same step.
     ///
-    /// Pops of one range take turns, so with [`Durability::Sync`](crate::Durability::Sync) each waits for the disk by
-    /// itself.
+    /// Pops of one range take turns, so with [`Durability::Sync`](crate::Durability::Sync) each
+    /// waits for the disk by itself.
     ///
-    /// A pop begins behind what earlier pops have left empty, so it takes as long however many there were. What was removed in another
-    /// way ([`delete`](Self::delete)) is passed over until it has been reorganised away.
+    /// A pop begins behind what earlier pops have left empty, so it takes equally long however many
+    /// pops there were. Records that were removed in another way ([`delete`](Self::delete)) are
+    /// passed over until they have been reorganised away.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -59,17 +62,20 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Self::put) and [`get`](Self::get); `Conflict` after 64 attempts, before each of which another write
-    /// changed what is first; `LockTimeout` if a transaction has the least key of the range locked all that time
-    /// ([`Transaction::get_for_update`](crate::Transaction::get_for_update)). Nothing was removed then.
+    /// The errors of [`put`](Self::put) and [`get`](Self::get); `Conflict` after 64 attempts, if
+    /// before each of them another write changed the first record; `LockTimeout` if a transaction
+    /// has the least key of the range locked all that time
+    /// ([`Transaction::get_for_update`](crate::Transaction::get_for_update)). Nothing was removed
+    /// then.
     pub fn pop_first(&self) -> Result<Option<(Value, Value)>> {
         self.pop((Vec::new(), None), RangeEnd::First)
     }
 
-    /// Removes the record with the greatest key, and returns it. See [`pop_first`](Self::pop_first).
+    /// Removes the record with the greatest key, and returns it. See
+    /// [`pop_first`](Self::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_last(&self) -> Result<Option<(Value, Value)>> {
         self.pop((Vec::new(), None), RangeEnd::Last)
     }
@@ -77,7 +83,7 @@ impl Keyspace {
     /// Removes the first record of a key range, and returns it. See [`pop_first`](Self::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_first_range<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -88,7 +94,7 @@ impl Keyspace {
     /// Removes the last record of a key range, and returns it. See [`pop_first`](Self::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_last_range<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -96,20 +102,22 @@ impl Keyspace {
         self.pop(limits(&range), RangeEnd::Last)
     }
 
-    /// Removes the first record whose key begins with `prefix`, and returns it. See [`pop_first`](Self::pop_first).
+    /// Removes the first record whose key begins with `prefix`, and returns it. See
+    /// [`pop_first`](Self::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_first_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Option<(Value, Value)>> {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         self.pop((low, high), RangeEnd::First)
     }
 
-    /// Removes the last record whose key begins with `prefix`, and returns it. See [`pop_first`](Self::pop_first).
+    /// Removes the last record whose key begins with `prefix`, and returns it. See
+    /// [`pop_first`](Self::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_last_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Option<(Value, Value)>> {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
@@ -149,7 +157,7 @@ impl Db {
     /// See [`Keyspace::first`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn first(&self) -> Result<Option<(Value, Value)>> {
         self.default_keyspace().first()
     }
@@ -157,7 +165,7 @@ impl Db {
     /// See [`Keyspace::last`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn last(&self) -> Result<Option<(Value, Value)>> {
         self.default_keyspace().last()
     }
@@ -165,7 +173,7 @@ impl Db {
     /// See [`Keyspace::pop_first`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_first(&self) -> Result<Option<(Value, Value)>> {
         self.default_keyspace().pop_first()
     }
@@ -173,7 +181,7 @@ impl Db {
     /// See [`Keyspace::pop_last`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn pop_last(&self) -> Result<Option<(Value, Value)>> {
         self.default_keyspace().pop_last()
     }
@@ -183,7 +191,7 @@ impl Snapshot {
     /// The record with the least key at this moment.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn first(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
         RangeEnd::First.of(self.iter(keyspace))
     }
@@ -191,7 +199,7 @@ impl Snapshot {
     /// The record with the greatest key at this moment.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn last(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
         RangeEnd::Last.of(self.iter(keyspace))
     }

@@ -1,4 +1,5 @@
-//! Sorted records that come all at once: [`Keyspace::ingest`], and [`Ingest`] for those that come one by one.
+//! Ingests of sorted records: [`Keyspace::ingest`] for all at once, and [`Ingest`] for one after
+//! the other.
 
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
@@ -10,20 +11,23 @@ use evendb_trace::Kind as Asked;
 use std::time::SystemTime;
 
 impl Keyspace {
-    /// Ingests records in ascending order of their keys, each key once: as if all were put by one batch, whatever their
-    /// size. They are written once, as sorted tables; neither the commit log nor memory has to hold them.
+    /// Ingests records in ascending order of their keys, each key once. The result is as if one
+    /// batch put them all, whatever their size. They are written once, as sorted tables; neither
+    /// the commit log nor memory has to hold them.
     ///
-    /// Nothing is seen before the call returns well, and then everything: by gets, by scans and by snapshots taken later. The
-    /// records are newer than everything that was put to their keys before; range deletions that were made before do not
-    /// hide them. Reads and writes go on meanwhile. At the end, puts between the least and the greatest key of each table wait
-    /// for a checkpoint. On return the records survive power loss, at each level of durability, and so does
-    /// everything that was put before the call. An ingest of nothing does nothing.
+    /// Nothing is visible before the call returns without an error, and then everything is: to
+    /// gets, to scans and to snapshots taken later. The records are newer than all earlier puts of
+    /// their keys; earlier range deletions do not hide them. Reads and writes go on meanwhile. At
+    /// the end, puts between the least and the greatest key of each table wait for a checkpoint. On
+    /// return the records survive power loss, at each level of durability, and so does everything
+    /// that was put before the call. An ingest of no records does nothing.
     ///
-    /// Where the range is empty of older data, the tables are never written again. Where they lie among older data, they
-    /// are merged with it soon, as everything that is put is.
+    /// Where the range has no older data, the tables are never written again. Where it has, they
+    /// are merged with the older data soon, as all puts are.
     ///
-    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log. The records do not expire, in a
-    /// keyspace with a time to live neither, but for those of [`Ingest::put_expiring_at`].
+    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log. The
+    /// records do not expire, not even in a keyspace with a time to live, except records of
+    /// [`Ingest::put_expiring_at`].
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -38,7 +42,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `Unsorted` with the key and the one before it, and as [`put`](Self::put). Nothing was ingested then.
+    /// `Unsorted` with the key and the one before it, and the errors of [`put`](Self::put). Nothing
+    /// was ingested then.
     #[doc(alias = "bulk load")]
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -51,7 +56,8 @@ impl Keyspace {
         ingest.finish()
     }
 
-    /// Begins an ingest whose records come one by one, as from a file that may turn out to be damaged. See
+    /// Begins an ingest whose records come one by one, for example from a file that may turn out to
+    /// be damaged. See
     /// [`ingest`](Self::ingest).
     ///
     /// # Errors
@@ -70,7 +76,7 @@ impl Db {
     /// [`Keyspace::ingest`] into the default keyspace.
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (K, V)>,
@@ -79,18 +85,19 @@ impl Db {
     }
 }
 
-/// An ingest that has begun ([`Keyspace::begin_ingest`]). Nothing is seen of it before [`finish`](Self::finish); dropped
-/// before that, it leaves nothing.
+/// An ingest that has begun ([`Keyspace::begin_ingest`]). Nothing of it is visible before
+/// [`finish`](Self::finish); dropped before that, it leaves nothing.
 pub struct Ingest {
     writer: IngestWriter,
     keyspace: Keyspace,
 }
 
 impl Ingest {
-    /// Takes the next record, whose key must be greater than all before. After an error nothing is left of the ingest.
+    /// Takes the next record, whose key must be greater than all before. After an error nothing is
+    /// left of the ingest.
     ///
     /// # Errors
-    /// As [`Keyspace::ingest`].
+    /// The errors of [`Keyspace::ingest`].
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_until(key.as_ref(), value.as_ref(), None)
     }
@@ -98,7 +105,7 @@ impl Ingest {
     /// Takes the next record, which stays until a time of day: see [`Keyspace::put_with_ttl`].
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn put_expiring_at(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -131,7 +138,7 @@ impl Ingest {
     /// Shows all records at once, durably.
     ///
     /// # Errors
-    /// As [`Keyspace::ingest`].
+    /// The errors of [`Keyspace::ingest`].
     pub fn finish(self) -> Result<IngestSummary> {
         let (keyspace, writer) = (self.keyspace, self.writer);
         let finish = || writer.finish();

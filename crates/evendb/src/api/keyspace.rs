@@ -27,11 +27,11 @@ use evendb_trace::{Began, Call, Kind as Asked};
 use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
-/// A handle to a keyspace (what others call a column family): an ordered map of its own that
+/// A handle to a keyspace (other stores call it a column family): an ordered map of its own that
 /// shares batches, snapshots, memory and files with the others.
 ///
-/// Cheap to clone; it keeps the database open. After [`Db::drop_keyspace`](crate::Db::drop_keyspace)
-/// every call is refused with `KeyspaceDropped`.
+/// Cheap to clone; it keeps the database open. After
+/// [`Db::drop_keyspace`](crate::Db::drop_keyspace) every call is refused with `KeyspaceDropped`.
 #[doc(alias = "column family")]
 #[derive(Clone)]
 pub struct Keyspace {
@@ -45,8 +45,9 @@ impl Keyspace {
         &self.state.name
     }
 
-    /// Its number, as [`Write::keyspace_id`](crate::Write) of a change has it. A keyspace that is dropped and made again under
-    /// the same name has another one; it stays the same over reopenings.
+    /// Its number, as in [`Write::keyspace_id`](crate::Write) of a change. It stays the same over
+    /// reopenings. A keyspace that is dropped and made again under the same name gets another
+    /// number.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -64,9 +65,10 @@ impl Keyspace {
 
     /// Sets the value of `key`.
     ///
-    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 9; and with its key a quarter of the memory budget
-    /// less 64 bytes. On return the put survives what the database's [`Durability`] says. Waits, a little at first,
-    /// when reorganisation cannot keep up; never for a scan.
+    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 9 bytes; key and value together at most a
+    /// quarter of the memory budget less 64 bytes. On return the put survives what the database's
+    /// [`Durability`] says. It waits, a little at first, when reorganisation cannot keep up; it
+    /// never waits for a scan.
     ///
     /// # Errors
     /// `KeyTooLarge`, `ValueTooLarge`, `NoSpace` (nothing took effect), `Latched`, `ReadOnly`,
@@ -77,12 +79,14 @@ impl Keyspace {
         self.put_asked(key.as_ref(), value.as_ref(), expires)
     }
 
-    /// Sets the value of `key`, for as long as `ttl` from now on: then the key has no value, as if it were deleted. What it
-    /// had before does not come back. It takes 8 bytes more than a value that stays.
+    /// Sets the value of `key`, for `ttl` from now on. After that the key has no value, as if it
+    /// were deleted; its earlier value does not come back. It takes 8 bytes more than a value that
+    /// stays.
     ///
-    /// Time goes by [`Advanced::wall_clock`](crate::Advanced::wall_clock), in milliseconds, rounded up. Gets hide the record
-    /// at once; snapshots, iterators and transactions see one time, that of when they were made. The room comes back when
-    /// the record is reorganised, or when everything near it has expired.
+    /// Time goes by [`Advanced::wall_clock`](crate::Advanced::wall_clock), in milliseconds, rounded
+    /// up. Gets hide the record at once; snapshots, iterators and transactions judge by one time,
+    /// the one at which they were made. The room comes back when the record is reorganised, or when
+    /// everything near it has expired.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -98,7 +102,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn put_with_ttl(
         &self,
         key: impl AsRef<[u8]>,
@@ -112,7 +116,7 @@ impl Keyspace {
     /// Sets the value of `key` until a time of day. See [`put_with_ttl`](Self::put_with_ttl).
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn put_expiring_at(
         &self,
         key: impl AsRef<[u8]>,
@@ -141,7 +145,8 @@ impl Keyspace {
     }
 
     /// Puts a value that expires at a time, or does not expire, whatever time to live the keyspace
-    /// has. The merge operator is not asked: what is saved of a damaged database goes on as it was.
+    /// has. The merge operator is not asked: records that are saved from a damaged database stay as
+    /// they were.
     pub(crate) fn put_until(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         self.check_write(key, value, expires.map_or(0, |_| EXPIRY_BYTES))?;
         self.write(RecordRef::put(key, value, expires, RamHash::of(key)))
@@ -152,7 +157,7 @@ impl Keyspace {
         &self.handle.engine.core.recording
     }
 
-    /// What was asked of one of its keys, for a trace.
+    /// A call on one of its keys, for a trace.
     pub(super) fn call<'k>(&self, asked: Asked, key: &'k [u8]) -> Call<'k> {
         Call::new(asked, self.state.id.0, key)
     }
@@ -165,11 +170,12 @@ impl Keyspace {
 
     /// Removes `key`, if it is there.
     ///
-    /// A delete writes a record of its own, which iterators pass over until it has been reorganised away. To take the first
-    /// record again and again, as of a queue, use [`pop_first`](Self::pop_first).
+    /// A delete writes a record of its own, which iterators pass over until it has been reorganised
+    /// away. To take the first record again and again, as a queue does, use
+    /// [`pop_first`](Self::pop_first).
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         let began = self.recording().begin(key);
@@ -178,15 +184,17 @@ impl Keyspace {
         done
     }
 
-    /// Removes `key`, which must have been put once, and not merged, since it was last removed in this way, or ever. Such
-    /// a removal goes together with its put where the two first meet, often before either is written to a table, while a
-    /// tombstone of [`delete`](Self::delete) has to go down to the oldest table. For reads it is a delete.
+    /// Removes `key`, which must have been put exactly once, and not merged, since its last single
+    /// delete, or ever. Such a removal disappears together with its put where the two first meet,
+    /// often before either is written to a table, while a tombstone of [`delete`](Self::delete) has
+    /// to go down to the oldest table.
     ///
-    /// Of a key that was put twice in a row, or that is removed by `delete` at other times, an older value may come back
-    /// after some time, or not. Nothing else goes wrong. In a keyspace with a merge operator this is [`delete`](Self::delete).
+    /// If a key was put twice in a row, or is removed by `delete` at other times, an older value
+    /// may come back after some time, or not. Nothing else goes wrong. In a keyspace with a merge
+    /// operator this is [`delete`](Self::delete).
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         let began = self.recording().begin(key);
@@ -196,9 +204,10 @@ impl Keyspace {
     }
 
     /// Merges `operand` into the value of `key`, by the keyspace's merge operator
-    /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)). It reads nothing: the operand is kept
-    /// beside the value, and folded with it later. Costs what a put does, and is as durable as one. Operands do not expire: once
-    /// the value beneath has, they count as over no value.
+    /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)). It reads
+    /// nothing: the operand is kept beside the value, and folded with it later. It costs as much as
+    /// a put, and is as durable. Operands do not expire: once the value beneath has expired, they
+    /// count as operands over no value.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -216,8 +225,9 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` if the keyspace has no operator, or for an operand that the operator could
     /// not read ([`MergeOperator::check_operand`](crate::MergeOperator::check_operand));
-    /// `MergeFailed` if the operator was not given; and as [`put`](Self::put). An operator that
-    /// fails over what it has not refused is an error of reads, not of this call.
+    /// `MergeFailed` if the operator was not given; and the errors of [`put`](Self::put). If the
+    /// operator later fails over an operand that it has not refused, that is an error of reads, not
+    /// of this call.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         let began = self.recording().begin(key);
@@ -238,7 +248,7 @@ impl Keyspace {
         self.merge_listed(key, &value)
     }
 
-    /// Merges operands that are listed as a record has them, whether or not the operator is known.
+    /// Merges operands in the list form of a record, whether or not the operator is known.
     pub(crate) fn merge_listed(&self, key: &[u8], operands: &[u8]) -> Result<()> {
         self.check_write(key, operands, 0)?;
         self.write(RecordRef::new(key, operands, Kind::Merge, RamHash::of(key)))
@@ -249,7 +259,7 @@ impl Keyspace {
         self.write(RecordRef::new(key, &[], kind, RamHash::of(key)))
     }
 
-    /// Before the record takes memory, which takes a lock.
+    /// Checked before the record takes memory, which takes a lock.
     fn check_write(&self, key: &[u8], value: &[u8], prefix_bytes: usize) -> Result<()> {
         fork::check()?;
         check_limits(key, value)?;
@@ -262,8 +272,9 @@ impl Keyspace {
         write::write(&self.handle.engine, &mut ops, Durability::Relaxed)
     }
 
-    /// Sets the value of `key` to `new` (removes it, for `None`) if it is `expected` (not there, for `None`). `Ok(Err(value))`
-    /// says that it is another one, and nothing was written.
+    /// Sets the value of `key` to `new` if the current value is `expected`. As `new`, `None`
+    /// removes the key; as `expected`, `None` means that the key is not there. `Ok(Err(value))`
+    /// returns another current value, and nothing was written.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -277,7 +288,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Self::put) and [`get`](Self::get).
+    /// The errors of [`put`](Self::put) and [`get`](Self::get).
     pub fn compare_and_swap<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -296,9 +307,9 @@ impl Keyspace {
         })
     }
 
-    /// Sets the value of `key` to what `update` makes of the one that it has (`None`: it is not there, or is to be
-    /// removed), with no other write between. Returns the value before. `update` runs again where another write came
-    /// between.
+    /// Sets the value of `key` to the one that `update` makes of the current one, with no other
+    /// write between. `None` stands for a missing key, before and after. Returns the value before.
+    /// If another write came between, `update` runs again.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -315,7 +326,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Self::put) and [`get`](Self::get), and `Conflict` after 64 attempts.
+    /// The errors of [`put`](Self::put) and [`get`](Self::get), and `Conflict` after 64 attempts.
     pub fn fetch_update<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
@@ -350,7 +361,7 @@ impl Keyspace {
     /// Whether `key` has a value.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         fork::check()?;
         let key = key.as_ref();
@@ -368,7 +379,7 @@ impl Keyspace {
     /// The values of `keys`, in their order, all of one moment.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         if let [key] = keys {
             return Ok(vec![self.get(key)?]);
@@ -387,35 +398,36 @@ impl Keyspace {
         Ok(Snapshot { moment })
     }
 
-    /// The records of a key range, as of now. An inverted range is empty. What [`get`](Self::get)
-    /// would return as an error is the first item.
+    /// The records of a key range at the time of the call. An inverted range is empty. An error
+    /// that [`get`](Self::get) would return is the first item.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         Iter::new(self.cursor(range))
     }
 
-    /// The records whose keys begin with `prefix`, as of now.
+    /// The records whose keys begin with `prefix`, at the time of the call.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         Iter::new(self.cursor_between(low, high))
     }
 
-    /// All records, as of now.
+    /// All records at the time of the call.
     ///
-    /// An iterator passes over what was deleted until it has been reorganised away. So a queue whose reader takes the first
-    /// record of an iterator and deletes it gets slower with each record that it has taken: take from a queue by
-    /// [`pop_first`](Self::pop_first), which begins behind what earlier pops have left empty, or delete what was read by
-    /// [`delete_range`](Self::delete_range), many records at a time.
+    /// An iterator passes over deleted records until they have been reorganised away. So a queue
+    /// whose reader takes the first record of an iterator and deletes it gets slower with each
+    /// record taken. Take from a queue by [`pop_first`](Self::pop_first), which begins behind what
+    /// earlier pops have left empty, or delete the records that were read by
+    /// [`delete_range`](Self::delete_range), many at a time.
     pub fn iter(&self) -> Iter {
         self.range::<&[u8]>(..)
     }
 
-    /// The keys of a range, as of now, without their values: see [`Keys`].
+    /// The keys of a range at the time of the call, without their values: see [`Keys`].
     pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Keys {
         Keys::new(self.cursor(range))
     }
 
-    /// A lending cursor over a key range, as of now: the fastest way to scan.
+    /// A lending cursor over a key range at the time of the call: the fastest way to scan.
     pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Cursor {
         let (low, high) = limits(&range);
         self.cursor_between(low, high)
@@ -431,9 +443,10 @@ impl Keyspace {
         Cursor::new(Moment::now(&self.handle), self.state.clone(), low, high).recorded(record)
     }
 
-    /// Removes all keys of a range, as one record: atomic, at the cost of a put for each chunk that the range overlaps,
-    /// whatever there is in it. It is seen at once by gets, by scans and by snapshots taken later. What is put into the
-    /// range afterwards stays. Nothing is read; the room comes back soon after, unless a snapshot still sees the keys.
+    /// Removes all keys of a range, as one record. It is atomic, at the cost of a put for each
+    /// chunk that the range overlaps, however many keys it holds. Gets, scans and later snapshots
+    /// see it at once. Later puts into the range stay. Nothing is read; the room comes back soon
+    /// after, unless a snapshot still sees the keys.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -448,7 +461,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let (low, high) = limits(&range);
         self.delete_between(&low, high.as_deref())
@@ -457,34 +470,34 @@ impl Keyspace {
     /// Removes the keys that begin with `prefix`, as [`delete_range`](Self::delete_range) does.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         let low = prefix.as_ref();
         self.delete_between(low, prefix_end(low).as_deref())
     }
 
     /// Makes the keyspace as small as it can be: runs a checkpoint and all reorganisation that is
-    /// owed, by the whole database, and then rewrites each chunk that has a log, tombstones, several
-    /// tables, or versions that nobody can read any more. Reads and writes go on meanwhile; what
-    /// they add is not waited for. What snapshots still see stays.
+    /// owed, by the whole database, and then rewrites each chunk that has a log, tombstones,
+    /// several tables, or versions that nobody can read any more. Reads and writes go on meanwhile;
+    /// records that they add are not waited for. Records that snapshots still see stay.
     ///
-    /// Reorganisation by itself leaves garbage up to its limits, because rewriting sooner costs more
-    /// than it gains. This is for when no more writes are to be expected: after a bulk load or a
-    /// large deletion, before a copy. It reads nearly everything, and needs room on the disk for a
-    /// chunk at a time.
+    /// Reorganisation by itself leaves garbage up to its limits, because rewriting sooner costs
+    /// more than it gains. This call is for times when no more writes are expected: after a bulk
+    /// load or a large deletion, or before a copy. It reads nearly everything, and needs room on
+    /// the disk for a chunk at a time.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and `Corruption` if a chunk cannot be read; the others have been
-    /// compacted then.
+    /// The errors of [`put`](Self::put), and `Corruption` if a chunk cannot be read; the other
+    /// chunks have been compacted then.
     pub fn compact(&self) -> Result<CompactionSummary> {
         self.compact_range::<&[u8]>(..)
     }
 
-    /// As [`compact`](Self::compact), for the chunks that hold keys of the range. The chunks at its ends
-    /// are compacted whole.
+    /// Like [`compact`](Self::compact), for the chunks that hold keys of the range. The chunks at
+    /// its ends are compacted whole.
     ///
     /// # Errors
-    /// As [`compact`](Self::compact).
+    /// The errors of [`compact`](Self::compact).
     pub fn compact_range<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -493,25 +506,27 @@ impl Keyspace {
         self.compact_between(low, high)
     }
 
-    /// As [`compact`](Self::compact), for the chunks that hold keys that begin with `prefix`.
+    /// Like [`compact`](Self::compact), for the chunks that hold keys that begin with `prefix`.
     ///
     /// # Errors
-    /// As [`compact`](Self::compact).
+    /// The errors of [`compact`](Self::compact).
     pub fn compact_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<CompactionSummary> {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         self.compact_between(low, high)
     }
 
-    /// From now on `filter` says of each record what becomes of it when its chunk is rewritten; `None`: all stay. It is not
-    /// remembered: set it again after opening.
+    /// From now on `filter` decides about each record when its chunk is rewritten; with `None` all
+    /// records stay. The filter is not remembered: set it again after opening.
     ///
-    /// It is called by rewrites only: when a chunk's log has grown, when a chunk is split or merged, and by
-    /// [`compact`](Self::compact), which rewrites every chunk while there is a filter. When that happens to a record is
-    /// not promised; until then reads see it as it was put. It is asked for the newest value of a key, and not for one that a
-    /// registered snapshot sees. A snapshot, iterator or transaction that begins while a chunk is being rewritten may see
-    /// a record there first as it was and then as the filter left it. What a filter does is no write: the
-    /// [change feed](crate::Db::changes_since) does not tell it, and no transaction conflicts with it.
+    /// Only rewrites call it: when a chunk's log has grown, when a chunk is split or merged, and in
+    /// [`compact`](Self::compact), which rewrites every chunk while there is a filter. It is not
+    /// promised when that happens to a record; until then reads see it as it was put. The filter is
+    /// asked about the newest value of a key, and not about one that a registered snapshot sees. A
+    /// snapshot, iterator or transaction that begins while a chunk is being rewritten may see a
+    /// record there first as it was and then as the filter left it. The decision of a filter is no
+    /// write: the [change feed](crate::Db::changes_since) does not tell it, and no transaction
+    /// conflicts with it.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -581,7 +596,7 @@ impl Keyspace {
         fork::check()?;
         let engine = &self.handle.engine;
         let Some((low, high)) = range_limits(low, high) else {
-            // Nothing to do; what a put would be refused for is refused all the same.
+            // There is nothing to do, but errors that a put would return are returned all the same.
             engine.core.health.check_writable()?;
             return self.state.check_readable_at(Version::MAX);
         };

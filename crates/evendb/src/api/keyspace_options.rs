@@ -1,4 +1,4 @@
-//! Keyspaces that are made with options of their own, and how these are changed later.
+//! Keyspaces with options of their own, and how the options are changed later.
 
 use crate::api::db::{Db, create_keyspace};
 use crate::api::keyspace::Keyspace;
@@ -8,15 +8,18 @@ use crate::options::{KeyspaceOptions, NamedOperator};
 use evendb_storage::Version;
 
 impl Db {
-    /// Opens the keyspace `name` with options of its own, creating it if need be. A keyspace that is there must have been
-    /// made with the same: what is chosen in `options` and is not so in the keyspace is refused. What is not chosen is
-    /// left as it is. [`keyspace`](Self::keyspace) opens it whatever its options are.
+    /// Opens the keyspace `name` with options of its own, creating it if need be. An existing
+    /// keyspace must have the same options: an option that `options` chooses and the keyspace has
+    /// otherwise is refused. An option that is not chosen stays as it is.
+    /// [`keyspace`](Self::keyspace) opens the keyspace whatever its options are.
     ///
-    /// The default keyspace is made with the database, without options; [`Keyspace::set_options`] gives it some.
+    /// The default keyspace is made with the database, without options; [`Keyspace::set_options`]
+    /// gives it some.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option outside of its limits, and for one that is not so in a keyspace that is there: the
-    /// message names the option and both values; and as [`keyspace`](Self::keyspace).
+    /// `InvalidArgument` for an option outside of its limits, and for one that an existing keyspace
+    /// has otherwise: the message names the option and both values; and as
+    /// [`keyspace`](Self::keyspace).
     pub fn keyspace_with(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
         let make = || self.make_keyspace(name, options);
         let recording = &self.engine().core.recording;
@@ -51,7 +54,7 @@ fn contradicts(name: &str, option: &str, there: Option<String>, asked: &str) -> 
 }
 
 impl Keyspace {
-    /// The options that it has of its own.
+    /// Its own options.
     ///
     /// # Errors
     /// `Closed`, `KeyspaceDropped`.
@@ -61,9 +64,9 @@ impl Keyspace {
         Ok(self.handle.engine.core.choices.of(self.state.id))
     }
 
-    /// Sets all its options: what is not chosen in `options` follows the database from now on, but for a merge operator,
-    /// which stays, and which no other one can replace. They survive power loss on
-    /// return, and hold for tables that are written from then on.
+    /// Sets all its options. An option that `options` does not choose follows the database from now
+    /// on, except a merge operator, which stays and which no other one can replace. The options
+    /// survive power loss on return, and hold for tables that are written from then on.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -78,7 +81,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for an option outside of its limits, and as [`set_property`](Self::set_property).
+    /// `InvalidArgument` for an option outside of its limits, and as
+    /// [`set_property`](Self::set_property).
     pub fn set_options(&self, options: &KeyspaceOptions) -> Result<()> {
         let set = || self.change_options(options);
         self.recording().other("set_options", set)
@@ -105,7 +109,7 @@ impl Keyspace {
             .map_or(Ok(()), |named| self.provide(&named))
     }
 
-    /// The merge operator itself is known from now on.
+    /// Notes the merge operator itself, which is known from now on.
     fn provide(&self, named: &NamedOperator) -> Result<()> {
         let Some(operator) = &named.operator else {
             return self.check_provided();
@@ -118,7 +122,7 @@ impl Keyspace {
             known.operator = Some(operator.clone());
             choices.set(self.state.id, options);
         }
-        // The first one given counts; it has the same name.
+        // The first one given counts; both have the same name.
         let _ = self.state.merge_operator.set(operator.clone());
         Ok(())
     }

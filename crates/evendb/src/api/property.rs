@@ -1,9 +1,9 @@
 //! Properties: what a keyspace remembers beside its records, such as how its keys are made.
 //!
-//! A few short byte strings by name, kept in the manifest: one edit sets or removes one. The handle's
-//! copy is replaced under the catalog mutex after the edit is durable, so a reader never sees what
-//! a crash could take back. Reading takes a leaf lock and no I/O, and works on a database opened
-//! for reading only.
+//! A few short byte strings by name, kept in the manifest: one edit sets or removes one. The
+//! handle's copy is replaced under the catalog mutex after the edit is durable, so a reader never
+//! sees a value that a crash could take back. Reading takes a leaf lock and no I/O, and works on a
+//! database opened for reading only.
 
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
@@ -14,9 +14,10 @@ use crate::manifest::state::Properties;
 use crate::options::{KeyspaceOptions, OPTION_PREFIX};
 use evendb_storage::Version;
 
-/// The longest name.
+/// The largest length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 255;
-/// Names and values of one keyspace together: they are in RAM, and in every rotated manifest.
+/// The largest sum of bytes of a keyspace's names and values: they are in RAM, and in every rotated
+/// manifest.
 pub(crate) const TOTAL_BYTES_MAX: usize = 16 << 10;
 
 impl Keyspace {
@@ -33,12 +34,13 @@ impl Keyspace {
     /// Sets a property: something small that the keyspace remembers beside its records, such as how
     /// its keys are made. It survives power loss on return, belongs to this keyspace alone, goes
     /// with it when it is dropped, and is part of copies ([`Db::copy_to`](crate::Db::copy_to)), of
-    /// what a repair saves, and of exports ([`exported_properties`](crate::exported_properties)).
-    /// It is no part of batches and snapshots: readers see it at once.
+    /// the records that a repair saves, and of exports
+    /// ([`exported_properties`](crate::exported_properties)). It is no part of batches and
+    /// snapshots: readers see it at once.
     ///
-    /// A name has 1 to 255 bytes; names and values of one keyspace have 16 KiB together. Names
-    /// that begin with `evendb.` are for EvenDB and its command; those that begin with `evendb.option.` are set by
-    /// [`set_options`](Self::set_options) alone.
+    /// A name has 1 to 255 bytes; names and values of one keyspace have at most 16 KiB together.
+    /// Names that begin with `evendb.` are for EvenDB and its command; only
+    /// [`set_options`](Self::set_options) sets names that begin with `evendb.option.`.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -55,8 +57,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` over a limit, `NoSpace` (nothing changed), `Latched`, `ReadOnly`, `Closed`,
-    /// `KeyspaceDropped`, `Io`.
+    /// `InvalidArgument` over a limit, `NoSpace` (nothing changed), `Latched`, `ReadOnly`,
+    /// `Closed`, `KeyspaceDropped`, `Io`.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
         let set = || self.change(name, Some(value.as_ref().to_vec()));
         self.recording().other("set_property", set)
@@ -65,7 +67,7 @@ impl Keyspace {
     /// Removes a property, if it was set. Survives power loss on return.
     ///
     /// # Errors
-    /// As [`set_property`](Self::set_property).
+    /// The errors of [`set_property`](Self::set_property).
     pub fn remove_property(&self, name: &str) -> Result<()> {
         let remove = || self.change(name, None);
         self.recording().other("remove_property", remove)
@@ -107,7 +109,8 @@ fn check_limits(properties: &Properties) -> Result<()> {
     Ok(())
 }
 
-/// Sets properties, or removes those that have no value. One edit, or none if nothing changes.
+/// Sets properties, or removes the ones without a value. It makes one edit, or none if nothing
+/// changes.
 pub(super) fn change_properties(
     engine: &Engine,
     keyspace: &KeyspaceState,
@@ -115,7 +118,8 @@ pub(super) fn change_properties(
 ) -> Result<()> {
     let _inside = engine.core.health.enter_writable()?;
     engine.disk.full_disk.check(&engine.catalog)?;
-    // Held through the edit: it orders changes of one keyspace, and keeps it from being dropped.
+    // Held through the edit: it orders the changes of one keyspace, and keeps it from being
+    // dropped.
     let _catalog = engine.catalog.lock();
     keyspace.check_readable_at(Version::MAX)?;
     let mut changed = keyspace.properties.lock().clone();

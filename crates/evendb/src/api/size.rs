@@ -1,4 +1,4 @@
-//! How much a range holds, about.
+//! Estimates of how much a range holds.
 
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
@@ -10,14 +10,16 @@ use evendb_storage::Version;
 use std::ops::RangeBounds;
 
 impl Keyspace {
-    /// About how many records and bytes the range holds now, without reading them: it looks at figures of tables, and
-    /// at block indexes where the range ends. To know the exact number, count [`keys`](Self::keys).
+    /// Estimates how many records and bytes the range holds now, without reading them: it looks at
+    /// figures of tables, and at block indexes where the range ends. To know the exact number,
+    /// count [`keys`](Self::keys).
     ///
-    /// How far it is off: at each end of the range by up to a block (4 KiB of data, or one record where that is longer)
-    /// for the sorted tables of a chunk, and another for each run of the log. Records that are in a log or in memory may
-    /// overwrite others, and then count as new ones or not by what was found at the last rewrite of their chunk: up to
-    /// all of them are wrong, which are 35 % of a chunk as a rule. Old versions that a snapshot keeps count too. After
-    /// [`compact`](Self::compact) nothing is wrong but the ends.
+    /// The error, at each end of the range: up to a block (4 KiB of data, or one record that is
+    /// longer) for the sorted tables of a chunk, and another block for each run of the log. Records
+    /// in a log or in memory may overwrite others; they count as new ones or not by what the last
+    /// rewrite of their chunk found. In the worst case all of them are counted wrongly; they are
+    /// usually 35 % of a chunk. Old versions that a snapshot keeps are counted, too. After
+    /// [`compact`](Self::compact) only the error at the ends is left.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -35,8 +37,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `Io` or `Corruption` if the block index of a table at an end of the range cannot be read, `Closed`,
-    /// `KeyspaceDropped`.
+    /// `Io` or `Corruption` if the block index of a table at an end of the range cannot be read,
+    /// `Closed`, `KeyspaceDropped`.
     #[doc(alias = "approximate_len")]
     pub fn approximate_size<K: AsRef<[u8]>>(
         &self,
@@ -46,10 +48,11 @@ impl Keyspace {
         self.approximate_size_between(&low, high.as_deref())
     }
 
-    /// About how much lies under the keys that begin with `prefix`. See [`approximate_size`](Self::approximate_size).
+    /// Estimates how much lies under the keys that begin with `prefix`. See
+    /// [`approximate_size`](Self::approximate_size).
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn approximate_size_of_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<RangeSize> {
         let prefix = prefix.as_ref();
         self.approximate_size_between(prefix, prefix_end(prefix).as_deref())
@@ -68,7 +71,7 @@ impl Db {
     /// See [`Keyspace::approximate_size`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn approximate_size<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,

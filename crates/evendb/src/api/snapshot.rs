@@ -14,8 +14,8 @@ use std::ops::RangeBounds;
 
 /// One moment of the whole database, all keyspaces together.
 ///
-/// Cheap to make and to clone. While it lives, the versions it sees are kept: a snapshot held for
-/// long costs the space of what is overwritten meanwhile.
+/// Cheap to make and to clone. While it lives, the versions it sees are kept: a snapshot that is
+/// held for long costs the space of everything that is overwritten meanwhile.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -36,8 +36,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after a close,
-    /// `KeyspaceDropped` if the keyspace was dropped before the snapshot was taken, `InvalidArgument`
-    /// if it is not of the snapshot's database, or of an earlier opening of it.
+    /// `KeyspaceDropped` if the keyspace was dropped before the snapshot was taken,
+    /// `InvalidArgument` if it is not of the snapshot's database, or of an earlier opening of it.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let key = key.as_ref();
         let began = self.recording().begin(key);
@@ -69,7 +69,7 @@ impl Snapshot {
     /// Whether `key` had a value at this moment.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         self.check_own(keyspace)?;
         let key = key.as_ref();
@@ -86,7 +86,7 @@ impl Snapshot {
     /// The values of `keys`, in their order.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -101,7 +101,7 @@ impl Snapshot {
         found
     }
 
-    /// As [`multi_get`](Self::multi_get), in no trace.
+    /// Like [`multi_get`](Self::multi_get), in no trace.
     pub(super) fn get_each<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -118,7 +118,7 @@ impl Snapshot {
     /// The values of keys of several keyspaces, in their order.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     #[doc(alias = "multi_get_cf")]
     pub fn multi_get_across<K: AsRef<[u8]>>(
         &self,
@@ -127,7 +127,8 @@ impl Snapshot {
         self.get_across(keys, true)
     }
 
-    /// As [`multi_get_across`](Self::multi_get_across), of a moment that is older than the call, or not.
+    /// Like [`multi_get_across`](Self::multi_get_across); says whether the moment is older than the
+    /// call.
     pub(super) fn get_across<K: AsRef<[u8]>>(
         &self,
         keys: &[(&Keyspace, K)],
@@ -149,29 +150,30 @@ impl Snapshot {
         found
     }
 
-    /// The records of a key range. What [`get`](Self::get) would return as an error is the first item.
+    /// The records of a key range. An error that [`get`](Self::get) would return is the first item.
     pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Iter {
         Iter::new(self.cursor(keyspace, range))
     }
 
-    /// The records whose keys begin with `prefix`; errors as of [`range`](Self::range).
+    /// The records whose keys begin with `prefix`; with the errors of [`range`](Self::range).
     pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Iter {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         Iter::new(self.cursor_between(keyspace, low, high))
     }
 
-    /// All records; errors as of [`range`](Self::range).
+    /// All records; with the errors of [`range`](Self::range).
     pub fn iter(&self, keyspace: &Keyspace) -> Iter {
         self.range::<&[u8]>(keyspace, ..)
     }
 
-    /// The keys of a range, without their values: see [`Keys`]. Errors as of [`range`](Self::range).
+    /// The keys of a range, without their values: see [`Keys`]. It has the errors of
+    /// [`range`](Self::range).
     pub fn keys<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Keys {
         Keys::new(self.cursor(keyspace, range))
     }
 
-    /// A lending cursor over a key range; its calls return what [`get`](Self::get) would as an error.
+    /// A lending cursor over a key range; its calls return the errors of [`get`](Self::get).
     pub fn cursor<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -201,7 +203,7 @@ impl Snapshot {
     }
 }
 
-/// What was asked of an older moment, for a trace.
+/// A call at an older moment, for a trace.
 fn older<'k>(keyspace: &Keyspace, asked: Asked, key: &'k [u8]) -> Call<'k> {
     let mut call = keyspace.call(asked, key);
     call.older_moment = true;

@@ -1,4 +1,4 @@
-//! Traces on the public handles: what is recorded, and when it ends.
+//! Traces on the public handles: what is recorded, and when a trace ends.
 
 use crate::api::db::Db;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +19,8 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// A trace in the file `path`, which must not exist: every operation with its key, no values, at most 4 GiB.
+    /// A trace in the file `path`, which must not exist: every operation with its key, no values,
+    /// at most 4 GiB.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> TraceOptions {
         TraceOptions {
@@ -29,39 +30,40 @@ impl TraceOptions {
         }
     }
 
-    /// Records one key in `keys`, chosen by a hash: all operations of these keys, and none of others. 100 costs next to
-    /// nothing, and shows how often keys are used as the whole would. Scans, deletions of ranges and pops are chosen by
-    /// the key where they begin.
+    /// Records one key in `keys`, chosen by a hash: all operations of these keys, and none of
+    /// others. 100 costs next to nothing, and shows the same frequencies of keys as a whole trace.
+    /// Scans, deletions of ranges and pops are chosen by the key where they begin.
     #[must_use]
     pub fn one_key_in(mut self, keys: u64) -> Self {
         self.recorder.one_in = keys;
         self
     }
 
-    /// The file takes so many bytes at most. What comes later is counted and not recorded.
+    /// The largest number of bytes of the file. Later operations are counted and not recorded.
     #[must_use]
     pub fn bytes_max(mut self, bytes: u64) -> Self {
         self.recorder.bytes_max = bytes;
         self
     }
 
-    /// Reads are recorded with a hash of the value that they found, so that a replay can compare it. Hashing touches the whole
-    /// value.
+    /// Reads are recorded with a hash of the value that they found, so that a replay can compare
+    /// it. Hashing reads the whole value.
     #[must_use]
     pub fn value_hashes(mut self, yes: bool) -> Self {
         self.recorder.has_hashes = yes;
         self
     }
 
-    /// Writes are recorded with their values, up to 256 KiB each. Without, with the values' lengths.
+    /// Writes are recorded with their values, up to 256 KiB each. Without this, with the values'
+    /// lengths.
     #[must_use]
     pub fn values(mut self, yes: bool) -> Self {
         self.recorder.has_values = yes;
         self
     }
 
-    /// Says that the trace of an encrypted database is wanted although the trace is not encrypted: it has its keys in
-    /// plain.
+    /// Says that a trace of an encrypted database is wanted although the trace is not encrypted: it
+    /// has the keys in plain.
     #[must_use]
     pub fn of_encrypted(mut self, yes: bool) -> Self {
         self.of_encrypted = yes;
@@ -69,16 +71,16 @@ impl TraceOptions {
     }
 }
 
-/// A trace that is being recorded. Dropping it ends the trace too, and tells nothing.
+/// A trace that is being recorded. Dropping it ends the trace, too, and reports nothing.
 #[must_use = "the trace ends when this is dropped"]
 pub struct Trace {
     recorder: Option<Recorder>,
-    /// The process that has the thread which writes it. A forked child may have opened a database of its own since, and so
-    /// be none any more to [`fork`].
+    /// The process with the thread that writes it. A forked child may have opened a database of its
+    /// own since, and [`fork`] then no longer takes it for a child.
     process: u32,
 }
 
-/// What became of a trace.
+/// The result of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TraceSummary {
@@ -90,14 +92,14 @@ pub struct TraceSummary {
     pub dropped_behind: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// How long it was recorded.
+    /// The time for which it was recorded.
     pub duration: Duration,
 }
 
 impl Db {
-    /// Records what is asked of the database from now on, through all handles, until the [`Trace`] is stopped or dropped.
-    /// One trace at a time. `evendb trace` shows it, `evendb replay` asks the same of any store; docs/tracing.md says what
-    /// is in it.
+    /// Records the operations on the database from now on, through all handles, until the [`Trace`]
+    /// is stopped or dropped. Only one trace is recorded at a time. `evendb trace` shows it, and
+    /// `evendb replay` repeats it against any store; docs/tracing.md describes its content.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -113,8 +115,9 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `AlreadyExists` for a file that is there; `InvalidArgument` while another trace is recorded, and for an encrypted
-    /// database without [`TraceOptions::of_encrypted`], and for a file inside of a database's directory or one with backups; `Io`, `Closed`.
+    /// `AlreadyExists` for an existing file; `InvalidArgument` while another trace is recorded, for
+    /// an encrypted database without [`TraceOptions::of_encrypted`], and for a file inside a
+    /// database's directory or a directory with backups; `Io`, `Closed`.
     pub fn start_trace(&self, options: TraceOptions) -> Result<Trace> {
         fork::check()?;
         let engine = self.engine();
@@ -173,10 +176,11 @@ impl Trace {
         fork::is_child() || self.process != std::process::id()
     }
 
-    /// Ends the trace: what ended before is in the file.
+    /// Ends the trace: operations that ended before this call are in the file.
     ///
     /// # Errors
-    /// `Io` with the first failure of a write, after which nothing was recorded; `Forked` in a forked child.
+    /// `Io` with the first failure of a write, after which nothing was recorded; `Forked` in a
+    /// forked child.
     pub fn stop(mut self) -> Result<TraceSummary> {
         if self.is_of_parent() {
             return Err(Error::forked());

@@ -1,4 +1,4 @@
-//! [`Transaction`]: several reads and writes as one, refused where another write came between.
+//! [`Transaction`]: several reads and writes as one, refused if another write came between.
 
 use crate::api::keyspace::Keyspace;
 use crate::engine::handle::Handle;
@@ -19,22 +19,24 @@ use evendb_trace::{Call, Kind as Asked};
 use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
-/// Reads and writes over any keyspaces that take effect together, at [`commit`](Self::commit), as if nothing else had
-/// happened between the first read and the last write: serializable.
+/// Reads and writes over any keyspaces that take effect together, at [`commit`](Self::commit), as
+/// if nothing else had happened between the first read and the last write: serializable.
 ///
-/// It reads one moment of the database, and its own writes over that. Nobody sees the writes before the commit. The commit
-/// is refused ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)) if a key that it read was written meanwhile, or one
-/// was put into a range that it scanned, by another transaction or by any other write; then nothing was written.
-/// [`Db::transact`](crate::Db::transact) tries again in that case. A transaction that only reads never conflicts, and
-/// costs a snapshot. One that is dropped has written nothing.
+/// It reads one moment of the database, and its own writes over that. Nobody sees the writes before
+/// the commit. The commit is refused ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)) if
+/// another transaction or any other write has meanwhile written a key that it read, or put a key
+/// into a range that it scanned; then nothing was written. [`Db::transact`](crate::Db::transact)
+/// tries again in that case. A transaction that only reads never conflicts, and costs a snapshot. A
+/// transaction that is dropped has written nothing.
 ///
 /// By default nothing is locked. Where the same keys are changed all the time,
-/// [`get_for_update`](Self::get_for_update) locks a key for other transactions that ask for it in the same way.
+/// [`get_for_update`](Self::get_for_update) locks a key for other transactions that ask for it in
+/// the same way.
 ///
-/// One thread at a time uses it (it is `Send`). What it writes counts towards the limit of a
-/// [`Batch`](crate::Batch), and is in memory until it is committed. What it reads is remembered by key or range:
-/// one range is cheaper than its keys. While it lives, versions that it may read are kept, as for a
-/// [`Snapshot`](crate::Snapshot).
+/// One thread at a time uses it (it is `Send`). Its writes count towards the limit of a
+/// [`Batch`](crate::Batch), and are in memory until it is committed. Its reads are remembered by
+/// key or range: one range is cheaper than its keys. While it lives, versions that it may read are
+/// kept, as for a [`Snapshot`](crate::Snapshot).
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -55,7 +57,7 @@ use std::time::{Duration, SystemTime};
 pub struct Transaction {
     session: Session,
     durability: Durability,
-    /// What goes into a trace, if one is recorded.
+    /// The part of a trace that it makes, if one is recorded.
     record: Option<TransactionRecord>,
 }
 
@@ -68,7 +70,7 @@ impl Transaction {
         }
     }
 
-    /// One that is in no trace.
+    /// A transaction that is in no trace.
     fn unrecorded(session: Session) -> Transaction {
         Transaction {
             session,
@@ -77,16 +79,18 @@ impl Transaction {
         }
     }
 
-    /// The value of `key`: what this transaction put, or what was there at its moment.
+    /// The value of `key`: the one that this transaction put, or the one that was there at its
+    /// moment.
     ///
     /// # Errors
-    /// As [`Snapshot::get`](crate::Snapshot::get). Under [`Db::transact`](crate::Db::transact) also those of
+    /// The errors of [`Snapshot::get`](crate::Snapshot::get). Under
+    /// [`Db::transact`](crate::Db::transact) also the errors of
     /// [`get_for_update`](Self::get_for_update): from the third attempt on every key is locked.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.look_up(Asked::Get, keyspace, key.as_ref())
     }
 
-    /// A lookup of a kind, with or without a lock.
+    /// One lookup, with or without a lock.
     fn look_up(&self, asked: Asked, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         let look_up = || {
             self.check_own(keyspace)?;
@@ -107,7 +111,7 @@ impl Transaction {
         found
     }
 
-    /// A write, and what a trace has of it.
+    /// Makes a write, and records it for a trace.
     fn recorded<'k>(
         &mut self,
         (asked, keyspace, key): (Asked, &Keyspace, &'k [u8]),
@@ -139,7 +143,7 @@ impl Transaction {
     /// Whether `key` has a value.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let found = self.look_up(Asked::Contains, keyspace, key.as_ref())?;
         Ok(found.is_some())
@@ -148,7 +152,7 @@ impl Transaction {
     /// The values of `keys`, in their order.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -159,15 +163,17 @@ impl Transaction {
             .collect()
     }
 
-    /// The newest value of `key`, which stays so until this transaction ends as far as transactions are concerned that
-    /// ask in the same way: it waits for one that has asked before, up to [`lock_timeout`](Self::lock_timeout).
+    /// The newest value of `key`. Until this transaction ends, other transactions that use this
+    /// method wait for it; this call itself waits for one that has asked before, up to
+    /// [`lock_timeout`](Self::lock_timeout).
     ///
-    /// The transaction then reads a later moment, if that is needed to see the value. Writes that ask nobody (puts,
-    /// batches, transactions without locks) are not held up, and still make the commit fail.
+    /// The transaction then reads a later moment, if that is needed to see the value. Writes that
+    /// take no locks (puts, batches, transactions without locks) are not held up, and still make
+    /// the commit fail.
     ///
     /// # Errors
-    /// `LockTimeout`; `Deadlock` where waiting would never end; `Conflict` where something that was read before has
-    /// changed since; and as [`get`](Self::get).
+    /// `LockTimeout`; `Deadlock` where waiting would never end; `Conflict` if a key that was read
+    /// before has changed since; and the errors of [`get`](Self::get).
     pub fn get_for_update(
         &self,
         keyspace: &Keyspace,
@@ -176,17 +182,19 @@ impl Transaction {
         self.look_up(Asked::GetForUpdate, keyspace, key.as_ref())
     }
 
-    /// How long [`get_for_update`](Self::get_for_update) waits for a key: a second, if this is not called.
+    /// Sets the time for which [`get_for_update`](Self::get_for_update) waits for a key: a second,
+    /// if this is not called.
     pub fn lock_timeout(&mut self, timeout: Duration) -> &mut Self {
         self.session.set_patience(timeout);
         self
     }
 
-    /// The records of a key range, own writes included, from both ends. What of the range it passes over counts as read.
+    /// The records of a key range, own writes included, from both ends. The part of the range that
+    /// it passes over counts as read.
     ///
     /// # Errors
-    /// `InvalidArgument` if the keyspace is not of the transaction's database; what else
-    /// [`get`](Self::get) would return is an item.
+    /// `InvalidArgument` if the keyspace is not of the transaction's database; other errors of
+    /// [`get`](Self::get) come as an item.
     pub fn range<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -206,10 +214,10 @@ impl Transaction {
         records.recorded(record)
     }
 
-    /// The records whose keys begin with `prefix`, as [`range`](Self::range).
+    /// The records whose keys begin with `prefix`: like [`range`](Self::range).
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`range`](Self::range).
     pub fn prefix(
         &self,
         keyspace: &Keyspace,
@@ -221,16 +229,16 @@ impl Transaction {
         Ok(self.scan(keyspace, (low, high)))
     }
 
-    /// All records of a keyspace, as [`range`](Self::range).
+    /// All records of a keyspace: like [`range`](Self::range).
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`range`](Self::range).
     pub fn iter(&self, keyspace: &Keyspace) -> Result<TransactionIter<'_>> {
         self.range::<&[u8]>(keyspace, ..)
     }
 
-    /// The keys of a range, own writes included, without their values: see [`Keys`](crate::Keys). What of the range it
-    /// passes over counts as read, as of [`range`](Self::range).
+    /// The keys of a range, own writes included, without their values: see [`Keys`](crate::Keys).
+    /// The part of the range that it passes over counts as read, as with [`range`](Self::range).
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -250,7 +258,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// As [`range`](Self::range).
+    /// The errors of [`range`](Self::range).
     pub fn keys<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -266,8 +274,8 @@ impl Transaction {
     /// Sets the value of `key` at the commit. This transaction sees it at once.
     ///
     /// # Errors
-    /// `KeyTooLarge`, `ValueTooLarge`, `ReadOnly`, `Latched`, `Closed`, and `InvalidArgument` if the keyspace is not of
-    /// the transaction's database. The transaction goes on without this put.
+    /// `KeyTooLarge`, `ValueTooLarge`, `ReadOnly`, `Latched`, `Closed`, and `InvalidArgument` if
+    /// the keyspace is not of the transaction's database. The transaction goes on without this put.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -277,15 +285,17 @@ impl Transaction {
         self.set(keyspace, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Merges `operand` into the value of `key` at the commit, as [`Keyspace::merge`](crate::Keyspace::merge). This
-    /// transaction sees it at once. It does not count as a read: of two transactions that merge into one key both commit.
-    /// Over what this transaction has put it becomes a part of that, and expires with it.
+    /// Merges `operand` into the value of `key` at the commit, as
+    /// [`Keyspace::merge`](crate::Keyspace::merge). This transaction sees it at once. It does not
+    /// count as a read: two transactions that merge into one key both commit. Over a value that
+    /// this transaction has put, the operand becomes a part of that value, and expires with it.
     ///
     /// # Errors
-    /// As [`put`](Self::put), `InvalidArgument` if the keyspace has no merge operator, and `MergeFailed` if that fails over
-    /// what this transaction itself has put. A value of more than 4 KiB that it has put is not copied for each merge: there
-    /// reads of the key and the commit fail with `MergeFailed`, and the commit with `ValueTooLarge` if the operands make the
-    /// value too long.
+    /// The errors of [`put`](Self::put), `InvalidArgument` if the keyspace has no merge operator,
+    /// and `MergeFailed` if the operator fails over a value that this transaction itself has put.
+    /// If that value has more than 4 KiB, it is not copied for each merge: then reads of the key
+    /// and the commit fail with `MergeFailed`, and the commit with `ValueTooLarge` if the operands
+    /// make the value too long.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -300,11 +310,11 @@ impl Transaction {
         )
     }
 
-    /// Sets the value of `key` at the commit, for as long as `ttl` from this call on: see [`Keyspace::put_with_ttl`]. This
-    /// transaction goes by the time at which it began.
+    /// Sets the value of `key` at the commit, for `ttl` from this call on: see
+    /// [`Keyspace::put_with_ttl`]. This transaction judges by the time at which it began.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -335,10 +345,11 @@ impl Transaction {
         )
     }
 
-    /// Sets the value of `key` at the commit, until a time of day. See [`put_with_ttl`](Self::put_with_ttl).
+    /// Sets the value of `key` at the commit, until a time of day. See
+    /// [`put_with_ttl`](Self::put_with_ttl).
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn put_expiring_at(
         &mut self,
         keyspace: &Keyspace,
@@ -349,12 +360,12 @@ impl Transaction {
         self.put_until(keyspace, key.as_ref(), value.as_ref(), expiry_at(at))
     }
 
-    /// Removes `key`, which was put once, at the commit: see [`Keyspace::single_delete`]. A put of the same key that follows in
-    /// this transaction is refused (`InvalidArgument`): only the put would be left, and the next single delete would go with
-    /// that alone.
+    /// Removes `key`, which was put once, at the commit: see [`Keyspace::single_delete`]. A put of
+    /// the same key that follows in this transaction is refused (`InvalidArgument`): only the put
+    /// would be left of the two, and the next single delete would remove that put alone.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn single_delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         let written = match keyspace.state.kind_of_single_delete() {
             Kind::SingleDelete => Written::DeletedOnce,
@@ -371,16 +382,17 @@ impl Transaction {
     /// Removes `key` at the commit, if it is there then.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         self.set(keyspace, key.as_ref(), None)
     }
 
-    /// Removes all keys of a range at the commit, as one record: also those that are put there by others meanwhile. What
-    /// this transaction puts into it afterwards stays. It reads nothing, so it meets no conflict by itself.
+    /// Removes all keys of a range at the commit, as one record: also keys that others put there
+    /// meanwhile. Later puts of this transaction into the range stay. It reads nothing, so it meets
+    /// no conflict by itself.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn delete_range<K: AsRef<[u8]>>(
         &mut self,
         keyspace: &Keyspace,
@@ -406,7 +418,7 @@ impl Transaction {
     /// Removes all keys that begin with `prefix`, as [`delete_range`](Self::delete_range).
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<()> {
         let low = prefix.as_ref();
         let high = prefix_end(low);
@@ -431,7 +443,8 @@ impl Transaction {
         )
     }
 
-    /// Takes the record at an end of a range, in a transaction that has done nothing yet.
+    /// Takes the record at an end of a range, in a transaction that has read and written nothing
+    /// yet.
     pub(crate) fn pop(
         &mut self,
         keyspace: &Keyspace,
@@ -442,7 +455,7 @@ impl Transaction {
         self.session.pop(&keyspace.state, range, end)
     }
 
-    /// A place to go back to: see [`rollback_to`](Self::rollback_to).
+    /// A state to go back to: see [`rollback_to`](Self::rollback_to).
     pub fn savepoint(&mut self) -> Savepoint {
         let savepoint = self.session.savepoint();
         if let Some(record) = &mut self.record {
@@ -451,12 +464,12 @@ impl Transaction {
         savepoint
     }
 
-    /// Takes back what was put and deleted since the savepoint, which stays. What was read still counts, and what was
-    /// locked stays so.
+    /// Takes back the puts and deletes since the savepoint, which stays usable. Reads still count,
+    /// and locks stay.
     ///
     /// # Errors
-    /// `InvalidArgument` if the transaction was rolled back to before the savepoint, or the savepoint is of another
-    /// transaction.
+    /// `InvalidArgument` if the transaction was rolled back to before the savepoint, or the
+    /// savepoint is of another transaction.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let done = self.session.roll_back_to(savepoint);
         if let Some(record) = &mut self.record {
@@ -482,11 +495,11 @@ impl Transaction {
         self
     }
 
-    /// Writes everything as one, if nothing that was read has changed; else nothing. Gets, scans, snapshots and recovery
-    /// see all of it or none.
+    /// Writes everything as one if nothing that was read has changed; otherwise it writes nothing.
+    /// Gets, scans, snapshots and recovery see all of it or none.
     ///
     /// # Errors
-    /// `Conflict` (nothing was written), and as [`Batch::commit`](crate::Batch::commit).
+    /// `Conflict` (nothing was written), and the errors of [`Batch::commit`](crate::Batch::commit).
     pub fn commit(self) -> Result<()> {
         let Some(record) = self.record else {
             return self.session.commit(self.durability);
@@ -516,7 +529,7 @@ fn recording_of(session: &Session) -> &Recording {
     &session.handle().engine.core.recording
 }
 
-/// Runs `body` in a transaction and commits it, again in a new one where that met others.
+/// Runs `body` in a transaction and commits it; after a conflict it does so again in a new one.
 pub(crate) fn transact<T, E: From<Error>>(
     handle: &Arc<Handle>,
     body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
@@ -524,7 +537,7 @@ pub(crate) fn transact<T, E: From<Error>>(
     transact_in(handle, Transaction::new, body)
 }
 
-/// As [`transact`], in transactions that are in no trace.
+/// Like [`transact`], in transactions that are in no trace.
 pub(crate) fn transact_unrecorded<T, E: From<Error>>(
     handle: &Arc<Handle>,
     body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
@@ -556,7 +569,7 @@ fn transact_in<T, E: From<Error>>(
             }
             Err(error) => return Err(error),
         };
-        // Here the transaction has ended, and its locks are free.
+        // The transaction has ended here, and its locks are free.
         if !retry.wait() {
             return Err(refused);
         }

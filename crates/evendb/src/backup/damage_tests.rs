@@ -1,4 +1,4 @@
-//! A damaged database: backups and copies of it fail, or hold what was put.
+//! A damaged database: backups and copies of it fail, or hold the records that were put.
 
 use super::tests::{BACKUPS, DIR, Map, backups, contents, numbers, put, restored, try_contents};
 use super::*;
@@ -9,7 +9,7 @@ use crate::{Compression, Db, Options};
 use evendb_storage::vfs::SimVfs;
 use std::collections::BTreeMap;
 
-/// What kinds of tables and files there are.
+/// The kind of tables and files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Plain,
@@ -60,8 +60,8 @@ impl Kind {
     }
 }
 
-/// A database with tables that were ingested and rewritten, runs, values apart and a commit log, of which there is a backup that is a
-/// little older.
+/// A database with ingested and rewritten tables, runs, values apart and a commit log, and a backup
+/// of it that is a little older.
 fn with_a_backup(vfs: &SimVfs, kind: Kind) -> Db {
     let db = kind.options(vfs).open(DIR).unwrap();
     let all = (0..200).map(|number| (format!("k{number:04}"), [1; 60]));
@@ -94,8 +94,8 @@ fn all_of_backups(vfs: &SimVfs) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// The files of the open database, without those that are only still there because some pin held
-/// them back: an opening of the same disk removes these.
+/// The files of the open database, without the ones that only exist because a pin held them back:
+/// an opening of the same disk removes these.
 fn files_in_use(vfs: &SimVfs, kind: Kind) -> Vec<String> {
     let opened = vfs.fork_state();
     drop(kind.options(&opened).open(DIR).unwrap());
@@ -110,7 +110,7 @@ fn flip(vfs: &SimVfs, path: &Path, at: usize) {
     file.write_at(&[byte], at as u64).unwrap();
 }
 
-/// What is in the database in `dir`, which is sound.
+/// The records of the database in `dir`, which is sound.
 fn sound_contents(vfs: &SimVfs, kind: Kind, dir: &str) -> Map {
     let look = InspectOptions::new().vfs(Arc::new(vfs.clone()));
     let look = match kind.keys() {
@@ -122,11 +122,11 @@ fn sound_contents(vfs: &SimVfs, kind: Kind, dir: &str) -> Map {
     contents(&kind.options(&vfs.fork_state()).open(dir).unwrap())
 }
 
-/// By kinds of files how many flips were noticed.
+/// For each kind of file, how many flips were noticed.
 fn flips(kind: Kind) -> BTreeMap<String, (u64, u64)> {
     let vfs = SimVfs::new(11);
-    // What is retired now leaves when the first backups are made, as it may where another thread
-    // of the process has a pin.
+    // Tables that are retired now leave when the first backups are made, as they may when another
+    // thread of the process has a pin.
     let pin = crate::sync::reclaim::pin();
     let db = with_a_backup(&vfs, kind);
     drop(pin);
@@ -138,7 +138,7 @@ fn flips(kind: Kind) -> BTreeMap<String, (u64, u64)> {
         let len = vfs.read_file(&path).len();
         let ends = name.rsplit('.').next().unwrap_or_default();
         let counts = counted.entry(ends.to_owned()).or_default();
-        // Most of the logs of chunks is room that no run has.
+        // The larger part of the chunks' logs is room without runs.
         let steps = if ends == "CHUNK-LOGS" { 50 } else { 5 };
         for step in 0..steps {
             let Some(at) = (len * step / steps + step).checked_sub(usize::from(step > 2)) else {
@@ -153,7 +153,7 @@ fn flips(kind: Kind) -> BTreeMap<String, (u64, u64)> {
             let (backed_up, copied) = (db.backup(BACKUPS), db.copy_to(&copy));
             flip(&vfs, &path, at);
             let noticed = |error: &Error| {
-                // The format version of the keys may be what was flipped.
+                // The flipped byte may be the format version of the keys.
                 let is_told = match error.kind() {
                     ErrorKind::Corruption => true,
                     other => name == "KEYS" && other == ErrorKind::Unsupported,
@@ -179,7 +179,7 @@ fn flips(kind: Kind) -> BTreeMap<String, (u64, u64)> {
                     noticed(error);
                     assert!(copied.is_err(), "{place}");
                 }
-                // What is damaged may be there in the backup before.
+                // The damaged record may exist in the backup before.
                 Ok(done) => {
                     kind.backups(&vfs).verify(Some(done.number)).expect(&place);
                     let machine = vfs.fork_state();
@@ -208,7 +208,7 @@ fn a_byte_that_is_flipped_fails_backup_and_copy_or_harms_neither() {
             let (tried, noticed) = counted[named];
             assert!(2 * noticed > tried, "{kind:?}: {counted:?}");
         }
-        // What is in memory is written anew, and the commit log is not taken along.
+        // The state in memory is written again, and the commit log is not copied.
         for harmless in ["CURRENT", "MANIFEST-000001", "COMMIT-LOG"] {
             assert_eq!(counted[harmless].1, 0, "{kind:?}: {counted:?}");
         }
@@ -220,7 +220,7 @@ fn a_byte_that_is_flipped_fails_backup_and_copy_or_harms_neither() {
     }
 }
 
-/// A table of the newest state that the backup before does not have.
+/// Damages a table of the newest state that the backup before does not have.
 fn damage_a_new_table(vfs: &SimVfs, kind: Kind) -> PathBuf {
     let old = vfs.file_names(&Path::new(BACKUPS).join("000001"));
     let names = files_in_use(vfs, kind);
@@ -260,13 +260,13 @@ fn damage_that_a_backup_was_not_to_look_for_is_told_by_verify_and_by_restore() {
         }
         assert!(!vfs.exists(Path::new("/restored")).unwrap());
         if kind.keys().is_some() {
-            // By its list alone nobody can tell.
+            // By its list alone this cannot be noticed.
             backups(&vfs).verify(Some(1)).unwrap();
             let error = backups(&vfs).verify(Some(2)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NeedsKey, "{error}");
             backups(&vfs).restore(Some(2), "/restored").unwrap();
         }
-        // Nothing of it is taken over by one that is to be good.
+        // A good backup takes nothing from it.
         let error = db.backup(BACKUPS).unwrap_err();
         assert!(
             error.to_string().contains(damaged.to_str().unwrap()),
@@ -289,7 +289,7 @@ fn a_backup_verifies_what_is_new_alone_and_takes_anew_what_has_rotted_if_it_is_t
     let second = db.backup(BACKUPS).unwrap();
     assert!(second.bytes_shared > first.bytes_shared, "{second:?}");
     assert!(second.bytes_verified < first.bytes_verified, "{second:?}");
-    // It rots in the place of the backups: in all generations that share it.
+    // A file rots in the directory of the backups: in all generations that share it.
     let dir = Path::new(BACKUPS).join(format!("{:06}", second.number));
     let names = vfs.file_names(&dir);
     let table = names.iter().find(|name| name.ends_with(".sst")).unwrap();

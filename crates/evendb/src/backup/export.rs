@@ -1,16 +1,19 @@
-//! A keyspace as files, for another database: sorted tables, and a list of them that is written last.
+//! A keyspace as files, for another database: sorted tables, and a list of them that is written
+//! last.
 //!
 //! ```text
 //! export/
-//!   000001.table 000002.table ...    each key once, ascending over all of them; table formats of docs/format.md, ids 1, 2, ...
+//!   000001.table 000002.table ...    each key once, ascending over all tables;
+//!                                    table formats of docs/format.md, ids 1, 2, ...
 //!   PROPERTIES                       properties of the keyspace, if it has any
 //!   EXPORT-LIST                      names, lengths, checksums; with it the export is whole
 //! ```
-//! The records are those of one moment, without what has expired by then; what expires later keeps its time. Importing is an ingest ([`crate::Keyspace::ingest`]): the tables are written again,
+//! The records are the records of one moment, without expired ones; records that expire later keep
+//! their times. An import is an ingest ([`crate::Keyspace::ingest`]): the tables are written again,
 //! once, because a table's id is part of the checksums of its blocks, and ids belong to one
-//! database. Options of the keyspace are not part of it. Its properties are
-//! ([`exported_properties`]), and an import leaves it to its caller to set them: what they say of
-//! keys may contradict those that are there.
+//! database. The keyspace's options are not part of an export. Its properties are
+//! ([`exported_properties`]), and an import leaves it to its caller to set them: they may
+//! contradict the keys that are already there.
 //!
 //! Thread safety: any number at once. Not here: how a table is shown ([`crate::ingest`]).
 
@@ -39,12 +42,12 @@ use std::path::{Path, PathBuf};
 const LIST: &str = "EXPORT-LIST";
 const LIST_UNFINISHED: &str = "EXPORT-LIST.tmp";
 const PROPERTIES: &str = "PROPERTIES";
-/// A table has about so many bytes of keys and values.
+/// The approximate bytes of keys and values in a table.
 const TABLE_DATA_BYTES: u64 = 8 << 20;
-/// Blocks that an import reads at a time.
+/// The number of blocks that an import reads at a time.
 const READ_AHEAD_BLOCKS: usize = 64;
 
-/// What [`Keyspace::export`] wrote.
+/// The result of [`Keyspace::export`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportSummary {
@@ -54,14 +57,15 @@ pub struct ExportSummary {
     pub data_bytes: u64,
     /// Tables.
     pub tables: u64,
-    /// Bytes of those.
+    /// Bytes of these tables.
     pub table_bytes: u64,
 }
 
 impl Keyspace {
-    /// Writes the records of this moment to files in directory `dir`, which is empty or does not exist, for
-    /// [`import`](Self::import) by another database. On return they survive power loss. Values that expire keep their times; one
-    /// that operands were merged into since has none, as operands do not expire.
+    /// Writes the records of this moment to files in directory `dir`, which is empty or does not
+    /// exist, for [`import`](Self::import) by another database. On return they survive power loss.
+    /// Values that expire keep their times; a value into which operands were merged since has none,
+    /// because operands do not expire.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -78,9 +82,9 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `AlreadyExists` if `dir` holds something; `InvalidArgument` if it lies inside of a database's directory or one with
-    /// backups; `NoSpace` and `Io`, after which what was written is removed; as for
-    /// [`get`](Self::get).
+    /// `AlreadyExists` if `dir` is not empty; `InvalidArgument` if it lies inside a database's
+    /// directory or a directory with backups; `NoSpace` and `Io`, after which the written files are
+    /// removed; and the errors of [`get`](Self::get).
     pub fn export(&self, dir: impl AsRef<Path>) -> Result<ExportSummary> {
         let export = || self.export_to(dir.as_ref());
         self.recording().other("export", export)
@@ -102,7 +106,7 @@ impl Keyspace {
             }
         }
         let moment = cursor.moment();
-        // Asked when the moment is there: see `ExpiryClock::note_use`.
+        // Asked when the moment exists: see `ExpiryClock::note_use`.
         let moment = moment.filter(|_| core.clock.expiry.is_in_use());
         while let Some((key, value)) = cursor.next()? {
             let expires = match &moment {
@@ -114,13 +118,13 @@ impl Keyspace {
         writer.finish()
     }
 
-    /// Ingests what [`export`](Self::export) has written: all at once, newer than what the keyspace
-    /// has. The keyspace keeps its own properties; [`exported_properties`] tells those of the
-    /// export.
+    /// Ingests the records that [`export`](Self::export) has written: all at once, and newer than
+    /// the records of the keyspace. The keyspace keeps its own properties; [`exported_properties`]
+    /// returns the properties of the export.
     ///
     /// # Errors
-    /// `NotFound` if there is no export, `Corruption` with the file if it is damaged; as for [`ingest`](Self::ingest).
-    /// Nothing was ingested then.
+    /// `NotFound` if there is no export, `Corruption` with the file if it is damaged, and the
+    /// errors of [`ingest`](Self::ingest). Nothing was ingested then.
     pub fn import(&self, dir: impl AsRef<Path>) -> Result<IngestSummary> {
         let import = || self.import_from(dir.as_ref());
         self.recording().other("import", import)
@@ -192,7 +196,7 @@ fn unsorted(last: &[u8], key: &[u8]) -> Error {
     Error::new(ErrorKind::Unsorted, message)
 }
 
-/// An export is plain, also of an encrypted database: it is to be read elsewhere.
+/// An export is not encrypted, even of an encrypted database: it is to be read elsewhere.
 fn plain_files(engine: &Engine) -> Arc<dyn Vfs> {
     engine.core.options.vfs.clone()
 }
@@ -222,8 +226,8 @@ fn entry_of<'a>(
     }
 }
 
-/// Writes records that come from anywhere as an export, for [`Keyspace::import`]. Dropped before it is finished, it leaves the
-/// directory as it was: missing, or empty.
+/// Writes records from any source as an export, for [`Keyspace::import`]. Dropped before it is
+/// finished, it leaves the directory as it was: missing, or empty.
 ///
 /// ```
 /// # fn main() -> evendb::Result<()> {
@@ -245,13 +249,13 @@ pub struct ExportWriter {
     options: TableOptions,
     files: Vec<ListedFile>,
     open: Option<TableWriter<Vec<u8>>>,
-    /// Of keys and values in the open table.
+    /// Bytes of keys and values in the open table.
     open_bytes: u64,
     last_key: Option<Vec<u8>>,
-    /// Properties, as they are written.
+    /// Properties in their written form.
     properties: Vec<u8>,
     made: MadeDirs,
-    /// The value at hand with its time.
+    /// The current value with its time.
     stored: Vec<u8>,
     summary: ExportSummary,
     is_finished: bool,
@@ -261,8 +265,8 @@ impl ExportWriter {
     /// Begins an export into directory `dir`, which is empty or does not exist.
     ///
     /// # Errors
-    /// `AlreadyExists` if `dir` holds something; `InvalidArgument` if it lies inside of a database's directory or one with
-    /// backups; `Io`, `NoSpace`.
+    /// `AlreadyExists` if `dir` is not empty; `InvalidArgument` if it lies inside a database's
+    /// directory or a directory with backups; `Io`, `NoSpace`.
     pub fn create(dir: impl AsRef<Path>) -> Result<ExportWriter> {
         let dir = dir.as_ref();
         let export = Export {
@@ -289,7 +293,7 @@ impl ExportWriter {
         })
     }
 
-    /// Adds a record, whose key is above the one before.
+    /// Adds a record, whose key is greater than the one before.
     ///
     /// # Errors
     /// `Unsorted` if it is not; `KeyTooLarge` and `ValueTooLarge` as for a put; `Io`, `NoSpace`.
@@ -340,11 +344,11 @@ impl ExportWriter {
         Ok(())
     }
 
-    /// Ends the export: on return it survives power loss. Each table is synced, then the list; then that appears, and all names are
-    /// synced.
+    /// Ends the export: on return it survives power loss. Each table is synced, then the list; then
+    /// the list appears, and all names are synced.
     ///
     /// # Errors
-    /// `Io`, `NoSpace`. What was written is removed then.
+    /// `Io`, `NoSpace`. The written files are removed then.
     pub fn finish(mut self) -> Result<ExportSummary> {
         self.end_table()?;
         self.summary.tables = self.files.len() as u64;
@@ -368,7 +372,8 @@ impl Drop for ExportWriter {
     }
 }
 
-/// The properties of a keyspace take no more in an export: each has its lengths beside what a keyspace may have.
+/// The largest number of bytes of properties in an export: each property has its lengths in
+/// addition to the bytes that a keyspace may have.
 const PROPERTIES_BYTES_MAX: u64 = 4 * PROPERTY_BYTES_MAX as u64;
 
 /// A directory with exported files.
@@ -396,7 +401,7 @@ impl Export {
         made.map_err(failed(dir, "create a directory"))
     }
 
-    /// Writes a file, whose own checksum is given if it is a table.
+    /// Writes a file; `table` is its own checksum if it is a table.
     fn write_file(&self, name: String, bytes: &[u8], table: Option<u32>) -> Result<ListedFile> {
         let path = self.dir.join(&name);
         let file = self.vfs.create(&path);
@@ -471,7 +476,8 @@ impl Export {
         properties.ok_or_else(|| refused().into())
     }
 
-    /// A table that is the one of the list; its blocks are verified when they are read.
+    /// Opens a table, which must be the one of the list; its blocks are verified when they are
+    /// read.
     fn open(&self, index: usize, file: &ListedFile) -> Result<Arc<Table>> {
         let path = self.dir.join(&file.name);
         let opened = self.vfs.open(&path, false);
@@ -487,7 +493,7 @@ impl Export {
         Ok(Arc::new(table))
     }
 
-    /// Removes what was written: the directory was empty before.
+    /// Removes the written files: the directory was empty before.
     fn discard(&self) {
         let Ok(names) = self.vfs.list(&self.dir) else {
             return;

@@ -1,8 +1,8 @@
-//! What a backup is made of: the file `BACKUP-LIST` of a generation (bytes in docs/format.md).
+//! The content of a backup: the file `BACKUP-LIST` of a generation (bytes in docs/format.md).
 //!
-//! It is written last, and appears by a rename after it was synced: a generation with a list is whole. Decoding never
-//! panics. A list stays in memory as its bytes, because a file takes 6 bytes there at least, and many times that as a
-//! [`ListedFile`].
+//! It is written last, and appears by a rename after it was synced: a generation with a list is
+//! whole. Decoding never panics. A list stays in memory as its bytes, because a file takes at least
+//! 6 bytes there, and many times that as a [`ListedFile`].
 
 use crate::error::Result;
 use crate::files::KEYS;
@@ -15,9 +15,10 @@ use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"EVENBAK1";
 
-/// No list is longer: it would name millions of files.
+/// The largest length of a list in bytes: a longer one would name millions of files.
 const LIST_BYTES_MAX: u64 = 1 << 30;
-/// A longer one is verified before memory is taken for it, by pieces of the other length.
+/// A list with more bytes than the first number is verified before memory is taken for it, in
+/// pieces of the second number.
 const UNVERIFIED_BYTES_MAX: u64 = 16 << 20;
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -26,13 +27,14 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) struct ListedFile {
     pub(super) name: String,
     pub(super) len: u64,
-    /// Of its bytes ([`FileSum`]).
+    /// The checksum of its bytes ([`FileSum`]).
     pub(super) checksum: u32,
-    /// Of an SSTable: what names it. Two tables of one id may come from lives that have parted.
+    /// For an SSTable, the checksum that identifies it. Two tables with one id may come from two
+    /// lives of copies.
     pub(super) table: Option<u32>,
     /// The generation before has the same file.
     pub(super) shared: bool,
-    /// What is in it was verified against its own checksums when it was first taken.
+    /// Its content was verified against its own checksums when it was first copied.
     pub(super) verified: bool,
 }
 
@@ -43,11 +45,11 @@ const VERIFIED: u64 = 2;
 /// The list of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BackupList {
-    /// Seconds since 1970 at which it was begun.
+    /// The time at which the backup was begun, in seconds since 1970.
     pub(super) seconds: u64,
-    /// How many files there are.
+    /// The number of files.
     pub(super) count: u64,
-    /// The files, one after the other, as they are written.
+    /// The files, one after the other, in their written form.
     files: Vec<u8>,
 }
 
@@ -64,14 +66,14 @@ impl BackupList {
         }
     }
 
-    /// The files, in the order in which they stand there.
+    /// The files, in the order of the list.
     pub(super) fn files(&self) -> impl Iterator<Item = ListedFile> {
-        // That all of them make sense was seen when the list was read.
+        // All of them make sense: that was checked when the list was read.
         let mut left = &self.files[..];
         std::iter::from_fn(move || get_file(&mut left))
     }
 
-    /// Where those files lie in the list that are wanted, in the order of their names.
+    /// The places in the list of the wanted files, in the order of their names.
     pub(super) fn places(&self, is_wanted: impl Fn(&ListedFile) -> bool) -> Vec<u32> {
         let mut left = &self.files[..];
         let mut places = Vec::new();
@@ -87,7 +89,7 @@ impl BackupList {
         places
     }
 
-    /// The file of this name among those at these places, which are in the order of names.
+    /// The file with this name among the files at these places, which are in the order of names.
     pub(super) fn named(&self, name: &str, places: &[u32]) -> Option<ListedFile> {
         let found = places.binary_search_by_key(&Some(name.as_bytes()), |&at| self.name_at(at));
         let place = places[found.ok()?];
@@ -98,7 +100,7 @@ impl BackupList {
         get_slice(&mut self.files.get(place as usize..)?)
     }
 
-    /// Whether all of it was verified when it was first taken. Lists of older builds never say so.
+    /// Whether all of it was verified when it was first copied. Lists of older builds never say so.
     pub(super) fn is_verified(&self) -> bool {
         self.files().all(|file| file.verified)
     }
@@ -108,7 +110,8 @@ impl BackupList {
     }
 }
 
-/// The checksum of a file: of its pieces of 1 MiB, each started from that of those before.
+/// The checksum of a file: over its pieces of 1 MiB, each started from the checksum of the pieces
+/// before.
 #[derive(Default)]
 pub(super) struct FileSum(pub(super) u32);
 
@@ -129,7 +132,7 @@ impl BackupList {
         out
     }
 
-    /// Reads a list. Memory is taken for a long one when it is known to verify.
+    /// Reads a list. Memory for a long list is taken only when it is known to verify.
     pub(super) fn read(file: &dyn File, path: &Path) -> Result<BackupList> {
         let failed = |error| StorageError::io(path, "read the list of a backup", error);
         let corrupt = |what: &str| StorageError::corruption(path, 0, what);
@@ -183,11 +186,12 @@ impl BackupList {
         })
     }
 
-    /// When it was begun, how many files there are, and how many bytes these have, if all of it makes sense.
+    /// The time of its begin, the number of files, and the bytes of these files in the list, if all
+    /// of it makes sense.
     fn measured(input: &mut &[u8]) -> Option<(u64, u64, usize)> {
         let (seconds, count) = (get_varint(input)?, get_varint(input)?);
         let len = input.len();
-        // A hostile count ends at the first file that is not there.
+        // A count from a hostile file ends at the first missing file.
         for _ in 0..count {
             get_file(input)?;
         }
@@ -195,7 +199,7 @@ impl BackupList {
     }
 }
 
-/// A list, decoded and encoded again, after all of it was gone through in each way.
+/// A list, decoded and encoded again, after all of it was read in each way.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn again(path: &Path, bytes: &[u8]) -> Result<Vec<u8>> {
     let list = BackupList::decode(path, bytes.to_vec())?;
@@ -291,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Older builds wrote 0 and 1, and take whatever is not 0 for 1.
+    /// Older builds wrote 0 and 1, and read every other number than 0 as 1.
     #[test]
     fn a_list_of_an_older_build_is_read_and_counts_as_not_verified() {
         let mut files = sample();

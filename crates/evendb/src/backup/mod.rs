@@ -1,4 +1,5 @@
-//! Backups: a directory of generations, each a whole database without a commit log, made while writers go on.
+//! Backups: a directory of generations, each a whole database without a commit log, made while
+//! writers go on.
 //!
 //! ```text
 //! backups/
@@ -10,22 +11,27 @@
 //!     a.sst               a hard link to 000001/a.sst: a table that both need is there once
 //!     c.sst ...
 //! ```
-//! A generation shares tables with the one before it, never with the source: damage of a file of the source, or a write
-//! to it, is not in the backup. Where the file system has no links, each generation is a copy of its own. The container's
-//! runs are copied each time.
+//! A generation shares tables with the one before it, never with the source: if a file of the
+//! source is damaged or written to, the backup does not change. If the file system has no links,
+//! each generation is a copy of its own. The container's runs are copied each time.
 //!
-//! What is new in a generation is verified against the database's own checksums while it is made ([`crate::copy`]), and its list says
-//! so. Only what was verified is shared by later ones. So a damaged database is backed up by nobody as if it were sound.
+//! The new files of a generation are verified against the database's own checksums while it is made
+//! ([`crate::copy`]), and its list says so. Later generations share only verified files. So no
+//! damaged database is backed up as if it were sound.
 //!
-//! Durability, each step needing the one before: the generation is a database, durably ([`crate::copy`]); its files are
-//! read back for their checksums; the list is written, synced, renamed, and the names are synced, those of the generation
-//! and that of its directory. Only then does the call return. A backup that is killed leaves a directory without a list, and with
-//! a mark. It counts for nothing, and the next backup or pruning removes it ([`removal`]); no generation before it is touched.
-//! Pruning renames the list first, durably, and then removes the rest, so what it leaves when it is killed does not count either.
+//! Durability, each step needing the one before. The generation is a database, durably
+//! ([`crate::copy`]). Its files are read back for their checksums. The list is written, synced and
+//! renamed, and the names are synced: the names in the generation, and the name of its directory.
+//! Only then does the call return. A backup that is killed leaves a directory without a list, and
+//! with a mark. It counts for nothing, and the next backup or pruning removes it ([`removal`]);
+//! earlier generations are not touched. Pruning renames the list first, durably, and then removes
+//! the rest, so the remains of a pruning that is killed do not count, either.
 //!
-//! Restoring checks every byte against the list, verifies what was not when it was taken, and makes a database in an empty directory, with `CURRENT` last.
+//! Restoring checks every byte against the list, and verifies files that were not verified when
+//! they were copied. It makes a database in an empty directory, with `CURRENT` last.
 //!
-//! Thread safety: any; the lock keeps processes apart. Not here: a schedule, and other machines.
+//! Thread safety: any thread; the lock keeps processes apart. Not here: a schedule, and other
+//! machines.
 
 #![expect(
     clippy::disallowed_methods,
@@ -66,11 +72,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The list of a generation, and one that is not written yet.
+/// The name of a generation's list, and of one that is not finished.
 const LIST: &str = placement::BACKUP_LIST;
 const LIST_UNFINISHED: &str = "BACKUP-LIST.tmp";
 
-/// What [`Db::backup`] did.
+/// The result of [`Db::backup`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupSummary {
@@ -78,38 +84,39 @@ pub struct BackupSummary {
     pub number: u64,
     /// Bytes of all its files.
     pub bytes: u64,
-    /// Bytes of those that the backup before has, too.
+    /// Bytes of the files that the backup before also has.
     pub bytes_shared: u64,
     /// Bytes of keys and values that were read to be verified.
     pub bytes_verified: u64,
-    /// From the call to the end.
+    /// The time from the call to the end.
     pub elapsed: Duration,
 }
 
-/// A backup, as [`Backups::list`] tells of it.
+/// A backup, as [`Backups::list`] describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupInfo {
     /// Its number: a later one is greater.
     pub number: u64,
-    /// When it was begun, in seconds since 1970 by the clock of that machine.
+    /// The time of its begin, in seconds since 1970 by the clock of that machine.
     pub seconds: u64,
     /// Files that belong to it.
     pub files: u64,
-    /// Bytes of those.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Bytes of those that the backup before had, too.
+    /// Bytes of the files that the backup before also had.
     pub bytes_shared: u64,
-    /// Whether all of it was verified against the checksums of the database when it was taken.
+    /// Whether all of it was verified against the checksums of the database when it was made.
     pub verified: bool,
-    /// Why its list cannot be read, if it cannot. The figures are 0 then.
+    /// The reason, if its list cannot be read. The figures are 0 then.
     pub damage: Option<String>,
 }
 
 impl Db {
-    /// Makes a backup in directory `dir`, beside those that are there. It holds everything that was acknowledged before
-    /// the call. Writers go on. Tables that the backup before has are shared with it by hard links, so only what is new is
-    /// copied. On return the backup survives power loss.
+    /// Makes a backup in directory `dir`, beside earlier ones. It holds everything that was
+    /// acknowledged before the call. Writers go on. Tables that the backup before has are shared
+    /// with it by hard links, so only new files are copied. On return the backup survives power
+    /// loss.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -130,19 +137,19 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if `dir` is the directory of a database, lies inside of one or of one with backups, or has this
-    /// database in it; `Corruption` with the file and the offset if the database is damaged, `Locked` if another backup or pruning is under
-    /// way there, `NoSpace` and `Io` for failures here or there. The backups that were there are as
-    /// they were then, and a directory that the call made is gone again. As for
-    /// [`flush`](Self::flush).
+    /// `InvalidArgument` if `dir` is the directory of a database, lies inside of one or of one with
+    /// backups, or has this database in it. `Corruption` with the file and the offset if the
+    /// database is damaged. `Locked` if another backup or pruning is under way there. `NoSpace` and
+    /// `Io` for failures of either disk. Earlier backups stay as they were, and a directory that
+    /// the call made is removed. Otherwise the errors of [`flush`](Self::flush).
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupSummary> {
         self.backup_with(dir, &CopyOptions::new())
     }
 
-    /// The same, as the options say.
+    /// Like [`backup`](Self::backup), with options.
     ///
     /// # Errors
-    /// As [`backup`](Self::backup).
+    /// The errors of [`backup`](Self::backup).
     pub fn backup_with(&self, dir: impl AsRef<Path>, how: &CopyOptions) -> Result<BackupSummary> {
         let recording = &self.engine().core.recording;
         recording.other("backup", || backup(self.engine(), dir.as_ref(), how))
@@ -167,7 +174,7 @@ fn backup(engine: &Engine, dir: &Path, how: &CopyOptions) -> Result<BackupSummar
     let taken = take(engine, &backups, how, seconds);
     let has_none = || backups.find().is_ok_and(|found| found.is_empty());
     if taken.is_err() && !had_lock && has_none() {
-        // Under the lock: who waits for it looks whether it still has its name.
+        // Under the lock: a waiting process looks whether the lock still has its name.
         let _ = vfs.remove(&backups.dir.join(LOCK));
         made.undo(&**vfs);
     }
@@ -226,7 +233,7 @@ fn take(
             backups.write_list(number, &list, syncs).map(|()| list)
         });
     let list = listed.inspect_err(|_| backups.discard(number))?;
-    // Where it stays, it says nothing beside a list.
+    // If it stays, it means nothing beside a list.
     let _ = vfs.remove(&target.join(UNFINISHED_COPY));
     Ok(BackupSummary {
         number,
@@ -248,7 +255,7 @@ fn bytes_shared(list: &BackupList) -> u64 {
     sum(shared.map(|file| file.len))
 }
 
-/// Of lengths that a list says, which can be any.
+/// The sum of lengths from a list, which can be any numbers.
 fn sum(lens: impl Iterator<Item = u64>) -> u64 {
     lens.fold(0, u64::saturating_add)
 }
@@ -278,7 +285,7 @@ impl std::fmt::Debug for Backups {
 }
 
 impl Backups {
-    /// Those in directory `dir`.
+    /// The backups in directory `dir`.
     pub fn at(dir: impl AsRef<Path>) -> Backups {
         Backups {
             vfs: Arc::new(OsVfs),
@@ -287,22 +294,23 @@ impl Backups {
         }
     }
 
-    /// Who gives the key of backups of an encrypted database ([`Advanced::encryption`](crate::Advanced::encryption)). Only
-    /// what was not verified when it was taken needs one, to be verified later.
+    /// Sets the provider of the key for backups of an encrypted database
+    /// ([`Advanced::encryption`](crate::Advanced::encryption)). A key is needed only to verify
+    /// files later that were not verified when they were copied.
     #[must_use]
     pub fn encryption(self, keys: Arc<dyn KeyProvider>) -> Backups {
         let keys = Some(keys);
         Backups { keys, ..self }
     }
 
-    /// The same on other files, for tests.
+    /// The backups in another file system, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn vfs(self, vfs: Arc<dyn Vfs>) -> Backups {
         Backups { vfs, ..self }
     }
 
-    /// All of them, the oldest first. What a backup that was killed has left is not among them.
+    /// All backups, the oldest first. Remains of a backup that was killed are not among them.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -334,13 +342,14 @@ impl Backups {
         Ok(found.map(info).collect())
     }
 
-    /// Reads all of backup `number`, or of the newest one, compares it with its list, and verifies it against the checksums of
-    /// the database in it. Returns its number. Of a backup of an encrypted database the comparison has to do without a key, which
-    /// is as good if all of it was verified when it was taken ([`BackupInfo::verified`]).
+    /// Reads all of backup `number`, or of the newest one, compares it with its list, and verifies
+    /// it against the checksums of the database in it. Returns its number. For a backup of an
+    /// encrypted database without a key, the comparison has to be enough. That is as good if all of
+    /// it was verified when it was made ([`BackupInfo::verified`]).
     ///
     /// # Errors
-    /// `Corruption` with the file that is missing or differs, `NotFound`, `Io`, `Locked` while a backup is made; `NeedsKey` if
-    /// only a key could tell.
+    /// `Corruption` with the file that is missing or differs, `NotFound`, `Io`, `Locked` while a
+    /// backup is made; `NeedsKey` if only a key could tell.
     pub fn verify(&self, number: Option<u64>) -> Result<u64> {
         let _lock = self.lock(true)?;
         let number = self.number(number)?;
@@ -375,8 +384,9 @@ impl Backups {
         }
     }
 
-    /// Removes all but the `keep` newest whose lists can be read. Returns how many were removed. What others share with them
-    /// stays, and so do newer ones whose lists are damaged.
+    /// Removes all backups except the `keep` newest whose lists can be read. Returns the number of
+    /// removed backups. Files that other backups share with them stay, and newer backups whose
+    /// lists are damaged stay, too.
     ///
     /// # Errors
     /// `InvalidArgument` if `keep` is 0, `NotFound`, `Io`, `Locked`.
@@ -386,7 +396,7 @@ impl Backups {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         if self.find()?.is_empty() {
-            // A directory of somebody is not even locked, which would make a file there.
+            // A directory of another owner is not even locked, which would make a file there.
             return Ok(0);
         }
         let _lock = self.lock(false)?;
@@ -394,7 +404,7 @@ impl Backups {
         self.remove_unfinished(&found)?;
         let whole = found.iter().filter(|found| found.has_list);
         let whole: Vec<u64> = whole.map(|found| found.number).collect();
-        // One that nothing can be restored of takes the place of none that is good.
+        // A backup from which nothing can be restored does not count in place of a good one.
         let is_readable = |number: &&u64| self.read_list(**number).is_ok();
         let oldest_kept = whole.iter().rev().filter(is_readable).nth(keep - 1);
         let is_old = |number: &&u64| oldest_kept.is_some_and(|kept| *number < kept);
@@ -407,15 +417,17 @@ impl Backups {
         Ok(removed)
     }
 
-    /// Makes a database of backup `number`, or of the newest one, in directory `into`, which is empty or does not exist.
-    /// Each byte is compared with the list of the backup. A backup that was not verified when it was taken is verified first, as
-    /// [`verify`](Self::verify) does, unless it is encrypted and there is no key. Returns its number. On return the database
+    /// Makes a database of backup `number`, or of the newest one, in directory `into`, which is
+    /// empty or does not exist. Each byte is compared with the list of the backup. A backup that
+    /// was not verified when it was made is verified first, as [`verify`](Self::verify) does,
+    /// unless it is encrypted and there is no key. Returns its number. On return the database
     /// survives power loss.
     ///
     /// # Errors
-    /// `AlreadyExists` if `into` holds something; `InvalidArgument` if it lies inside of a database's directory or one with
-    /// backups; `Corruption` if the backup is damaged ([`inspect::repair`] saves what is
-    /// whole of it); `NotFound`, `NoSpace`, `Io`. `into` is then as it was.
+    /// `AlreadyExists` if `into` is not empty; `InvalidArgument` if it lies inside a database's
+    /// directory or a directory with backups; `Corruption` if the backup is damaged
+    /// ([`inspect::repair`] saves its whole parts); `NotFound`, `NoSpace`, `Io`. `into` is then as
+    /// it was.
     pub fn restore(&self, number: Option<u64>, into: impl AsRef<Path>) -> Result<u64> {
         let into = into.as_ref();
         let into = std::path::absolute(into).map_err(failed(into, "resolve the path"))?;
@@ -436,7 +448,7 @@ impl Backups {
         }
     }
 
-    /// All but `CURRENT` is copied and synced, with its names, before `CURRENT` appears.
+    /// Everything except `CURRENT` is copied and synced, with its names, before `CURRENT` appears.
     fn fill(&self, target: &Target<'_>, from: &Path, list: &BackupList) -> Result<()> {
         let is_foreign = |file: &ListedFile| !removal::is_database_name(&file.name);
         if let Some(file) = list.files().find(is_foreign) {
@@ -497,7 +509,7 @@ impl Backups {
         let path = self.dir.join(LOCK);
         match self.vfs.lock(&path, shared) {
             Ok(lock) => Ok(Some(lock)),
-            // Who only reads needs no permission to write, and no lock file.
+            // A process that only reads needs no permission to write, and no lock file.
             Err(error)
                 if shared
                     && matches!(
@@ -545,7 +557,7 @@ impl Backups {
         Ok(found)
     }
 
-    /// The number asked for, or that of the newest backup.
+    /// The requested number, or the number of the newest backup.
     fn number(&self, asked: Option<u64>) -> Result<u64> {
         let found = self.find()?;
         let mut whole = found.iter().filter(|found| found.has_list);
@@ -567,7 +579,7 @@ impl Backups {
         BackupList::read(&*file, &path)
     }
 
-    /// The files of a generation are durable; from here on it counts, durably.
+    /// The files of a generation are durable; from here on the generation counts, durably.
     fn write_list(&self, number: u64, list: &BackupList, syncs: bool) -> Result<()> {
         let dir = self.path_of(number);
         let (temporary, path) = (dir.join(LIST_UNFINISHED), dir.join(LIST));
@@ -575,7 +587,7 @@ impl Backups {
         let file = file.map_err(failed(&temporary, "create the list of a backup"))?;
         let written = file.write_at(&list.encode(), 0);
         written.map_err(failed(&temporary, "write the list of a backup"))?;
-        // Before the rename: a list of that name is whole.
+        // Synced before the rename: a list with that name is whole.
         if syncs {
             let synced = file.sync_data();
             synced.map_err(failed(&temporary, "sync the list of a backup"))?;
@@ -607,7 +619,8 @@ impl Backups {
         Ok((len, sum.0))
     }
 
-    /// What was copied to `dir`: the checksums of shared tables are known, all else is read back. `is_verified`: what is new was.
+    /// The files that were copied to `dir`: the checksums of shared tables are known, all other
+    /// files are read back. `is_verified` says that new files were verified.
     fn files_of(&self, dir: &Path, shared: &Shared, is_verified: bool) -> Result<Vec<ListedFile>> {
         let names = self.vfs.list(dir).map_err(failed(dir, "list a backup"))?;
         let mut files = Vec::new();
@@ -650,7 +663,7 @@ impl Backups {
         Ok(files)
     }
 
-    /// What names an SSTable, by its end, which is verified.
+    /// The checksum that identifies an SSTable, from its end, which is verified.
     fn table_checksum(&self, path: &Path) -> Result<u32> {
         let file = self.vfs.open(path, false);
         let file = file.map_err(failed(path, "open a backup"))?;
@@ -663,7 +676,7 @@ impl Backups {
     }
 }
 
-/// Compares a file with what the list says of it.
+/// Compares a file with its entry in the list.
 fn check(path: &Path, file: &ListedFile, len: u64, sum: u32) -> Result<()> {
     if len == file.len && sum == file.checksum {
         return Ok(());

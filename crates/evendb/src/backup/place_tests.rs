@@ -1,4 +1,5 @@
-//! Where no backup, copy, export, trace or database is made; and what in a directory of backups is nobody's to remove.
+//! Places where no backup, copy, export, trace or database is made; and files in a directory of
+//! backups that must not be removed.
 
 use super::*;
 use crate::inspect::{RepairOptions, repair};
@@ -14,7 +15,7 @@ fn open(path: &Path) -> Result<Db> {
         .open(path)
 }
 
-/// All names below a directory, with what files hold.
+/// All names below a directory, with the contents of files.
 fn all_in(dir: &Path) -> BTreeSet<(PathBuf, Vec<u8>)> {
     let mut all = BTreeSet::new();
     let mut dirs = vec![dir.to_owned()];
@@ -106,7 +107,7 @@ fn nothing_is_made_inside_of_a_database_or_of_backups() {
         );
     }
     assert!(all_in(world.place.path()) == before);
-    // One whose mark is gone is known by the call that reads it.
+    // A database without its mark is found by the call that reads it.
     fs::remove_file(broken.join("CURRENT")).unwrap();
     let path = broken.join("x");
     refused(
@@ -150,11 +151,11 @@ fn an_export_has_the_properties_of_its_keyspace_but_not_its_options() {
     let expected = [("evendb.key-types", "str"), ("schema", "app,time")];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
     assert!(found.into_iter().eq(expected));
-    // They are no records, and an import leaves the keyspace's own.
+    // They are no records, and an import leaves the keyspace's own properties.
     let other = world.db.keyspace("other").unwrap();
     assert_eq!(other.import(world.at("exported")).unwrap().records, 1);
     assert_eq!(other.property("schema").unwrap(), None);
-    // Each bit that is flipped is told.
+    // Each flipped bit is noticed.
     let path = world.at("exported/PROPERTIES");
     let bytes = fs::read(&path).unwrap();
     for bit in 0..bytes.len() * 8 {
@@ -246,7 +247,7 @@ fn what_is_not_ours_in_a_directory_of_backups_stays() {
             false => fs::remove_file(&path).unwrap(),
         }
     }
-    // In one that counts, too.
+    // Also in a generation that counts.
     fs::write(backups.join("000001/photo"), "sea").unwrap();
     world.db.backup(&backups).unwrap();
     let error = Backups::at(&backups).prune(1).unwrap_err();
@@ -254,7 +255,7 @@ fn what_is_not_ours_in_a_directory_of_backups_stays() {
     Backups::at(&backups).verify(Some(1)).unwrap();
     fs::remove_file(backups.join("000001/photo")).unwrap();
     assert_eq!(Backups::at(&backups).prune(1).unwrap(), 1);
-    // What we left without a mark yet, and a number that none follows.
+    // A directory that we left before it had a mark, and a number that no other one follows.
     fs::create_dir(backups.join("000007")).unwrap();
     fs::write(backups.join("000007/LOCK"), "").unwrap();
     world.db.backup(&backups).unwrap();

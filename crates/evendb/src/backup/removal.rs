@@ -1,13 +1,14 @@
-//! What of a directory of backups is removed: only what a mark of ours names, by names that we write, in a directory that is no
-//! link.
+//! Which files in a directory of backups are removed: only files that one of our marks names, by
+//! names that we write, in a directory that is no link.
 //!
 //! ```text
-//! begun       UNFINISHED-COPY, ...                     until the list is there
+//! begun       UNFINISHED-COPY, ...          until the list is there
 //! counts      BACKUP-LIST, ...
-//! goes        BACKUP-LIST.tmp, ...                     the list, renamed: it does not count any more, and is the mark
+//! goes        BACKUP-LIST.tmp, ...          the list, renamed: it counts no more, and is the mark
 //! ```
-//! Each mark is durable before what it stands for, and goes, durably, after it. A directory without a mark of these that has other
-//! files is somebody else's, whatever its name is: it is left alone and told.
+//! Each mark is durable before the state that it stands for, and is removed, durably, after it. A
+//! directory without one of these marks that has other files belongs to somebody else, whatever its
+//! name is: it is left alone, and reported.
 
 use super::{Backups, Generation, LIST, LIST_UNFINISHED};
 use crate::copy::failed;
@@ -18,12 +19,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// The marks of what is not whole.
+/// The marks of unfinished directories.
 const MARKS: [&str; 2] = [UNFINISHED_COPY, LIST_UNFINISHED];
-/// Files that the refusal names.
+/// The largest number of files that the refusal names.
 const NAMED_MAX: usize = 3;
 
-/// Whether a database that is a backup has files of this name.
+/// Whether a backup's database has files with this name.
 pub(super) fn is_database_name(name: &str) -> bool {
     is_own_name(name) || [CURRENT, CONTAINER, KEYS].contains(&name)
 }
@@ -35,7 +36,7 @@ fn is_backup_name(name: &OsString) -> bool {
 }
 
 impl Backups {
-    /// Removes what backups and prunings that were killed have left.
+    /// Removes the remains of backups and prunings that were killed.
     pub(super) fn remove_unfinished(&self, found: &[Generation]) -> Result<()> {
         for generation in found.iter().filter(|found| !found.has_list) {
             self.remove(generation.number)?;
@@ -66,7 +67,7 @@ impl Backups {
         let is_marked = names
             .iter()
             .any(|name| name == LIST || MARKS.iter().any(|mark| name == *mark));
-        // It ended before there was a mark.
+        // The process ended before there was a mark.
         let is_empty = names.iter().all(|name| name == LOCK);
         match (foreign.is_empty(), is_marked || is_empty) {
             (true, true) => {
@@ -81,7 +82,8 @@ impl Backups {
         }
     }
 
-    /// Removes a generation: first, durably, what makes it count, which then marks what is left.
+    /// Removes a generation. The file that makes it count goes first, durably, and becomes the mark
+    /// of the rest.
     pub(super) fn remove(&self, number: u64) -> Result<()> {
         let dir = self.path_of(number);
         let names = self.names_to_remove(&dir)?;
@@ -116,7 +118,8 @@ impl Backups {
         removed.map_err(failed(&dir, "remove the directory of a backup"))
     }
 
-    /// As [`remove`](Self::remove), after a failure: what cannot be removed now is removed by the next backup.
+    /// Like [`remove`](Self::remove), after a failure: files that cannot be removed now are removed
+    /// by the next backup.
     pub(super) fn discard(&self, number: u64) {
         let _ = self.remove(number);
     }

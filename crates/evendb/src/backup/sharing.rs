@@ -1,4 +1,4 @@
-//! What a new backup shares with the one before it.
+//! The files that a new backup shares with the one before it.
 
 use super::list::{BackupList, ListedFile};
 use super::{Backups, is_value_file, removal};
@@ -10,20 +10,20 @@ use crate::value_files;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The tables and value files of the generation before that may be shared.
+/// The tables and value files of the previous generation that may be shared.
 pub(super) struct Shared {
     dir: PathBuf,
     list: BackupList,
-    /// Where they lie in the list, in the order of their names.
+    /// Their places in the list, in the order of their names.
     places: Vec<u32>,
-    /// The names of those that were asked for and given.
+    /// The names of the files that were requested and given.
     given: Mutex<BTreeSet<String>>,
-    /// To compare each with the list first, if that is asked for.
+    /// Set if each file is to be compared with the list first.
     compares: Option<(Backups, Mutex<ReadPace>)>,
 }
 
 impl Shared {
-    /// Nothing.
+    /// No file is shared.
     pub(super) fn none() -> Shared {
         Shared {
             dir: PathBuf::new(),
@@ -34,7 +34,8 @@ impl Shared {
         }
     }
 
-    /// Where something is to be verified, nothing is shared that was not when it was first taken.
+    /// If files are to be verified, only files are shared that were verified when they were first
+    /// copied.
     pub(super) fn with(dir: PathBuf, list: BackupList, check: CopyCheck) -> Shared {
         let places = list.places(|file| {
             let is_shareable = file.table.is_some() || is_value_file(&file.name);
@@ -57,8 +58,9 @@ impl Shared {
         self
     }
 
-    /// Where it has the table: the same id, length and checksum. A value file: the same number, half of which is random, and the
-    /// same length, because values are only appended. (`by_name` is a planted fault.)
+    /// The shared file for a wanted one. A table must have the same id, length and checksum. A
+    /// value file must have the same number (half of its bits are random) and the same length,
+    /// because values are only appended. (`by_name` is a planted fault.)
     pub(super) fn find(&self, wanted: Wanted<'_>, by_name: bool) -> Option<Sharing> {
         let path = match wanted {
             Wanted::Table(part) => table_path(&self.dir, part.table),
@@ -82,7 +84,7 @@ impl Shared {
         is_given.then_some(sharing)
     }
 
-    /// What the list says of a file that the new backup has from here.
+    /// The list's entry of a file that the new backup got from here.
     pub(super) fn given(&self, name: &str) -> Option<ListedFile> {
         match self.given.lock().contains(name) {
             true => self.named(name),
@@ -99,7 +101,7 @@ impl Shared {
             return true;
         };
         let note = &mut |bytes| pace.lock().note(bytes);
-        // What cannot be read is taken from the database.
+        // A file that cannot be read is taken from the database.
         let sum = backups.sum_of(path, note);
         sum.is_ok_and(|found| found == (listed.len, listed.checksum))
     }

@@ -1,4 +1,5 @@
-//! Backups on simulated files: what they share, damage, crashes and faults at every operation.
+//! Backups on simulated files: which files they share, damage, crashes and faults at every
+//! operation.
 
 use super::*;
 use crate::ingest::tests::options;
@@ -35,7 +36,7 @@ pub(super) fn put(db: &Db, range: std::ops::Range<usize>, value: u8) {
     }
 }
 
-/// What a backup holds, by restoring it; the directory is removed.
+/// The records of a backup, by restoring it; the directory is removed.
 pub(super) fn restored(vfs: &SimVfs, number: Option<u64>) -> Result<Map> {
     let machine = vfs.fork_state();
     backups(&machine).restore(number, "/restored")?;
@@ -56,7 +57,7 @@ fn generations_share_tables_and_each_is_a_state_that_was() {
         let vfs = SimVfs::new(1);
         vfs.allow_links(links);
         let db = open(&vfs, DIR);
-        // What is put in order lies in the logs' file, which is copied.
+        // Records that are put in order lie in the logs' file, which is copied.
         let all = (0..600).map(|number| (format!("k{number:04}"), [1; 60]));
         db.ingest(all).unwrap();
         let mut states = vec![contents(&db)];
@@ -80,7 +81,7 @@ fn generations_share_tables_and_each_is_a_state_that_was() {
         assert_eq!(numbers(&vfs), [1, 2, 3]);
         assert_eq!(listed[1].bytes, second.bytes);
         assert_eq!(listed[1].bytes_shared, second.bytes_shared);
-        // The source goes its way.
+        // The source goes on.
         put(&db, 0..600, 9);
         db.settle_debt().unwrap();
         db.compact().unwrap();
@@ -100,7 +101,7 @@ fn generations_share_tables_and_each_is_a_state_that_was() {
     }
 }
 
-/// Whether each backup of two databases that were one is what it was made of.
+/// Whether each backup of two databases that were one has the records of its own source.
 fn lives_part(plant: Plant) -> bool {
     let vfs = SimVfs::new(2);
     let open = |vfs: &SimVfs, dir| options(vfs, plant).open(dir).expect("opens");
@@ -110,7 +111,7 @@ fn lives_part(plant: Plant) -> bool {
     db.backup(BACKUPS).unwrap();
     db.close().unwrap();
     backups(&vfs).restore(None, "/other").unwrap();
-    // Both give out the same ids from here on, also to tables of the same length.
+    // From here on both give out the same ids, also to tables of equal length.
     let (db, other) = (open(&vfs, DIR), open(&vfs, "/other"));
     for (db, value) in [(&db, 2), (&other, 3)] {
         let all = (300..900).map(|number| (format!("k{number:04}"), [value; 60]));
@@ -204,7 +205,8 @@ fn with_one_backup(vfs: &SimVfs, plant: Plant) -> (Db, Map, Map) {
     (db, first, second)
 }
 
-/// The first backup is whole, and the second one is either whole or not there. Whether it is there.
+/// The first backup is whole, and the second one is either whole or missing. Returns whether it is
+/// there.
 fn look(vfs: &SimVfs, first: &Map, second: &Map, place: &str) -> std::result::Result<bool, String> {
     let listed = numbers(vfs);
     let is_there = match listed[..] {
@@ -251,7 +253,7 @@ fn crash_everywhere(plant: Plant) -> std::result::Result<(u64, u64), String> {
             states += 1;
             there += u64::from(is_there);
             if at % 5 == 0 {
-                // It goes on: what was left is removed.
+                // The next backup works: the remains are removed.
                 let db = open(&machine, DIR);
                 put(&db, 0..5, 7);
                 let number = db
@@ -428,7 +430,7 @@ fn an_export_is_imported_by_another_database() {
         keyspace.import(DIR).unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    // Damage of any file is told, and nothing of it is imported.
+    // Damage of any file is noticed, and nothing of it is imported.
     let empty = other.keyspace("empty").unwrap();
     assert_eq!(empty.export("/nothing").unwrap().tables, 0);
     assert_eq!(empty.import("/nothing").unwrap().records, 0);
@@ -444,7 +446,7 @@ fn an_export_is_imported_by_another_database() {
             file.write_at(&bytes[at..=at], at as u64).unwrap();
         }
     }
-    // A disk that fails leaves no half of an export.
+    // A failing disk leaves no part of an export.
     vfs.inject(Fault {
         at: 2,
         on: FaultOn::Change,

@@ -1,4 +1,4 @@
-//! Ghosts: the fingerprints of rows that were evicted, and how long ago.
+//! Ghosts: the fingerprints of evicted rows, and their ages.
 //!
 //! ```text
 //! slots, a power of two, sets of four
@@ -10,6 +10,7 @@
 //! be there after step `s + n` if the queue were `n` rows longer.
 //!
 //! Memory: 8 to 16 bytes for each of the rows it is told to remember; none before the first.
+//!
 //! Thread safety: plain data, guarded by the shard's lock.
 
 /// Slots that a fingerprint may be in.
@@ -29,12 +30,12 @@ impl Ghosts {
         self.slots.capacity() * size_of::<u64>()
     }
 
-    /// The queue's end moved on by one row.
+    /// Notes that the queue's end moved on by one row.
     pub(super) fn step(&mut self) {
         self.clock += 1;
     }
 
-    /// Remembers a row, in a table for about `rows` of them.
+    /// Remembers a row, in a table for about `rows` rows.
     pub(super) fn push(&mut self, place: u64, rows: usize) {
         let wanted = rows.next_power_of_two().max(4 * WAYS);
         // Made smaller only after a large change, so that the size does not swing.
@@ -46,7 +47,7 @@ impl Ghosts {
         self.put(entry);
     }
 
-    /// Forgets a row; its age in steps if it was known.
+    /// Forgets a row; returns its age in steps if it was known.
     pub(super) fn take(&mut self, place: u64) -> Option<u64> {
         if self.slots.is_empty() {
             return None;

@@ -7,47 +7,53 @@
 //!                                rows have it           the edge            rows do not have it
 //! ```
 //!
-//! A cache of the size of the row cache holds a key for about the time of the **horizon**, which is set so that as
-//! many sampled gets lie within it as the row cache really answers. So nothing is assumed about how rows are evicted.
-//! Gets whose distance lies about the horizon are hits at the **edge** of memory: [`super::split`] takes them for
-//! what a byte more for rows would bring.
+//! A cache of the size of the row cache holds a key for about the time of the **horizon**. The
+//! horizon is set so that the number of sampled gets within it equals the number that the row cache
+//! really answers. So nothing is assumed about how rows are evicted. Gets whose distance is near
+//! the horizon are hits at the **edge** of memory: [`super::split`] takes them as the gain of one
+//! more byte for rows.
 //!
-//! Gets that spans answer are none of this: a row would hardly be kept beside its span. What a span is worth though few
-//! of its keys are used, its heat estimates ([`crate::munk::heat`]).
+//! Gets that spans answer are not counted here: a row would hardly be kept beside its span. The
+//! worth of a span with few used keys is estimated by its heat ([`crate::munk::heat`]).
 //!
-//! Keys are sampled, not gets: a key's gets are all seen, or none. One very hot key therefore
-//! counts for nothing or for too much among the sampled gets. It never appears among those at the edge.
+//! Keys are sampled, not gets: all gets of a key are seen, or none. One very hot key therefore
+//! counts for nothing or for too much among the sampled gets. It never appears among the gets at
+//! the edge.
 //!
-//! Memory: [`Sampler::bytes`], a 512th of the budget, at most 4 MiB. Thread safety: relaxed atomics
-//! and no locks; what is lost to a race is one observation. While it is off, it costs a get one load.
+//! Memory: [`Sampler::bytes`], a 512th of the budget, at most 4 MiB.
+//!
+//! Thread safety: relaxed atomics and no locks; a race loses one observation. While the sampler is
+//! off, it costs a get one load.
 
 // Not the seam's atomics: they order no other data, so the models need not step through them.
 use evendb_storage::key_hash::RamHash;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Slots for each sampled key that rows have room for: distances beyond the horizon are to be seen too.
+/// Slots for each sampled key that rows have room for: distances beyond the horizon must be seen,
+/// too.
 const SLOTS_PER_KEY: u64 = 4;
 /// The coarsest sampling: one key in this many.
 const KEYS_PER_SAMPLE_MAX: u64 = 256;
 /// The finest sampling: one key in this many. A sampled get costs a cache miss.
 const KEYS_PER_SAMPLE_MIN: u64 = 8;
-/// Sampled gets for one step of the horizon.
+/// Sampled gets before each step of the horizon.
 const CALIBRATION_SAMPLES: u32 = 64;
-/// How far the logarithm of the horizon moves for a difference of 1 in the share of hits. Where
-/// hits grow with the logarithm of room, as for Zipf, the whole way would be about 10.
+/// The distance by which the logarithm of the horizon moves for a difference of 1 in the share of
+/// hits. If hits grow with the logarithm of room, as with Zipf, the whole way would be about 10.
 const CALIBRATION_GAIN: f32 = 4.0;
-/// Greatest step of the logarithm.
+/// The largest step of the logarithm.
 const CALIBRATION_STEP_MAX: f32 = 0.25;
-/// Hits between two horizons, longer and shorter by this factor than the real one, count as hits at the
-/// edge of memory.
+/// Two horizons are longer and shorter than the real one by this factor. Hits between them count as
+/// hits at the edge of memory.
 const EDGE: f32 = std::f32::consts::SQRT_2;
-/// The part of the rows' memory that lies between these two, if a longer horizon takes as much more.
+/// The part of the rows' memory between these two horizons, if memory grows in proportion to the
+/// horizon.
 pub(crate) const EDGE_PART: f32 = EDGE - 1.0 / EDGE;
 /// The mask while no key is followed: only one hash matches it.
 const OFF: u64 = u64::MAX;
 
-/// What answered a get that neither deltas nor spans in RAM did.
+/// The source of the answer to a get that neither deltas nor spans in RAM answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Served {
     /// The row cache.
@@ -58,18 +64,19 @@ pub(crate) enum Served {
 
 /// See the module.
 pub(crate) struct Sampler {
-    /// Made when it is turned on for the first time: a database that is hardly used has none.
+    /// Made when sampling is turned on for the first time: a database that is hardly used has no
+    /// slots.
     slots: OnceLock<Box<[AtomicU64]>>,
-    /// A power of two.
+    /// The number of slots, a power of two.
     slot_count: usize,
     /// Keys are followed if these bits of their place are all 0.
     mask: AtomicU64,
     clock: AtomicU32,
-    /// When it was turned on.
+    /// The clock when sampling was turned on.
     since: AtomicU32,
     horizon: AtomicU32,
-    /// Sampled gets since the last calibration, and of these the ones answered by rows, and the ones within the
-    /// horizon.
+    /// Since the last calibration: `samples` counts sampled gets, `row_hits` the ones that rows
+    /// answered, `near` the ones within the horizon.
     samples: AtomicU32,
     row_hits: AtomicU32,
     near: AtomicU32,
@@ -77,14 +84,15 @@ pub(crate) struct Sampler {
     edge_hits: AtomicU32,
 }
 
-/// What was seen in a round: hits that a horizon longer by [`EDGE`] has and one shorter by it has not.
+/// The result of a round: hits that a horizon longer by [`EDGE`] has and a horizon shorter by
+/// [`EDGE`] has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Edge {
-    /// Samples, times `keys_per_sample`.
+    /// Sampled hits, multiplied by `keys_per_sample`.
     pub(crate) hits: f32,
     /// One key in this many is sampled.
     pub(crate) keys_per_sample: f32,
-    /// Whether it has been on for long enough to have seen hits at the edge.
+    /// Whether sampling has been on for long enough to have seen hits at the edge.
     pub(crate) ripe: bool,
 }
 
@@ -92,7 +100,7 @@ impl Sampler {
     /// A sampler for a database with this memory budget, switched off.
     pub(crate) fn new(memory_budget: u64) -> Sampler {
         let slots = (memory_budget / 512 / 8).clamp(64, 1 << 19);
-        // The power of two below.
+        // The next lower power of two.
         let slots = 1usize << slots.ilog2();
         Sampler {
             slots: OnceLock::new(),
@@ -168,13 +176,13 @@ impl Sampler {
         (mask != OFF).then(|| mask + 1)
     }
 
-    /// What was seen at the edge since the last time. One thread, once a round.
+    /// The hits at the edge since the last call. Called by one thread, once a round.
     pub(crate) fn take_edge(&self) -> Edge {
         let hits = self.edge_hits.swap(0, Ordering::Relaxed) as f32;
         let keys_per_sample = self.keys_per_sample().unwrap_or(KEYS_PER_SAMPLE_MIN) as f32;
         let now = self.clock.load(Ordering::Relaxed);
         let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
-        // However long rows stay, no more keys are followed than there are slots.
+        // However long rows stay, at most as many keys are followed as there are slots.
         let enough = self.horizon.load(Ordering::Relaxed);
         let enough = enough.min(self.slot_count as u32);
         Edge {
@@ -184,8 +192,9 @@ impl Sampler {
         }
     }
 
-    /// Turns it on or off, for rows of `row_bytes` and with `bytes_max` for spans and rows together, and
-    /// sets the horizon. One thread, once a round, after taking the edge.
+    /// Turns sampling on or off, for rows of `row_bytes` bytes and with `bytes_max` bytes for spans
+    /// and rows together, and sets the horizon. Called by one thread, once a round, after taking
+    /// the edge.
     pub(crate) fn round(&self, on: bool, row_bytes: u64, bytes_max: u64) {
         let wanted = if on {
             let keys = bytes_max / row_bytes.max(1);
@@ -195,7 +204,8 @@ impl Sampler {
             let keys_per_sample = keys_per_sample
                 .clamp(KEYS_PER_SAMPLE_MIN, KEYS_PER_SAMPLE_MAX)
                 .next_power_of_two();
-            // A small change of the row size is ignored, because a change here loses what was seen.
+            // A small change of the row size is ignored, because a change here loses the
+            // observations.
             match self.keys_per_sample() {
                 Some(now) if now == keys_per_sample || now == keys_per_sample * 2 => now,
                 _ => keys_per_sample,
@@ -236,7 +246,7 @@ mod tests {
         xxhash_rust::xxh3::xxh3_64(&key.to_le_bytes())
     }
 
-    /// Looks at keys, and says how many were followed and how many of these were near.
+    /// Looks at keys, and returns how many were followed and how many of these were near.
     fn seen(sampler: &Sampler, keyspace: u32, keys: std::ops::Range<u64>) -> (u32, u32) {
         sampler.samples.store(0, Ordering::Relaxed);
         sampler.near.store(0, Ordering::Relaxed);
@@ -262,12 +272,12 @@ mod tests {
         assert_eq!(near, 0, "none came twice");
         let (samples, near) = seen(&sampler, 0, 0..8000);
         assert!(near * 10 > samples * 9, "{near} of {samples}");
-        // Keys of another keyspace are others.
+        // Keys of another keyspace are different keys.
         assert_eq!(seen(&sampler, 7, 0..8000).1, 0);
     }
 
-    /// Keys that are asked for in turn with a hot one between: rows answer the hot
-    /// one only, and the horizon comes to lie between the two distances.
+    /// A hot key comes between keys that are asked for in turn: rows answer only the hot key, and
+    /// the horizon comes to lie between the two distances.
     #[test]
     fn the_horizon_follows_what_rows_do() {
         let sampler = Sampler::new(1 << 20);
@@ -297,7 +307,8 @@ mod tests {
         assert_eq!(seen(&sampler, 0, hot).1, 1);
     }
 
-    /// Keys that come back at twice the horizon are beyond the edge, and those at the horizon are at it.
+    /// Keys that come back at twice the horizon are beyond the edge, and keys at the horizon are at
+    /// the edge.
     #[test]
     fn hits_at_the_edge_are_those_about_the_horizon() {
         let sampler = Sampler::new(64 << 20);

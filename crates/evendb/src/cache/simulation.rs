@@ -1,15 +1,17 @@
-//! The memory policy against random accesses: the real row cache, sampler, split, span policy and heat, and spans that
-//! are mere counters. Nothing of it depends on time or threads.
+//! The memory policy against random accesses: the real row cache, sampler, split, span policy and
+//! heat, with spans that are mere counters. Nothing of it depends on time or threads.
 //!
 //! ```text
 //! load: known frequencies --> accesses --> World (as the engine) --> misses
-//!                         \-> ideal static cache of as many bytes --> misses
+//!                         \-> ideal static cache of equal size --> misses
 //! ```
 //!
-//! The **ideal static cache** holds what has most reads a byte, as rows or as spans, and never changes. Reads are
-//! counted, not accesses: a scan that finds its span absent takes [`SCAN_READS`].
+//! The **ideal static cache** holds the rows or spans with the largest number of reads per byte,
+//! and never changes. Reads are counted, not accesses: a scan that finds its span absent takes
+//! [`SCAN_READS`].
 //!
-//! Not here: how long loads take beside other work, what deltas answer, spans of different sizes.
+//! Not here: how long loads take beside other work, gets that deltas answer, spans of different
+//! sizes.
 
 use super::row::RowCache;
 use super::sample::{Sampler, Served};
@@ -29,7 +31,7 @@ const SPAN_RECORDS: u64 = 64;
 /// Records of a prefix: four spans.
 const PREFIX_RECORDS: u64 = 256;
 const KEY_BYTES: u64 = 8;
-/// Bytes of a value where nothing else is said.
+/// Bytes of a value, unless a test says otherwise.
 const VALUE_BYTES: u64 = 800;
 /// Memory of a row beside its record.
 const ROW_OVERHEAD_BYTES: u64 = 72;
@@ -37,9 +39,9 @@ const ROW_OVERHEAD_BYTES: u64 = 72;
 const ROUND: u64 = 1000;
 /// Accesses that a load takes.
 const LOAD_DELAY: u64 = 50;
-/// A refill of a scan reads several blocks.
+/// Reads of a refill of a scan, which reads several blocks.
 const SCAN_READS: u64 = 4;
-/// One hit in so many is counted of a hot span.
+/// One hit in this many hits of a hot span is counted.
 const HITS_PER_COUNT: u64 = 16;
 
 /// SplitMix64.
@@ -71,7 +73,7 @@ enum Access {
     Scan(u64),
 }
 
-/// How much memory there is, and of what size records are.
+/// The size of memory, and of records.
 #[derive(Clone, Copy)]
 struct Scale {
     /// One in this many records fits into memory.
@@ -97,12 +99,12 @@ impl Scale {
         KEY_BYTES + self.value_bytes
     }
 
-    /// For spans and rows.
+    /// Bytes for spans and rows together.
     fn bytes_max(&self) -> u64 {
         self.records() * self.record_bytes()
     }
 
-    /// The records that memory has room for.
+    /// The number of records that memory has room for.
     fn records(&self) -> u64 {
         RECORDS / self.one_in
     }
@@ -119,7 +121,7 @@ impl Scale {
 #[derive(Default)]
 struct Span {
     heat: SpanHeat,
-    /// Where it is among the residents, if it is there.
+    /// Its index among the residents, if it is resident.
     resident: Option<usize>,
     loading: bool,
 }
@@ -129,7 +131,7 @@ struct Span {
 struct Reads {
     hits: u64,
     misses: u64,
-    /// Spans loaded.
+    /// The number of spans loaded.
     loads: u64,
 }
 
@@ -139,7 +141,7 @@ impl Reads {
     }
 }
 
-/// What the engine does with the policy.
+/// The engine's use of the policy.
 struct World {
     scale: Scale,
     rows: RowCache,
@@ -148,9 +150,9 @@ struct World {
     policy: SpanPolicy,
     spans: Vec<Span>,
     residents: Vec<usize>,
-    /// When they are over, and of which span.
+    /// For each load: the access at which it ends, and its span.
     loads: VecDeque<(u64, usize)>,
-    /// What rows may take, and what one takes.
+    /// Bytes that all rows may take, and bytes of one row.
     row_bytes_max: u64,
     row_bytes: usize,
     random: Random,
@@ -215,7 +217,7 @@ impl World {
 
     fn get(&mut self, record: u64) {
         let key = record.swap_bytes().to_le_bytes();
-        // Of no secret: a simulation is the same each time.
+        // No secret is needed: a simulation is the same each time.
         let hash = RamHash::of_bits(xxhash_rust::xxh3::xxh3_64(&key));
         let span = (record / SPAN_RECORDS) as usize;
         self.accesses += 1.0;
@@ -279,7 +281,7 @@ impl World {
         worth.beside_rows(self.scale.span_bytes() as usize, self.row_bytes)
     }
 
-    /// What spans may take.
+    /// Bytes that spans may take.
     fn room(&self) -> u64 {
         self.scale.bytes_max() - self.row_bytes_max
     }
@@ -312,7 +314,7 @@ impl World {
         self.set_room();
     }
 
-    /// The least dense of some spans.
+    /// Finds and notes the least dense of some spans.
     fn note_least(&mut self) -> Option<usize> {
         let mut least: Option<(f32, usize)> = None;
         for _ in 0..SAMPLED.min(self.residents.len()) {
@@ -357,7 +359,7 @@ impl World {
         self.course.push(self.split.share());
     }
 
-    /// The reads of so many accesses.
+    /// The reads of `accesses` accesses.
     fn run(&mut self, load: &Load, random: &mut Random, accesses: u64) -> Reads {
         self.reads = Reads::default();
         for _ in 0..accesses {
@@ -370,13 +372,13 @@ impl World {
 
 /// Known frequencies.
 struct Load {
-    /// How many of the accesses are scans.
+    /// The share of scans in the accesses.
     scan_part: f64,
     gets: Frequencies,
     scans: Frequencies,
 }
 
-/// Of each record, all together 1, and summed up to it.
+/// The frequency of each record, with a sum of 1, and the sums up to each record.
 struct Frequencies {
     each: Vec<f64>,
     summed: Vec<f64>,
@@ -396,7 +398,8 @@ impl Frequencies {
         Frequencies { each, summed }
     }
 
-    /// Zipf 0.99 over groups of so many records, in an order scattered by `salt`; uniform within.
+    /// Zipf 0.99 over groups of `group` records, in an order scattered by `salt`; uniform within a
+    /// group.
     fn zipf(group: u64, salt: u64) -> Frequencies {
         let groups = RECORDS / group;
         let mut weights = vec![0.0; groups as usize];
@@ -423,7 +426,7 @@ impl Load {
         Load::gets(Frequencies::zipf(1, 0))
     }
 
-    /// Hot prefixes, scattered, uniform within.
+    /// Hot prefixes, scattered, uniform within a prefix.
     fn composite() -> Load {
         Load::gets(Frequencies::zipf(PREFIX_RECORDS, 0))
     }
@@ -433,7 +436,7 @@ impl Load {
         Load::scans_of(Frequencies::zipf(PREFIX_RECORDS, 0))
     }
 
-    /// Gets of hot records, and scans of hot prefixes that have nothing to do with them.
+    /// Gets of hot records, and scans of hot prefixes that are independent of them.
     fn mixed() -> Load {
         Load {
             scan_part: 0.3,
@@ -469,8 +472,8 @@ impl Load {
         }
     }
 
-    /// The miss rate of the ideal static cache: with a price of a byte, each record or span that is worth its bytes is
-    /// there; the price is as high as the memory demands.
+    /// The miss rate of the ideal static cache. A byte has a price: each record or span that is
+    /// worth its bytes is there, and the price is as high as the memory demands.
     fn ideal(&self, scale: Scale) -> f64 {
         let (gets, scans) = (1.0 - self.scan_part, self.scan_part * SCAN_READS as f64);
         let (span_bytes, row_bytes) = (scale.span_bytes() as f64, scale.row_bytes() as f64);
@@ -504,7 +507,7 @@ impl Load {
                 (high, under) = (price, at);
             }
         }
-        // The last one comes in parts.
+        // The last one is there in part.
         let part = match over.0 > under.0 {
             true => (bytes_max - under.0) / (over.0 - under.0),
             false => 0.0,
@@ -514,7 +517,7 @@ impl Load {
     }
 }
 
-/// Accesses until a state counts as steady, and those that are counted then.
+/// Accesses until a state counts as steady, and accesses that are counted then.
 const WARM: u64 = 400_000;
 const COUNTED: u64 = 200_000;
 
@@ -525,7 +528,7 @@ fn steady(load: &Load, scale: Scale, share: Option<f64>) -> (Reads, World) {
     (reads, world)
 }
 
-/// Misses in steady state, as a multiple of the ideal's, are at most `most`.
+/// Checks that misses in steady state are at most `most` times the ideal's misses.
 fn check_steady(name: &str, load: &Load, scale: Scale, most: f64) {
     let ideal = load.ideal(scale);
     let (reads, world) = steady(load, scale, None);
@@ -540,12 +543,13 @@ fn check_steady(name: &str, load: &Load, scale: Scale, most: f64) {
         reads.loads,
     );
     assert!(ratio <= most, "{name}: {ratio}");
-    // No static cache is better than the ideal one, but for chance; and a better one would be an error here.
+    // Except by chance, no static cache is better than the ideal one; a better one would be an
+    // error here.
     assert!(ratio > 0.98, "{name}: {ratio}");
 }
 
-/// The rule for all loads is 1.15. What is above it is the row cache's own: if all memory is for rows, S3-FIFO misses
-/// 1.16 times as much as the ideal at a quarter.
+/// The limit for all loads is 1.15. Misses above it come from the row cache itself: if all memory
+/// is for rows, S3-FIFO has 1.16 times the ideal's misses at a quarter.
 #[test]
 fn simple_gets_miss_little_more_than_ideal() {
     let load = Load::simple();
@@ -586,7 +590,7 @@ fn uniform_gets_miss_little_more_than_ideal() {
     check_steady("uniform", &load, SMALL_VALUES, 1.02);
 }
 
-/// The rule: the adaptive share has at least this part of the best fixed one's hits.
+/// The limit: the adaptive share has at least this part of the hits of the best fixed share.
 const ENOUGH: f64 = 0.98;
 
 fn check_share(name: &str, load: &Load) {
@@ -624,8 +628,8 @@ fn wrong_shares_miss_twice_as_much() {
     }
 }
 
-/// How many misses it takes after a change of load until a window of accesses misses at most 1.3 times as much as the
-/// ideal, as a part of the records that memory has room for. A scan counts as one miss.
+/// Misses after a change of load until a window of accesses has at most 1.3 times the ideal's
+/// misses, as a part of the records that memory has room for. A scan counts as one miss.
 fn misses_until_good(before: &Load, after: &Load, scale: Scale) -> f64 {
     let (mut world, mut random) = (World::new(scale, None), Random(3));
     world.run(before, &mut random, WARM / 2);
@@ -654,7 +658,8 @@ fn check_change(name: &str, before: &Load, after: &Load, most: f64) {
     }
 }
 
-/// Where spans are what is wanted, the change is over when as many misses were made as memory has room for records.
+/// If spans are the better choice, the change is over when the number of misses equals the number
+/// of records that memory has room for.
 #[test]
 fn spans_follow_a_change_of_load_within_a_memory_of_misses() {
     let (composite, scans) = (Load::composite(), Load::scans());
@@ -671,9 +676,10 @@ fn spans_follow_a_hot_set_that_moves_within_a_memory_of_misses() {
     check_change("scans", &Load::scans(), &Load::scans_of(moved()), 0.7);
 }
 
-/// Rows come one by one: even if memory were without bounds and nothing were known before, the misses would be 1.3 times
-/// the ideal's after 1.2 memories of them, and 1.4 times after one. S3-FIFO lets a row into its main queue at the second
-/// miss, and old ones out of it after several rounds.
+/// Rows come one by one. Even if memory were without bounds and nothing were known before, the
+/// misses would be 1.3 times the ideal's after 1.2 memories of misses, and 1.4 times after one
+/// memory. S3-FIFO lets a row into its main queue at the second miss, and old rows leave that queue
+/// after several rounds.
 #[test]
 fn rows_follow_a_change_of_load_within_some_memories_of_misses() {
     let moved = Load::gets(Frequencies::zipf(1, RECORDS / 2));
@@ -687,7 +693,7 @@ fn rows_follow_a_change_of_load_within_some_memories_of_misses() {
     check_change("simple, moved", &Load::simple(), &moved, 3.8);
 }
 
-/// Under a load that stays the same the share comes to rest, and few spans take each other's place.
+/// Under a constant load the share comes to rest, and few spans replace each other.
 #[test]
 fn a_constant_load_is_left_alone() {
     let loads = [

@@ -1,56 +1,58 @@
 //! Which spans of chunks are in RAM: a policy in constant work for each decision.
 //!
 //! ```text
-//! miss ---> wants(worth, bytes)?   room is free, or the span is worth more than what would go for it
-//! full ---> sample some spans that are there; the least dense goes          note_least(its density)
-//! round --> advance: so many accesses are so many ticks
-//!           sample as above, though nothing goes                            note_least(its density)
-//!           the rows' share by the price of a byte of spans                 split.rs
+//! miss ---> wants(worth, bytes)?   room is free, or the span is worth more than what would go
+//! full ---> sample some present spans; the least dense goes        note_least(its density)
+//! round --> advance: accesses become ticks
+//!           sample as above, though no span goes                   note_least(its density)
+//!           the rows' share by the price of a byte of spans        split.rs
 //! ```
 //!
-//! The **price** is what a byte of the least dense spans was worth lately: decayed reads a byte. A span comes in if it
-//! is worth more than [`BEAT_FACTOR`] times the price of the bytes it takes, and [`LOAD_READS`] on top. A density is
-//! what a span is worth beside rows ([`Worth::beside_rows`](crate::munk::heat::Worth::beside_rows)), a byte of what it
-//! takes.
+//! The **price** is the recent worth of a byte of the least dense spans, in decayed reads per byte.
+//! A span comes in if its worth is more than [`BEAT_FACTOR`] times the price of its bytes plus
+//! [`LOAD_READS`]. A density is the worth of a span beside rows
+//! ([`Worth::beside_rows`](crate::munk::heat::Worth::beside_rows)), divided by its bytes.
 //!
-//! **The price must not grow old.** After a change of load the spans that are there cool, and nothing goes because
-//! nothing comes in; a price from before would keep it so. Hence the sample of each round.
+//! **The price must not grow old.** After a change of load the present spans cool, and no span goes
+//! because none comes in; an old price would keep it so. Hence the sample of each round.
 //!
-//! **By counts alone.** With [`MunkPolicy::Counts`] a span is worth its decayed count, whatever rows could do, and comes in once
-//! that is above the least count: the paper's policy, for comparison.
+//! **By counts alone.** With [`MunkPolicy::Counts`] the worth of a span is its decayed count,
+//! whatever rows could do, and it comes in once the count is above the least count: the paper's
+//! policy, for comparison.
 //!
-//! **The clock** counts accesses: gets as one, refills of scans as [`REFILL_ACCESSES`]. A quiet database forgets
-//! nothing.
+//! **The clock** counts accesses: gets as one, refills of scans as [`REFILL_ACCESSES`]. A quiet
+//! database forgets nothing.
 //!
-//! Thread safety: relaxed atomics; a figure that is a moment old does no harm. Not here: where spans lie, and who loads
-//! and evicts them. Nothing here knows a span.
+//! Thread safety: relaxed atomics; a figure that is a moment old does no harm. Not here: where
+//! spans lie, and who loads and evicts them. Nothing here knows a span.
 
 use crate::munk::heat::{Worth, number};
 use crate::options::MunkPolicy;
-// Not the seam's: they order no other data, so the models need not step through them.
+// Not the seam's atomics: they order no other data, so the models need not step through them.
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A span must be worth so many times what would go for it.
+/// A span must be worth this many times the spans that would go for it.
 const BEAT_FACTOR: f32 = 1.2;
-/// What loading a span costs, in reads. With less, spans that are worth the same keep taking each other's place.
+/// The cost of loading a span, in reads. With less, spans of equal worth keep replacing each other.
 const LOAD_READS: f32 = 6.0;
-/// How many spans are looked at for one that goes.
+/// The number of spans that are examined to choose one to evict.
 pub(crate) const SAMPLED: usize = 16;
-/// How far the price moves to that of the least dense span of a sample.
+/// The part of the way by which the price moves to the density of the least dense span of a sample.
 const PRICE_GAIN: f32 = 0.2;
-/// With this many accesses for each row that would fit into the memory a tick is over.
+/// A tick is over after this many accesses for each row that would fit into the memory.
 const ACCESSES_PER_ROW: f32 = 0.14;
-/// The most ticks of one round.
+/// The largest number of ticks in one round.
 const TICKS_MAX: f32 = 16.0;
-/// So many accesses is a refill of a scan on the clock. It counts for several reads in the heat, so heat shows sooner
-/// where it is; with as many on the clock, chance would show too.
+/// The accesses that a refill of a scan counts on the clock. It counts several reads in the heat,
+/// so the hot spans of scans show sooner; with the same number on the clock, chance would show,
+/// too.
 pub(crate) const REFILL_ACCESSES: f32 = 2.0;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SpanPolicy {
     by: MunkPolicy,
-    /// As `f32` bits.
+    /// The price, as `f32` bits.
     price: AtomicU32,
     has_room: AtomicBool,
     /// Spans of the last life are being loaded, and have the room.
@@ -70,7 +72,7 @@ impl SpanPolicy {
         }
     }
 
-    /// What a span of `bytes` is worth, beside rows of `row_bytes`.
+    /// The worth of a span of `bytes` bytes beside rows of `row_bytes` bytes.
     pub(crate) fn worth(&self, worth: Worth, bytes: usize, row_bytes: usize) -> f32 {
         match self.by {
             MunkPolicy::Worth => worth.beside_rows(bytes, row_bytes),
@@ -84,8 +86,8 @@ impl SpanPolicy {
         self.tick.load(Ordering::Relaxed) as u16
     }
 
-    /// A round saw `accesses`, and memory has room for `rows` if it held nothing else. How many ticks that was. One
-    /// thread.
+    /// Notes that a round saw `accesses` accesses; memory would have room for `rows` rows if it
+    /// held nothing else. Returns the number of ticks. Called by one thread.
     pub(crate) fn advance(&self, accesses: f32, rows: f32) -> f32 {
         let came = number(accesses) / (ACCESSES_PER_ROW * number(rows).max(1.0));
         let came = came.min(TICKS_MAX);
@@ -95,22 +97,23 @@ impl SpanPolicy {
         came
     }
 
-    /// Whether there is memory that nothing takes.
+    /// Notes whether there is memory that nothing uses.
     pub(crate) fn set_room(&self, yes: bool) {
         self.has_room.store(yes, Ordering::Relaxed);
     }
 
-    /// Whether spans of the last life are being loaded: until that is over, what is free is for them.
+    /// Notes whether spans of the last life are being loaded: until that is over, free memory is
+    /// for them.
     pub(crate) fn set_warming(&self, yes: bool) {
         self.is_warming.store(yes, Ordering::Relaxed);
     }
 
-    /// Whether there is memory for whatever is read.
+    /// Whether there is memory for every span that is read.
     pub(crate) fn has_room(&self) -> bool {
         self.has_room.load(Ordering::Relaxed) && !self.is_warming.load(Ordering::Relaxed)
     }
 
-    /// Whether a span that is worth so much, and takes `bytes`, should come in.
+    /// Whether a span of this worth, which takes `bytes` bytes, should come in.
     pub(crate) fn wants(&self, worth: f32, bytes: u64) -> bool {
         if self.has_room() {
             return true;
@@ -123,7 +126,7 @@ impl SpanPolicy {
         };
         if !wanted {
             let density = worth / bytes.max(1) as f32;
-            // Of two at once one may be lost.
+            // Of two concurrent notes one may be lost.
             if density > f32::from_bits(self.refused.load(Ordering::Relaxed)) {
                 self.refused.store(density.to_bits(), Ordering::Relaxed);
             }
@@ -131,19 +134,20 @@ impl SpanPolicy {
         wanted
     }
 
-    /// The least dense of [`SAMPLED`] spans was worth so much a byte: it went, or a round looked.
+    /// Notes the density of the least dense of [`SAMPLED`] spans, which went, or which a round
+    /// found.
     pub(crate) fn note_least(&self, density: f32) {
         let price = self.price();
         let price = price + (number(density) - price) * PRICE_GAIN;
         self.price.store(price.to_bits(), Ordering::Relaxed);
     }
 
-    /// What a byte of spans is worth where it is worth least.
+    /// The worth of a byte of the least dense spans.
     pub(crate) fn price(&self) -> f32 {
         f32::from_bits(self.price.load(Ordering::Relaxed))
     }
 
-    /// The greatest density that was refused since this was asked last.
+    /// The greatest density that was refused since the last call.
     pub(crate) fn take_refused(&self) -> f32 {
         f32::from_bits(self.refused.swap(0, Ordering::Relaxed))
     }
@@ -174,7 +178,7 @@ mod tests {
         let policy = SpanPolicy::default();
         (0..100).for_each(|_| policy.note_least(0.01));
         assert!((policy.price() - 0.01).abs() < 1e-4);
-        // A thousand bytes at that price are worth ten reads.
+        // At that price a thousand bytes are worth ten reads.
         let enough = 10.0 * BEAT_FACTOR + LOAD_READS;
         assert!(policy.wants(enough + 0.1, 1000));
         assert_eq!(policy.take_refused(), 0.0);
@@ -193,10 +197,10 @@ mod tests {
         for policy in [&ours, &counts] {
             (0..100).for_each(|_| policy.note_least(0.01));
         }
-        // A thousand bytes at that price are worth ten reads.
+        // At that price a thousand bytes are worth ten reads.
         assert!(counts.wants(10.5, 1000) && !counts.wants(9.5, 1000));
         assert!(!ours.wants(10.5, 1000));
-        // Gets of one key count like those of many.
+        // Gets of one key count like gets of many keys.
         let worth = Worth {
             heat: 100.0,
             repeats: 1.0,

@@ -1,82 +1,89 @@
-//! How memory is split between rows and spans: a pure policy.
+//! The split of memory between rows and spans: a pure policy.
 //!
-//! **What is maximised** is the reads answered from RAM. A row answers gets of one key; a span those of all its keys,
-//! and scans. Memory goes to the side on which one more byte is worth clearly more:
+//! **The aim** is the largest number of reads answered from RAM. A row answers gets of one key; a
+//! span answers gets of all its keys, and scans. Memory goes to the side on which one more byte is
+//! worth clearly more:
 //!
 //! ```text
-//! theta = hits at the rows' edge / its bytes    what a byte more for rows brings             (sample.rs)
-//! loss  = price of a byte of spans              what a byte less for spans costs             (spans.rs)
-//! gain  = price, or what was refused if less    what a byte more for spans brings            (spans.rs)
+//! theta = hits at the rows' edge / its bytes   gain of one more byte for rows    (sample.rs)
+//! loss  = price of a byte of spans             cost of one byte less for spans   (spans.rs)
+//! gain  = price, or refused density if less    gain of one more byte for spans   (spans.rs)
 //!
 //! rows grow    if theta > loss, and rows are full
 //! rows shrink  if gain > theta, and spans are full
 //! ```
 //!
-//! **One clock.** `theta` and the price are decayed sums of reads a byte, halved in the same number of ticks
-//! ([`HALF_LIFE_TICKS`](crate::munk::heat::HALF_LIFE_TICKS)). So they can be compared, and a quiet database forgets
-//! nothing.
+//! **One clock.** `theta` and the price are decayed sums of reads per byte, halved in the same
+//! number of ticks ([`HALF_LIFE_TICKS`](crate::munk::heat::HALF_LIFE_TICKS)). So they can be
+//! compared, and a quiet database forgets nothing.
 //!
-//! **Chance.** Both sides are counts, and counts vary. A side must be better by more than the variation of `theta`
-//! explains. The price is that of the least of some spans, which lies below their common worth by chance alone; so a
-//! part of its variation is added to it. Without this, rows take memory from spans that are all worth the same.
+//! **Chance.** Both sides are counts, and counts vary. A side must be better by more than the
+//! variation of `theta` explains. The price comes from the least dense of some spans, which by
+//! chance alone lies below their common worth; so a part of its variation is added to it. Without
+//! this, rows would take memory from spans that are all worth the same.
 //!
-//! **Stability.** A side must be better by [`BEAT_FACTOR`]. A step is at most [`STEP_MAX`] of the memory, and less when
-//! the sides are close. The next step waits until the counts show what the last one brought. Rows grow only when they
-//! are full, and shrink only when spans are. The share stays between [`SHARE_MIN`] and [`SHARE_MAX`].
+//! **Stability.** A side must be better by [`BEAT_FACTOR`]. A step is at most [`STEP_MAX`] of the
+//! memory, and less when the sides are close. The next step waits until the counts show the effect
+//! of the last one. Rows grow only when they are full, and shrink only when spans are full. The
+//! share stays between [`SHARE_MIN`] and [`SHARE_MAX`].
 //!
-//! Thread safety: plain data. The caller takes counters and carries out what comes back. Not here: which rows and
-//! which spans go.
+//! Thread safety: plain data. The caller takes counters and carries out the plan. Not here: which
+//! rows and which spans go.
 
 use super::row::RowCounts;
 use super::sample::{EDGE_PART, Edge};
 use crate::munk::heat::{left_after, number};
 
-/// Least share of rows: enough to notice that rows are worth more.
+/// The smallest share of rows: enough to notice that rows are worth more.
 const SHARE_MIN: f64 = 0.02;
-/// Greatest share of rows beside spans.
+/// The largest share of rows beside spans.
 const SHARE_MAX: f64 = 0.95;
-/// Share that rows begin with.
+/// The first share of rows.
 const SHARE_FIRST: f64 = 0.1;
 /// Largest step of the share.
 const STEP_MAX: f64 = 0.2;
 /// The smallest step, as a share of [`STEP_MAX`].
 const STEP_PART_MIN: f64 = 0.1;
-/// A side's marginal byte must be worth this many times the other's for memory to move there.
+/// A side's next byte must be worth this many times the other side's for memory to move there.
 const BEAT_FACTOR: f32 = 1.1;
-/// How many times better a side must be for the largest step.
+/// The factor by which a side must be better for the largest step.
 const STEP_FACTOR_FULL: f32 = 4.0;
-/// Share of the decayed counts that must be new since the last step.
+/// The share of the decayed counts that must be new since the last step.
 const STEP_AFTER: f32 = 0.12;
 /// Rows count as full from this part of their room on.
 const FULL: f64 = 0.95;
-/// Rows for which there may yet be room: one or two for each shard.
+/// The number of rows for which full rows may still have room: one or two for each shard.
 const FULL_ROWS: u64 = 32;
-/// With fewer decayed accesses than this nothing is decided.
+/// With fewer decayed accesses than this, nothing is decided.
 const ACCESSES_MIN: f32 = 500.0;
-/// With fewer decayed gets than this outside of spans it is of no interest what rows would bring.
+/// With fewer decayed gets outside of spans than this, the gain of rows does not matter.
 const OUTSIDE_MIN: f32 = 50.0;
-/// With a smaller part of the accesses than this outside of spans, too.
+/// The gain of rows does not matter, either, if gets outside of spans are a smaller part of the
+/// accesses.
 const OUTSIDE_PART_MIN: f32 = 0.01;
-/// The last moments: so many times shorter than what is remembered else.
+/// The last moments are remembered for a time that is shorter by this factor.
 const RECENT: f32 = 16.0;
-/// So many deviations are added to the price for the loss. The least of [`super::spans::SAMPLED`] equal counts lies
-/// 1.77 of them below the mean; the price is a mean of several such.
+/// The number of standard deviations that are added to the price for the loss. The least of
+/// [`super::spans::SAMPLED`] equal counts lies 1.77 deviations below the mean; the price is a mean
+/// of several such counts.
 const LOSS_DEVIATIONS: f32 = 1.4;
-/// The same for the gain: less, because a move back costs as much as one that was right.
+/// The number of standard deviations that are added to the price for the gain. This is less,
+/// because a move back costs what a right move costs.
 const GAIN_DEVIATIONS: f32 = 0.7;
 
-/// What a round knows of spans.
+/// A round's figures of spans.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SpanSight {
-    /// The ticks of this round: what [`SpanPolicy::advance`](super::spans::SpanPolicy::advance) gave.
+    /// The ticks of this round, as [`SpanPolicy::advance`](super::spans::SpanPolicy::advance)
+    /// returned them.
     pub(crate) ticks: f32,
-    /// What a byte of the least dense spans is worth.
+    /// The worth of a byte of the least dense spans.
     pub(crate) price: f32,
     /// The greatest density that was refused in this round.
     pub(crate) refused: f32,
-    /// What a span takes, about.
+    /// Approximate bytes of a span.
     pub(crate) span_bytes: f32,
-    /// Spans take what they may.
+    /// Spans use all the memory that they may use.
     pub(crate) full: bool,
     /// Gets of this round that rows or the disk answered.
     pub(crate) gets_outside: f32,
@@ -84,39 +91,39 @@ pub(crate) struct SpanSight {
     pub(crate) accesses: f32,
 }
 
-/// What is decided in a round.
+/// The decision of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct SplitPlan {
     /// Room for rows in bytes.
     pub(crate) row_bytes_max: u64,
-    /// Whether it matters what more rows would answer, because spans do not answer nearly everything.
+    /// Whether the hits of more rows matter: they do not if spans answer nearly everything.
     pub(crate) sampling: bool,
 }
 
-/// What is remembered from round to round.
+/// State that is kept from round to round.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     share: f64,
     fixed: bool,
-    /// With decayed hits.
+    /// The edge, with decayed hits.
     edge: Edge,
     /// Decayed counts.
     gets_outside: f32,
     accesses: f32,
-    /// The same of the last moments.
+    /// Counts of the last moments.
     recent_outside: f32,
     recent_accesses: f32,
-    /// The greatest density refused, decayed.
+    /// The greatest refused density, decayed.
     refused: f32,
-    /// Share of the counts that is new since the last step.
+    /// The share of the counts that is new since the last step.
     news: f32,
     sampling: bool,
 }
 
-/// Marginal worths of a byte.
+/// Worths of the next or last byte.
 #[derive(Clone, Copy, Debug, Default)]
 struct Margins {
-    /// The worth of the next byte for rows: at least, and at most, as far as counting tells.
+    /// Lower and upper limit for the worth of the next byte for rows, as far as counting tells.
     rows_low: f32,
     rows_high: f32,
     /// The worth of the last byte of spans.
@@ -126,7 +133,7 @@ struct Margins {
 }
 
 impl Split {
-    /// An adaptive split, or one with a share that stays.
+    /// An adaptive split, or a split with a fixed share.
     pub(crate) fn new(fixed: Option<f64>) -> Split {
         Split {
             share: fixed.unwrap_or(SHARE_FIRST),
@@ -142,14 +149,14 @@ impl Split {
         }
     }
 
-    /// The rows' share of what spans and rows together may take.
+    /// The rows' share of the memory for spans and rows together.
     #[cfg(all(test, not(evendb_loom)))]
     pub(crate) fn share(&self) -> f64 {
         self.share
     }
 
-    /// Decides a round, from the figures of the row cache, what was seen at its edge, what is known of spans, and the
-    /// memory for spans and rows.
+    /// Decides a round from the figures of the row cache, the hits at its edge, the figures of
+    /// spans, and the memory for spans and rows.
     pub(crate) fn round(
         &mut self,
         rows: &RowCounts,
@@ -173,7 +180,8 @@ impl Split {
         if !self.fixed {
             self.step(rows, spans, bytes_max);
         }
-        // Where spans answer nearly everything there is nothing to decide, and gets are at their fastest.
+        // If spans answer nearly everything, there is nothing to decide, and gets should be at
+        // their fastest.
         self.sampling = self.gets_outside >= OUTSIDE_MIN
             && self.gets_outside > OUTSIDE_PART_MIN * self.accesses;
         SplitPlan {
@@ -187,7 +195,7 @@ impl Split {
             return;
         }
         if self.rows_are_idle() {
-            // What they brought is past, and waiting would teach nothing.
+            // Earlier hits of rows say nothing any more, and waiting would teach nothing.
             self.edge.hits = 0.0;
         } else if self.news < STEP_AFTER || (self.sampling && !self.edge.ripe) {
             return;
@@ -211,18 +219,18 @@ impl Split {
         self.news = 0.0;
     }
 
-    /// Whether hardly any get of the last moments was for rows to answer.
+    /// Whether rows could have answered hardly any get of the last moments.
     fn rows_are_idle(&self) -> bool {
         self.recent_accesses >= ACCESSES_MIN
             && self.recent_outside < OUTSIDE_PART_MIN * self.recent_accesses
     }
 
     fn margins(&self, rows: &RowCounts, spans: &SpanSight) -> Margins {
-        // Rows that have just got their room do not fill it yet.
+        // Rows that have just got more room do not fill it yet.
         let bytes = rows.bytes.max(rows.bytes_max / 2);
         let edge_bytes = (bytes as f32 * EDGE_PART).max(1.0);
-        // A decayed count of n varies by about the square root of half of it; this one is of
-        // samples, times the keys that each stands for.
+        // A decayed count of n varies by about the square root of n / 2. This count counts
+        // samples, and each sample stands for `keys_per_sample` keys.
         let chance = (self.edge.hits * self.edge.keys_per_sample / 2.0).sqrt();
         let price = number(spans.price);
         let span_bytes = number(spans.span_bytes).max(1.0);
@@ -233,7 +241,7 @@ impl Split {
                 let gain = price + GAIN_DEVIATIONS * price_chance;
                 (loss, gain.min(self.refused))
             }
-            // Spans leave room, and nothing takes it.
+            // Spans leave room that nothing uses.
             false => (0.0, 0.0),
         };
         Margins {
@@ -245,7 +253,7 @@ impl Split {
     }
 }
 
-/// Whether rows take their room. If there is not one, their room may be too small for any.
+/// Whether rows use their room. If there is no row, the room may be too small for any.
 fn is_full(rows: &RowCounts) -> bool {
     let Some(row_bytes) = rows.bytes.checked_div(rows.rows) else {
         return true;
@@ -254,7 +262,7 @@ fn is_full(rows: &RowCounts) -> bool {
     taken >= FULL * rows.bytes_max as f64
 }
 
-/// The ratio of `a` to `b`; 0 if `a` is 0, whatever `b` is.
+/// The ratio of `a` to `b`; 0 if `a` is 0, even if `b` is 0.
 fn ratio(a: f32, b: f32) -> f32 {
     if a > 0.0 { a / b.max(1e-30) } else { 0.0 }
 }
@@ -277,7 +285,7 @@ mod tests {
         }
     }
 
-    /// What a round of one tick sees at the edge.
+    /// The edge that a round of one tick sees.
     fn edge(hits: f32) -> Edge {
         Edge {
             hits,
@@ -286,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Full spans, the least dense of which are worth so many reads a megabyte.
+    /// Full spans whose least dense ones have a worth of `reads` reads per megabyte.
     fn spans(reads: f32) -> SpanSight {
         SpanSight {
             ticks: 1.0,
@@ -315,13 +323,13 @@ mod tests {
         assert_eq!(split.share(), SHARE_MIN);
     }
 
-    /// What rows answered before is of no help to scans.
+    /// Earlier gets that rows answered are of no help to scans.
     #[test]
     fn rows_that_nothing_asks_for_leave_at_once() {
         let mut split = Split::new(None);
         rounds(&mut split, &spans(100.0), 10_000.0, 100);
         assert_eq!(split.share(), SHARE_MAX);
-        // Three ticks of the eight in which half is forgotten.
+        // Three ticks; after eight, half is forgotten.
         let scans = SpanSight {
             ticks: 0.1,
             gets_outside: 0.0,
@@ -329,7 +337,7 @@ mod tests {
         };
         rounds(&mut split, &scans, 0.0, 30);
         assert_eq!(split.share(), SHARE_MIN);
-        // Not where spans leave room that nothing takes.
+        // Not if spans leave room that nothing uses.
         let mut split = Split::new(Some(0.5));
         split.fixed = false;
         rounds(
@@ -344,8 +352,8 @@ mod tests {
         assert_eq!(split.share(), 0.5);
     }
 
-    /// The share after some ticks in which spans and rows bring so many reads a megabyte, in decayed sums that both
-    /// begin with nothing.
+    /// The share after some ticks in which spans bring `span_reads` and rows `row_reads` reads per
+    /// megabyte, in decayed sums that both begin at zero.
     fn share_between(span_reads: f32, row_reads: f32) -> f64 {
         let mut split = Split::new(None);
         let sum = |ticks: i32| (1.0 - left_after(ticks as f32)) / (1.0 - left_after(1.0));
@@ -405,7 +413,7 @@ mod tests {
         };
         rounds(&mut split, &with_room, 0.0, 100);
         assert_eq!(split.share(), SHARE_FIRST);
-        // What is outside is worth nothing.
+        // Gets outside of spans have no worth.
         let mut split = Split::new(None);
         let alone = SpanSight {
             refused: 0.0,
@@ -441,7 +449,7 @@ mod tests {
         };
         rounds(&mut split, &few, 10_000.0, 100);
         assert_eq!(split.share(), SHARE_FIRST);
-        // Gets outside of spans, and no sample yet of what rows would bring.
+        // There are gets outside of spans, and no sample yet of the gain of rows.
         for _ in 0..100 {
             let rows = rows(&split, 100 * MIB);
             let unripe = Edge {

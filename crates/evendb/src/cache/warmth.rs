@@ -1,16 +1,19 @@
-//! Which spans were in RAM, for the next opening: the bytes of `HEAT`, and in which order spans come back.
+//! The spans that were in RAM, for the next opening: the bytes of `HEAT`, and the order in which
+//! spans come back.
 //!
 //! ```text
 //! magic 8 | checksum 4 | length of the rest 8
-//! for each span:  keyspace | heat | bytes shared with the low key before | the rest of the low key     varints
+//! for each span, as varints:
+//!    keyspace | heat | bytes shared with the low key before | the rest of the low key
 //! ```
-//! Spans are named by their low keys alone. So what a split, a merge or a rewrite did since only changes which chunk
-//! and which span of it hold that key.
+//! Spans are named by their low keys alone. So splits, merges and rewrites since then only change
+//! which chunk and which of its spans hold that key.
 //!
-//! **Order.** [`TIERS`] tiers, the hottest first; in a tier by keyspace and key, so that spans of a chunk come together.
+//! **Order.** There are [`TIERS`] tiers, the hottest first; a tier is ordered by keyspace and key,
+//! so that spans of a chunk come together.
 //!
-//! Thread safety: plain data. It is a hint: whatever does not verify counts as nothing, and nothing else depends on it.
-//! Not here: when it is written, and who loads ([`crate::rebalance::warm`]).
+//! Thread safety: plain data. It is a hint: bytes that do not verify count as nothing, and nothing
+//! else depends on them. Not here: when it is written, and who loads ([`crate::rebalance::warm`]).
 
 use crate::manifest::KeyspaceId;
 use crate::munk::heat::number;
@@ -21,11 +24,11 @@ use evendb_storage::table::KEY_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"evenHEA1";
 const HEADER_BYTES: usize = 8 + 4 + 8;
-/// What the spans of a file may take in memory, whatever the budget is: at least and at most.
+/// The smallest and the largest limit for the memory of the spans of a file, in bytes.
 const MEMORY_BYTES: [u64; 2] = [1 << 20, 64 << 20];
-/// Steps in which the hottest come first.
+/// The number of tiers in which the hottest spans come first.
 const TIERS: usize = 4;
-/// Heat is kept in steps of this.
+/// The step in which heat is stored.
 const HEAT_STEP: f32 = 0.125;
 
 /// A span that was in RAM.
@@ -37,19 +40,21 @@ pub(crate) struct HotSpan {
     pub(crate) heat: f32,
 }
 
-/// What the spans of a file may take in memory, with their low keys, of which each may begin as the one before and then has
-/// hardly any bytes there. No more are written, and a file with more is not read, nor one that is longer itself. A span
-/// is 64 KiB or so: that is many times what spans take which can all be in RAM.
+/// The largest memory in bytes for the spans of a file with their low keys. (In the file, a low key
+/// that begins like the one before takes hardly any bytes.) No more spans are written, and a file
+/// with more, or a longer file, is not read. A span has about 64 KiB, so this limit allows many
+/// times the spans that can all be in RAM.
 pub(crate) fn memory_max(budget: u64) -> usize {
     (budget / 64).clamp(MEMORY_BYTES[0], MEMORY_BYTES[1]) as usize
 }
 
-/// What a span with such a low key takes.
+/// Memory of a span with a low key of this length.
 fn memory_of(low_bytes: usize) -> usize {
     size_of::<HotSpan>() + low_bytes
 }
 
-/// The file's bytes for spans of ascending keyspaces and keys; as many as take no more memory.
+/// The file's bytes for spans of ascending keyspaces and keys, up to the spans that take
+/// `memory_max` bytes of memory.
 pub(crate) fn encode(spans: &[HotSpan], memory_max: usize) -> Vec<u8> {
     let mut body = Vec::new();
     let mut last: &[u8] = &[];
@@ -75,7 +80,7 @@ pub(crate) fn encode(spans: &[HotSpan], memory_max: usize) -> Vec<u8> {
     bytes
 }
 
-/// A span as it is written: keyspace, heat, bytes of the low key before, the rest of its own.
+/// Reads a span: keyspace, heat, bytes shared with the low key before, the rest of its own low key.
 fn get_span<'b>(bytes: &mut &'b [u8]) -> Option<(KeyspaceId, f32, usize, &'b [u8])> {
     let keyspace = KeyspaceId(u32::try_from(get_varint(bytes)?).ok()?);
     let heat = get_varint(bytes)? as f32 * HEAT_STEP;
@@ -83,7 +88,8 @@ fn get_span<'b>(bytes: &mut &'b [u8]) -> Option<(KeyspaceId, f32, usize, &'b [u8
     Some((keyspace, heat, shared, get_slice(bytes)?))
 }
 
-/// The spans that [`encode`] was given; `None` if the bytes are not its own, or the spans take more memory.
+/// The spans that [`encode`] was given; `None` if the bytes are not of `encode`, or the spans take
+/// more memory.
 pub(crate) fn decode(mut bytes: &[u8], memory_max: usize) -> Option<Vec<HotSpan>> {
     bytes = bytes.strip_prefix(MAGIC)?;
     let sum = get_u32(&mut bytes)?;
@@ -119,7 +125,7 @@ pub(crate) fn decode(mut bytes: &[u8], memory_max: usize) -> Option<Vec<HotSpan>
     Some(spans)
 }
 
-/// The order in which they come back, the first one last.
+/// The order in which they come back; the first to come back is the last here.
 pub(crate) fn in_tiers(mut spans: Vec<HotSpan>) -> Vec<HotSpan> {
     spans.sort_by(|a, b| b.heat.total_cmp(&a.heat));
     let tier = spans.len().div_ceil(TIERS).max(1);
@@ -145,10 +151,10 @@ mod tests {
         keys.iter().enumerate().map(span).collect()
     }
 
-    /// Enough for what the other tests write.
+    /// Enough for the spans of the other tests.
     const MUCH: usize = 1 << 20;
 
-    /// Each key begins with all of the one before, so that few bytes say many.
+    /// Each key begins with all of the one before, so that few bytes stand for many.
     #[test]
     fn keys_that_share_their_beginnings_take_no_more_memory_than_spans_may() {
         let long = vec![7; 60_000];
@@ -164,7 +170,7 @@ mod tests {
         bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
         bytes.append(&mut body);
         assert_eq!(decode(&bytes, MEMORY_BYTES[1] as usize), None);
-        // What is written is read: it ends before.
+        // Encoded spans can be read: encoding ends before the limit.
         let many = vec![(1, vec![7; 60_000]); 2000];
         let most = memory_max(4 << 30);
         assert_eq!(most, 64 << 20);
@@ -203,7 +209,7 @@ mod tests {
             sealed.extend_from_slice(&checksum(0, &[&bytes]).to_le_bytes());
             sealed.extend_from_slice(&len.to_le_bytes());
             sealed.extend_from_slice(&bytes);
-            // Sealed or not, they may be anything, and panic nowhere.
+            // The bytes may be anything, sealed or not, and nothing panics.
             let _ = decode(&sealed, MUCH);
             prop_assert_eq!(decode(&bytes, MUCH), None);
         }

@@ -12,22 +12,22 @@ use std::fmt;
 use std::ops::{Bound, Range};
 use std::time::SystemTime;
 
-/// One write of a [`Change`], in its payload.
+/// One write of a [`Change`], by its places in the payload.
 pub(super) struct Place {
     pub(super) keyspace: Arc<str>,
     pub(super) keyspace_id: u32,
     pub(super) key: Range<usize>,
-    /// None if the key was deleted, or merged.
+    /// `None` if the key was deleted or merged.
     pub(super) value: Option<Range<usize>>,
-    /// When the value expires, if it does.
+    /// The time at which the value expires, if it does.
     pub(super) expires: Option<Time>,
-    /// Of a range deletion, the first key behind it; empty for the end of the keyspace.
+    /// In a range deletion, the first key behind the range; empty for the end of the keyspace.
     pub(super) behind: Option<Range<usize>>,
-    /// Of a merge, the list of its operands.
+    /// In a merge, the list of its operands.
     pub(super) operands: Option<Range<usize>>,
 }
 
-/// What one put, delete, batch or transaction wrote, whole.
+/// All writes of one put, delete, batch or transaction.
 pub struct Change {
     pub(super) position: Position,
     pub(super) durability: Durability,
@@ -41,26 +41,29 @@ pub struct Change {
 pub struct Write<'a> {
     /// The keyspace's name.
     pub keyspace: &'a str,
-    /// Its number. A keyspace that is dropped and made again under the same name has another one.
+    /// The keyspace's number. A keyspace that is dropped and created again with the same name has a
+    /// new number.
     pub keyspace_id: u32,
-    /// The key; of a range deletion the least one.
+    /// The key; in a range deletion the lowest key.
     pub key: &'a [u8],
-    /// The value that was put, or `None` if the key was deleted, or a range, or merged.
+    /// The value that was put; `None` for a delete, a range deletion or a merge.
     pub value: Option<&'a [u8]>,
-    /// The operands, if this is a merge. To merge them in their order gives what the database has.
+    /// The operands, if this is a merge. Merged in their order, they give the database's value.
     pub operands: Option<Operands<'a>>,
-    /// When the value that was put expires, if it does. That it has expired is no change of its own.
+    /// The time at which the value that was put expires, if it does. The expiry itself is no
+    /// change.
     pub expires: Option<SystemTime>,
-    /// Up to where keys were deleted, if this is the deletion of a range: below a key, or to the end of the keyspace.
+    /// The end of a range deletion: below a key, or the end of the keyspace. `None` for other
+    /// writes.
     pub deleted_to: Option<Bound<&'a [u8]>>,
 }
 
-/// The operands of a merge, oldest first, at least one.
+/// The operands of a merge, the oldest first; there is at least one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Operands<'a>(&'a [u8]);
 
 impl<'a> Operands<'a> {
-    /// Each of them.
+    /// The operands one by one.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         operands_of(self.0)
     }
@@ -79,19 +82,21 @@ pub struct Writes<'a> {
 }
 
 impl Change {
-    /// The position after this change. A consumer that has taken it in keeps this, and goes on from there.
+    /// The position after this change. A consumer that has applied the change stores this position,
+    /// and continues from it.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// What the change survives for certain: [`Durability::Sync`] if it was known to survive power loss when it was
-    /// read, else [`Durability::Process`].
+    /// What the change certainly survives: [`Durability::Sync`] if the database knew, when the
+    /// change was read, that it survives power loss; otherwise [`Durability::Process`].
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// What was written: first the ranges that were deleted, then puts and deletes of keys, each ordered by keyspace and key,
-    /// each key once. Carried out in this order they give what the database has. At least one write.
+    /// The writes: first range deletions, then puts, merges and deletes of keys, each group ordered
+    /// by keyspace and key, with each key once. Applied in this order they give the database's
+    /// state. There is at least one write.
     pub fn writes(&self) -> Writes<'_> {
         Writes {
             payload: &self.payload,
@@ -99,12 +104,12 @@ impl Change {
         }
     }
 
-    /// How many writes it has.
+    /// The number of writes.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether it has none: never.
+    /// Whether there is no write: never true.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

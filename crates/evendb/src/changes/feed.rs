@@ -1,8 +1,9 @@
 //! [`Changes`]: reads the log from a position on.
 //!
-//! Steps of a change: how far may be read (the end, then the puts below it are waited for); which life wrote
-//! the place; the record, copied and verified; its value extent, if it names one; its writes, with the names of
-//! their keyspaces. A failure stays, and the feed's position with it.
+//! Steps for one change: find the end up to which it may read (the log's end; then it waits for the
+//! puts below it); find the life that wrote the place; copy and verify the record; read its value
+//! extent, if it names one; list its writes, with the names of their keyspaces. After a failure the
+//! feed gives no more changes, and its position stays.
 
 use super::change::{Change, Place};
 use super::position::Position;
@@ -24,24 +25,24 @@ use evendb_storage::{Apart, Error as StorageError, Kind, Version};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What was written since a position, in the order of the commit log: see
+/// The writes since a position, in the order of the commit log: see
 /// [`Db::changes_since`](crate::Db::changes_since).
 ///
-/// As an iterator it ends at the end of what there is now, and goes on when there is more;
-/// [`wait`](Self::wait) waits for that. An error is given once, then nothing; [`wait`](Self::wait) and
-/// [`next_blocking`](Self::next_blocking) give it again.
+/// As an iterator it ends at the current end of the changes, and continues when there are more;
+/// [`wait`](Self::wait) waits for them. It gives an error once, and then nothing;
+/// [`wait`](Self::wait) and [`next_blocking`](Self::next_blocking) give the error again.
 pub struct Changes {
     handle: Arc<Handle>,
     reader: ReadBack,
-    /// Where the ring has not what comes next, a file that has.
+    /// A file of kept changes, where the ring no longer holds the next change.
     kept: Option<KeptReader>,
-    /// After the last change that was given.
+    /// The position after the last change that was given.
     position: Position,
-    /// Where the reader is: there or behind it.
+    /// The reader's place: at `position` or behind it.
     at: Lsn,
-    /// How far it may read.
+    /// The place up to which it may read.
     readable: Lsn,
-    /// Names of keyspaces by number; none of those that were dropped.
+    /// Names of keyspaces by number; `None` for dropped keyspaces.
     names: HashMap<u32, Option<Arc<str>>>,
     failure: Option<Error>,
 }
@@ -55,10 +56,10 @@ struct Taken {
     payload: Vec<u8>,
 }
 
-/// What the ring has at a place.
+/// The contents of the ring at a place.
 enum FromRing {
     Record(Taken),
-    /// Nothing more up to here.
+    /// Nothing more up to this place.
     End(Lsn),
     Gone(&'static str),
 }
@@ -86,8 +87,8 @@ impl Taken {
     }
 }
 
-/// What an earlier life left counts as durable only once a checkpoint has it. With that checkpoint it may be gone from the
-/// log, so whoever asks where changes begin has it done first.
+/// Has a checkpoint take the records of earlier lives: they count as durable only then. The
+/// checkpoint may remove them from the log, so this comes before the search for the first change.
 pub(super) fn take_inherited(engine: &Engine) -> Result<()> {
     match engine.core.options.durability == Durability::Sync && !engine.log.history.read_only {
         true => checkpoint::take_inherited(engine),
@@ -115,31 +116,32 @@ impl Changes {
             names: HashMap::new(),
             failure: None,
         };
-        // Tells now, not later, if the first change is gone.
+        // An error about the first change comes now, not later.
         changes.look_ahead()?;
         Ok(changes)
     }
 
-    /// The position after the last change that was given; at first the one that the feed began at.
+    /// The position after the last change that was given; at first the position at which the feed
+    /// began.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Waits for more: `true` once there is something to look for, `false` after `timeout`. (What there is may turn out
-    /// to be nothing: writes to a keyspace that was dropped.) Returns at once where something is there
-    /// already. A writer that nobody waits for pays nothing for this.
+    /// Waits for more changes: returns `true` once there is something to read, and `false` after
+    /// `timeout`. (It may then be no change: a write to a dropped keyspace.) Returns at once if
+    /// there is something already. A writer for which no reader waits pays nothing for this.
     ///
     /// # Errors
-    /// `ReadOnly` in a database that is open for reading only, where nothing more comes; `Closed`; `Latched` if there is
-    /// nothing and no write will come; and the feed's failure, again.
+    /// `ReadOnly` in a database that is open for reading only, where no change will come; `Closed`;
+    /// `Latched` if there is nothing and no write will come; and the feed's failure, again.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         self.wait_until(Instant::now().checked_add(timeout))
     }
 
-    /// The next change, waited for as long as it takes.
+    /// The next change; waits for it without a limit.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait) and [`Db::changes_since`](crate::Db::changes_since).
+    /// Like [`wait`](Self::wait) and [`Db::changes_since`](crate::Db::changes_since).
     pub fn next_blocking(&mut self) -> Result<Change> {
         loop {
             self.check_failure()?;
@@ -165,7 +167,7 @@ impl Changes {
         let Some(ring) = &engine.log.commit_log else {
             return match self.at < self.readable {
                 true => Ok(true),
-                // Tells why.
+                // The error says why nothing more comes.
                 false => health.check_writable().map(|()| false),
             };
         };
@@ -188,7 +190,7 @@ impl Changes {
                 continue;
             }
             let change = self.change_of(taken)?;
-            // Where nothing of it is left to be given, it counts as seen all the same.
+            // A change without remaining writes counts as given all the same.
             self.at = end;
             self.position = position;
             if change.is_some() {
@@ -198,17 +200,18 @@ impl Changes {
         Ok(None)
     }
 
-    /// Finds out whether what comes next is there, and takes nothing.
+    /// Checks that the next change can be read, without giving it.
     fn look_ahead(&mut self) -> Result<()> {
         let found = self.take_record().map(|_| ());
-        // A file is read in order: its reader would go on behind what was looked at.
+        // A reader of a file only goes forward: it would continue behind the change that was
+        // checked.
         if !planted!(self.handle.engine.core.options, LookTakes) {
             self.kept = None;
         }
         found
     }
 
-    /// The record at the feed's place; none if there is no more.
+    /// The record at the feed's place; `None` if there are no more.
     fn take_record(&mut self) -> Result<Option<Taken>> {
         loop {
             if self.at >= self.readable {
@@ -243,7 +246,7 @@ impl Changes {
         }
     }
 
-    /// What the ring has at the feed's place.
+    /// The contents of the ring at the feed's place.
     fn read_ring(&mut self) -> Result<FromRing> {
         let engine = &self.handle.engine;
         let history = &engine.log.history;
@@ -266,7 +269,7 @@ impl Changes {
         })
     }
 
-    /// What is left of a record's writes; none if all its keyspaces were dropped.
+    /// The writes of a record that are left; `None` if all its keyspaces were dropped.
     fn change_of(&mut self, taken: Taken) -> Result<Option<Change>> {
         let (position, lsn, end) = (taken.position, taken.lsn, taken.end);
         let extent = match payload::extent_of(&taken.payload) {
@@ -291,7 +294,7 @@ impl Changes {
         }))
     }
 
-    /// Where the writes lie whose keyspaces are there; none if the payload makes no sense.
+    /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense.
     fn places_of(&mut self, payload: &[u8]) -> Option<Vec<Place>> {
         let engine = &self.handle.engine;
         let ops = payload::decode_ops(payload)?;
@@ -307,12 +310,13 @@ impl Changes {
     }
 }
 
-/// Whether only what is durable is given.
+/// Whether the feed gives only durable changes.
 fn durable_only(engine: &Engine) -> bool {
     engine.core.options.durability == Durability::Sync
 }
 
-/// How far may be read now, by a reader that has read up to `at`. What lies below is visible to the caller.
+/// The place up to which a reader that is at `at` may read now. Everything below it is visible to
+/// the caller.
 pub(super) fn readable_now(engine: &Engine, at: Lsn) -> Result<Lsn> {
     let log = &engine.log;
     let Some(ring) = &log.commit_log else {
@@ -324,14 +328,14 @@ pub(super) fn readable_now(engine: &Engine, at: Lsn) -> Result<Lsn> {
         written.map_err(|error| engine.core.health.latch(error.into()))?;
         end = ring.readable(durable_only(engine));
     }
-    // What lies below was visible when this life began.
+    // Records below `epoch_start` were visible when this life began.
     if end > at && end > log.epoch_start {
         engine.core.clock.await_seen();
     }
     Ok(end)
 }
 
-/// Where a write lies in its payload.
+/// A write by its places in the payload.
 fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
     let range = |part: &[u8]| {
         let from = part.as_ptr().addr() - payload.as_ptr().addr();
@@ -354,7 +358,8 @@ fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
     }
 }
 
-/// The name of a keyspace that is there. The lock is held over a drop, so one that is being dropped is not half there.
+/// The name of a keyspace that exists. A drop holds the same lock, so no keyspace is seen half
+/// dropped.
 fn name_of(engine: &Engine, id: u32) -> Option<Arc<str>> {
     let keyspaces = engine.catalog.lock();
     let mut all = keyspaces.values();
@@ -362,10 +367,11 @@ fn name_of(engine: &Engine, id: u32) -> Option<Arc<str>> {
     Some(known.name.as_str().into())
 }
 
-/// Refuses bytes that a life did not write where it should have, if that can only be damage.
+/// Returns an error if bytes that a life should have written do not verify, and only damage can be
+/// the cause.
 fn check_foreign(engine: &Engine, life: &Segment, at: Lsn) -> Result<()> {
     let log = &engine.log;
-    // What this life appended, and a file can have, is there.
+    // All that this life appended and a file can hold is in the file.
     let ring = log.commit_log.as_ref().filter(|ring| ring.is_all_written());
     if life.closed_at.is_some() || ring.is_none() {
         return Ok(());
@@ -376,7 +382,7 @@ fn check_foreign(engine: &Engine, life: &Segment, at: Lsn) -> Result<()> {
     Err(StorageError::corruption(&path, at.0 % capacity, detail).into())
 }
 
-/// A reader of the kept changes that follow `at`.
+/// A reader of the kept changes from `at` on.
 fn find_kept(engine: &Engine, at: Lsn) -> Result<Option<KeptReader>> {
     match &engine.log.history.kept {
         Some(kept) => Ok(kept.find(at)?),
@@ -390,8 +396,8 @@ fn senseless(engine: &Engine, lsn: Lsn) -> Error {
     StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
 }
 
-/// Operations with their values, some of which may lie apart. A file that is gone is a change that is gone: what its values
-/// were written for has been overwritten or moved since.
+/// The operations, with values that lie apart in place. If the file of a value is gone, the change
+/// is gone unless kept changes hold it: its records were overwritten or moved since.
 fn in_place(engine: &Engine, lsn: Lsn, payload: Vec<u8>) -> Result<Vec<u8>> {
     let values = &engine.core.value_files;
     let read = |place: &Apart| values.read(place);
@@ -399,7 +405,7 @@ fn in_place(engine: &Engine, lsn: Lsn, payload: Vec<u8>) -> Result<Vec<u8>> {
         WithValues::AsItIs => Ok(payload),
         WithValues::Read(read) => Ok(read),
         WithValues::Gone => {
-            // What is kept has the values.
+            // Kept changes contain the values.
             if let Some(mut kept) = find_kept(engine, lsn)?
                 && let Some(frame) = kept.next(lsn)?
                 && frame.lsn == lsn
@@ -411,7 +417,7 @@ fn in_place(engine: &Engine, lsn: Lsn, payload: Vec<u8>) -> Result<Vec<u8>> {
     }
 }
 
-/// The contents of a value extent: of its file, or as they are kept.
+/// The contents of a value extent, from its file or from kept changes.
 fn read_extent(engine: &Engine, (lsn, end): (Lsn, Lsn), name: &ExtentName) -> Result<Vec<u8>> {
     let disk = &engine.disk;
     if let Some(contents) = value_extents::read(&*disk.vfs, &disk.dir, name)? {

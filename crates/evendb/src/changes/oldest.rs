@@ -1,10 +1,12 @@
-//! The oldest position from which the log has everything.
+//! The oldest position from which the log holds every change.
 //!
-//! Where records begin is known at the ends that the manifest and the head name. In what is kept below the tail the first
-//! record is looked for: a header verifies only at its own place, under its own life's seed. From it the records are
-//! walked to the end. Where one does not verify, or names a value extent that is gone, the walk begins anew behind it.
+//! The manifest and the head name places where records begin. In the part of the log that is kept
+//! below the tail, the first record has to be found: a header verifies only at its own place, with
+//! its own life's seed. From there the search walks the records to the end. If a record does not
+//! verify, or names a value extent that is gone, the walk starts again behind it.
 //!
-//! Thread safety: any, beside appenders; a stretch that is overwritten meanwhile counts as gone.
+//! Thread safety: any thread, beside appenders; a stretch that is overwritten meanwhile counts as
+//! gone.
 
 use super::feed::{readable_now, take_inherited};
 use super::position::Position;
@@ -68,12 +70,14 @@ pub(crate) fn oldest_position(engine: &Engine) -> Result<Position> {
 struct Walk<'e> {
     engine: &'e Engine,
     reader: ReadBack,
-    /// Where the records begin that go on to where the walk is, and a version that those before it may have.
+    /// The first record of the unbroken sequence up to the walk's place, and a version that no
+    /// earlier record exceeds.
     start: Option<(Lsn, Version)>,
 }
 
 impl Walk<'_> {
-    /// Walks from the record at `at` as far as records follow each other; where the next may begin.
+    /// Walks from the record at `at` along records without a gap. Returns the place where the next
+    /// search begins.
     fn from(&mut self, mut at: Lsn, end: Lsn) -> Result<Lsn> {
         let log = &self.engine.log;
         let (file, history) = (file_of(log)?, &log.history);
@@ -89,7 +93,7 @@ impl Walk<'_> {
             let found = self.reader.next(file, capacity, ring, at, limit, life)?;
             match found {
                 Passage::Record(record) => {
-                    // Those before it have at most its version.
+                    // Records before it have at most its version.
                     self.start.get_or_insert((at, record.version));
                     at = record.end;
                     if is_gone(self.engine, record.payload)? {
@@ -108,7 +112,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a record names a value extent that is not there any more.
+/// Whether a record names a value extent that no longer exists.
 fn is_gone(engine: &Engine, payload: &[u8]) -> Result<bool> {
     let Some(name) = payload::extent_of(payload) else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! P91: what a feed gives of kept changes, compared with what was written.
+//! P91: the changes that a feed reads from kept changes, compared with the writes.
 
 use crate::plant::Plant;
 use crate::{Db, Durability, Options};
@@ -19,7 +19,8 @@ fn open(plant: Plant) -> Db {
     options.open("/db").expect("opens")
 }
 
-/// Whether a feed gives everything since the beginning, of which the log has gone round long ago.
+/// Whether a feed gives everything since the beginning. The log has gone round several times by
+/// then.
 fn everything_comes(plant: Plant) -> bool {
     let db = open(plant);
     let start = db.position().expect("a position");

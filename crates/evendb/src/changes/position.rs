@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! 1   u8 form         1
-//! 4   u32 tag         of the life's seed: tells lives of other databases from those of this one
+//! 4   u32 tag         of the life's seed: tells lives of other databases from this one's lives
 //! v   epoch           the life
-//! v   version         what lies before the position has at most this version
-//! v   until           and ends at most here, an LSN
-//! v   until - from    what ends at most at `from` lies before the position, whatever its version
+//! v   version         changes before the position have at most this version
+//! v   until           and end at or below this LSN
+//! v   until - from    changes that end at or below `from` lie before it, whatever their version
 //! 4   u32 crc         checksum of the bytes before
 //! ```
-//! `until` and `from` differ for a snapshot that was taken while others wrote. Text is these bytes in hexadecimal.
+//! `until` and `from` differ for a snapshot that was taken while others wrote. The text form is
+//! these bytes in hexadecimal.
 //!
-//! Invariants: bytes that are no position are refused, and never panic. A position that decodes may still be of no
-//! place in this log ([`super::resume`]).
+//! Invariants: bytes that are no position are refused, and never cause a panic. A position that
+//! decodes may still not exist in this log ([`super::resume`]).
 
 use crate::commit_log::{Lsn, Segment};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,14 +23,15 @@ use std::fmt;
 use std::str::FromStr;
 
 const FORM: u8 = 1;
-/// Bytes around the four numbers.
+/// The number of bytes of the checksum.
 const CRC_BYTES: usize = 4;
 
-/// A place in the order of all changes of a database: everything before it has been seen by its owner, and
-/// [`Db::changes_since`](crate::Db::changes_since) gives what comes after.
+/// A place in the order of all changes of a database: its owner has seen every change before it,
+/// and [`Db::changes_since`](crate::Db::changes_since) gives the changes after it.
 ///
-/// Positions compare in the order of the changes, as long as all come from one database; later lives of it come later. One
-/// can be kept as text or bytes; it stays valid when the database is closed and opened again.
+/// Positions of one database compare in the order of the changes; positions of later lives come
+/// later. A position can be stored as text or bytes; it stays valid when the database is closed and
+/// opened again.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -43,11 +45,11 @@ const CRC_BYTES: usize = 4;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    // In this order they compare.
+    // Positions compare by the fields in this order.
     pub(super) epoch: u64,
     pub(super) version: Version,
     pub(super) until: Lsn,
-    /// `until` less `from`. A change at the end of a snapshot's stretch comes before the snapshot.
+    /// `until` minus `from`. A change at the end of a snapshot's stretch comes before the snapshot.
     span: u64,
     tag: u32,
 }
@@ -61,8 +63,8 @@ fn refused(what: &str) -> Error {
 }
 
 impl Position {
-    /// The position in a life after what has at most `version` and ends at most at `until`, and all that ends at
-    /// most at `from`.
+    /// The position in a life after the changes that have at most `version` and end at or below
+    /// `until`, and after all changes that end at or below `from`.
     pub(super) fn new(life: &Segment, version: Version, (from, until): (Lsn, Lsn)) -> Position {
         Position {
             span: until.0.saturating_sub(from.0),
@@ -70,7 +72,8 @@ impl Position {
         }
     }
 
-    /// The position in a life, given by epoch and tag, after what ends at most at `until`.
+    /// The position in a life, given by epoch and tag, after the changes that end at or below
+    /// `until`.
     pub(super) fn at((epoch, tag): (u64, u32), version: Version, until: Lsn) -> Position {
         Position {
             epoch,
@@ -89,12 +92,12 @@ impl Position {
         Lsn(self.until.0.saturating_sub(self.span))
     }
 
-    /// Whether it is of this life.
+    /// Whether it belongs to this life.
     pub(super) fn is_of(&self, life: &Segment) -> bool {
         (self.epoch, self.tag) == (life.epoch, life.tag())
     }
 
-    /// The position as bytes, 13 to 49 of them.
+    /// The position as bytes: 13 to 49 of them.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![FORM];
         bytes.extend_from_slice(&self.tag.to_le_bytes());
@@ -106,10 +109,10 @@ impl Position {
         bytes
     }
 
-    /// The position that [`to_bytes`](Self::to_bytes) gave.
+    /// The position from the bytes that [`to_bytes`](Self::to_bytes) gave.
     ///
     /// # Errors
-    /// Of kind `InvalidArgument` for all other bytes.
+    /// `InvalidArgument` for other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Position> {
         let split = bytes.len().checked_sub(CRC_BYTES);
         let Some((body, crc)) = split.and_then(|at| bytes.split_at_checked(at)) else {
@@ -219,7 +222,7 @@ mod tests {
                 is_refused(Position::from_bytes(&flipped));
             }
         }
-        // With a checksum that fits: cut short, too long, another form, `from` below 0.
+        // With a fitting checksum: cut short, too long, another form, `from` below 0.
         let sealed = |body: &[u8]| {
             let mut bytes = body.to_vec();
             bytes.extend_from_slice(&checksum(0, &[body]).to_le_bytes());
@@ -244,7 +247,8 @@ mod tests {
         }
     }
 
-    /// A change at a version of a snapshot's is before that snapshot's position, a later one behind it.
+    /// A change at a version that a snapshot covers is before the snapshot's position, and a later
+    /// change behind it.
     #[test]
     fn positions_compare_in_the_order_of_changes() {
         let at = |epoch, version, until: u64, from: u64| Position {

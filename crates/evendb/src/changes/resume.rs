@@ -1,15 +1,19 @@
-//! Where a position lies in this database's log, and the errors of those that lie nowhere.
+//! Finds a position's place in this database's log, and gives the errors for positions that have
+//! none.
 //!
 //! ```text
-//!   position's life   known, same seed, and it reached the position     go on there
+//!   position's life   known, same seed, and it reached the position     the feed starts there
 //!                     known, but it ended before: a crash lost it       ChangesLost
-//!                     another seed, or a life that is to come           ChangesLost: another database, or a copy
-//!                     older than all that are known                     ChangesGone
+//!                     another seed, or a life that is to come           ChangesLost: of another
+//!                                                                       database, or unknown
+//!                                                                       to this older copy
+//!                     older than all known lives                        ChangesGone
 //! ```
-//! What the log holds at a position that is gone on from is looked at by the feed, which finds out if it is gone.
+//! The feed checks whether the log still holds the changes at the position, and reports it if they
+//! are gone.
 //!
-//! Invariants: a position is gone on from only if everything before it is in the database, and each change after
-//! it comes. Thread safety: any.
+//! Invariants: a feed starts at a position only if everything before it is in the database, and it
+//! gives each change after it. Thread safety: any thread.
 
 use super::position::Position;
 use crate::commit_log::{Lsn, Segment};
@@ -21,7 +25,7 @@ use crate::version::clock::last_version_of;
 use evendb_storage::Version;
 use evendb_storage::vfs::File;
 
-/// The ring's file, or why there is none to read.
+/// The ring's file, or the error that says why there is none to read.
 pub(super) fn file_of(log: &Log) -> Result<&dyn File> {
     match &log.history.file {
         Some(file) if log.end().is_some() => Ok(&**file),
@@ -44,7 +48,7 @@ pub(super) fn file_of(log: &Log) -> Result<&dyn File> {
     }
 }
 
-/// The life that wrote what begins at `at`, of which there is one unless nothing was logged there.
+/// The life that wrote the bytes at `at`; `None` if no known life logged there.
 pub(super) fn life_at(history: &History, at: Lsn) -> Option<&Segment> {
     let mut lives = history.lives.iter();
     lives.find(|life| life.start <= at && life.closed_at.is_none_or(|closed| at < closed))
@@ -64,14 +68,16 @@ pub(crate) fn position_of(moment: &Moment) -> Result<Position> {
     Ok(Position::new(life, moment.version(), span))
 }
 
-/// The oldest position that is kept for certain: where recovery begins.
+/// The oldest position that is certainly kept: the begin of the kept changes, or else the place
+/// where recovery begins.
 pub(super) fn oldest(engine: &Engine) -> Option<Position> {
     let log = &engine.log;
     let tail = match &log.commit_log {
         Some(ring) => ring.tail(),
         None => log.history.replayed.0,
     };
-    // The tail may lie where a life ended that logged nothing more, below the start of the next one.
+    // A life that logged nothing more may have ended at the tail, below the start of the next
+    // life.
     let mut lives = log.history.lives.iter();
     let life = lives.find(|life| life.closed_at.is_none_or(|closed| tail < closed))?;
     let at = tail.max(life.start);
@@ -81,14 +87,15 @@ pub(super) fn oldest(engine: &Engine) -> Option<Position> {
         && let Ok(Some(mut reader)) = kept.find(begin)
         && let Ok(Some(frame)) = reader.next(begin)
     {
-        // Not `begin`: where the ring goes round, bytes of an older life may lie before the record.
+        // The record's place, not `begin`: at the ring's end, bytes of an older life may lie
+        // between.
         let life = (frame.epoch, frame.tag);
         return Some(Position::at(life, frame.version, frame.lsn));
     }
     Some(Position::new(life, last_version_of(completed), (at, at)))
 }
 
-/// The changes at a position are not kept any more.
+/// The error for a position whose changes are no longer kept.
 pub(super) fn gone(engine: &Engine, why: &str) -> Error {
     let kept = match oldest(engine) {
         Some(oldest) => format!("those from {oldest} on are"),
@@ -110,7 +117,7 @@ fn lost(why: &str) -> Error {
     Error::new(ErrorKind::ChangesLost, message)
 }
 
-/// Whether `position` can be gone on from.
+/// Checks that a feed can start at `position`.
 pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
     let log = &engine.log;
     file_of(log)?;

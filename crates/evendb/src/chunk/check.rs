@@ -1,11 +1,12 @@
-//! What must hold of a view and of an index. Debug builds assert it twice: where one is published, and
-//! where jobs and the close of the database read it back.
+//! The conditions on a view and on an index. Debug builds assert them twice: where one is
+//! published, and where jobs and the close of the database read it back.
 //!
 //! A view is looked at alone ([`View::fault`]), and beside the view that it replaces
-//! ([`successor_fault`]): nothing that a reader may need leaves before something else holds it (I2).
+//! ([`successor_fault`]): nothing that a reader may need leaves before something else holds it
+//! (I2).
 //!
-//! Cost: linear in deltas, tables and runs of one chunk; in the chunks, for an index. Not here: whether
-//! the records are the right ones, which tests compare with a model.
+//! Cost: linear in the deltas, tables and runs of one chunk; for an index, linear in the chunks.
+//! Not here: whether the records are the right ones, which tests compare with a model.
 
 use super::index::Index;
 use super::{Chunk, ChunkWriter, Frozen, KeyRange, View};
@@ -14,7 +15,8 @@ use crate::munk::Munk;
 use crate::sync::Arc;
 
 impl Chunk {
-    /// Panics in debug builds if the view contradicts the invariants. `place` says where it was read.
+    /// Panics in debug builds if the view contradicts the invariants. `place` says where it was
+    /// read.
     pub(crate) fn assert_view(&self, view: &View, place: &str) {
         if cfg!(debug_assertions)
             && let Some(fault) = view.fault(&self.range)
@@ -33,8 +35,9 @@ impl Chunk {
         }
     }
 
-    /// Panics in debug builds if the latch's holder would write into another delta than the view's, or if older deltas are
-    /// kept than what it writes will be, once that is durable.
+    /// Panics in debug builds if the latch's holder would write into another delta than the view's.
+    /// It also panics if durable deltas are kept although the active delta will not be kept once it
+    /// is durable.
     pub(crate) fn assert_writer(&self, writer: &ChunkWriter) {
         if !cfg!(debug_assertions) || writer.retired {
             return;
@@ -53,8 +56,8 @@ impl Chunk {
 }
 
 impl KeyRange {
-    /// What contradicts the invariants of the funk of a chunk that has these keys, if anything does. In a database that is
-    /// opened this is damage; elsewhere it is a bug.
+    /// The contradiction between the invariants and the funk of a chunk with these keys, if there
+    /// is one. At opening, a contradiction is damage; elsewhere it is a bug.
     pub(crate) fn fault_of(&self, funk: &Funk) -> Option<String> {
         let outside = funk.tables().find(|table| !self.overlaps(&table.part.meta));
         match outside {
@@ -65,7 +68,7 @@ impl KeyRange {
 }
 
 impl View {
-    /// What contradicts the invariants of one view, if anything does.
+    /// The contradiction between the invariants and one view, if there is one.
     fn fault(&self, range: &KeyRange) -> Option<String> {
         let checkpoints = [self.active.checkpoint()]
             .into_iter()
@@ -89,13 +92,13 @@ impl View {
     }
 }
 
-/// What would be lost, or be there twice, if `new` replaced `old`.
+/// The records that would be lost, or be there twice, if `new` replaced `old`.
 fn successor_fault(old: &View, new: &View) -> Option<String> {
     if new.funk.run_end < old.funk.run_end {
         return Some("the number of a run would be given out again".into());
     }
     let same_funk = Arc::ptr_eq(&old.funk, &new.funk);
-    // What holds no span needs no delta.
+    // A munk without spans needs no delta.
     let same_munk = match (&old.munk, &new.munk) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new) && new.holds_any(),
         _ => false,
@@ -145,8 +148,8 @@ fn munk_is_within(munk: &Munk, range: &KeyRange) -> bool {
         .is_none_or(|(first, last)| range.contains(first) && range.contains(last))
 }
 
-/// Panics in debug builds unless the chunks cover all keys, each once (I3). `place` says where the index
-/// was read.
+/// Panics in debug builds unless the chunks cover all keys, each once (I3). `place` says where the
+/// index was read.
 pub(crate) fn assert_covers(index: &Index<Chunk>, place: &str) {
     if !cfg!(debug_assertions) {
         return;
@@ -226,7 +229,7 @@ mod tests {
         Arc::new(Funk::new(Vec::new(), Vec::new(), run_end))
     }
 
-    /// What is done to a view, and what is said of it.
+    /// A change of a view, and the fault that it must cause.
     type Fault = (fn(&mut View), &'static str);
 
     /// Two frozen deltas, the older one durable, and a munk.

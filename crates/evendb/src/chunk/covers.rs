@@ -2,28 +2,33 @@
 //!
 //! ```text
 //!   keys       a . . . . f . . . . k . . . . p . . . .
-//!   pieces     |   5     |  8 5    |    8    |  none       from each low key on: range deletions, newest first
+//!   pieces     |   5     |  8 5    |    8    |  none     each piece lists its own, newest first
 //! ```
-//! A range deletion of version w hides every record of its keys with a version below w from every reader at w or above.
-//! Records of version w itself are not hidden: they were put after it, or by the same batch. It is in memory one record
-//! ([`RecordRef`]), whose key is the least key and whose value is the first key behind the range (empty: there is none).
-//! So it is pending while its batch is, as any record. Below the deltas it is nowhere but here: no table, run or munk
-//! has one. The commit log has it, and from the end of its checkpoint on the manifest, as part of the chunk.
+//! A range deletion of version w hides every record of its keys with a version below w from every
+//! reader at w or above. It does not hide records of version w itself: they were put after it, or
+//! by the same batch. In memory it is one record ([`RecordRef`]): the key is the least key of the
+//! range, and the value is the first key behind the range (empty: there is none). So it is pending
+//! while its batch is, like any record. Below the deltas it exists only here: no table, run or munk
+//! has a range deletion. The commit log has it, and from the end of its checkpoint on the manifest
+//! has it, as part of the chunk.
 //!
 //! Invariants
-//! * The pieces cover all keys, each once. A piece lists every range deletion of its keys that a reader may need.
-//! * `durable_to`: those of this checkpoint and older ones are in the manifest, and everything older in the chunk is in
-//!   the funk. (A checkpoint takes the range deletions of a chunk in the same step as its deltas.)
-//! * One that the manifest has does not leave before one that makes up for it is there, too, or everything that it hides
-//!   is gone from the tables; see [`Covers::without`].
+//! * The pieces cover all keys, each once. A piece lists every range deletion of its keys that a
+//!   reader may need.
+//! * `durable_to`: range deletions of this checkpoint and older ones are in the manifest, and all
+//!   older records of the chunk are in the funk. (A checkpoint takes the range deletions of a chunk
+//!   in the same step as its deltas.)
+//! * A range deletion that the manifest has leaves only when the manifest has one that makes up for
+//!   it, or when everything that it hides is gone from the tables; see [`Covers::without`].
 //!
-//! Cost: a look at a key that has none is a search of its [`Outline`], which is made once as many looks came as pay for it.
-//! Else a look is a search of the index, about as long as that for a chunk. Adding one copies a leaf of the index and its
-//! root: microseconds for tens of thousands.
+//! Cost: a look at a key without range deletions is a search of its [`Outline`], which is made once
+//! enough looks have come to pay for it. Otherwise a look is a search of the index, which takes
+//! about as long as the search for a chunk. Adding a range deletion copies a leaf of the index and
+//! its root: microseconds for tens of thousands.
 //!
-//! Thread safety: immutable but for the outline, which the one look that is due makes while others go on without it. The
-//! holder of the chunk's latch replaces all of it with the view. Not here: what is skipped by reads
-//! (`read/covered.rs`), and when tables and covers go (`rebalance/covered_tables.rs`).
+//! Thread safety: immutable except the outline, which one look makes while others go on without it.
+//! The holder of the chunk's latch replaces all of it with the view. Not here: which sources reads
+//! skip (`read/covered.rs`), and when tables and covers go (`rebalance/covered_tables.rs`).
 
 mod outline;
 
@@ -43,15 +48,16 @@ use outline::Outline;
 use smallvec::SmallVec;
 use std::collections::HashSet;
 
-/// About what a piece with range deletions takes: two entries of the index, a record, borders of the outline, and its
-/// place in the manifest's state.
+/// Approximate bytes of a piece with range deletions: two entries of the index, a record, borders
+/// of the outline, and its place in the manifest's state.
 pub(crate) const PIECE_BYTES: usize = 400;
-/// About what a list takes that shares its pieces and most leaves with others: itself, and what was copied of the index.
+/// Approximate bytes of a list that shares its pieces and nearly all leaves with others: the list
+/// itself, and the copied part of the index.
 fn own_bytes(pieces: &Index<Piece>) -> usize {
     256 + 24 * pieces.len().min(256)
 }
 
-/// So many looks for this many pieces pay for an outline.
+/// The number of pieces for each look that has to come before an outline is made.
 const LOOKS_PER_OUTLINE: usize = 8;
 
 /// The record of a range deletion; `high` is the first key behind it, if there is one.
@@ -64,7 +70,7 @@ pub(crate) fn range_record(low: &[u8], high: Option<&[u8]>) -> RecordRef {
     )
 }
 
-/// Where a range deletion ends, if not with the key space.
+/// The end of a range deletion; `None` if it goes to the end of the key space.
 pub(crate) fn high_of(record: &Record) -> Option<&[u8]> {
     Some(record.value()).filter(|high| !high.is_empty())
 }
@@ -88,14 +94,15 @@ impl Piece {
         self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(same)
     }
 
-    /// The newest that a reader at `at` sees.
+    /// The newest range deletion that a reader at `at` sees.
     #[inline]
     fn newest_seen(&self, at: Version) -> Option<&Record> {
         let mut all = self.0.iter().map(|record| &**record);
         all.find(|record| record.is_seen_at(at))
     }
 
-    /// The oldest that hides `version` and is in the manifest, if its checkpoint is `durable_to` or older.
+    /// The oldest range deletion that hides `version`, if its checkpoint is `durable_to` or older,
+    /// so that it is in the manifest.
     fn oldest_above(&self, version: Version, durable_to: u64) -> Option<Version> {
         let durable = last_version_of(durable_to);
         let versions = self.0.iter().rev().map(|record| record.version());
@@ -103,8 +110,8 @@ impl Piece {
         above.take(1).find(|&own| own <= durable)
     }
 
-    /// This piece with one more, which is newer. What is of the same checkpoint and no reader can tell from the newer
-    /// one goes.
+    /// This piece with one more range deletion, which is newer. An older one is dropped if it is of
+    /// the same checkpoint and no reader can tell it from the newer one.
     fn with_newest(
         &self,
         record: &RecordRef,
@@ -128,7 +135,8 @@ impl Piece {
         Piece::of(all, ledger)
     }
 
-    /// What is left where all of checkpoint `durable_to` and older ones are in the manifest.
+    /// The range deletions that are still needed once the manifest has the range deletions of
+    /// checkpoint `durable_to` and of older checkpoints.
     fn pruned(&self, horizon: &Horizon, durable_to: u64, ledger: Ledger) -> Piece {
         let mut all: SmallVec<[RecordRef; 1]> = SmallVec::new();
         let durable = |version| checkpoint_of(version) <= durable_to;
@@ -145,11 +153,11 @@ impl Piece {
     }
 }
 
-/// Keys of which the same range deletions count.
+/// Keys that have the same range deletions.
 pub(crate) struct Stretch<'c> {
-    /// Empty: from the chunk's first key on.
+    /// The first key; empty for the chunk's first key.
     pub(crate) low: &'c [u8],
-    /// `None`: to the chunk's end.
+    /// The exclusive end; `None` for the chunk's end.
     pub(crate) high: Option<&'c [u8]>,
     piece: &'c Piece,
     place: EntryPlace,
@@ -165,7 +173,7 @@ impl<'c> Stretch<'c> {
         }
     }
 
-    /// Below which version records are hidden from a reader at `at`.
+    /// Records with smaller versions than this are hidden from a reader at `at`.
     #[inline]
     pub(crate) fn hidden_below(&self, at: Version) -> Version {
         let seen = self.piece.newest_seen(at);
@@ -182,14 +190,14 @@ impl<'c> Stretch<'c> {
 /// See the module.
 pub(crate) struct Covers {
     pieces: Arc<Index<Piece>>,
-    /// None has a greater version, and none a smaller one.
+    /// The greatest and the smallest version of the range deletions.
     newest: Version,
     oldest: Version,
     durable_to: u64,
-    /// Pieces that have any.
+    /// The number of pieces with range deletions.
     count: usize,
     charge: Charge,
-    /// Looks until there is an outline.
+    /// The number of looks so far without an outline.
     looks: AtomicUsize,
     outline: OnceLock<Outline>,
 }
@@ -217,7 +225,8 @@ impl Covers {
         })
     }
 
-    /// Those of a chunk of `range` with one more, which is newer than everything in the chunk.
+    /// The list of a chunk of `range` with one more range deletion, which is newer than everything
+    /// in the chunk.
     pub(crate) fn with(
         old: Option<&Covers>,
         range: &KeyRange,
@@ -233,7 +242,8 @@ impl Covers {
         let pieces = Arc::new(edited(pieces, low, high, &add));
         let version = record.version();
         match old {
-            // Counted anew only where some became one: it takes a look at all of them.
+            // The whole list is counted again only if pieces were joined: it takes a look at all of
+            // them.
             Some(old) if pieces.len() >= old.pieces.len() => Covers {
                 charge: Charge::new(ledger, Use::Metadata, own_bytes(&pieces)),
                 newest: version.max(old.newest),
@@ -248,7 +258,8 @@ impl Covers {
         }
     }
 
-    /// Those that the manifest has of a chunk of `range`, up to checkpoint `durable_to`.
+    /// The range deletions that the manifest has of a chunk of `range`, up to checkpoint
+    /// `durable_to`.
     pub(crate) fn from_records(
         records: &[CoverRecord],
         range: &KeyRange,
@@ -272,8 +283,9 @@ impl Covers {
         Covers::new(Arc::new(pieces), durable_to, ledger)
     }
 
-    /// As the manifest has those of the checkpoints behind `after` up to `up_to`, of a chunk of `range`: of each key the
-    /// newest, for whoever opens the database has no older snapshot.
+    /// The records for the manifest: range deletions of the checkpoints after `after` up to
+    /// `up_to`, in a chunk of `range`. Of each key only the newest is needed, because no older
+    /// snapshot exists when the database is opened.
     pub(crate) fn records(&self, range: &KeyRange, after: u64, up_to: u64) -> Vec<CoverRecord> {
         let mut records: Vec<CoverRecord> = Vec::new();
         // Whether the last record goes on up to here.
@@ -300,14 +312,14 @@ impl Covers {
         records
     }
 
-    /// Whether a reader of today sees the same as by `other`.
+    /// Whether a reader of today sees the same with `other`.
     pub(crate) fn hides_as(&self, other: &Covers) -> bool {
         let newest = |covers: &Covers, low: &[u8]| covers.stretch(low).newest_up_to(Version::MAX);
         let mut all = self.stretches().chain(other.stretches());
         all.all(|stretch| newest(self, stretch.low) == newest(other, stretch.low))
     }
 
-    /// What is in the manifest of a chunk of `range`.
+    /// The records that the manifest has of a chunk of `range`.
     pub(crate) fn durable_records(&self, range: &KeyRange) -> Vec<CoverRecord> {
         self.records(range, 0, self.durable_to)
     }
@@ -316,7 +328,7 @@ impl Covers {
         self.durable_to
     }
 
-    /// The checkpoints of those that are not in the manifest.
+    /// The checkpoints of the range deletions that are not in the manifest.
     pub(crate) fn undurable_checkpoints(&self) -> Vec<u64> {
         let pieces = self.pieces.iter().flat_map(|(_, piece)| &piece.0);
         let mut all: Vec<u64> = pieces
@@ -328,37 +340,37 @@ impl Covers {
         all
     }
 
-    /// No record that is covered has a version from this one on.
+    /// The greatest version of a range deletion: records at or above it are not covered.
     #[inline]
     pub(crate) fn newest(&self) -> Version {
         self.newest
     }
 
-    /// None has a smaller version.
+    /// The smallest version of a range deletion.
     pub(crate) fn oldest(&self) -> Version {
         self.oldest
     }
 
-    /// The least version above `limit` of one, if there is one.
+    /// The least version of a range deletion above `limit`, if there is one.
     pub(crate) fn oldest_above(&self, limit: Version) -> Option<Version> {
         let pieces = self.pieces.iter().flat_map(|(_, piece)| &piece.0);
         let versions = pieces.map(|record| record.version());
         versions.filter(|&version| version > limit).min()
     }
 
-    /// Memory charged for it and its pieces. Some entries share one.
+    /// Memory charged for the list and its pieces. Several entries may share one piece.
     pub(crate) fn charged_bytes(&self) -> usize {
         let charged = self.pieces.iter().filter(|(_, piece)| piece.1.is_some());
         let different: HashSet<_> = charged.map(|(_, piece)| Arc::as_ptr(piece)).collect();
         self.charge.bytes() + PIECE_BYTES * different.len()
     }
 
-    /// How many pieces have any.
+    /// The number of pieces with range deletions.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether it is certain, and soon found, that `key` has none.
+    /// Whether it is certain, and quickly found, that `key` has no range deletion.
     #[inline]
     pub(crate) fn leaves_out(&self, key: &[u8]) -> bool {
         match self.outline.get() {
@@ -367,27 +379,28 @@ impl Covers {
         }
     }
 
-    /// Whether it is certain, and soon found, that no key from `key` to below `end` has one.
+    /// Whether it is certain, and quickly found, that no key from `key` to below `end` has a range
+    /// deletion.
     #[inline]
     pub(crate) fn leaves_out_between(&self, key: &[u8], end: &[u8]) -> bool {
         let outline = self.outline.get();
         outline.is_some_and(|outline| outline.leaves_out_between(key, end))
     }
 
-    /// A look without an outline. It never waits: the look with one certain number makes the outline, and no other one
-    /// writes to the cell, so none waits for that. False: nothing is certain.
+    /// Counts a look without an outline. It never waits: the look with one certain number makes the
+    /// outline, and no other look writes to the cell. Returns false, because nothing is certain.
     #[cold]
     fn count_look(&self) -> bool {
-        // Relaxed: that each look has a number of its own is all that counts.
+        // Relaxed: it matters only that each look has a number of its own.
         let number = self.looks.fetch_add(1, Ordering::Relaxed);
         if number == self.pieces.len() / LOOKS_PER_OUTLINE {
-            // It was empty, because no other look has this number.
+            // The cell was empty, because no other look has this number.
             let _ = self.outline.set(Outline::of(&self.pieces));
         }
         false
     }
 
-    /// The newest of a key that a reader at `at` sees.
+    /// The newest range deletion of a key that a reader at `at` sees.
     #[inline]
     pub(crate) fn newest_seen(&self, key: &[u8], at: Version) -> Option<&Record> {
         if self.leaves_out(key) {
@@ -396,7 +409,7 @@ impl Covers {
         self.pieces.find(key).newest_seen(at)
     }
 
-    /// Whether `key` has one that is newer than `version`, pending ones counted.
+    /// Whether `key` has a range deletion that is newer than `version`, pending ones counted.
     pub(crate) fn is_newer(&self, key: &[u8], version: Version) -> bool {
         if self.leaves_out(key) {
             return false;
@@ -405,7 +418,7 @@ impl Covers {
         newest.is_some_and(|newest| newest.version() > version)
     }
 
-    /// Whether any from `low` on, up to below `high`, is newer than `version`.
+    /// Whether any range deletion from `low` to below `high` is newer than `version`.
     pub(crate) fn is_any_newer(&self, low: &[u8], high: Option<&[u8]>, version: Version) -> bool {
         let mut entry = Some(self.pieces.entry(low));
         while let Some(own) = entry {
@@ -423,7 +436,8 @@ impl Covers {
         false
     }
 
-    /// Whether there is one above version `since`, and up to `limit`, in keys from `low` to below `high`.
+    /// Whether keys from `low` to below `high` have a range deletion above version `since` and up
+    /// to `limit`.
     pub(crate) fn has_any_between(
         &self,
         since: Version,
@@ -460,14 +474,15 @@ impl Covers {
         Stretch::of(self.pieces.first_entry())
     }
 
-    /// The stretch behind `stretch`, which is one of this list. It is found without a search.
+    /// The stretch after `stretch`, which is one of this list. It is found without a search.
     #[inline]
     pub(crate) fn stretch_behind(&self, stretch: &Stretch<'_>) -> Option<Stretch<'_>> {
         let behind = self.pieces.entry_behind_place(stretch.place);
         behind.map(Stretch::of)
     }
 
-    /// For a merge whose outcome is named when those of checkpoint `durable_to` and older ones are in the manifest.
+    /// For a merge whose outcome is named when the range deletions of checkpoint `durable_to` and
+    /// older ones are in the manifest.
     pub(crate) fn covering(
         covers: Option<&Arc<Covers>>,
         durable_to: u64,
@@ -479,18 +494,18 @@ impl Covers {
         }))
     }
 
-    /// The same for those that are in the manifest.
+    /// Like [`covering`](Self::covering), for the range deletions that are in the manifest now.
     pub(crate) fn covering_now(covers: Option<&Arc<Covers>>) -> Option<Covering<'static>> {
         Covers::covering(covers, covers?.durable_to)
     }
 
-    /// Up to which version they may go once nothing is left of what they hide: they are in the manifest, and every
-    /// reader sees them.
+    /// Range deletions up to this version may go once nothing is left of what they hide: they are
+    /// in the manifest, and every reader sees them.
     pub(crate) fn spent_limit(&self, horizon: &Horizon) -> Version {
         horizon.least_reader().min(last_version_of(self.durable_to))
     }
 
-    /// All of them in order.
+    /// All stretches in order.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
         let mut entry = Some(self.pieces.first_entry());
         std::iter::from_fn(move || {
@@ -500,7 +515,8 @@ impl Covers {
         })
     }
 
-    /// After checkpoint `number`, of which the manifest has the range deletions of this chunk.
+    /// The list after checkpoint `number`, when the manifest has the range deletions of this chunk
+    /// up to that checkpoint.
     pub(crate) fn durable_from(&self, number: u64, horizon: &Horizon, ledger: Ledger) -> Covers {
         let durable_to = self.durable_to.max(number);
         let pruned = |piece: &Arc<Piece>| match piece.0.len() {
@@ -515,8 +531,8 @@ impl Covers {
         Covers::new(pieces, durable_to, ledger).expect("the newest of each piece stays")
     }
 
-    /// Those that are left where all up to version `limit` go in the stretches of which `goes` says so. The caller
-    /// sees to it that what they hide is nowhere any more.
+    /// The list without the range deletions up to version `limit` in the stretches that `goes`
+    /// selects. The caller makes sure that everything they hide is gone.
     pub(crate) fn without(
         &self,
         limit: Version,
@@ -534,7 +550,7 @@ impl Covers {
         Covers::new(Arc::new(Index::new(entries.0)), self.durable_to, ledger)
     }
 
-    /// Those of the part `range` of the chunk.
+    /// The list for the part `range` of the chunk.
     pub(crate) fn clip(&self, range: &KeyRange, ledger: Ledger) -> Option<Covers> {
         let mut entries = Entries::default();
         for stretch in self.stretches() {
@@ -554,7 +570,7 @@ impl Covers {
         Covers::new(Arc::new(Index::new(entries.0)), self.durable_to, ledger)
     }
 
-    /// Those of neighbours in order, each with its least key. Each list is within its chunk.
+    /// One list for neighbours in order, each with its least key. Each list is within its chunk.
     pub(crate) fn joined(all: &[(&[u8], Option<&Arc<Covers>>)], ledger: Ledger) -> Option<Covers> {
         let mut entries = Entries::default();
         for (border, covers) in all {
@@ -569,14 +585,16 @@ impl Covers {
         if let Some(first) = entries.0.first_mut() {
             first.0 = Box::default();
         }
-        // What one of them has in the manifest, the others have too: one checkpoint takes all chunks.
+        // The manifest has the range deletions of all of them up to the same checkpoint: one
+        // checkpoint takes all chunks.
         let durable_to = all.iter().filter_map(|(_, covers)| covers.as_ref());
         let durable_to = durable_to.map(|covers| covers.durable_to).max()?;
         Covers::new(Arc::new(Index::new(entries.0)), durable_to, ledger)
     }
 }
 
-/// The limits of a range deletion within a chunk: nothing begins at its first key, and nothing ends at its end.
+/// The limits of a range deletion within a chunk: empty for the chunk's first key, `None` for its
+/// end.
 fn clipped<'r>(range: &KeyRange, record: &'r Record) -> (&'r [u8], Option<&'r [u8]>) {
     let low = match *record.key() <= *range.low {
         true => &[][..],
@@ -586,7 +604,7 @@ fn clipped<'r>(range: &KeyRange, record: &'r Record) -> (&'r [u8], Option<&'r [u
     (low, high_of(record).filter(within))
 }
 
-/// Pieces on their way into an index: neighbours that are the same become one.
+/// Pieces on their way into an index: equal neighbours become one.
 #[derive(Default)]
 struct Entries(Vec<(Box<[u8]>, Arc<Piece>)>);
 
@@ -599,7 +617,7 @@ impl Entries {
     }
 }
 
-/// The pieces, with those from `low` to below `high` changed.
+/// The pieces, with the pieces from `low` to below `high` changed.
 fn edited(
     pieces: &Index<Piece>,
     low: &[u8],

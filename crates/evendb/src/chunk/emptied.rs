@@ -1,35 +1,40 @@
-//! Key ranges of a chunk in which nothing lives any more, as pops have left them: where the next pop begins to look.
+//! Key ranges of a chunk that pops have left empty: the next pop begins its search behind them.
 //!
 //! ```text
-//!   keys      a   b   c   d   e   f   g          x popped: a tombstone over its put, until a rewrite drops both
-//!             x   x   x   x   v   v   v
-//!             [-- emptied ---)                   pop_first looks from e on; a put of b leaves [a, b) and (b, e)
+//!   keys      a   b   c   d   e   f   g       x popped: a tombstone over its put,
+//!             x   x   x   x   v   v   v         until a rewrite drops both
+//!             [-- emptied ---)                pop_first looks from e on;
+//!                                             a put of b leaves [a, b) and (b, e)
 //! ```
-//! **What it says.** For each range, with its version v and time t: whoever reads at v or later, and judges by t or later,
-//! finds no record with a key of the range, of all that has been linked so far. It may say less than is so, and forget
-//! at any time: who asks then looks at what is there.
+//! **What it says.** Each range has a version v and a time t. A reader at v or later that judges by
+//! t or later finds no live record with a key of the range, among all records linked so far. It may
+//! say less than is true, and forget at any time: the reader then looks at the records.
 //!
-//! **Why that holds.** It is noted by the write of a pop, which has found nothing in the range but what it deletes, at a moment s,
-//! and under this latch that nothing newer than s is there. From its version on nothing lives there. Later only a record
-//! that is no tombstone can change that, and each is linked under the latch, by `write::link`, which tells ([`Emptied::touch`]). Expiry,
-//! range deletions, rewrites, loads and evictions bring nothing to life. Splits, merges and ingests make new chunks, and these
-//! begin with nothing emptied; so does an opening.
+//! **Why that holds.** The write of a pop notes the range. The pop found nothing in it, at a moment
+//! s, except the record that it deletes, and saw under this latch that nothing newer than s is
+//! there. From the version of the write on, the range has no live record. Later only a record that
+//! is no tombstone can change that. Each such record is linked under the latch by `write::link`,
+//! which tells the chunk ([`Emptied::touch`]). Expiry, range deletions, rewrites, loads and
+//! evictions bring no record to life. Splits, merges and ingests make new chunks, which begin with
+//! no emptied range; so does an opening.
 //!
-//! **Why a reader may go by it.** A pop takes its moment first, and then asks, under the latch. Registration has waited for
-//! all puts that the moment sees, so these have told before it asks. What was linked since it does not see. Of a chunk that is retired
-//! nothing is asked: nobody tells it any more.
+//! **Why a reader may rely on it.** A pop takes its moment first, and then asks, under the latch.
+//! Registration has waited for all puts that the moment sees, so their records were told before the
+//! pop asks. It does not see records that were linked since then. A retired chunk is not asked: no
+//! write tells it any more.
 //!
-//! Thread safety: the chunk's latch guards it. Memory: a few short keys for a chunk from which something was popped.
+//! Thread safety: the chunk's latch guards it. Memory: a few short keys for a chunk from which
+//! something was popped.
 
 use evendb_storage::codec::successor;
 use evendb_storage::{Time, Version};
 
-/// So many ranges are kept of one chunk: one for each queue.
+/// The largest number of ranges that a chunk keeps: one for each queue.
 const RANGES_MAX: usize = 8;
-/// Ranges with longer keys than this together are not kept.
+/// A range is not kept if both its keys together have more bytes than this.
 const KEY_BYTES_MAX: usize = 1 << 10;
 
-/// Since when nothing lives in a range.
+/// The moment since which a range has no live record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Since {
     pub(crate) version: Version,
@@ -45,7 +50,7 @@ impl Since {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Range {
     low: Box<[u8]>,
-    /// Exclusive; `None`: to the end of all keys.
+    /// The exclusive end; `None` for the end of all keys.
     high: Option<Box<[u8]>>,
     since: Since,
 }
@@ -63,12 +68,13 @@ impl Range {
 /// See the module.
 #[derive(Default, Debug)]
 pub(crate) struct Emptied {
-    /// Ascending, none of which meets another one.
+    /// The ranges in ascending order; no two of them touch.
     ranges: Vec<Range>,
 }
 
 impl Emptied {
-    /// If `key` is in a range that counts for this reader: where that ends; `Some(None)` if it goes on to the end.
+    /// If `key` is in a range that counts for this reader, the end of the range; `Some(None)` if it
+    /// goes on to the end of all keys.
     pub(crate) fn end_from(&self, key: &[u8], reader: Since) -> Option<Option<&[u8]>> {
         let mut ranges = self.ranges.iter();
         let range = ranges.find(|range| range.contains(key))?;
@@ -78,7 +84,8 @@ impl Emptied {
             .then_some(range.high.as_deref())
     }
 
-    /// If the keys just below `high`, or the last ones, are in a range that counts for this reader: where that begins.
+    /// If the keys just below `high`, or the last keys, are in a range that counts for this reader,
+    /// the begin of the range.
     pub(crate) fn begin_below(&self, high: Option<&[u8]>, reader: Since) -> Option<&[u8]> {
         let is_below = |range: &&Range| match high {
             None => range.high.is_none(),
@@ -88,7 +95,7 @@ impl Emptied {
         range.since.counts_for(reader).then_some(&*range.low)
     }
 
-    /// From `since` on nothing lives from `low` to below `high`.
+    /// Notes that from `since` on no live record lies from `low` to below `high`.
     pub(crate) fn note(&mut self, low: &[u8], high: Option<&[u8]>, since: Since) {
         if low.len() + high.map_or(0, <[u8]>::len) > KEY_BYTES_MAX {
             return;
@@ -98,7 +105,7 @@ impl Emptied {
             high: high.map(Box::from),
             since,
         };
-        // Those that it meets, or touches, become a part of it.
+        // Ranges that it overlaps or touches become a part of it.
         self.ranges.retain(|old| {
             let begins_before = new.high.as_ref().is_none_or(|high| old.low <= *high);
             let ends_behind = old.high.as_ref().is_none_or(|high| *high >= new.low);
@@ -123,7 +130,7 @@ impl Emptied {
         self.insert(new);
     }
 
-    /// A record that is no tombstone is linked under this key.
+    /// Notes that a record that is no tombstone is linked under this key.
     #[inline]
     pub(crate) fn touch(&mut self, key: &[u8]) {
         if !self.ranges.is_empty() {

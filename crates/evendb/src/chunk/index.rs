@@ -12,19 +12,19 @@
 //! heads tie. A change copies the root and the leaves it touches and shares all others, so it
 //! costs microseconds at 50,000 chunks.
 //!
-//! Invariants: low keys ascend strictly; the first is empty, so every key has a chunk (I3); no
-//! leaf is empty; no leaf has more than [`LEAF_ENTRIES_MAX`] entries.
+//! Invariants: low keys ascend strictly; the first is empty, so every key has a chunk (I3); no leaf
+//! is empty; no leaf has more than [`LEAF_ENTRIES_MAX`] entries.
 //!
-//! Thread safety: immutable. Publishing a changed index is the owner's business, and so is the
-//! order of changes (root mutex).
+//! Thread safety: immutable. The owner publishes a changed index, and orders the changes (root
+//! mutex).
 
 use crate::sync::Arc;
 use std::cmp::Ordering;
 
-/// A leaf that would grow above this is cut. Near the square root of the 50,000 chunks that the
-/// index is made for, so that root and leaf cost about the same to copy.
+/// A leaf with more entries than this is cut. The number is near the square root of the 50,000
+/// chunks that the index is made for, so that root and leaf cost about the same to copy.
 const LEAF_ENTRIES_MAX: usize = 256;
-/// A changed leaf below this is joined with a neighbour.
+/// A changed leaf with fewer entries than this is joined with a neighbour.
 const LEAF_ENTRIES_MIN: usize = 64;
 /// Entries of a leaf when it is made by cutting: room for growth.
 const LEAF_ENTRIES_FILL: usize = 192;
@@ -43,7 +43,7 @@ struct Leaf<C> {
     chunks: Box<[Arc<C>]>,
 }
 
-/// What an index leads to from `low` on, up to the next low key.
+/// The target of an index from `low` on, up to the next low key.
 pub(crate) struct Entry<'a, C> {
     pub(crate) low: &'a [u8],
     pub(crate) what: &'a Arc<C>,
@@ -51,7 +51,7 @@ pub(crate) struct Entry<'a, C> {
     place: EntryPlace,
 }
 
-/// Where an entry is: leaf, and place in the leaf.
+/// The place of an entry: the leaf, and the index in the leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryPlace {
     leaf: usize,
@@ -148,12 +148,12 @@ impl<C> Index<C> {
         self.entry_at(EntryPlace { leaf: 0, entry: 0 })
     }
 
-    /// The entry that `after` comes before. It is found without a search.
+    /// The entry that follows `after`. It is found without a search.
     pub(crate) fn entry_behind(&self, after: &Entry<'_, C>) -> Option<Entry<'_, C>> {
         self.entry_behind_place(after.place)
     }
 
-    /// The entry behind that at `place`, which is one of this index.
+    /// The entry that follows the one at `place`, which is one of this index.
     #[inline]
     pub(crate) fn entry_behind_place(&self, place: EntryPlace) -> Option<Entry<'_, C>> {
         let EntryPlace { leaf, entry } = place;
@@ -168,7 +168,7 @@ impl<C> Index<C> {
         (next.leaf < self.leaves.len()).then(|| self.entry_at(next))
     }
 
-    /// What has keys from `low` to below `high`, in order.
+    /// The entries with keys from `low` to below `high`, in order.
     pub(crate) fn overlapping<'i>(
         &'i self,
         low: &'i [u8],
@@ -198,8 +198,8 @@ impl<C> Index<C> {
         }
     }
 
-    /// This index with the chunks whose low keys are `old` (adjacent, ascending) replaced by
-    /// `new`, which cover the same span. All leaves that are not touched are shared.
+    /// This index with the chunks whose low keys are `old` (adjacent, ascending) replaced by `new`,
+    /// which cover the same span. All untouched leaves are shared.
     pub(crate) fn replace(&self, old: &[&[u8]], new: Vec<(Box<[u8]>, Arc<C>)>) -> Index<C> {
         let (first, last) = match old {
             [] => panic!("nothing to replace"),
@@ -209,7 +209,7 @@ impl<C> Index<C> {
             new.first().is_some_and(|(low, _)| &low[..] == old[0]),
             "the span stays"
         );
-        // The leaves to rewrite, and a neighbour if they would be left with too little.
+        // The leaves to rewrite, and a neighbour if they would be left with too few entries.
         let (mut from, mut to) = (first.leaf, last.leaf + 1);
         let touched = self.leaves[from..to].iter().map(|leaf| leaf.chunks.len());
         if touched.sum::<usize>() - old.len().min(self.len) + new.len() < LEAF_ENTRIES_MIN {
@@ -240,7 +240,7 @@ impl<C> Index<C> {
         Index::from_leaves(leaves)
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -299,7 +299,8 @@ impl<C> Leaf<C> {
     }
 }
 
-/// Entries as leaves of even size: one if they fit, else as many as leave room for growth.
+/// Entries as leaves of even size: one leaf if they fit, otherwise enough leaves to leave room for
+/// growth.
 fn cut<C>(entries: &[(&[u8], &Arc<C>)]) -> Vec<Arc<Leaf<C>>> {
     let pieces = if entries.len() <= LEAF_ENTRIES_MAX {
         1
@@ -315,11 +316,11 @@ fn cut<C>(entries: &[(&[u8], &Arc<C>)]) -> Vec<Arc<Leaf<C>>> {
         .collect()
 }
 
-/// Sorted keys, end to end in one piece of memory, and the heads of all but the first: whoever
-/// looks here knows already that the key is not below the first one.
+/// Sorted keys, end to end in one piece of memory, and the heads of all except the first: a search
+/// here knows already that the key is not below the first one.
 struct Keys {
-    /// Bytes that all keys but the first share; heads start behind them. The first is left out
-    /// because it is the empty key in the first leaf and in the root.
+    /// The number of leading bytes that all keys except the first share; heads start behind them.
+    /// The first is left out because it is the empty key in the first leaf and in the root.
     shared: usize,
     /// `heads[i]` belongs to key `i + 1`.
     heads: Box<[u64]>,
@@ -340,14 +341,14 @@ impl Keys {
                 let pairs = first.iter().zip(last.iter());
                 pairs.take_while(|(a, b)| a == b).count()
             }
-            // Sharing all of a single key is of no use: keep its last eight bytes as its head.
+            // Sharing all of a single key is of no use: its last eight bytes stay as its head.
             [only] => only.len().saturating_sub(8),
         };
         let mut text = Vec::with_capacity(keys.iter().map(|key| key.len()).sum());
         let mut ends = Vec::with_capacity(keys.len());
         for key in &keys {
             text.extend_from_slice(key);
-            // 65,536 keys of the greatest length: more leaves than a keyspace can have.
+            // This holds 65,536 keys of the greatest length: more leaves than a keyspace can have.
             ends.push(u32::try_from(text.len()).expect("low keys of one node fit 4 GiB"));
         }
         Keys {
@@ -368,7 +369,7 @@ impl Keys {
         self.get(self.ends.len() - 1)
     }
 
-    /// Place of the greatest key at or below `key`; the first key is taken to be.
+    /// The index of the greatest key at or below `key`; the first key is assumed to be.
     #[inline]
     fn find(&self, key: &[u8]) -> usize {
         if self.heads.is_empty() {
@@ -392,7 +393,7 @@ impl Keys {
         self.find_among_ties(start, head, key)
     }
 
-    /// [`Keys::find`] among the keys whose heads equal the one looked for, from `start` on.
+    /// [`Keys::find`] among the keys with equal heads, from `start` on.
     fn find_among_ties(&self, start: usize, head: u64, key: &[u8]) -> usize {
         let ties = self.heads[start..].partition_point(|&other| other <= head);
         let (mut low, mut high) = (start, start + ties);
@@ -414,8 +415,8 @@ impl Keys {
     }
 }
 
-/// The first eight bytes, zeros behind a shorter key, as a number that orders as they do: a lower
-/// head means a lower key; equal heads decide nothing.
+/// The first eight bytes, followed by zeros for a shorter key, as a number in the same order: a
+/// lower head means a lower key; equal heads decide nothing.
 #[inline]
 pub(super) fn head(key: &[u8]) -> u64 {
     let bytes = match key.first_chunk::<8>() {

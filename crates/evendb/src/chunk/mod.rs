@@ -1,22 +1,25 @@
-//! The chunk: a contiguous key range and everything that is known of it.
+//! The chunk: a contiguous key range and everything that is known about it.
 //!
 //! ```text
 //! Chunk  low..high  latch(Writer)  token  heat
-//!   view -> View { active delta | frozen deltas, newest first | munk or none | funk | covers or none }
+//!   view -> View { active delta | frozen deltas, newest first | munk or none | funk
+//!                  | covers or none }
 //! ```
 //!
 //! Invariants (numbers as in docs/concurrency.md):
 //! * I1 a view is replaced, never edited; only its active delta (and the funk's lazily loaded
 //!   search) grows.
-//! * I2 each view alone is complete, in each span: active + frozen + munk, or where the munk does not
-//!   have the span active + frozen + funk, hold every record that any reader may need; and the covers
-//!   every range deletion.
+//! * I2 each view alone is complete, in each span: active + frozen + munk, or where the munk does
+//!   not have the span active + frozen + funk, hold every record that any reader may need; and the
+//!   covers every range deletion.
 //! * I4 all records of a delta have one checkpoint number; a frozen delta never changes.
 //! * I6 munk and funk hold only records of completed checkpoints.
 //!
-//! Thread safety: readers pin and load the view. The latch's holder is the one writer of the
-//! active delta and the only one to replace the view; it is held for microseconds, never across
-//! I/O. The token (try only) admits one reorganising job.
+//! Thread safety: readers pin and load the view. The latch's holder is the one writer of the active
+//! delta and the only one to replace the view. The latch is usually held for microseconds. It is
+//! held across I/O only where a put writes its record to the commit log by a system call
+//! (`commit_log/append.rs`): always at `Writing::Written`, and for a mapped log that is slow or was
+//! just synced. The token (try only) admits one reorganising job.
 
 pub(crate) mod check;
 pub(crate) mod covers;
@@ -47,9 +50,9 @@ use std::ops::Deref;
 /// A delta whose memory is charged to the admission ledger until it is reclaimed.
 pub(crate) struct ChargedDelta {
     delta: Delta,
-    /// What an empty one takes; that is not charged.
+    /// Bytes of an empty one, which are not charged.
     empty_bytes: u64,
-    /// Bytes that the ledger knows to be durable: none before the delta is.
+    /// Bytes that the ledger knows to be durable: zero until the delta is durable.
     carried_bytes: AtomicU64,
     admission: Arc<Admission>,
 }
@@ -66,8 +69,8 @@ impl ChargedDelta {
         })
     }
 
-    /// The frozen delta is durable: from now on no checkpoint makes room of it. One checkpoint at a time
-    /// calls; of a delta that two chunks share, each.
+    /// Notes that the frozen delta is durable: from now on no checkpoint frees its memory. One
+    /// checkpoint at a time calls it; if two chunks share a delta, it is called for each.
     pub(crate) fn note_durable(&self) {
         let charged = self.charged();
         if self.carried_bytes.swap(charged, Ordering::Relaxed) == 0 {
@@ -75,8 +78,8 @@ impl ChargedDelta {
         }
     }
 
-    /// As [`Delta::insert`], for a record that nothing was reserved for. It takes less than before where the record leaves others
-    /// behind.
+    /// Like [`Delta::insert`], for a record for which nothing was reserved. The delta takes less
+    /// memory than before if the record makes others superfluous.
     pub(crate) fn adopt(&self, record: RecordRef) {
         let before = self.charged();
         self.delta.insert(record);
@@ -98,8 +101,8 @@ impl Deref for ChargedDelta {
 
 impl Drop for ChargedDelta {
     fn drop(&mut self) {
-        // First the mark that it is durable, then its bytes: nothing that is still to be written is
-        // ever left out of `Admission::delta_to_write`.
+        // First the mark that it is durable is taken back, then its bytes: so
+        // `Admission::delta_to_write` never leaves out bytes that are still to be written.
         let carried = self.carried_bytes.load(Ordering::Relaxed);
         if carried > 0 {
             self.admission.carry_no_more(carried);
@@ -111,7 +114,7 @@ impl Drop for ChargedDelta {
     }
 }
 
-/// A key range, upper limit exclusive, open if there is none.
+/// A key range with an exclusive upper limit; `None` for no limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct KeyRange {
     pub(crate) low: Box<[u8]>,
@@ -134,14 +137,14 @@ impl KeyRange {
 #[derive(Clone)]
 pub(crate) struct Frozen {
     pub(crate) delta: Arc<ChargedDelta>,
-    /// Only keys in here count: set when a split or merge carried the delta to other chunks, so
-    /// that it never hides newer records of a part that was flushed on its own.
+    /// Only keys in this range count. It is set when a split or merge carried the delta to other
+    /// chunks, so that the delta never hides newer records of a part that was flushed on its own.
     pub(crate) limits: Option<Arc<KeyRange>>,
     /// Its run is in the funk; it is kept for a munk to absorb.
     pub(crate) durable: bool,
 }
 
-/// What a chunk is made of at one moment.
+/// The parts of a chunk at one moment.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) active: Arc<ChargedDelta>,
@@ -151,22 +154,24 @@ pub(crate) struct View {
     pub(crate) funk: Arc<Funk>,
     /// The range deletions, if there are any.
     pub(crate) covers: Option<Arc<Covers>>,
-    /// What its cached rows are filed under.
+    /// The tag under which its cached rows are filed.
     pub(crate) row_tag: RowTag,
 }
 
-/// How far a checkpoint is with a run of a chunk, and so which changes may take effect on it.
+/// The stage of a checkpoint's run of a chunk. It decides the changes that may take effect on the
+/// chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunStage {
-    /// It has none under way.
+    /// No run is under way.
     None,
-    /// The run is being written, and will go to the log. The tables below it may be rewritten meanwhile, under
-    /// the same chunk: the run has an ordinal above theirs, and its edit comes behind that of the rewrite.
+    /// The run is being written, and will go to the log. The tables below it may be rewritten
+    /// meanwhile, under the same chunk: the run has an ordinal above theirs, and its edit comes
+    /// after the edit of the rewrite.
     ForLog,
-    /// The run is being written, and may join the base: which tables there are must stay as it is.
+    /// The run is being written, and may join the base: the set of tables must stay as it is.
     ForBase,
-    /// The run's edit may be in the manifest, but the view does not have the run: an edit of the tables now would
-    /// come behind it and leave the run out.
+    /// The run's edit may be in the manifest, but the view does not have the run: an edit of the
+    /// tables now would come after it and leave the run out.
     Named,
 }
 
@@ -176,16 +181,18 @@ impl View {
         self.munk.as_ref().is_some_and(|munk| munk.holds_any())
     }
 
-    /// Without any span nothing is kept for a munk: the deltas that are durable leave. Those that become durable later do not stay
-    /// either, and what is older would be read in their place.
+    /// Without any span no delta is kept for a munk, so durable deltas leave. Deltas that become
+    /// durable later will not stay, either; if an older one stayed, it would be read in place of a
+    /// newer one.
     pub(crate) fn keep_deltas_for_spans_alone(&mut self) {
         if !self.munk_holds_any() {
             self.frozen.retain(|frozen| !frozen.durable);
         }
     }
 
-    /// Whether range deletions hide nothing of what the munk has, nor of the deltas: those up to where it was mended are of completed
-    /// checkpoints, and what deltas have that no munk has taken in since is newer. Every reader sees these range deletions.
+    /// Whether range deletions hide no record of the munk, nor of the deltas. The range deletions
+    /// up to the mended version are of completed checkpoints; records of deltas that no munk has
+    /// absorbed since then are newer. Every reader sees these range deletions.
     #[inline]
     pub(crate) fn munk_is_mended(&self) -> bool {
         match (&self.munk, &self.covers) {
@@ -200,7 +207,7 @@ impl View {
     }
 }
 
-/// What the latch guards.
+/// The data under the latch.
 pub(crate) struct ChunkWriter {
     /// The view's active delta.
     pub(crate) active: Arc<ChargedDelta>,
@@ -210,24 +217,25 @@ pub(crate) struct ChunkWriter {
     pub(crate) retired: bool,
     /// Puts wait: an ingest is about to take over.
     pub(crate) held: bool,
-    /// What a checkpoint is doing with a run of this chunk.
+    /// The state of a checkpoint's run of this chunk.
     pub(crate) run: RunStage,
     /// The base is being rewritten: no run may join it.
     pub(crate) rebalancing: bool,
     /// A munk is being built: deltas that become durable are kept for it.
     pub(crate) loading: bool,
-    /// No record of the chunk has a greater version: what was read here at that version or later is still so.
+    /// No record of the chunk has a greater version: a read of it at that version or later is still
+    /// valid.
     pub(crate) changed_at: Version,
-    /// The version of its last single delete: what is put later has a greater one.
+    /// The version of its last single delete: later records have a greater one.
     pub(crate) single_at: Version,
-    /// Where pops have left nothing.
+    /// The ranges that pops have left empty.
     pub(crate) emptied: Emptied,
 }
 
-/// How often a chunk is used; decayed by the policy.
+/// The use of a chunk; decayed by the policy.
 #[derive(Default)]
 pub(crate) struct Heat {
-    /// Gets that no delta answered, and those of them that no span did either.
+    /// `gets`: gets that no delta answered. `gets_outside`: gets that no span answered, either.
     pub(crate) gets: AtomicU32,
     pub(crate) gets_outside: AtomicU32,
     pub(crate) scans: AtomicU32,
@@ -238,13 +246,14 @@ pub(crate) struct Heat {
     pub(crate) write_heat: AtomicU32,
     /// Bytes that checkpoints wrote into the chunk's log since the last look.
     pub(crate) logged: AtomicU64,
-    /// Their decayed sum, as `f32` bits; written by the slow round alone.
+    /// The decayed sum of these bytes, as `f32` bits; written by the slow round alone.
     pub(crate) log_rate: AtomicU32,
 }
 
 impl Heat {
-    /// Counts one event; the count. Relaxed, and not an atomic addition: a lost count does no harm, a locked
-    /// instruction on a line that every reader of a hot chunk shares does.
+    /// Counts one event, and returns the count. It is Relaxed and no atomic addition: a lost count
+    /// does no harm, but a locked instruction on a line that every reader of a hot chunk shares
+    /// would.
     #[inline]
     pub(crate) fn count(counter: &AtomicU32) -> u32 {
         let count = counter.load(Ordering::Relaxed).wrapping_add(1);
@@ -257,7 +266,8 @@ impl Heat {
         Heat::load(&self.get_heat) + Heat::load(&self.scan_heat)
     }
 
-    /// Empties the counters into the decayed sums, of which the part `left` stays. What came.
+    /// Empties the counters into the decayed sums, after multiplying the sums by `left`. Returns
+    /// the counts.
     pub(crate) fn fold(&self, left: f32) -> Counted {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed) as f32;
         let fold = |counter: &AtomicU32, sum: &AtomicU32| {
@@ -291,7 +301,7 @@ impl Heat {
     }
 }
 
-/// What a round of the memory policy took from a chunk's counters, or from those of all chunks.
+/// The counts that a round of the memory policy took from a chunk's counters, or from all chunks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) gets: f32,
@@ -301,7 +311,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// These and `other`.
+    /// The sum of these counts and `other`.
     pub(crate) fn and(self, other: Counted) -> Counted {
         Counted {
             gets: self.gets + other.gets,
@@ -322,18 +332,19 @@ pub(crate) struct Chunk {
     token: AtomicBool,
     /// Reads of its funk failed; its jobs stop until the database is reopened.
     pub(crate) damaged: AtomicBool,
-    /// Live bytes at which a split last found nothing to cut; 0 for never.
+    /// The live bytes at which a split last found no place to cut; 0 for never.
     pub(crate) whole_at_bytes: AtomicU64,
-    /// The last checkpoint of which the base holds everything, as far as is known; for deciding only.
+    /// The base has all records up to this checkpoint, as far as is known; used only for decisions.
     pub(crate) based_at: AtomicU64,
     /// The last checkpoint at which a run joined the base, or the chunk began as a stream.
     pub(crate) joined_at: AtomicU64,
-    /// It waits for the loading of spans, or that is queued.
+    /// The chunk waits for the loading of spans, or a load is queued.
     pub(crate) load_wanted: AtomicBool,
-    /// Runs that scans read from disk since the log was last merged; once they cost more than a merge, that is wanted.
+    /// Runs that scans have read from disk since the log was last merged; once they cost more than
+    /// a merge, a merge is wanted.
     pub(crate) runs_scanned: AtomicU32,
     pub(crate) log_merge_wanted: AtomicBool,
-    /// Known once it was rewritten.
+    /// Known once the chunk was rewritten.
     pub(crate) new_share: Share,
     pub(crate) heat: Heat,
     charge: Charge,
@@ -381,13 +392,13 @@ impl Chunk {
         }
     }
 
-    /// The right to reorganise the chunk, if nobody has it.
+    /// The right to reorganise the chunk, if no job has it.
     pub(crate) fn try_token(&self) -> Option<Token<'_>> {
         // Acquire pairs with the Release of the last owner's drop.
         let free = self
             .token
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        // Lazily: a token made and dropped here would release the owner's.
+        // Made lazily: a token that is made and dropped here would release the owner's.
         free.is_ok().then(|| Token { chunk: self })
     }
 
@@ -397,21 +408,21 @@ impl Chunk {
         self.view.replace(Arc::new(view));
     }
 
-    /// Memory charged for the chunk, its view's parts apart.
+    /// Memory charged for the chunk, without the parts of its view.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.charge.bytes()
     }
 
-    /// A table of the chunk could not be read: its jobs stop, others go on. What passes (no descriptor left, a merge operator that
-    /// fails) is no damage.
+    /// Notes that a table of the chunk could not be read: the jobs of this chunk stop, others go
+    /// on. An error that passes (no descriptor left, a merge operator that fails) is no damage.
     pub(crate) fn note_damage(&self, error: &Error) {
         if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) {
             self.damaged.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Freezes the active delta: a new view with a fresh active delta of `checkpoint`, the old one
-    /// first among the frozen unless it is empty. The caller holds the latch.
+    /// Freezes the active delta: a new view gets a fresh active delta of `checkpoint`, and the old
+    /// one becomes the first of the frozen deltas, unless it is empty. The caller holds the latch.
     pub(crate) fn freeze(
         &self,
         writer: &mut ChunkWriter,

@@ -1,13 +1,15 @@
-//! What cached rows of a chunk are filed under, in the place of its keyspace.
+//! The tag under which cached rows of a chunk are filed, in place of its keyspace.
 //!
-//! A row has no version, so a range deletion could not tell that it is hidden. Instead each range deletion gives the
-//! chunks that it overlaps a tag that was never used: their rows are out of reach at once, and are evicted in their
-//! turn. Parts of a chunk that is split keep its tag. Chunks that are merged keep it if they have the same one.
+//! A row has no version, so a range deletion could not tell that it is hidden. Instead each range
+//! deletion gives the chunks that it overlaps a tag that was never used: their rows are out of
+//! reach at once, and are evicted in their turn. Parts of a chunk that is split keep its tag.
+//! Chunks that are merged keep it if they have the same one.
 //!
-//! Invariant: two views have the same tag only if they are of one keyspace and no range deletion came between them.
+//! Invariant: two views have the same tag only if they are of one keyspace and no range deletion
+//! came between them.
 //!
-//! Thread safety: an atomic counter. Tags come to an end after four thousand million range deletions in one life of the
-//! database; the chunks concerned then have no rows.
+//! Thread safety: an atomic counter. Tags run out after four thousand million range deletions in
+//! one life of the database; the affected chunks then have no rows.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,7 +21,7 @@ impl RowTag {
     /// The chunk has no rows.
     pub(crate) const NONE: RowTag = RowTag(u32::MAX);
 
-    /// The number that rows are filed under, if there are any.
+    /// The number under which rows are filed, if the chunk may have rows.
     #[inline]
     pub(crate) fn number(self) -> Option<u32> {
         (self != RowTag::NONE).then_some(self.0)
@@ -32,7 +34,7 @@ pub(crate) struct RowTags(AtomicU32);
 
 impl RowTags {
     pub(crate) fn fresh(&self) -> RowTag {
-        // Relaxed: that they differ is all that counts.
+        // Relaxed: it matters only that the tags differ.
         let next = |last: u32| (last < u32::MAX).then_some(last.wrapping_add(1));
         let given = self
             .0

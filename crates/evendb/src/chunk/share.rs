@@ -1,12 +1,15 @@
-//! A share that rewrites have told: of a log's bytes that are new, and do not overwrite what the base has; of looks at
-//! where a chunk grows that found a stream. A chunk has its own of the first; a keyspace has means of all, for chunks
-//! of which nothing is known yet. Or a share that scans have told: of those of one record that found the key they began with.
+//! A share that rewrites or scans have measured. There are three: the share of a log's bytes that
+//! are new, and do not overwrite records of the base; the share of looks at a chunk's place of
+//! growth that found a stream; and the share of scans of one record that found the key with which
+//! they began. A chunk has a share of its own of the first kind; a keyspace has means over all
+//! chunks, for chunks without a measured share.
 //!
-//! Thread safety: a hint in an atomic. Nothing rests on it: it is not remembered from one opening to the next.
+//! Thread safety: a hint in an atomic. Nothing depends on it: it is not remembered from one opening
+//! to the next.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// Of a keyspace's share, what one rewrite or scan counts for.
+/// One rewrite or scan counts for one part in this many of a keyspace's share.
 const ONE_PART: f32 = 8.0;
 
 /// See the module.
@@ -26,7 +29,7 @@ impl Share {
         self.0.store(share.to_bits(), Ordering::Relaxed);
     }
 
-    /// Moves a mean of many towards one of them. A lost one does no harm.
+    /// Moves a mean towards one new value. A lost move does no harm.
     pub(crate) fn move_towards(&self, share: f32) {
         let mean = self.get().unwrap_or(1.0);
         self.set(mean + (share - mean) / ONE_PART);

@@ -1,4 +1,4 @@
-//! Appending. [`super::flush`] makes durable what was appended.
+//! Appending. [`super::flush`] makes appended records durable.
 
 use super::flush::{SyncedFirst, Syncing};
 use super::follow::Followers;
@@ -17,11 +17,11 @@ use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as Io};
 
-/// The largest page by which a file may be mapped: one byte written through the mapping makes the next
-/// sync write all of it, at worst.
+/// The largest page in bytes by which a file may be mapped: at worst, one byte written through the
+/// mapping makes the next sync write a whole page.
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Bytes of the buffer for one record that are kept after a longer one.
+/// The buffer for one record keeps at most this number of bytes after a longer record.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 /// The commit log, open for appending.
@@ -35,7 +35,7 @@ pub(crate) struct CommitLog {
     pub(super) seed: u64,
     /// End of the last complete record. Written Release under the ring latch, read Acquire.
     pub(super) head: CachePadded<AtomicU64>,
-    /// Start of what recovery needs. Written Release by the checkpoint, read Acquire.
+    /// Start of the part that recovery needs. Written Release by the checkpoint, read Acquire.
     tail: CachePadded<AtomicU64>,
     /// Everything below survives power loss, here or in a checkpoint. Raised AcqRel under the sync
     /// mutex, read Acquire.
@@ -44,30 +44,30 @@ pub(crate) struct CommitLog {
     pub(super) ring: CachePadded<Mutex<Ring>>,
     /// Which thread syncs, and which ones wait for it.
     pub(super) syncing: Syncing,
-    /// What else has to be on the disk before anything here is durable.
+    /// Other files that have to be on the disk before anything here is durable.
     pub(super) synced_first: Option<Arc<dyn SyncedFirst>>,
     /// Records that begin below it are not copied into the mapping, but written
-    /// ([`Self::write_from`]). A hint, Relaxed: either way is right.
+    /// ([`Self::write_from`]). A hint, Relaxed: both ways are right.
     pub(super) written_below: AtomicU64,
     /// Bytes of the file that have blocks ([`super::room`]). Moves under the ring latch.
     pub(super) room: AtomicU64,
-    /// Whether the blocks of the room are known to be there.
+    /// Whether the blocks of the room are known to exist.
     pub(super) backed: AtomicBool,
-    /// The handle by which it grows, if it may; locked while it does.
+    /// The handle by which the file grows, if it may; locked while it grows.
     pub(super) grower: Mutex<Option<Arc<dyn File>>>,
     /// Which threads wait for more to read.
     pub(super) followers: Followers,
-    /// What is remembered of the mapped pages while no thread looks after them.
+    /// The state of the mapped pages while no thread looks after them.
     pub(super) tended: Mutex<Option<Tending>>,
-    /// What was given back of their memory.
+    /// Which memory of the mapped pages was given back.
     pub(super) idle_pages: IdlePages,
     #[cfg(test)]
     pub(super) plant: LogPlant,
-    /// What payloads are encrypted by, in an encrypted database.
+    /// The cipher of payloads, in an encrypted database.
     cipher: Option<Cipher>,
 }
 
-/// What the ring latch guards, besides moving the head.
+/// The data under the ring latch, besides the move of the head.
 #[derive(Default)]
 pub(super) struct Ring {
     /// End and length of each filler in the live part: no put has reserved these bytes.
@@ -76,9 +76,9 @@ pub(super) struct Ring {
     scratch: Vec<u8>,
     /// One payload, encrypted.
     sealed: Vec<u8>,
-    /// No LSN from here on was the nonce of a payload.
+    /// No LSN from here on has been the nonce of a payload.
     nonces_from: u64,
-    /// Records that no sync has taken yet, where they are gathered.
+    /// Records that no sync has taken yet, if records are gathered.
     pub(super) gathered: Gathered,
 }
 
@@ -86,13 +86,14 @@ pub(super) struct Ring {
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) bytes: Vec<u8>,
-    /// LSN and place in `bytes` of each piece that begins a lap, or comes first.
+    /// LSN and index in `bytes` of each piece that begins a lap, or comes first.
     pub(super) pieces: Vec<(u64, usize)>,
 }
 
 impl Gathered {
-    /// Writes into every header what is durable now, which is possible as they are not in the file yet.
-    /// So the first records of each group prove that the group before it was synced.
+    /// Writes the position that is durable now into every header, which is possible because the
+    /// headers are not in the file yet. So the first records of each group prove that the group
+    /// before it was synced.
     pub(super) fn tell_durable(&mut self, seed: u64, durable: Lsn) {
         let starts = self.pieces.iter().map(|piece| piece.1);
         let ends = starts.clone().skip(1).chain([self.bytes.len()]);
@@ -110,7 +111,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a record at `lsn`, which must not lie below what was added before.
+    /// Adds a record at `lsn`, which must not lie below an earlier one.
     fn push(&mut self, lsn: u64, header: &[u8; HEADER_BYTES], parts: &[&[u8]], capacity: u64) {
         let expected = self
             .pieces
@@ -128,7 +129,7 @@ impl Gathered {
         self.bytes.resize(padded, 0);
     }
 
-    /// Forgets what lies below `lsn`: a checkpoint holds it, and recovery begins there.
+    /// Forgets the bytes below `lsn`: a checkpoint holds them, and recovery begins at `lsn`.
     fn forget_below(&mut self, lsn: u64) {
         let passed = self.pieces.partition_point(|&(start, _)| start < lsn);
         let Some(&(start, at)) = passed.checked_sub(1).and_then(|last| self.pieces.get(last))
@@ -158,7 +159,7 @@ pub(super) fn check_capacity(capacity: u64) {
     );
 }
 
-/// The mapping of a ring. `None` where the file system or a filter of system calls allows none.
+/// The mapping of a ring; `None` if the file system or a filter of system calls allows none.
 fn map(file: &dyn File, capacity: u64) -> Result<Option<Box<dyn Mapping>>, Error> {
     match file.map(capacity as usize) {
         Ok(mapping) => Ok(Some(mapping)),
@@ -168,10 +169,10 @@ fn map(file: &dyn File, capacity: u64) -> Result<Option<Box<dyn Mapping>>, Error
 }
 
 impl CommitLog {
-    /// Starts appending at `start` in a new epoch. `tail..start` is what recovery found and no
-    /// checkpoint holds yet; it counts as durable only after the next flush, because what survived
-    /// the death of a process need not have reached the disk. All of the ring has its blocks, unless
-    /// [`with_room`](Self::with_room) says otherwise.
+    /// Starts appending at `start` in a new epoch. The records in `tail..start` were found by
+    /// recovery, and no checkpoint holds them yet. They count as durable only after the next flush,
+    /// because bytes that survived the death of a process need not have reached the disk. All of
+    /// the ring has its blocks, unless [`with_room`](Self::with_room) says otherwise.
     pub(crate) fn start(
         file: Arc<dyn File>,
         capacity: u64,
@@ -220,7 +221,8 @@ impl CommitLog {
         })
     }
 
-    /// From now on each sync of the log is preceded by a sync of what its records name in other files.
+    /// From now on each sync of the log is preceded by a sync of the other files that its records
+    /// name.
     pub(crate) fn with_synced_first(mut self, files: Arc<dyn SyncedFirst>) -> CommitLog {
         self.synced_first = Some(files);
         self
@@ -231,8 +233,8 @@ impl CommitLog {
         self.writing == Writing::Mapped
     }
 
-    /// Bytes that a record with a payload of this length takes in the ring. One that is encrypted is longer by
-    /// [`seal_bytes`](Self::seal_bytes).
+    /// Bytes that a record with a payload of this length takes in the ring. An encrypted record is
+    /// longer by [`seal_bytes`](Self::seal_bytes).
     pub(crate) fn record_bytes(payload_len: usize) -> u64 {
         record_bytes(payload_len)
     }
@@ -243,13 +245,14 @@ impl CommitLog {
     }
 
     /// Appends one record whose payload is `parts`, concatenated, and returns its end. The caller
-    /// has reserved its bytes. Fails only where each append writes: a failed write latches the log,
-    /// and this and every later append returns the failure.
+    /// has reserved its bytes. It fails only where each append writes: a failed write latches the
+    /// log, and this and every later append returns the failure.
     pub(crate) fn append(&self, version: Version, parts: &[&[u8]]) -> Result<Lsn, Error> {
         let plain_len: usize = parts.iter().map(|part| part.len()).sum();
         let payload_len = plain_len + self.seal_bytes();
         let total = record_bytes(payload_len);
-        // Outside of the latch: the longer part of the checksum. Of what is encrypted it is known under it, as the place is.
+        // Outside of the latch: the longer part of the checksum. The checksum of encrypted bytes is
+        // computed under it, because they depend on the place.
         let checksum = match self.cipher {
             None => payload_checksum(self.seed, parts),
             Some(_) => 0,
@@ -291,7 +294,7 @@ impl CommitLog {
             Some(_) => (&encrypted[..], payload_checksum(self.seed, &encrypted)),
         };
         let header = Header {
-            // Into a mapping the header comes last.
+            // In a mapping the header is written last.
             kind: match mapping {
                 Some(_) => HeaderKind::Sealed,
                 None => HeaderKind::Record,
@@ -316,8 +319,8 @@ impl CommitLog {
         Ok(Lsn(end))
     }
 
-    /// What stands for the payload of the record from `start` to `end`; nothing where the database
-    /// is not encrypted.
+    /// The stored form of the payload of the record from `start` to `end`; empty if the database is
+    /// not encrypted.
     fn encrypted(
         &self,
         ring: &mut Ring,
@@ -329,7 +332,7 @@ impl CommitLog {
         let Some(cipher) = &self.cipher else {
             return Ok(sealed);
         };
-        // An append that failed or panicked behind this has left the head below.
+        // An append that failed or panicked after this point has left the head below.
         if start < ring.nonces_from {
             let error = io::Error::other("an append that did not end has used its place");
             return Err(self.write_failed(error));
@@ -348,13 +351,13 @@ impl CommitLog {
         Lsn(self.durable.load(Ordering::Relaxed))
     }
 
-    /// The mapping, if what begins at `lsn` is copied into it.
+    /// The mapping, if a record that begins at `lsn` is copied into it.
     pub(super) fn mapping_at(&self, lsn: u64) -> Option<&dyn Mapping> {
         let mapping = self.mapping.as_deref()?;
         (lsn >= self.written_below.load(Ordering::Relaxed)).then_some(mapping)
     }
 
-    /// Covers the rest of the lap.
+    /// Covers the rest of the lap by a filler.
     pub(super) fn fill(
         &self,
         ring: &mut Ring,
@@ -380,8 +383,9 @@ impl CommitLog {
         self.copy(ring, mapping, head, &header, &[])
     }
 
-    /// Copies a record to its place. In a mapping the header comes last: until it is there, the record
-    /// does not verify.
+    /// Puts a record at its place, under the ring latch. In a mapping the header comes last: until
+    /// it is there, the record does not verify. Without a mapping this is a system call that writes
+    /// the file, unless records are gathered.
     fn copy(
         &self,
         ring: &mut Ring,
@@ -460,14 +464,14 @@ impl CommitLog {
             self.tail.store(l0.0, Ordering::Release);
             freed
         };
-        // A checkpoint holds what lies below. That is durable whether or not the log has failed.
+        // A checkpoint holds the records below. They are durable whether or not the log has failed.
         self.raise_durable(l0);
         freed
     }
 
-    /// From now on records are written instead of copied, for the length of a huge page from `head` on.
-    /// A copied record makes the sync that runs, the next one, or the kernel write whole pages. Called
-    /// before a sync of what lies below `head`, and for a log that is slow.
+    /// From now on records are written instead of copied, for the length of a huge page from `head`
+    /// on. A copied record makes the running sync, the next one, or the kernel write whole pages.
+    /// Called before a sync of the records below `head`, and for a log that is slow.
     pub(super) fn write_from(&self, head: u64) {
         if self.mapping.is_some() {
             let end = head + HUGE_PAGE_BYTES.min(self.capacity / 8);

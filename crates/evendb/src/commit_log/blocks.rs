@@ -1,9 +1,9 @@
 //! Groups written past the system's cache, as whole blocks.
 //!
-//! A lone record of 1 KiB written and synced through the cache costs the kernel a fifth more time
-//! than the block around it handed to the disk directly (median of 25 runs in turn: 8.0 and 9.4
-//! thousand a second). So the block in which the last group ended is written again with what
-//! follows:
+//! A lone record of 1 KiB that is written and synced through the cache costs the kernel a fifth
+//! more time than the block around it handed to the disk directly (median of 25 runs in turn: 8.0
+//! and 9.4 thousand a second). So the block in which the last group ended is written again together
+//! with the following bytes:
 //!
 //! ```text
 //!    block            block            block
@@ -14,13 +14,15 @@
 //!
 //! Invariants: bytes below a group's start are written as they are in the file, so that a write
 //! torn between sectors changes none of them; bytes behind its end are free, in the ring's sense.
-//! Belongs to the leader: one thread at a time. Not here: what is written, and what a failure means.
+//!
+//! Belongs to the leader: one thread at a time. Not here: which bytes are written, and what a
+//! failure means.
 
 use evendb_storage::vfs::{BLOCK_BYTES, File, read_exact_at};
 use std::io;
 use std::sync::Arc;
 
-/// Memory that is kept for the next group.
+/// The largest number of bytes of memory that is kept for the next group.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// The way past the cache, if there is one.
@@ -39,14 +41,15 @@ pub(super) struct Blocks {
     memory: Vec<u8>,
     /// The bytes before `end`, up to its block's start.
     rest: Vec<u8>,
-    /// Where the last group ended. A group that begins there follows it: LSNs only grow, so no group was
-    /// written in between in another way.
+    /// The end of the last group. A group that begins there follows it: LSNs only grow, so no group
+    /// was written in between in another way.
     end: u64,
 }
 
 impl Blocks {
-    /// Writes `bytes` to their place at `lsn`, durably. `Ok(false)`: this group, or any group of this
-    /// file, cannot be written so; nothing was written. `bytes` do not go over the end of a lap.
+    /// Writes `bytes` to their place at `lsn`, durably. `Ok(false)` means that this group, or any
+    /// group of this file, cannot be written in this way; nothing was written. `bytes` do not cross
+    /// the end of a lap.
     pub(super) fn write(
         &mut self,
         file: &dyn File,
@@ -59,8 +62,8 @@ impl Blocks {
         let start = lsn - lsn % block;
         let end = lsn + bytes.len() as u64;
         let blocks_end = end.next_multiple_of(block);
-        // Behind its end lie records of the last lap that recovery needs.
-        // (With a reader, the group itself may lie below the tail.)
+        // Behind its end lie records of the last lap that recovery needs. (If there is a reader,
+        // the group itself may lie below the tail.)
         if blocks_end.saturating_sub(tail) > capacity {
             return Ok(false);
         }
@@ -84,7 +87,7 @@ impl Blocks {
         at[..bytes.len()].copy_from_slice(bytes);
         match direct.write_at_durable(whole, start % capacity) {
             Ok(()) => {}
-            // Any failure here counts as if the file system had no such way.
+            // Any such failure counts as if the file system had no way past the cache.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.way = Way::Closed;
                 return Ok(false);

@@ -1,10 +1,11 @@
-//! Making durable what was appended: group commit without a thread of its own.
+//! Making appended records durable: group commit without a thread of its own.
 //!
-//! A thread that waits for durability while no thread syncs becomes the **leader**. It syncs for all
-//! threads that have appended by then, the **group**, which wait. Threads that come during the sync wait
-//! apart from them, as the next group. A leader that is done wakes its group with one call, and one
-//! thread of the next group, which leads unless another thread came before it. So a lone writer makes
-//! one system call and no thread switch, and each thread that is woken has something to do.
+//! A thread that waits for durability while no thread syncs becomes the **leader**. It syncs for
+//! all threads that have appended by then, the **group**, which wait. Threads that come during the
+//! sync wait apart from them, as the next group. A leader that is done wakes its group with one
+//! call. It also wakes one thread of the next group, which leads unless another thread came before
+//! it. So a lone writer makes one system call and no thread switch, and each thread that is woken
+//! has something to do.
 //!
 //! ```text
 //!    wait_durable --nobody leads--> lead: form a group, write, sync ---> wake the group
@@ -13,14 +14,15 @@
 //!                                     ^----------------------------+--> nobody leads: lead
 //! ```
 //!
-//! Invariants: at most one thread leads (of two syncs at once, only one would hear of a failure). A
-//! leader closes the group before it looks how far the log goes: a member of the group has appended
-//! before that, so the sync covers its record. While a thread waits, one leads or has been woken to
-//! lead. What records name in other files ([`SyncedFirst`]) is synced after the leader has looked how
-//! far the log goes, and before the log. `durable` is raised, and waiters come and go, under the sync
-//! mutex: no wake-up is lost. After an error no write or sync begins and no sync raises `durable` (I16);
-//! a waiter looks at `durable` before it looks at the error. A leader that unwinds leaves an error
-//! behind, since the records that it had taken may be missing in the file.
+//! Invariants: at most one thread leads (of two concurrent syncs, only one would hear of a
+//! failure). A leader closes the group before it looks how far the log goes: a member of the group
+//! has appended before that, so the sync covers its record. While a thread waits, one leads or has
+//! been woken to lead. Other files that records name ([`SyncedFirst`]) are synced after the leader
+//! has looked how far the log goes, and before the log. `durable` is raised, and waiters come and
+//! go, under the sync mutex: no wake-up is lost. After an error no write or sync begins and no sync
+//! raises `durable` (I16); a waiter looks at `durable` before it looks at the error. A leader that
+//! unwinds leaves an error behind, because the records that it had taken may be missing in the
+//! file.
 //!
 //! Locks: the sync mutex is a leaf; the leader's mutex is taken before the ring latch and held over
 //! the I/O. Not here: what a record is, and when the tail may move.
@@ -35,16 +37,16 @@ use evendb_storage::{Error, ErrorKind};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Gathered bytes that are kept for the next group.
+/// The largest number of gathered bytes of memory that is kept for the next group.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// The longest wait for a group; half of a sync's time if that is shorter.
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
-/// Data in other files that records name, and that is to be durable before they are.
+/// Data in other files that records name, and that must be durable before the records are.
 pub(crate) trait SyncedFirst: Send + Sync {
-    /// Syncs all data that is named by records appended before the call. Only a leader calls it, before
-    /// it syncs the log; a failure counts as a failed sync of the log.
+    /// Syncs all data that records appended before the call name. Only a leader calls it, before it
+    /// syncs the log; a failure counts as a failed sync of the log.
     fn sync(&self) -> Result<(), Error>;
 }
 
@@ -52,11 +54,11 @@ pub(crate) trait SyncedFirst: Send + Sync {
 #[derive(Default)]
 pub(super) struct Syncing {
     state: Mutex<SyncState>,
-    /// Where the members of two groups wait, the one that is synced and the next, by parity.
+    /// The members of two groups wait here, by parity: the group that is synced, and the next one.
     groups: [Condvar; 2],
-    /// What the leader needs; held while it leads.
+    /// The leader's data; locked while it leads.
     leader: Mutex<Leader>,
-    /// Tells that no thread leads, for the end of the log.
+    /// Signals that no thread leads, for the end of the log.
     rested: Condvar,
 }
 
@@ -66,33 +68,34 @@ struct SyncState {
     leading: bool,
     /// The last group that was closed; a thread that comes belongs to the next.
     group: u64,
-    /// How many wait in the closed group and in the next, by parity.
+    /// The number of waiting threads in the closed group and in the next, by parity.
     waiting: [usize; 2],
-    /// The number of writers that were there at the end of the last sync.
+    /// The number of writers at the end of the last sync.
     writers: usize,
     /// The first failure; set once.
     error: Option<Arc<Error>>,
 }
 
-/// Where members of a group wait.
+/// The index at which members of a group wait.
 fn place(group: u64) -> usize {
     (group % 2) as usize
 }
 
-/// What passes from leader to leader.
+/// The data that passes from leader to leader.
 #[derive(Default)]
 struct Leader {
-    /// Empty; swapped with what was gathered.
+    /// Empty; swapped with the gathered records.
     spare: Gathered,
-    /// Whether a sync of the whole file succeeded in this life: from then on syncing what is written is
-    /// enough. Before, the file may hold pages that an earlier life wrote and left unsynced.
+    /// Whether a sync of the whole file succeeded in this life: from then on syncing the written
+    /// part is enough. Before that, the file may hold pages that an earlier life wrote and left
+    /// unsynced.
     whole_file_synced: bool,
-    /// How long a sync takes, roughly.
+    /// The approximate time of a sync.
     sync_time: Duration,
     blocks: Blocks,
 }
 
-/// A failure that many threads are told of.
+/// A failure that is reported to many threads.
 #[derive(Debug)]
 struct SharedError(Arc<Error>);
 
@@ -111,7 +114,7 @@ impl std::error::Error for SharedError {
 /// The lead; given up when dropped, also when the leader unwinds.
 struct Lead<'a> {
     log: &'a CommitLog,
-    /// Up to where a sync succeeded.
+    /// The end of the part that was synced.
     synced: Option<Lsn>,
     unwinding: bool,
 }
@@ -128,20 +131,20 @@ impl Drop for Lead<'_> {
 }
 
 impl CommitLog {
-    /// Makes durable what was appended before the call. A failure latches the log.
+    /// Makes all records that were appended before the call durable. A failure latches the log.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         self.check_error()?;
         self.wait_durable(self.head())
     }
 
-    /// Waits until everything below `lsn`, which has been appended, is durable; syncs if no other thread
-    /// does. Returns the log's failure, unless `lsn` was durable before it.
+    /// Waits until everything below `lsn`, which has been appended, is durable; syncs if no other
+    /// thread does. Returns the log's failure, unless `lsn` was durable before it.
     pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<(), Error> {
         if self.durable() >= lsn {
             return Ok(());
         }
         let mut state = self.syncing.state.lock();
-        // Under the mutex, under which it is raised: no wake-up is lost.
+        // Under the mutex under which `durable` is raised: no wake-up is lost.
         if let Some(answer) = self.answer(&state, lsn) {
             return answer;
         }
@@ -155,8 +158,8 @@ impl CommitLog {
                     break answer;
                 }
             };
-            // The members of a closed group are not counted one by one any more, nor are they woken
-            // to lead.
+            // The members of a closed group are no longer counted one by one, and they are not
+            // woken to lead.
             if state.group < group {
                 state.waiting[place(group)] -= 1;
                 if answer.is_some() {
@@ -175,9 +178,9 @@ impl CommitLog {
             .expect("the sync covered what was appended before it, or failed")
     }
 
-    /// Returns when the file has everything below `lsn`, which has been appended; writes and syncs it if no
-    /// other thread does. Differs from [`wait_durable`](Self::wait_durable) where a checkpoint has made durable
-    /// what was gathered.
+    /// Returns when the file has everything below `lsn`, which has been appended; writes and syncs
+    /// it if no other thread does. It differs from [`wait_durable`](Self::wait_durable) where a
+    /// checkpoint has made gathered records durable.
     pub(super) fn wait_written(&self, lsn: Lsn) -> Result<(), Error> {
         while self.written() < lsn {
             let mut state = self.syncing.state.lock();
@@ -189,7 +192,7 @@ impl CommitLog {
             }
             if state.leading {
                 drop(state);
-                // The leader holds it while it works.
+                // The leader holds this mutex while it works.
                 drop(self.syncing.leader.lock());
                 thread::yield_now();
                 continue;
@@ -201,8 +204,8 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Wakes one thread of the next group if no thread leads: the caller may have been woken to lead,
-    /// and does not.
+    /// Wakes one thread of the next group if no thread leads: the caller may have been woken to
+    /// lead, and does not lead.
     fn pass_on(&self, state: &SyncState) {
         let next = place(state.group + 1);
         if !state.leading && state.waiting[next] > 0 {
@@ -244,8 +247,8 @@ impl CommitLog {
     }
 
     /// Closes the group, after a short wait for the writers that the last sync served: a sync that
-    /// begins at once takes only half of them along. Measured with 4 to 64 threads: the wait makes a
-    /// third to a half more puts. A lone writer never waits.
+    /// begins at once takes only half of them along. Measured with 4 to 64 threads: the wait gives
+    /// a third to a half more puts. A lone writer never waits.
     fn form_group(&self, sync_time: Duration) {
         let patience = (sync_time / 2).min(PATIENCE_MAX);
         let started = Instant::now();
@@ -265,7 +268,7 @@ impl CommitLog {
         }
     }
 
-    /// Writes what is gathered, and syncs; returns the LSN up to which all is durable.
+    /// Writes the gathered records, and syncs; returns the LSN up to which everything is durable.
     fn sync_appended(&self, leader: &mut Leader) -> Result<Lsn, Error> {
         let started = Instant::now();
         let target = if self.writing == Writing::Gathered {
@@ -273,7 +276,7 @@ impl CommitLog {
             std::mem::swap(&mut ring.gathered, &mut leader.spare);
             let target = self.head.load(Ordering::Relaxed);
             drop(ring);
-            // Whatever is not in this group the leader before has made durable.
+            // The leader before has made everything durable that is not in this group.
             leader.spare.tell_durable(self.seed, self.durable_hint());
             target
         } else {
@@ -303,7 +306,7 @@ impl CommitLog {
             && leader.whole_file_synced
         {
             let bytes = &gathered.bytes;
-            // If the tail has moved since, there is only more room.
+            // If the tail has moved since then, there is only more room.
             let tail = self.tail().0;
             if leader
                 .blocks
@@ -319,15 +322,15 @@ impl CommitLog {
             writes.push((&gathered.bytes[start..end], lsn % self.capacity));
             end = start;
         }
-        // In the order of LSNs: a checkpoint may have freed the first piece's place, and the last piece
-        // may lie there.
+        // In the order of LSNs: a checkpoint may have freed the first piece's place, and the last
+        // piece may lie there.
         for (bytes, offset) in writes.into_iter().rev() {
             self.file.write_at(bytes, offset)?;
         }
         self.file.sync_data()
     }
 
-    /// Gives the lead up. What the sync covered becomes durable, unless the log failed meanwhile.
+    /// Gives the lead up. The synced records become durable, unless the log failed meanwhile.
     fn hand_over(&self, synced: Option<Lsn>) {
         let mut state = self.syncing.state.lock();
         if let Some(target) = synced
@@ -340,7 +343,7 @@ impl CommitLog {
         let members = std::mem::take(&mut state.waiting[group]);
         state.writers = members + 1 + state.waiting[place(state.group + 1)];
         state.leading = false;
-        // The next leader first: the disk rests.
+        // The next leader is woken first, because the disk rests.
         if !self.is_planted(LogPlant::NoHandOver) {
             self.pass_on(&state);
         }
@@ -348,7 +351,7 @@ impl CommitLog {
         drop(state);
         self.wake_followers();
         // Each wake-up is a system call. A leader in between may have woken one of these members to
-        // lead, which then does not lead: in that case this wakes another thread to lead.
+        // lead, and that member does not lead: in that case this wakes another thread to lead.
         if members > 0 {
             self.syncing.groups[group].notify_all();
         }
@@ -357,12 +360,13 @@ impl CommitLog {
         }
     }
 
-    /// Orders the caller after every thread that has raised `durable` before it, and before those that will.
+    /// Orders the caller after every thread that has raised `durable` so far, and before every
+    /// thread that will.
     pub(super) fn pass_sync_mutex(&self) {
         drop(self.syncing.state.lock());
     }
 
-    /// A checkpoint holds everything below `lsn`.
+    /// Notes that a checkpoint holds everything below `lsn`.
     pub(super) fn raise_durable(&self, lsn: Lsn) {
         let state = self.syncing.state.lock();
         self.durable.fetch_max(lsn.0, Ordering::AcqRel);
@@ -385,8 +389,8 @@ impl CommitLog {
         }
     }
 
-    /// Notes that the database failed. All waiters return `cause`, unless what they wait for is durable
-    /// already; nothing more becomes durable. Only the first cause counts.
+    /// Notes that the database failed. All waiters return `cause`, unless their records are durable
+    /// already; no more records become durable. Only the first cause counts.
     pub(crate) fn fail(&self, cause: impl Into<Arc<Error>>) {
         let mut state = self.syncing.state.lock();
         if state.error.is_none() {
@@ -395,13 +399,13 @@ impl CommitLog {
         self.wake_all(state);
     }
 
-    /// Ends the log: makes durable what it can, and returns when no thread writes to the file or will
-    /// write to it. There are no appends from now on.
+    /// Ends the log: makes durable what it can, and returns when no thread writes to the file or
+    /// will write to it. There are no appends from now on.
     pub(crate) fn close(&self) {
         // Waiting threads are told of a failure.
         let _ = self.flush();
         if self.keeps_for_readers() {
-            // What a checkpoint made durable is in no file yet.
+            // Records that a checkpoint made durable may be in no file yet.
             let _ = self.write_out();
         }
         let source = io::Error::other("the database was closed");
@@ -414,7 +418,7 @@ impl CommitLog {
         self.wait_for_growth();
     }
 
-    /// Latches `error` unless an earlier one is there; returns what is latched.
+    /// Latches `error` unless an earlier one is there; returns the latched error.
     pub(super) fn latch(&self, error: Error) -> Error {
         self.fail(error);
         self.check_error()

@@ -1,22 +1,23 @@
 //! Readers of the log that follow its head: how far they may read, and how they wait for more.
 //!
 //! ```text
-//!   reader:    count itself (ring latch, then sync mutex) --> gate: nothing new? wait <--+
-//!   appender:  head moves (ring latch) --> record visible --> is a reader counted? ------+ gate, notify
-//!   leader:    durable moves (sync mutex) -----------------> is a reader counted? -------+
+//!   reader:    count itself (ring latch, then sync mutex) -> gate: nothing new? wait <-+
+//!   appender:  head moves (ring latch) -> record visible -> is a reader counted? ------+ gate,
+//!   leader:    durable moves (sync mutex) ----------------> is a reader counted? ------+ notify
 //! ```
 //!
-//! Invariants: no wake-up is lost. A reader counts itself under both locks under which what it waits for
-//! moves. So either the lock's critical section that moves it comes first, and then the reader finds it moved, or
-//! it comes later, and then its thread finds the reader counted. That thread and the reader meet at the gate.
-//! While no reader waits, an append costs one relaxed load for all of this.
+//! Invariants: no wake-up is lost. A reader counts itself under both locks under which head and
+//! durable move. Either the critical section that moves them comes first, and then the reader finds
+//! them moved; or it comes later, and then its thread finds the reader counted. That thread and the
+//! reader meet at the gate. While no reader waits, an append costs one relaxed load for all of
+//! this.
 //!
-//! From the first reader on, what is gathered and what a checkpoint makes durable is not forgotten
-//! ([`CommitLog::keep_for_readers`]): it goes to the file all the same, with the next group or by
+//! From the first reader on, gathered records that a checkpoint makes durable are not forgotten
+//! ([`CommitLog::keep_for_readers`]): they go to the file all the same, with the next group or by
 //! [`CommitLog::write_out`].
 //!
-//! Thread safety: any. Locks: the gate is a leaf, memory only. Not here: reading ([`super::read_back`]), and
-//! when a record can be found by a get.
+//! Thread safety: any thread. Locks: the gate is a leaf, memory only. Not here: reading
+//! ([`super::read_back`]), and when a get finds a record.
 
 use super::append::CommitLog;
 use super::{LogPlant, Lsn};
@@ -26,16 +27,17 @@ use crate::sync::{Condvar, Mutex};
 use evendb_storage::Error;
 use std::time::Instant;
 
-/// What readers and appenders share.
+/// State that readers and appenders share.
 pub(super) struct Followers {
-    /// Readers that wait. Raised under the ring latch; read Relaxed by threads that have held it since.
+    /// The number of waiting readers. Raised under the ring latch; read Relaxed by threads that
+    /// have held it since.
     waiting: AtomicUsize,
     gate: Mutex<()>,
     more: Condvar,
-    /// Whether what is gathered is kept for readers. Relaxed: one that comes late finds less.
+    /// Whether gathered records are kept for readers. Relaxed: a reader that comes late finds less.
     keeps: AtomicBool,
-    /// Where records are gathered, how far the file has them. Raised AcqRel under the sync mutex, read
-    /// Acquire.
+    /// If records are gathered, the end of what the file has. Raised AcqRel under the sync mutex,
+    /// read Acquire.
     written: AtomicU64,
 }
 
@@ -50,14 +52,14 @@ impl Followers {
         }
     }
 
-    /// The file has everything below `lsn`. The caller holds the sync mutex.
+    /// Notes that the file has everything below `lsn`. The caller holds the sync mutex.
     pub(super) fn written_up_to(&self, lsn: Lsn) {
         self.written.fetch_max(lsn.0, Ordering::AcqRel);
     }
 }
 
 impl CommitLog {
-    /// There is a reader, now or soon.
+    /// Notes that there is a reader, now or soon.
     pub(crate) fn keep_for_readers(&self) {
         self.followers.keeps.store(true, Ordering::Relaxed);
     }
@@ -66,12 +68,12 @@ impl CommitLog {
         self.followers.keeps.load(Ordering::Relaxed)
     }
 
-    /// Where records are gathered, how far the file has them.
+    /// If records are gathered, the end of what the file has.
     pub(super) fn written(&self) -> Lsn {
         Lsn(self.followers.written.load(Ordering::Acquire))
     }
 
-    /// Has the file take what a checkpoint made durable while it was gathered.
+    /// Writes gathered records that a checkpoint made durable to the file.
     pub(crate) fn write_out(&self) -> Result<(), Error> {
         self.write_out_to(self.durable())
     }
@@ -81,7 +83,7 @@ impl CommitLog {
         self.writing != Writing::Gathered
     }
 
-    /// Has the file take everything below `lsn`, which has been appended.
+    /// Makes sure that the file has everything below `lsn`, which has been appended.
     pub(crate) fn write_out_to(&self, lsn: Lsn) -> Result<(), Error> {
         match self.writing {
             Writing::Gathered => self.wait_written(lsn),
@@ -89,7 +91,8 @@ impl CommitLog {
         }
     }
 
-    /// How far a reader may read: what is complete, or with `durable_only` what survives power loss.
+    /// The position up to which a reader may read: the end of complete records, or with
+    /// `durable_only` the end of records that survive power loss.
     pub(crate) fn readable(&self, durable_only: bool) -> Lsn {
         let end = match durable_only {
             true => self.durable(),
@@ -101,8 +104,9 @@ impl CommitLog {
         }
     }
 
-    /// Waits until there is something to read at or behind `at`: `true`; or until `ended` says so, or `until`
-    /// has come. A thread that makes `ended` true calls [`wake_all_followers`](Self::wake_all_followers).
+    /// Waits until there is something to read at or behind `at`, and then returns true; or until
+    /// `ended` returns true or `until` has come. A thread that makes `ended` true calls
+    /// [`wake_all_followers`](Self::wake_all_followers).
     pub(crate) fn wait_beyond(
         &self,
         at: Lsn,
@@ -112,7 +116,7 @@ impl CommitLog {
     ) -> bool {
         self.begin_waiting();
         let more = self.wait_counted(at, durable_only, until, ended);
-        // Relaxed: a thread that reads it late makes one wake-up that no reader needs.
+        // Relaxed: a thread that reads it late makes one unneeded wake-up.
         self.followers.waiting.fetch_sub(1, Ordering::Relaxed);
         more
     }
@@ -126,7 +130,7 @@ impl CommitLog {
     ) -> bool {
         let mut gate = self.followers.gate.lock();
         loop {
-            // What is durable and only gathered is written out by the reader.
+            // The reader itself writes out records that are durable and only gathered.
             let end = match durable_only {
                 true => self.durable(),
                 false => self.readable(false),
@@ -157,8 +161,8 @@ impl CommitLog {
         self.pass_sync_mutex();
     }
 
-    /// Wakes readers, if any waits. The caller has appended a record that is visible now, or raised what is
-    /// durable.
+    /// Wakes readers, if any waits. The caller has appended a record that is visible now, or has
+    /// raised `durable`.
     #[inline]
     pub(crate) fn wake_followers(&self) {
         // Relaxed: the module says which lock orders it.
@@ -167,10 +171,10 @@ impl CommitLog {
         }
     }
 
-    /// Wakes readers whether or not one is known to wait.
+    /// Wakes readers, whether or not it is known that one waits.
     #[cold]
     pub(crate) fn wake_all_followers(&self) {
-        // A reader that found nothing under the gate waits by now.
+        // A reader that found nothing new under the gate is waiting by now.
         drop(self.followers.gate.lock());
         self.followers.more.notify_all();
     }

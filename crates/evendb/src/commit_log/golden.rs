@@ -123,7 +123,7 @@ fn records_of_other_kinds() {
     ];
     assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
     assert!(!has_later_kind(&bytes));
-    // A value apart, in keyspace 2, and one whose place is cut short.
+    // A value apart, in keyspace 2, and a value apart with a truncated place.
     let place = "01 00 00 00 07 00 00 00  00 10 00 00 00 00 00 00  2c 01 00 00  0d 0c 0b 0a";
     let apart = bytes_of(&format!(
         "05 02 00 00 00 01 00 00 00 18 00 00 00 61 {place}"
@@ -139,7 +139,7 @@ fn records_of_other_kinds() {
     cut[9] = 0x17;
     assert_eq!(decode(&cut), None);
     assert!(!has_later_kind(&cut));
-    // Operands that are longer than their list, and a time that is cut short.
+    // Operands that are longer than their list, and a truncated time.
     let mut bad = bytes.clone();
     bad[14] = 4;
     assert_eq!(decode(&bad), None);
@@ -219,7 +219,7 @@ fn a_record() {
     let before = log.append(Version(0x0404), &[]).expect("appends");
     assert_eq!(before, Lsn(40));
     log.append(Version(0x0404), &[]).expect("appends");
-    // A sync of the first record alone.
+    // A sync of only the first record.
     log.raise_durable(Lsn(48));
     log.append(Version(0x0405), &[&payload]).expect("appends");
     let record = RECORD.replace("CRC", RECORD_CRC);
@@ -230,7 +230,7 @@ fn a_record() {
     assert_eq!(log.head(), Lsn(160), "padded to a multiple of 8");
 }
 
-/// Of the record above.
+/// The checksums of the record above.
 const RECORD_CRC: &str = "9e 87 32 11";
 const PAYLOAD_CRC: &str = "64 81 c7 ef";
 

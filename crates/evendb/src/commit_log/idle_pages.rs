@@ -1,25 +1,28 @@
 //! Giving a mapped ring's memory back while next to nothing is appended.
 //!
 //! ```text
-//!   given back            kept                 given back                            (places in the file)
+//!   given back            kept                 given back              (places in the file)
 //!   |.....................|head ------------>|......................|
 //!                          an eighth of the ring, with the pieces at its ends
 //!
 //!   puts rest for [`IDLE`] --> a pass: one piece a round, written back some rounds before
-//!   puts come again        --> what they use counts as in memory again; pages ahead of them are read in by the thread
-//!                              that looks after the ring ([`super::mapped_pages`])
+//!   puts come again        --> used pages count as in memory again; the thread that looks after
+//!                              the ring reads pages ahead of them in ([`super::mapped_pages`])
 //! ```
 //!
-//! Why nothing is lost. The mapping is shared: what was copied into it is in the file, for this process and any other.
-//! To give a page back takes it out of the page table, and out of the system's cache only where the device has the
-//! same bytes. So recovery after the death of the process reads what it would have read before; after a power loss
-//! only what was synced counts, as ever. The live part may be given back too.
+//! Why nothing is lost. The mapping is shared: bytes that were copied into it are in the file, for
+//! this process and any other. Giving a page back takes it out of the page table, and out of the
+//! system's cache only if the device has the same bytes. So recovery after the death of the process
+//! reads the same bytes as before; after a power loss only synced bytes count, as ever. The live
+//! part may be given back, too.
 //!
-//! Invariants: the pages that the next puts use stay, so that puts which come again do not wait for the disk. What
-//! counts as in memory is never less than what appends have touched since the last pass began.
+//! Invariants: the pages that the next puts use stay, so that puts which come again do not wait for
+//! the disk. The bytes that count as in memory are never fewer than the bytes that appends have
+//! touched since the last pass began.
 //!
-//! Thread safety: any; one thread makes a pass. An append that runs into a piece just given back faults its page in
-//! again. Not here: who gets the memory ([`crate::memory_shares`]).
+//! Thread safety: any thread; one thread makes a pass. An append that comes to a piece which was
+//! just given back faults its page in again. Not here: who gets the memory
+//! ([`crate::memory_shares`]).
 
 use super::CAPACITY_UNIT;
 use super::append::{CommitLog, HUGE_PAGE_BYTES};
@@ -29,21 +32,21 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Puts rest for so long before the ring's memory is given back. A shorter rest would have the same pages written back,
-/// given back and read in again and again.
+/// The time without puts after which the ring's memory is given back. With a shorter time, the same
+/// pages would be written back, given back and read in again and again.
 const IDLE: Duration = Duration::from_secs(5);
-/// The part of a ring that is kept, with the pieces that it begins and ends in.
+/// One part of this many of a ring is kept, with the pieces in which the kept part begins and ends.
 const KEPT_PART: u64 = 8;
-/// The part of a ring that is a piece, if that is no larger than a page can be.
+/// One part of this many of a ring is a piece, if that is no larger than a page can be.
 const PIECE_PART: u64 = 32;
-/// Less than this part of a ring is not worth a pass.
+/// A pass is worth it only for more than one part of this many of a ring.
 const WORTH_PART: u64 = 16;
-/// Pieces that are being written back ahead of the one that is given back.
+/// The number of pieces that are being written back ahead of the piece that is given back.
 const WRITING_PIECES: u64 = 4;
 
-/// What is remembered of it.
+/// Which pages may have been given back.
 pub(super) struct IdlePages {
-    /// The head when the last pass began. Relaxed, as the other: hints.
+    /// The head when the last pass began. Relaxed, like the other one: both are hints.
     since: AtomicU64,
     /// While the head is below it, pages ahead of it may be out of memory.
     cold_below: AtomicU64,
@@ -52,11 +55,11 @@ pub(super) struct IdlePages {
 
 /// The state of the thread that makes passes.
 struct Pass {
-    /// The last look, and the head then.
+    /// The time of the last look, and the head then.
     looked: Option<(Instant, u64)>,
-    /// Since then next to nothing was appended.
+    /// The time since which next to nothing was appended.
     idle_since: Option<Instant>,
-    /// The head when the pass that runs began, and the place of its next piece.
+    /// The head when the running pass began, and the place of its next piece.
     running: Option<(u64, u64)>,
 }
 
@@ -81,7 +84,7 @@ impl IdlePages {
 }
 
 impl CommitLog {
-    /// Bytes that appends have used since the memory was last given back, as far as they can be in memory.
+    /// Bytes that appends have used since the memory was last given back; at most the room.
     pub(crate) fn bytes_used_lately(&self) -> u64 {
         let used =
             self.head.load(Ordering::Relaxed) - self.idle_pages.since.load(Ordering::Relaxed);
@@ -98,7 +101,8 @@ impl CommitLog {
         self.capacity / KEPT_PART - 2 * self.piece_bytes()
     }
 
-    /// A look at `now`: gives a piece back if puts rest. One thread calls it, again and again.
+    /// Takes a look at `now`: gives a piece back if puts rest. One thread calls it, again and
+    /// again.
     pub(crate) fn give_memory_back(&self, now: Instant) {
         let Some(mapping) = self.mapping.as_deref() else {
             return;
@@ -108,7 +112,8 @@ impl CommitLog {
         let (looked, head_then) = pass.looked.replace((now, head)).unwrap_or((now, head));
         let time = now.saturating_duration_since(looked).max(TICK);
         if (head - head_then) * 1_000 > SLOW_RATE * time.as_millis() as u64 {
-            // What a pass gave back so far counts as in memory, which is too much rather than too little.
+            // Pieces that a pass has given back so far count as in memory: too much is better than
+            // too little.
             (pass.idle_since, pass.running) = (Some(now), None);
             return;
         }
@@ -136,7 +141,7 @@ impl CommitLog {
         let (start, len) = (piece.start as usize, (piece.end - piece.start) as usize);
         pass.running = Some((began, piece.end));
         if !self.is_kept(&piece, head) && !mapping.give_back(start, len) {
-            // The system cannot.
+            // The system cannot give memory back.
             (pass.idle_since, pass.running) = (Some(now), None);
         } else if piece.end >= self.room() {
             pass.running = None;
@@ -144,7 +149,7 @@ impl CommitLog {
         }
     }
 
-    /// As large as a page can be, but for small rings.
+    /// The size of the largest page, except in small rings.
     fn piece_bytes(&self) -> u64 {
         let part = self.capacity / PIECE_PART;
         HUGE_PAGE_BYTES
@@ -152,13 +157,13 @@ impl CommitLog {
             .max(CAPACITY_UNIT)
     }
 
-    /// The piece that begins at this place; nothing beyond the room.
+    /// The piece that begins at this place, cut at the end of the room.
     fn piece(&self, place: u64) -> Range<u64> {
         let room = self.room();
         place.min(room)..(place + self.piece_bytes()).min(room)
     }
 
-    /// Whether the next puts use some of the piece, or of the page before the head.
+    /// Whether the next puts use a part of the piece, or of the page before the head.
     fn is_kept(&self, piece: &Range<u64>, head: u64) -> bool {
         let from = head % self.capacity;
         let to = from + self.bytes_kept();
@@ -180,7 +185,7 @@ mod tests {
     const CAPACITY: u64 = 32 << 20;
     const START: u64 = CAPACITY * 5;
 
-    /// A mapped log, its file, and its time, which goes on by ticks.
+    /// A mapped log, its file, and its time, which moves by ticks.
     struct TimedLog {
         file: TestFile,
         log: CommitLog,
@@ -247,7 +252,7 @@ mod tests {
             "{bytes} bytes"
         );
         assert_eq!(run.log.bytes_in_memory(), CAPACITY / 8);
-        // Once is enough.
+        // One pass is enough.
         run.rounds(Duration::from_secs(10));
         assert_eq!(run.given_back(), []);
     }

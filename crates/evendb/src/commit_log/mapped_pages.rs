@@ -5,42 +5,45 @@
 //!   ---------------------+-------------+---->
 //!                      head              (LSNs)
 //! ```
-//! Pages ahead of the head are touched, so that no appender takes a page fault under the ring latch. After the ring's
-//! memory was given back ([`super::idle_pages`]) it is more of them for a lap, since they are read in.
+//! Pages ahead of the head are touched, so that no appender takes a page fault under the ring
+//! latch. After the ring's memory was given back ([`super::idle_pages`]), more pages are touched
+//! for one lap, because they have to be read in.
 //!
-//! A byte that is copied or touched may make the kernel write a huge page. So while the log is slow
-//! its records are written by system calls ([`CommitLog::write_from`]), as they are after a sync.
+//! A byte that is copied or touched may make the kernel write a huge page. So while the log is
+//! slow, its records are written by system calls ([`CommitLog::write_from`]), as they are after a
+//! sync.
 //!
-//! Invariants: no byte is changed, only bytes with a block are touched, and no thread waits for this
-//! one. Nothing depends on it for being correct.
+//! Invariants: no byte is changed, only bytes with a block are touched, and no thread waits for
+//! this one. Nothing depends on it for being correct.
 //!
-//! Thread safety: a [`Tending`] belongs to one thread. Not here: making anything durable, and when the
-//! kernel writes the ring back (decision 0023).
+//! Thread safety: a [`Tending`] belongs to one thread. Not here: making anything durable, and when
+//! the kernel writes the ring back (decision 0023).
 
 use super::append::CommitLog;
 use crate::sync::atomic::Ordering;
 use evendb_storage::vfs::Mapping;
 use std::time::{Duration, Instant};
 
-/// Bytes ahead of the head that are touched.
+/// The number of bytes ahead of the head that are touched.
 const AHEAD_BYTES: u64 = 4 << 20;
-/// A log that grows by fewer bytes a second than this is slow.
+/// A log that grows by fewer bytes per second than this is slow.
 pub(super) const SLOW_RATE: u64 = 320 << 10;
-/// The caller looks at the log about this often.
+/// The approximate time between two looks at the log.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
-/// What the thread that looks after the ring remembers.
+/// The state of the thread that looks after the ring.
 #[derive(Clone, Copy)]
 pub(crate) struct Tending {
     /// LSN up to which pages were touched.
     touched: u64,
-    /// The last look, and the head then.
+    /// The time of the last look, and the head then.
     looked: Instant,
     head: u64,
 }
 
 impl CommitLog {
-    /// Marks a log without any appends yet as slow, so that no page of the mapping is touched for it.
+    /// Marks a log without appends so far as slow, so that no page of the mapping is touched for
+    /// it.
     pub(crate) fn begin_slowly(&self) {
         if self.is_mapped() {
             let tending = self.tending(Instant::now());
@@ -49,11 +52,11 @@ impl CommitLog {
         }
     }
 
-    /// The state in which the last thread that looked after the ring left it.
+    /// The state that the last thread which looked after the ring has left.
     pub(crate) fn take_tending(&self, now: Instant) -> Tending {
         let kept = *self.tended.lock();
         let mut tending = kept.unwrap_or_else(|| self.tending(now));
-        // What was appended since came a moment ago: it is the reason for looking again.
+        // Bytes appended since then came a moment ago: they are the reason for this look.
         tending.looked = now.checked_sub(TICK).unwrap_or(now);
         tending
     }
@@ -63,7 +66,8 @@ impl CommitLog {
         *self.tended.lock() = Some(*tending);
     }
 
-    /// Whether anything was appended to a mapped ring since the last thread stopped looking after it.
+    /// Whether anything was appended to a mapped ring since the last thread stopped looking after
+    /// it.
     pub(crate) fn is_untended(&self) -> bool {
         self.is_mapped()
             && self
@@ -74,7 +78,7 @@ impl CommitLog {
 
     /// Whether anything was appended since the last look.
     pub(crate) fn needs_tending(&self, tending: &Tending) -> bool {
-        // Relaxed: a hint. A head that is a little old is seen at the next look.
+        // Relaxed: a hint. A slightly old head is seen at the next look.
         self.head.load(Ordering::Relaxed) != tending.head
     }
 
@@ -88,12 +92,12 @@ impl CommitLog {
         }
     }
 
-    /// Does what is to be done at `now`.
+    /// Does the work that is due at `now`.
     pub(crate) fn tend(&self, tending: &mut Tending, now: Instant) {
         let Some(mapping) = self.mapping.as_deref() else {
             return;
         };
-        // Relaxed: a hint. A head that is a little old only makes less of this.
+        // Relaxed: a hint. With a slightly old head, less is touched.
         let head = self.head.load(Ordering::Relaxed);
         let appended = head - tending.head;
         tending.head = head;
@@ -109,7 +113,7 @@ impl CommitLog {
         }
     }
 
-    /// Touches what lies ahead of the head: as much as stays in memory where the rest was given back.
+    /// Touches pages ahead of the head; after memory was given back, the bytes that stay in memory.
     fn touch_ahead(&self, mapping: &dyn Mapping, tending: &mut Tending, is_cold: bool) {
         let ahead = match is_cold {
             true => self.bytes_kept().max(AHEAD_BYTES),
@@ -120,7 +124,7 @@ impl CommitLog {
         });
     }
 
-    /// Asks for what was given back ahead of a slow log, of which a written record needs the page's rest.
+    /// Asks for given-back pages ahead of a slow log: a written record needs the rest of its page.
     fn ask_ahead(&self, tending: &mut Tending) {
         let ahead = AHEAD_BYTES.min(self.bytes_kept());
         self.go_ahead(tending, ahead, &|offset, len| {
@@ -128,12 +132,13 @@ impl CommitLog {
         });
     }
 
-    /// Does something with the places up to so far ahead of the head with which it was not done yet.
+    /// Calls `act` for the places up to `ahead` bytes ahead of the head for which it was not called
+    /// yet.
     fn go_ahead(&self, tending: &mut Tending, ahead: u64, act: &dyn Fn(u64, u64)) {
         let mut end = tending.head + ahead.min(self.capacity);
         let room = self.room();
         if room < self.capacity {
-            // There are no blocks beyond it; the pages after the wrap were touched a lap ago.
+            // There are no blocks beyond the room; the pages after the wrap were touched a lap ago.
             let lap = tending.head - tending.head % self.capacity;
             end = end.min(lap + room);
         }
@@ -184,7 +189,7 @@ mod tests {
             }
         }
 
-        /// Appends `rate` bytes a second for this time.
+        /// Appends `rate` bytes per second for this time.
         fn run(&mut self, time: Duration, rate: u64) {
             let end = self.now + time;
             while self.now < end {
@@ -227,7 +232,8 @@ mod tests {
         let head = run.log.head().0;
         assert!(run.tending.touched >= head + AHEAD_BYTES / 2);
         assert!(run.tending.touched <= head + AHEAD_BYTES);
-        // And nothing once it rests, but for what came since the last look, on both sides of the ring's end.
+        // No page is touched once it rests, except pages for appends since the last look, on both
+        // sides of the ring's end.
         let touched = run.touched();
         run.run(seconds(100), 0);
         assert!(run.touched() <= touched + 2);

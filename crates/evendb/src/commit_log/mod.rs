@@ -11,18 +11,21 @@
 //! A record never wraps around the end of the file: a filler covers the rest of the lap, and is
 //! implied where not even a header fits. [`record`] has the bytes, [`recover`] reads them.
 //!
-//! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves
-//! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
-//! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at most
-//! 7/8 of the ring's usable bytes, no record is longer than 1/8 of them, and the live part holds one
-//! filler at most ([`room`] has the proof). Appending can fail only where the append itself writes
-//! (I12). After an error no write or sync begins, and nothing more becomes durable (I16).
+//! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves under
+//! the ring latch and after the copy; a panic in the middle leaves it where it was, and the next
+//! append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at most
+//! 7/8 of the ring's usable bytes, no record is longer than 1/8 of them, and the live part holds at
+//! most one filler ([`room`] has the proof). Appending can fail only where the append itself writes
+//! (I12). After an error no write or sync begins, and no more records become durable (I16).
 //!
-//! Thread safety: any number of appenders and waiters; [`flush`] says which of them syncs,
-//! [`mapped_pages`] what one more thread does for a mapped ring, [`idle_pages`] how its memory is lent, [`room`] how the ring grows. Locks: the
-//! leader's mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only).
-//! [`read_back`] reads what was appended, also below the tail, and [`follow`] waits for more.
-//! Not here: when the tail may move, what a payload means, and what of it lies in other files
+//! Thread safety: any number of appenders and waiters. [`flush`] says which of them syncs,
+//! [`mapped_pages`] what one more thread does for a mapped ring, [`idle_pages`] how its memory is
+//! lent, [`room`] how the ring grows. Locks: the leader's mutex (held over the sync), the ring
+//! latch (it parks, and is held over the write where each append writes), the sync mutex (a leaf,
+//! memory only). [`read_back`] reads appended records, also below the tail, and [`follow`] waits
+//! for more.
+//!
+//! Not here: when the tail may move, what a payload means, and the data in other files
 //! ([`SyncedFirst`]).
 
 mod append;
@@ -56,7 +59,7 @@ pub(crate) struct Lsn(pub u64);
 
 /// Capacities are multiples of this.
 pub(crate) const CAPACITY_UNIT: u64 = 4096;
-/// The smallest ring.
+/// The smallest capacity of a ring, in bytes.
 pub(crate) const CAPACITY_MIN: u64 = 64 << 10;
 
 /// Whether a ring can have this capacity.
@@ -64,12 +67,12 @@ pub(crate) fn is_capacity(bytes: u64) -> bool {
     (CAPACITY_MIN..=NUMBER_MAX).contains(&bytes) && bytes.is_multiple_of(CAPACITY_UNIT)
 }
 
-/// Whether a record can begin there: no log has come so far that a lap more is no position.
+/// Whether a record can begin there: beyond it, one lap more would be no position.
 pub(crate) fn is_position(lsn: Lsn) -> bool {
     lsn.0 <= NUMBER_MAX && lsn.0.is_multiple_of(record::ALIGN)
 }
 
-/// The longest record, header included, that a ring takes whose room is its whole capacity. A longer one
+/// The longest record, header included, in a ring whose room is its whole capacity. A longer record
 /// goes to a value extent.
 pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
     room::record_bytes_max_of(capacity)
@@ -84,7 +87,7 @@ pub(crate) enum LogPlant {
     AckAfterFailedSync,
     /// The head moves before the record is copied.
     EarlyHead,
-    /// What a sync covered is looked up after it.
+    /// The end of the synced part is looked up after the sync.
     LateTarget,
     /// A leader that is done wakes no thread of the next group.
     NoHandOver,

@@ -1,5 +1,5 @@
-//! L5: append, head, the lead of a sync and handing it over, durable, latch, close. L12: reading back beside
-//! appenders, and waiting for more.
+//! L5: append, head, the lead of a sync and handing it over, durable, latch, close. L12: reading
+//! back beside appenders, and waiting for more.
 
 use super::test_file::TestFile;
 use super::*;
@@ -17,7 +17,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Whether loom found that something acknowledged was lost.
+/// Whether loom found that an acknowledged record was lost.
 fn loses(model: impl Fn() + Sync + Send + 'static) -> bool {
     let run = std::panic::AssertUnwindSafe(|| check(model));
     let Err(panic) = std::panic::catch_unwind(run) else {
@@ -32,7 +32,7 @@ fn loses(model: impl Fn() + Sync + Send + 'static) -> bool {
     true
 }
 
-/// Where the records that reached the disk end.
+/// The end of the records that reached the disk.
 fn synced_end(file: &TestFile) -> Lsn {
     let synced = file.0.lock().synced.clone();
     if synced.is_empty() {
@@ -60,9 +60,9 @@ fn open(file: &TestFile, writing: Writing, plant: LogPlant) -> Arc<CommitLog> {
     Arc::new(log.planted(plant))
 }
 
-/// Appends and waits; whether it was acknowledged, which is checked.
+/// Appends and waits. Returns whether the record was acknowledged, which is checked.
 fn append_one(log: &CommitLog, file: &TestFile, version: u64) -> bool {
-    // After a failure what is written by the append itself is refused there.
+    // After a failure, an append that writes is itself refused.
     let Ok(end) = log.append(Version(version), &[b"payload"]) else {
         return false;
     };
@@ -73,7 +73,7 @@ fn append_one(log: &CommitLog, file: &TestFile, version: u64) -> bool {
     waited.is_ok()
 }
 
-/// Three appenders that wait: one leads, and the lead goes on to one that came too late for its sync.
+/// Three appenders that wait: one leads, and hands the lead to one that came too late for its sync.
 fn append_and_wait(writing: Writing, plant: LogPlant, fail_sync: bool) {
     let file = TestFile::new(CAPACITY_MIN);
     file.0.lock().fail_sync = fail_sync;
@@ -143,8 +143,8 @@ fn loom_l5_a_leader_that_hands_nothing_over_is_caught() {
     check(|| append_and_wait(Writing::Mapped, LogPlant::NoHandOver, false));
 }
 
-/// Two appenders that wait beside a failure from elsewhere: they return, and once the failure is
-/// there nothing becomes durable any more.
+/// Two appenders wait beside a failure from elsewhere: they return, and once the failure is there
+/// no more records become durable.
 fn latch_while_waiting(writing: Writing) {
     let file = TestFile::new(CAPACITY_MIN);
     let log = open(&file, writing, LogPlant::Nothing);
@@ -175,8 +175,8 @@ fn loom_l5_the_latch_wakes_all() {
     }
 }
 
-/// A checkpoint makes durable what two wait for, one of whom may be syncing, and then the log ends:
-/// whoever still syncs has stopped when `close` returns.
+/// A checkpoint makes records durable for which two threads wait; one of them may be syncing. Then
+/// the log ends. A thread that still syncs has stopped when `close` returns.
 fn checkpoint_and_close_while_waiting() {
     let file = TestFile::new(CAPACITY_MIN);
     let log = open(&file, Writing::Gathered, LogPlant::Nothing);
@@ -232,7 +232,7 @@ fn loom_l5_early_head_is_caught() {
 
 const TORN: &str = "a copy that passes is not what was appended";
 
-/// What was appended at 0 is read while an append comes round to it: the copy is whole, or told to be gone.
+/// A record at 0 is read while an append comes round to it: the copy is whole, or reported as gone.
 fn read_while_overwritten(writing: Writing, plant: LogPlant) {
     let file = TestFile::new(CAPACITY_MIN);
     let log = open(&file, writing, plant);
@@ -261,7 +261,7 @@ fn read_while_overwritten(writing: Writing, plant: LogPlant) {
             }
         })
     };
-    // This one goes to the next lap.
+    // This record goes to the next lap.
     drop(log.append(Version(2), &[b"another", &[9; 8_100]]).unwrap());
     reading.join().unwrap();
 }
@@ -279,7 +279,8 @@ fn loom_l12_no_look_back_is_caught() {
     assert!(std::panic::catch_unwind(run).is_err(), "no copy was torn");
 }
 
-/// A reader waits for what is appended, or becomes durable, or for the end; none comes too early for it.
+/// A reader waits for appended or durable records, or for the end. No wake-up comes before the
+/// reader could see it.
 fn wait_for_more(writing: Writing, plant: LogPlant, ends: bool) {
     let file = TestFile::new(CAPACITY_MIN);
     let log = open(&file, writing, plant);

@@ -1,5 +1,5 @@
-//! Reading what was appended, while more is appended: also below the tail, as long as the head has not come
-//! round to it.
+//! Reading appended records while more are appended: also below the tail, as long as the head has
+//! not come round to them.
 //!
 //! ```text
 //!   head - capacity              tail               head
@@ -7,19 +7,21 @@
 //!                ^- a reader copies a stretch from the file, then looks how far the head is
 //! ```
 //!
-//! How a copy is known to be whole. A reader holds nothing up: appenders may overwrite what it copies. It copies
-//! by `read_at`, a call of the system, so bytes that change meanwhile are no data race in this process, only
-//! bytes of any value. Then it takes the ring latch and reads the head. Each append either left the latch
-//! before, and then its end is at most that head; or takes it later, and then writes after the copy was complete. So
-//! if the head is at most a lap above the copy's first byte, no byte of the copy was overwritten. (Where
-//! records are gathered, the leader of a sync writes them later, and up to the end of a block: the head is rounded
-//! up to that.) A copy that passes is parsed at leisure. Checksums are looked at as well; they are what
-//! finds damage, and bytes that an earlier life lost.
+//! The proof that a copy is whole: a reader holds no thread up: appenders may overwrite what it
+//! copies. It copies by `read_at`, a system call, so bytes that change meanwhile are no data race
+//! in this process, only bytes of any value. Then it takes the ring latch and reads the head. Each
+//! append either left the latch before, and then its end is at most that head; or it takes the
+//! latch later, and then it writes after the copy was complete. So if the head is at most a lap
+//! above the copy's first byte, no byte of the copy was overwritten. (If records are gathered, the
+//! leader of a sync writes them later, and up to the end of a block: the head is rounded up to
+//! that.) A copy that passes is parsed at leisure. Checksums are looked at as well; they find
+//! damage, and bytes that an earlier life lost.
 //!
-//! Mapped records are read through the file: the log writes through both itself, so it relies on their being one.
+//! Mapped records are read through the file: the log itself writes through both, so it relies on
+//! their being one.
 //!
-//! Thread safety: a [`ReadBack`] belongs to one thread, beside any number of appenders. Not here: which records
-//! are visible, and where a record must begin: the caller gives ends of records.
+//! Thread safety: a [`ReadBack`] belongs to one thread, beside any number of appenders. Not here:
+//! which records are visible, and where a record must begin: the caller gives ends of records.
 
 use super::append::CommitLog;
 use super::record::{HEADER_BYTES, HeaderKind, LogRecord};
@@ -33,14 +35,14 @@ use evendb_storage::{Error, Result};
 /// Bytes read at once, unless a record is longer.
 const READ_BYTES: u64 = 256 << 10;
 
-/// What a reader finds at a place.
+/// The result of a look at a place.
 #[derive(Debug)]
 pub(crate) enum Passage<'a> {
     /// The next record.
     Record(LogRecord<'a>),
-    /// Nothing more below the limit.
+    /// No more record below the limit.
     End,
-    /// The head has come round to it.
+    /// The head has come round to the place.
     Overwritten,
     /// Bytes that this life did not write here.
     Foreign,
@@ -58,7 +60,7 @@ pub(crate) struct ReadBack {
 enum Copied {
     Whole,
     Overwritten,
-    /// It would reach over the limit or the end of a lap.
+    /// The bytes would reach over the limit or the end of a lap.
     Short,
 }
 
@@ -71,8 +73,8 @@ impl ReadBack {
         }
     }
 
-    /// The first record at or behind `at`, which is the end of a record or where `segment` begins, and below
-    /// `limit`, likewise. Without a `log` nobody appends.
+    /// The first record at or behind `at` and below `limit`. Both are the end of a record, or the
+    /// beginning of `segment`. Without a `log`, no thread appends.
     pub(crate) fn next(
         &mut self,
         file: &dyn File,
@@ -121,7 +123,7 @@ impl ReadBack {
         Ok(Passage::Record(header.record(payload)))
     }
 
-    /// Has the buffer hold `len` bytes from `at` on.
+    /// Fills the buffer with `len` bytes from `at` on.
     fn copy(
         &mut self,
         file: &dyn File,

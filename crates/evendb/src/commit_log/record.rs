@@ -12,15 +12,15 @@
 //! 40  payload        padded to a multiple of 8; the padding is not covered
 //! ```
 //!
-//! Kinds: 1 is a record, 2 a filler, whose payload is whatever lies there and is not covered, 3 a
-//! record whose header was written when its payload was complete. The payload's checksum is apart, so
-//! that the appender can compute it before it takes the ring latch, and so that bytes which look like a
-//! header are found out without reading what would be their payload. LSN and seed keep records of other
+//! Kinds: 1 is a record. 2 is a filler, whose payload may be any bytes and is not covered. 3 is a
+//! record whose header was written when its payload was complete. The payload has its own checksum,
+//! so that the appender can compute it before it takes the ring latch, and so that bytes which only
+//! look like a header are found out without reading a payload. LSN and seed keep records of other
 //! laps and other lives of the database from passing.
 //!
-//! *Durable* is what makes damage provable after a power loss: bytes below it were on the disk once,
-//! so if they do not verify they have changed since. A distance that does not fit is all ones, and
-//! says nothing.
+//! *Durable* makes damage provable after a power loss: bytes below it were on the disk once, so if
+//! they do not verify they have changed since. A distance that does not fit is all ones, and says
+//! nothing.
 
 use super::Lsn;
 use evendb_storage::{Version, codec};
@@ -29,7 +29,7 @@ use evendb_storage::{Version, codec};
 pub(super) const HEADER_BYTES: usize = 40;
 /// Records start at multiples of this.
 pub(super) const ALIGN: u64 = 8;
-/// What the length field holds, rounded down so that a padded record stays below it too.
+/// The limit of the length field, rounded down so that a padded record stays below it, too.
 pub(super) const PAYLOAD_BYTES_MAX: u64 = 1 << 27;
 
 const LENGTH_BITS: u32 = 28;
@@ -44,9 +44,9 @@ pub(crate) fn record_bytes(payload_len: usize) -> u64 {
 /// A record as recovery hands it out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogRecord<'a> {
-    /// Where it starts.
+    /// The position of its first byte.
     pub(crate) lsn: Lsn,
-    /// Where it ends, padding included.
+    /// The position behind it, padding included.
     pub(crate) end: Lsn,
     /// Version of its writes.
     pub(crate) version: Version,
@@ -59,12 +59,13 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// What a header is of.
+/// The kind of thing that a header belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeaderKind {
     Record,
     Filler,
-    /// A record whose payload was complete when the header was written, even if the process died then.
+    /// A record whose payload was complete when the header was written, even if the process died
+    /// then.
     Sealed,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Header {
     pub(super) version: Version,
     pub(super) tail: Lsn,
     pub(super) durable: Lsn,
-    /// [`payload_checksum`] of the payload; of a filler's, of nothing.
+    /// [`payload_checksum`] of the payload; for a filler, of nothing.
     pub(super) payload_checksum: u32,
 }
 
@@ -88,8 +89,8 @@ pub(super) fn payload_checksum(seed: u64, parts: &[&[u8]]) -> u32 {
     codec::checksum(seed, parts)
 }
 
-/// How far `below` lies below `lsn`, rounded up: the position that it gives is then at most `below`,
-/// which is as true.
+/// The distance from `lsn` down to `below`, rounded up: the position that it gives is then at most
+/// `below`, which is true as well.
 #[inline]
 fn distance(lsn: Lsn, below: Lsn) -> u32 {
     let units = lsn.0.saturating_sub(below.0).div_ceil(ALIGN);
@@ -105,7 +106,7 @@ fn position(lsn: Lsn, distance: u32) -> Lsn {
 }
 
 impl Header {
-    /// The bytes.
+    /// The header's bytes.
     #[inline]
     pub(super) fn encode(&self, seed: u64) -> [u8; HEADER_BYTES] {
         assert!(
@@ -130,8 +131,8 @@ impl Header {
         bytes
     }
 
-    /// Reads a header from any bytes. It is to be trusted only after [`verifies`] has said so; even then
-    /// its length may reach beyond the lap.
+    /// Reads a header from any bytes. It can be trusted only after [`verifies`] has accepted it;
+    /// even then its length may reach beyond the lap.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let mut rest = &bytes[4..];
         let length = codec::get_u32(&mut rest)?;
@@ -158,7 +159,7 @@ impl Header {
         })
     }
 
-    /// As recovery hands it out.
+    /// The record as recovery hands it out.
     pub(super) fn record<'a>(&self, payload: &'a [u8]) -> LogRecord<'a> {
         LogRecord {
             lsn: self.lsn,
@@ -176,7 +177,7 @@ impl Header {
     }
 }
 
-/// Whether a header is what was written in the epoch with this seed.
+/// Whether the header was written in the epoch with this seed.
 pub(super) fn verifies(seed: u64, header: &[u8; HEADER_BYTES]) -> bool {
     let (stored, covered) = header.split_at(4);
     stored == codec::checksum(seed, &[covered]).to_le_bytes()

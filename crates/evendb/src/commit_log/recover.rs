@@ -11,20 +11,20 @@ use std::ops::Range;
 /// The part of the commit log that one life of the database wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
-    /// Which life.
+    /// The number of the life.
     pub epoch: u64,
     /// Its random seed.
     pub seed: u64,
-    /// Where it began.
+    /// The position where it began.
     pub start: Lsn,
-    /// Where a later life closed it; `None` for the last one.
+    /// The position where a later life closed it; `None` for the last life.
     pub closed_at: Option<Lsn>,
 }
 
 impl Segment {
-    /// What may be shown of the seed, to tell lives of other databases from those of this one. It must not lead to the
-    /// seed, by which a value could be made to look like a record: half of a hash leaves four thousand million
-    /// seeds open.
+    /// The part of the seed that may be shown, to tell lives of other databases from lives of this
+    /// one. It must not reveal the seed, with which a value could be made to look like a record:
+    /// half of a hash leaves four thousand million seeds open.
     pub(crate) fn tag(&self) -> u32 {
         hash_key(&self.seed.to_le_bytes()) as u32
     }
@@ -34,10 +34,10 @@ impl Segment {
 const READ_BYTES: u64 = 256 << 10;
 
 /// Hands out the records from `from` (the LSN in the manifest) in order while they verify, and
-/// returns the first invalid position. `segments` are in order. If one ends before the place where it
-/// was closed, all later ones are dead: their records were written on top of what is missing.
+/// returns the first invalid position. `segments` are in order. If one ends before the place where
+/// it was closed, all later ones are dead: their records were written on top of the missing ones.
 ///
-/// Errors are those of reading the file and of `each`. Whatever the bytes, this neither panics nor
+/// Errors are errors of reading the file and of `each`. Whatever the bytes, this neither panics nor
 /// allocates more than the ring's capacity.
 pub(crate) fn recover(
     file: &dyn File,
@@ -57,7 +57,7 @@ pub(crate) fn recover(
             continue;
         }
         if segment.start > at {
-            // A gap between segments: nothing vouches for what follows it.
+            // A gap between segments: nothing proves what follows it.
             return Ok(at);
         }
         at = recover_segment(&mut reader, at, segment, each)?;
@@ -68,7 +68,7 @@ pub(crate) fn recover(
     Ok(at)
 }
 
-/// Where the first record or filler begins, from `at` on and below `end`, whose header verifies.
+/// The begin of the first record or filler, from `at` on and below `end`, whose header verifies.
 pub(crate) fn find_record(
     file: &dyn File,
     capacity: u64,
@@ -81,7 +81,7 @@ pub(crate) fn find_record(
     Ok(header.map(|header| header.lsn))
 }
 
-/// Reads one segment from `at`; returns where it ends.
+/// Reads one segment from `at`; returns its end.
 fn recover_segment(
     reader: &mut RingReader<'_>,
     mut at: Lsn,
@@ -107,13 +107,13 @@ fn recover_segment(
     Ok(at)
 }
 
-/// What lies at a place of the ring.
+/// The result of a look at a place of the ring.
 pub(super) enum FoundInRing<'a> {
     /// No bytes that were written for this place.
     Nothing,
     /// A header that verifies, with a payload that does not.
     Stump(Header),
-    /// A record or filler that verifies; a filler's payload is left out.
+    /// A record or filler that verifies; the payload of a filler is left out.
     Whole(Header, &'a [u8]),
 }
 
@@ -124,8 +124,9 @@ pub(super) fn verified(bytes: &[u8; HEADER_BYTES], at: Lsn, segment: &Segment) -
     (own && verifies(segment.seed, bytes)).then_some(header)
 }
 
-/// Gives each record of a ring, all of whose bytes these are, the place, the epoch and the checksums of the life in which it
-/// lies, from `at` on, for a lap at most: what its length, its kind, its version and its payload say stays.
+/// Writes the place, the epoch and the checksums of the right life into each record of a ring, from
+/// `at` on, for at most one lap. Length, kind, version and payload of the records stay. `ring` has
+/// all bytes of the ring.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn seal_ring(ring: &mut [u8], at: Lsn, segments: &[Segment]) {
     use super::record::payload_checksum;
@@ -174,8 +175,8 @@ pub(super) struct RingReader<'a> {
     /// Place in the file of the buffer's first byte.
     buffer_start: u64,
     opener: Opener,
-    /// An encrypted record that does not open is told like one whose payload does not verify: for inspections, which look
-    /// further.
+    /// An encrypted record that does not open is treated like one whose payload does not verify:
+    /// for inspections, which look further.
     pub(super) is_lenient: bool,
 }
 
@@ -184,7 +185,7 @@ impl<'a> RingReader<'a> {
         RingReader {
             file,
             capacity,
-            // What lies a whole lap above the tail cannot have been written.
+            // Bytes a whole lap above the tail cannot have been written.
             limit: from.0.saturating_add(capacity),
             buffer: Vec::new(),
             buffer_start: 0,
@@ -193,8 +194,8 @@ impl<'a> RingReader<'a> {
         }
     }
 
-    /// The header at `at`, not verified; `None` if the bytes are no header, or the lap has no room for
-    /// one.
+    /// The header at `at`, not verified; `None` if the bytes are no header, or the lap has no room
+    /// for one.
     pub(super) fn header(&mut self, at: Lsn) -> Result<Option<Header>> {
         if self.rest_of_lap(at) < HEADER_BYTES as u64 {
             return Ok(None);
@@ -203,7 +204,7 @@ impl<'a> RingReader<'a> {
         Ok(bytes.first_chunk().and_then(Header::decode))
     }
 
-    /// Where a record at `at` starts: there, or at the next lap if not even a header fits.
+    /// The begin of a record at `at`: there, or at the next lap if not even a header fits.
     pub(super) fn skip_short_rest(&self, at: Lsn) -> Option<Lsn> {
         let rest = self.rest_of_lap(at);
         if rest >= HEADER_BYTES as u64 {
@@ -216,7 +217,7 @@ impl<'a> RingReader<'a> {
         self.capacity - at.0 % self.capacity
     }
 
-    /// What was written at `at` by this life.
+    /// Reads what this life wrote at `at`.
     pub(super) fn read(&mut self, at: Lsn, segment: &Segment) -> Result<FoundInRing<'_>> {
         let room = self
             .rest_of_lap(at)
@@ -251,8 +252,8 @@ impl<'a> RingReader<'a> {
         }
     }
 
-    /// The first header from `at` on, and below `end`, that verifies in its place. Takes time in
-    /// proportion to the bytes looked at, whatever they are: no payload is read.
+    /// The first header from `at` on, and below `end`, that verifies in its place. The time is
+    /// proportional to the bytes looked at, whatever they are: no payload is read.
     pub(super) fn find_header(
         &mut self,
         at: u64,
@@ -265,7 +266,8 @@ impl<'a> RingReader<'a> {
         while at.checked_add(HEADER).is_some_and(|after| after <= end) {
             let rest = self.rest_of_lap(Lsn(at));
             let offset = at % self.capacity;
-            // Where nothing was ever written there are no headers, but that one may begin just before the first byte.
+            // Where nothing was ever written there are no headers, except one that may begin just
+            // before the first byte.
             let data = self.next_data(offset)?.min(offset + rest);
             let hole = (data - offset).saturating_sub(HEADER);
             if hole >= ALIGN {
@@ -276,7 +278,7 @@ impl<'a> RingReader<'a> {
                 });
                 continue;
             }
-            // What is in the buffer first: a search goes on behind each header that it finds.
+            // Bytes in the buffer come first: a search goes on behind each header that it finds.
             let buffered = self.buffer_start..self.buffer_start + self.buffer.len() as u64;
             let held = match buffered.contains(&offset) {
                 true => buffered.end - offset,
@@ -302,7 +304,8 @@ impl<'a> RingReader<'a> {
                     return Ok(Some(header));
                 }
             }
-            // Looks at the last places of the stretch again, together with what follows them.
+            // The last places of the stretch are looked at again, together with the bytes that
+            // follow them.
             at = at.saturating_add(match len == rest {
                 true => rest,
                 false => len - HEADER + ALIGN,
@@ -311,7 +314,7 @@ impl<'a> RingReader<'a> {
         Ok(None)
     }
 
-    /// Where from `offset` on the first byte lies that was ever written.
+    /// The place of the first byte from `offset` on that was ever written.
     fn next_data(&self, offset: u64) -> Result<u64> {
         let data = self.file.next_data(offset);
         let data =
@@ -325,7 +328,7 @@ impl<'a> RingReader<'a> {
         Ok(&self.buffer[held])
     }
 
-    /// Where the buffer has them.
+    /// Fills the buffer with the bytes; returns their range in the buffer.
     fn have(&mut self, offset: u64, len: usize) -> Result<Range<usize>> {
         let buffered_end = self.buffer_start + self.buffer.len() as u64;
         if offset < self.buffer_start || offset + len as u64 > buffered_end {

@@ -1,4 +1,4 @@
-//! Room on the disk: how much of the ring has its blocks.
+//! Room on the disk: which part of the ring has its blocks.
 //!
 //! ```text
 //!  0            usable  room                                capacity     (places in the file)
@@ -6,27 +6,28 @@
 //!  [rec][rec][filler ..........................................]
 //!              `- a header of 40 bytes, which stands for the rest of the lap
 //! ```
-//! The file is as long as the capacity from the beginning, but has blocks only up to `room`, a multiple
-//! of [`CAPACITY_UNIT`]. The place of a record stays LSN mod capacity: a record that would reach
-//! beyond what is **usable** goes to the start of the next lap, and the filler that covers the rest of
-//! its own is only longer than otherwise. Of a ring that is not whole the last bytes of the room are
-//! kept for that filler's header.
+//! The file is as long as the capacity from the beginning, but has blocks only up to `room`, a
+//! multiple of [`CAPACITY_UNIT`]. The place of a record stays LSN mod capacity: a record that would
+//! reach beyond the **usable** part goes to the start of the next lap, and the filler that covers
+//! the rest of its own lap is only longer than otherwise. In a ring that is not whole, the last
+//! bytes of the room are kept for that filler's header.
 //!
 //! Invariants:
-//! * A byte is copied, touched or written only below `room`, whose blocks were reserved, written once
-//!   with zeros and synced before ([`CommitLog::grow`]): on a full disk, touching a mapped page without
-//!   a block would end the process by a signal.
-//! * `room` moves under the ring latch, upwards, and only while tail and head are in one lap. So the
-//!   rules for the capacity hold for the usable bytes: admission lets in at most 7/8 of them, no record
-//!   is longer than 1/8, and when the head starts a lap anew it stays below the tail. Proof: a record of
-//!   `n` bytes does not fit behind the live part of `l` bytes that ends at place `p`; so `p + n >
-//!   usable`, while `l + n <= 7/8 usable`; the tail's place `p - l > usable - n - l` leaves room for
-//!   `n`. From then on the filler's place bounds the live part, and it is above 7/8.
-//! * Growing syncs by a file handle of its own. The system reports a failure of the device once to each
-//!   handle, and the handle that syncs records must get those of the records.
+//! * A byte is copied, touched or written only below `room`. The blocks of the room were reserved,
+//!   written once with zeros and synced before ([`CommitLog::grow`]): on a full disk, touching a
+//!   mapped page without a block would end the process by a signal.
+//! * `room` moves under the ring latch, upwards, and only while tail and head are in one lap. So
+//!   the rules for the capacity hold for the usable bytes: admission lets in at most 7/8 of them,
+//!   no record is longer than 1/8, and when the head starts a lap again it stays below the tail.
+//!   Proof: a record of `n` bytes does not fit behind the live part of `l` bytes that ends at place
+//!   `p`; so `p + n > usable`, while `l + n <= 7/8 usable`; the tail's place
+//!   `p - l > usable - n - l` leaves room for `n`. From then on the filler's place bounds the live
+//!   part, and it is above 7/8.
+//! * Growing syncs by a file handle of its own. The system reports a failure of the device once to
+//!   each handle, and the handle that syncs records must get the failures of records.
 //!
-//! Thread safety: any; one thread grows at a time. On a full disk a put that needs room waits for a
-//! checkpoint, as in a ring that cannot grow. Not here: when to grow (`log_room.rs`).
+//! Thread safety: any thread; one thread grows at a time. On a full disk a put that needs room
+//! waits for a checkpoint, as in a ring that cannot grow. Not here: when to grow (`log_room.rs`).
 
 use super::append::{CommitLog, HUGE_PAGE_BYTES};
 use super::record::HEADER_BYTES;
@@ -38,11 +39,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Least and most that a new ring has of its capacity, and the part of it that it has between.
+/// The room of a new ring in bytes: `FIRST_PART` is the divisor of the capacity, the others are the
+/// limits.
 const FIRST_BYTES_MIN: u64 = 16 << 10;
 const FIRST_BYTES_MAX: u64 = 256 << 10;
 const FIRST_PART: u64 = 256;
-/// A filler cannot cover more than this, so a larger ring is whole from the beginning.
+/// A filler cannot cover more bytes than this, so a larger ring is whole from the beginning.
 const GROWING_CAPACITY_MAX: u64 = 256 << 20;
 
 /// The room that a new ring of this capacity has.
@@ -64,13 +66,13 @@ pub(crate) fn usable(room: u64, capacity: u64) -> u64 {
     }
 }
 
-/// The longest record, header included, that a ring with this many usable bytes takes.
+/// The longest record, header included, for this number of usable bytes.
 pub(super) fn record_bytes_max_of(usable: u64) -> u64 {
     (usable / 8).min(super::record::PAYLOAD_BYTES_MAX)
 }
 
-/// The next size above `room`: twice the size, and from a huge page on one huge page more, since the
-/// system may keep in one page what one call writes.
+/// The next size above `room`: twice the size, and from a huge page on one huge page more, because
+/// the system may keep the bytes of one write call in one page.
 fn next_room(room: u64, capacity: u64) -> u64 {
     let next = match room < HUGE_PAGE_BYTES {
         true => (2 * room).min(HUGE_PAGE_BYTES),
@@ -79,16 +81,16 @@ fn next_room(room: u64, capacity: u64) -> u64 {
     next.min(capacity)
 }
 
-/// Where the live part lies, as an opening finds it.
+/// The place of the live part, as an opening finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LivePart {
     pub(crate) tail: Lsn,
     pub(crate) end: Lsn,
-    /// Where the filler begins that ends the tail's lap, if the live part goes on in the next one.
+    /// The begin of the filler that ends the tail's lap, if the live part goes on in the next lap.
     pub(crate) filler: Option<Lsn>,
 }
 
-/// The room of a ring that an earlier life wrote and of whose file this many bytes have blocks.
+/// The room of a ring that an earlier life wrote; `allocated` bytes of its file have blocks.
 pub(crate) fn room_found(live: LivePart, allocated: u64, capacity: u64) -> u64 {
     let whole = |place: u64| {
         (place + HEADER_BYTES as u64)
@@ -99,8 +101,8 @@ pub(crate) fn room_found(live: LivePart, allocated: u64, capacity: u64) -> u64 {
         return capacity;
     }
     if live.tail.0 / capacity != live.end.0 / capacity {
-        // With more room the head could pass the tail, even where there are blocks. This ends with the
-        // next checkpoint.
+        // With more room the head could pass the tail, even if there are blocks. The next
+        // checkpoint ends this state.
         return match live.filler {
             Some(filler) if filler.0 / capacity == live.tail.0 / capacity => {
                 whole(filler.0 % capacity)
@@ -133,7 +135,8 @@ pub(crate) fn create_file(
     Ok(file)
 }
 
-/// Reserves the blocks of `[from, to)`, and writes each once, so that a sync later changes no block map.
+/// Reserves the blocks of `[from, to)`, and writes each once, so that a later sync changes no block
+/// map.
 fn add_blocks(
     file: &dyn File,
     from: u64,
@@ -153,8 +156,8 @@ fn add_blocks(
 }
 
 impl CommitLog {
-    /// Makes the ring begin with this room, and grow by `grower`, another handle of its file. Before it
-    /// appends, the caller has [`back`](Self::back) reserve the blocks.
+    /// Makes the ring begin with this room, and grow by `grower`, another handle of its file.
+    /// Before the ring appends, the caller lets [`back`](Self::back) reserve the blocks.
     pub(crate) fn with_room(self, room: u64, grower: Arc<dyn File>) -> CommitLog {
         assert!(
             room.is_multiple_of(CAPACITY_UNIT) && room <= self.capacity,
@@ -167,7 +170,7 @@ impl CommitLog {
         self
     }
 
-    /// Notes that the live part that was found has a filler there, whose bytes no put has reserved.
+    /// Notes that recovery found a filler there in the live part; no put has reserved its bytes.
     pub(crate) fn with_filler(self, filler: Option<(Lsn, Lsn)>) -> CommitLog {
         if let Some((start, end)) = filler {
             let mut ring = self.ring.lock();
@@ -203,8 +206,8 @@ impl CommitLog {
         self.backed.load(Ordering::Acquire)
     }
 
-    /// Makes sure that its room has blocks: a power loss may have taken those of an earlier life, or a
-    /// copy may have left out zeros. The error is a full disk, or a failure of the device.
+    /// Makes sure that its room has blocks: a power loss may have taken blocks of an earlier life,
+    /// or a copy may have left out zeros. The error is a full disk, or a failure of the device.
     pub(crate) fn back(&self) -> Result<(), Error> {
         let grower = self.grower.lock();
         if let Some(file) = &*grower
@@ -217,15 +220,17 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Grows the ring by a step, if it may grow at this moment. Whether it grew. Where the disk has no
-    /// room the error is of that kind, and nothing has changed; any other failure latches the log.
+    /// Grows the ring by a step, if it may grow at this moment. Returns whether it grew. If the
+    /// disk has no room, the error is of that kind, and nothing has changed; any other failure
+    /// latches the log.
     pub(crate) fn grow(&self) -> Result<bool, Error> {
         let grower = self.grower.lock();
         let Some(file) = &*grower else {
             return Ok(false);
         };
         let room = self.room();
-        // Nothing is written after an error, or after the end, when the file belongs to its next owner.
+        // Nothing is written after an error, or after the end, when the file belongs to its next
+        // owner.
         if !self.is_growing() || !self.is_backed() || self.check_error().is_err() {
             return Ok(false);
         }
@@ -251,8 +256,8 @@ impl CommitLog {
         Ok(may_grow)
     }
 
-    /// Makes the next record begin a new lap, so that a checkpoint leaves the ring empty at its start.
-    /// Only the caller appends any more. Whether there was room for the filler.
+    /// Makes the next record begin a new lap, so that a checkpoint leaves the ring empty at its
+    /// start. Only the caller still appends. Returns whether there was room for the filler.
     pub(crate) fn begin_lap(&self) -> bool {
         if self.capacity > GROWING_CAPACITY_MAX || self.check_error().is_err() {
             return false;
@@ -277,8 +282,8 @@ impl CommitLog {
         true
     }
 
-    /// Gives back all blocks but those of a new ring's room, of a ring that is empty at the start of a lap
-    /// and has ended. Blocks that the file system does not take back serve the next life.
+    /// Gives back all blocks except the room of a new ring, if the ring has ended and is empty at
+    /// the start of a lap. Blocks that the file system does not take back serve the next life.
     pub(crate) fn give_back(&self) {
         let grower = self.grower.lock();
         let (head, first) = (self.head().0, first_room(self.capacity));
@@ -291,13 +296,13 @@ impl CommitLog {
         }
     }
 
-    /// Whether head and tail are in one lap: then what lies between has no filler, and the live part
-    /// ends below the room.
+    /// Whether head and tail are in one lap: then there is no filler between them, and the live
+    /// part ends below the room.
     fn is_in_one_lap(&self) -> bool {
         self.head().0 / self.capacity == self.tail().0 / self.capacity
     }
 
-    /// Returns when no thread is growing the file. The log has ended, so none begins to.
+    /// Returns when no thread is growing the file. The log has ended, so no thread begins to.
     pub(super) fn wait_for_growth(&self) {
         drop(self.grower.lock());
     }
@@ -327,7 +332,7 @@ mod tests {
         }
     }
 
-    /// What recovery finds: where it ends, the filler, and the records' ends.
+    /// The result of recovery: its end, the filler, and the records' ends.
     fn found(vfs: &SimVfs, tail: Lsn) -> (LivePart, Option<(Lsn, Lsn)>, Vec<u64>) {
         let file = vfs.open(Path::new(PATH), false).unwrap();
         let (mut last, mut filler, mut ends) = (tail, None, Vec::new());
@@ -362,9 +367,9 @@ mod tests {
         (log, ends)
     }
 
-    /// As long as no more is appended than admission lets in, every record of the live part is found,
-    /// however the ring grows in between and in whichever way it is opened again. The simulated file
-    /// fails the test where a byte without a block is mapped and written.
+    /// As long as appends stay within admission's limit, every record of the live part is found,
+    /// however the ring grows in between and in whichever way it is opened again. The simulated
+    /// file fails the test if a byte without a block is mapped and written.
     #[test]
     fn a_ring_that_grows_keeps_what_is_live() {
         let mut sizes = std::collections::BTreeSet::new();
@@ -375,7 +380,7 @@ mod tests {
             create_file(&vfs, Path::new(PATH), CAPACITY).unwrap();
             assert_eq!(vfs.used_bytes(), first_room(CAPACITY));
             let (mut log, _) = open(&vfs, writing, Lsn(0));
-            // End and length of each record, and how much of it is reserved.
+            // End and length of each record, and the reserved part of the length.
             let mut live: VecDeque<(u64, u64)> = VecDeque::new();
             let mut used = 0;
             for step in 0..1_500 {
@@ -428,7 +433,7 @@ mod tests {
         let error = log.grow().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace);
         assert_eq!((log.room(), vfs.used_bytes()), (room, room));
-        // It goes round in what it has, which is not latched.
+        // The ring goes round in its present room, and is not latched.
         for number in 0..1_000 {
             let end = log.append(Version(number), &[&[7; 1_000]]).unwrap();
             let _ = log.set_tail(end);
@@ -458,7 +463,7 @@ mod tests {
         }
     }
 
-    /// What an opening finds of blocks may be too little or too much; the live part decides.
+    /// An opening may find too few or too many blocks; the live part decides.
     #[test]
     fn the_room_found_holds_the_live_part() {
         let live = |tail, end, filler: Option<u64>| LivePart {
@@ -472,7 +477,7 @@ mod tests {
         assert_eq!(found(live(lap, lap + 100, None), 64 << 10), 64 << 10);
         assert_eq!(found(live(lap, lap + 100, None), u64::MAX), CAPACITY);
         assert_eq!(found(live(lap + 8, lap + 100_000, None), 0), 102_400);
-        // From one lap to the next: no more than where the filler was, whatever has blocks.
+        // From one lap to the next: no more room than up to the filler, whatever has blocks.
         let (tail, filler) = (lap + 20_000, lap + 30_000);
         let end = lap + CAPACITY + 5_000;
         assert_eq!(found(live(tail, end, Some(filler)), u64::MAX), 32 << 10);

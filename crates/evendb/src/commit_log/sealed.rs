@@ -1,19 +1,20 @@
-//! Payloads of an encrypted database: what stands in the ring in their place.
+//! Payloads of an encrypted database: their stored form in the ring.
 //!
 //! ```text
-//! | payload, encrypted | tag (16 bytes) |      the header's length and checksum are of this
+//! | payload, encrypted | tag (16 bytes) |      the header's length and checksum are of these bytes
 //! ```
-//! The key is of one life: of its epoch, and of its seed, which the operating system gave. So lives
-//! of the same number, in copies of one database, have keys of their own. The nonce is the record's
-//! LSN, and that is given out once in a life, over all laps of the ring: the head only grows, an
-//! append at a place where one failed or panicked latches the log, and records that are gathered
-//! are encrypted once. The version is bound. Of the header's other fields, length and checksum
-//! follow from the payload; what was durable, and the
-//! ring's tail, are hints that a checksum covers, and no key does (docs/encryption.md).
+//! Each life has its own key, made from its epoch and its seed, which the operating system gave. So
+//! lives with the same number, in copies of one database, have different keys. The nonce is the
+//! record's LSN, which is given out once in a life, over all laps of the ring: the head only grows,
+//! an append at a place where one failed or panicked latches the log, and gathered records are
+//! encrypted once. The version is bound. Of the header's other fields, length and checksum follow
+//! from the payload; the durable position and the ring's tail are hints that a checksum covers, and
+//! no key does (docs/encryption.md).
 //!
-//! A record is encrypted under the ring latch, because its LSN is known only there. The header's checksum is of what is
-//! stored, so that where the log ends, and what is damage, is found as in any other log; a record that verifies and does not
-//! open was made by somebody else, and is never an end of the log.
+//! A record is encrypted under the ring latch, because its LSN is known only there. The header's
+//! checksum covers the stored bytes, so the end of the log, and damage, are found as in any other
+//! log. A record that verifies and does not open was made by somebody else, and is never an end of
+//! the log.
 
 use super::Lsn;
 use super::record::{Header, payload_checksum};
@@ -27,7 +28,7 @@ pub(super) fn cipher(secrets: &Secrets, epoch: u64, seed: u64) -> Cipher {
     secrets.cipher(Use::CommitLog, epoch, &seed.to_le_bytes())
 }
 
-/// Makes `sealed` what stands for the payload `parts` at `lsn`.
+/// Fills `sealed` with the stored form of the payload `parts` at `lsn`.
 pub(super) fn seal(
     cipher: &Cipher,
     lsn: Lsn,
@@ -42,7 +43,7 @@ pub(super) fn seal(
     cipher.seal(Nonce::at(lsn.0), &version.0.to_le_bytes(), sealed, 0);
 }
 
-/// Opens payloads as a reader comes to them, one life after the other.
+/// Opens payloads in the order of a reader, one life after the other.
 #[derive(Default)]
 pub(super) struct Opener {
     cipher: Option<(u64, u64, Cipher)>,
@@ -50,7 +51,8 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// The payload of the record that `header` is of; `stored` verifies, and lies in `file`, at `offset` with its header.
+    /// The payload of the record with `header`. `stored` verifies, and lies in `file`, at `offset`
+    /// with its header.
     pub(super) fn open<'a>(
         &'a mut self,
         file: &dyn File,
@@ -92,7 +94,7 @@ impl Opener {
     }
 }
 
-/// Whether the checksum of what is stored is the header's.
+/// Whether the checksum of the stored bytes is the header's.
 pub(super) fn is_whole(segment: &Segment, header: &Header, stored: &[u8]) -> bool {
     payload_checksum(segment.seed, &[stored]) == header.payload_checksum
 }
@@ -107,7 +109,7 @@ pub(super) mod planted {
         pub(in super::super) static TAGS_IGNORED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// What encrypts decrypts, too.
+    /// The cipher that encrypts also decrypts.
     pub(super) fn open(cipher: &Cipher, nonce: Nonce, stored: &[u8], payload: &mut [u8]) {
         let mut bytes = stored[..payload.len()].to_vec();
         cipher.seal(nonce, &[], &mut bytes, 0);

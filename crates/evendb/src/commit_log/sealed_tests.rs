@@ -93,7 +93,7 @@ fn records_come_back_and_the_file_shows_nothing() {
     }
 }
 
-/// The payload of the first record of two laps, as it is stored; each is the same record.
+/// The stored payload of the first record of two laps; both are the same record.
 fn stored_in_two_laps(plant: LogPlant) -> [Vec<u8>; 2] {
     let world = World::new();
     let log = world.log(Writing::Written, plant);
@@ -122,8 +122,8 @@ fn p50_a_nonce_that_comes_again_is_noticed() {
     assert_eq!(first, second, "the same bytes under the same nonce");
 }
 
-/// An append that panics in the middle of its copy has left something in the file: its place is not
-/// encrypted for again.
+/// An append that panics in the middle of its copy has left bytes in the file: its place is not
+/// used for encryption again.
 #[test]
 fn no_append_follows_one_that_did_not_end_at_its_place() {
     for writes_before in 0..2 {

@@ -1,21 +1,22 @@
-//! The ring as an inspection sees it: the records that recovery reads, and those behind the place
-//! where it stops. And what those say about that place: whether the log was cut there by a crash, or
-//! is damaged.
+//! The ring as an inspection sees it: the records that recovery reads, and the records behind the
+//! place where it stops. It also tells what they say about that place: whether a crash cut the log
+//! there, or it is damaged.
 //!
-//! A header verifies only at its own LSN under its own life's seed, so those behind a hole are found by
-//! looking at every place where one could start. What proves that a hole was whole once ([`Proof`]):
+//! A header verifies only at its own LSN under its own life's seed, so headers behind a hole are
+//! found by looking at every place where one could start. The following proves that a hole was
+//! whole once ([`Proof`]):
 //!
 //! * a record behind it says that everything up to somewhere behind it was durable; or
 //! * the machine has run all the time since the last life began, so nothing that a process wrote is
-//!   lost, and: a header behind it verifies, since records are written in the order of their LSNs; or
-//!   the last life found the log whole up to somewhere behind it; or a header in its place verifies
-//!   that was written when its payload was complete.
+//!   lost, and one of three holds. A header behind the hole verifies, because records are written
+//!   in the order of their LSNs. Or the last life found the log whole up to somewhere behind it. Or
+//!   a header in its place verifies that was written when its payload was complete.
 //!
-//! A record whose value extent does not verify is such a hole, too, and then the record itself is what was
-//! written after it.
+//! A record whose value extent does not verify is such a hole, too, and then the record itself is
+//! the one that was written after it.
 //!
-//! Without such a proof a power loss may have taken unsynced bytes from the middle, which is a clean
-//! end. If nothing follows, a damaged record and one that a crash cut short look alike.
+//! Without such a proof a power loss may have taken unsynced bytes from the middle, which is a
+//! clean end. If nothing follows, a damaged record and one that a crash cut short look alike.
 
 use super::record::{ALIGN, Header, HeaderKind, LogRecord};
 use super::recover::{FoundInRing, RingReader, Segment};
@@ -32,12 +33,12 @@ pub(crate) enum Surveyed<'a> {
         epoch: u64,
         beyond: bool,
     },
-    /// A filler, whose first bytes alone mean something.
+    /// A filler; only its header means something.
     Filler { lsn: Lsn, end: Lsn },
-    /// Bytes that do not verify, with the end of a closed life or headers that do behind them.
-    /// `sealed`: a header there verifies that was written after its payload.
+    /// Bytes that do not verify, followed by the end of a closed life or by headers that verify.
+    /// `sealed` says that a header there verifies that was written after its payload.
     Hole { lsn: Lsn, end: Lsn, sealed: bool },
-    /// Where the last life's records end. `torn`: the bytes up to this end look like a record of
+    /// The end of the last life's records. `torn`: the bytes up to this end look like a record of
     /// this very place that does not verify.
     End {
         lsn: Lsn,
@@ -46,7 +47,7 @@ pub(crate) enum Surveyed<'a> {
     },
 }
 
-/// What the ring as a whole says about any hole in it.
+/// The evidence of the whole ring about any hole in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Proof {
     /// Nothing that was written since the last life began can be lost.
@@ -60,14 +61,14 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// Whether what does not verify at `lsn` is damage, and no end that a crash leaves.
+    /// Whether bytes that do not verify at `lsn` are damage, and not an end that a crash leaves.
     pub(crate) fn is_damage(&self, lsn: Lsn, sealed: bool) -> bool {
         let written_behind = self.last.is_some_and(|last| last > lsn) || self.found_whole > lsn;
         self.durable > lsn || (self.same_boot && (written_behind || sealed))
     }
 
-    /// Whether a value extent that does not verify is damage; the record at `lsn`, which verifies, names
-    /// it. `is_synced`: the extent was synced before that record was written.
+    /// Whether a value extent that does not verify is damage; the record at `lsn`, which verifies,
+    /// names it. `is_synced` says that the extent was synced before that record was written.
     pub(crate) fn is_damaged_extent(&self, lsn: Lsn, is_synced: bool) -> bool {
         // The record was written when its extent was complete.
         is_synced || self.is_damage(lsn, true)
@@ -79,24 +80,24 @@ impl Proof {
     }
 }
 
-/// Where and how to look.
+/// The place and the way to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Survey<'a> {
     /// Bytes of the ring.
     pub(crate) capacity: u64,
-    /// Where replay begins.
+    /// The position where replay begins.
     pub(crate) from: Lsn,
-    /// What lies below is known to the caller already; not below `from`.
+    /// The caller knows everything below already; not below `from`.
     pub(crate) start: Lsn,
     /// The greatest version that lies below `from`.
     pub(crate) checkpointed: Version,
     /// The lives, in order.
     pub(crate) segments: &'a [Segment],
-    /// The machine has run all the time since the last of them began.
+    /// The machine has run all the time since the last life began.
     pub(crate) same_boot: bool,
 }
 
-/// Tells `each` what lies in the ring. Errors are those of reading and of `each`.
+/// Tells `each` what lies in the ring. Errors are errors of reading and of `each`.
 pub(crate) fn survey(
     file: &dyn File,
     how: &Survey<'_>,
@@ -130,7 +131,7 @@ pub(crate) fn survey(
             continue;
         }
         if segment.start > surveyor.at {
-            // Nothing was written there by any life that counts.
+            // No life that counts has written there.
             let (lsn, end) = (surveyor.at, segment.start);
             let sealed = false;
             each(Surveyed::Hole { lsn, end, sealed })?;
@@ -149,12 +150,13 @@ struct Surveyor<'a> {
     beyond: bool,
     version_max: Version,
     proof: Proof,
-    /// Bytes of payloads that may still be gone through behind holes. What one life wrote does not overlap, so a lap is enough
-    /// for all; headers that claim each other's bytes would take the square of it.
+    /// Bytes of payloads that may still be read behind holes. Records that one life wrote do not
+    /// overlap, so one lap is enough for all; headers that claim each other's bytes would take the
+    /// square of it.
     unverified: u64,
 }
 
-/// What follows a place where nothing verifies.
+/// The bytes behind a place where nothing verifies.
 enum Behind {
     /// A record.
     Whole(Lsn),
@@ -233,7 +235,7 @@ impl Surveyor<'_> {
         Ok(matches!(found, FoundInRing::Stump(header) if header.kind == HeaderKind::Sealed))
     }
 
-    /// What the segment has behind `at`, where nothing verifies.
+    /// Searches the segment behind `at`, where nothing verifies.
     fn look_behind(&mut self, segment: &Segment) -> Result<Behind> {
         let limit = segment
             .closed_at
@@ -260,10 +262,10 @@ impl Surveyor<'_> {
         }
     }
 
-    /// Where the bytes at `at` end, if they say of themselves that they are a record of this place
-    /// or life, in ways that leftovers of an earlier lap cannot.
+    /// The end of the bytes at `at`, if they claim to be a record of this place or life in a way
+    /// that leftovers of an earlier lap cannot.
     fn looks_torn(&mut self, segment: &Segment) -> Result<Option<Lsn>> {
-        // A manifest that is damaged may name lives beyond the lap, where nothing can have been written.
+        // A damaged manifest may name lives beyond the lap, where nothing can have been written.
         let at = self.reader.skip_short_rest(self.at);
         let Some(at) = at.filter(|at| at.0 < self.limit) else {
             return Ok(None);

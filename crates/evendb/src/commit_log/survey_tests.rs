@@ -1,4 +1,4 @@
-//! What proves that a hole in the ring is damage, and that looking for it is bounded.
+//! The proofs that a hole in the ring is damage, and the bound on the search for it.
 
 use super::record::{HEADER_BYTES, Header, HeaderKind};
 use super::test_file::TestFile;
@@ -22,7 +22,7 @@ fn open(file: &TestFile, writing: Writing) -> CommitLog {
     CommitLog::start(shared, CAPACITY, writing, 1, SEED, Lsn(0), Lsn(0)).unwrap()
 }
 
-/// Whether the place where recovery stops is damage, and how many records lie behind it.
+/// Whether the place where recovery stops is damage, and the number of records behind it.
 fn judge(file: &TestFile, segments: &[Segment], same_boot: bool) -> (bool, usize) {
     let at = recover(file, CAPACITY, Lsn(0), segments, &mut |_| Ok(())).unwrap();
     let how = Survey {
@@ -51,7 +51,7 @@ fn flip(file: &TestFile, at: u64) {
     file.0.lock().bytes[(at % CAPACITY) as usize] ^= 1;
 }
 
-/// Ends of five records of 56 bytes, of which the first `synced` were synced one by one.
+/// Ends of five records of 56 bytes; the first `synced` of them were synced one by one.
 fn five(writing: Writing, synced: usize) -> (TestFile, Vec<u64>) {
     let file = TestFile::new(CAPACITY);
     let log = open(&file, writing);
@@ -76,11 +76,12 @@ fn while_the_machine_runs_whatever_follows_proves_damage() {
                 let file = TestFile::of(whole.0.lock().bytes.clone());
                 flip(&file, at);
                 let of_payload = at - ends[damaged] >= HEADER_BYTES as u64;
-                // Of the last record a mapped one's payload alone: its header came last.
+                // The last record is proven only in a mapped log, and only if its payload is
+                // damaged: its header came last.
                 let proven = damaged < 4 || (of_payload && writing == Writing::Mapped);
                 let (is_damage, behind) = judge(&file, &[SEGMENT], true);
                 assert_eq!((is_damage, behind), (proven, 4 - damaged), "{at}");
-                // Nothing was synced before the last of them was written.
+                // Nothing was synced before the last record was written.
                 assert!(!judge(&file, &[SEGMENT], false).0, "{at}: a torn group");
             }
         }
@@ -95,7 +96,7 @@ fn after_a_power_loss_what_was_synced_is_proven_by_the_next_group() {
             for (damaged, start) in ends[..5].iter().enumerate() {
                 let file = TestFile::of(whole.0.lock().bytes.clone());
                 flip(&file, start + 45);
-                // Synced, and a record was appended after that.
+                // Synced, and followed by another record.
                 let proven = damaged < synced && damaged < 4;
                 let found = judge(&file, &[SEGMENT], false);
                 assert_eq!(found, (proven, 4 - damaged), "{writing:?} {synced}");
@@ -104,8 +105,8 @@ fn after_a_power_loss_what_was_synced_is_proven_by_the_next_group() {
     }
 }
 
-/// A group of many records, of which the first were appended before the group ahead of it was synced:
-/// all of them say that it was.
+/// A group of many records; the first ones were appended before the group ahead of them was synced.
+/// All of them say that it was.
 #[test]
 fn every_record_of_a_group_proves_the_group_before() {
     let file = TestFile::new(CAPACITY);
@@ -116,7 +117,7 @@ fn every_record_of_a_group_proves_the_group_before() {
     }
     let before = log.head();
     let _ = log.set_tail(before);
-    // A leader takes this one, and has not synced it yet.
+    // A leader takes this record, and has not synced it yet.
     let first = log.append(Version(1), &[b"first"]).unwrap();
     drop(std::mem::take(&mut log.ring.lock().gathered));
     for number in 0..700 {
@@ -181,8 +182,8 @@ fn records_of_other_lives_and_laps_prove_nothing() {
     assert_eq!(judge(&TestFile::of(moved), &[SEGMENT], true), (false, 0));
 }
 
-/// Values made up of headers for just these places, each with a payload as long as can be: none is
-/// believed, and none of the payloads is read.
+/// Values made up of headers for just these places, each with a payload as long as possible: none
+/// is believed, and no payload is read.
 #[test]
 fn bytes_that_pretend_to_be_headers_cost_no_more_than_others() {
     let mut bytes = vec![0; CAPACITY as usize];
@@ -198,7 +199,7 @@ fn bytes_that_pretend_to_be_headers_cost_no_more_than_others() {
             durable: Lsn(lsn),
             payload_checksum: 0,
         };
-        // Everything right but the seed, which nobody knows.
+        // Everything is right except the seed, which nobody knows.
         header.copy_from_slice(&forged.encode(SEED ^ 1));
     }
     let file = TestFile::of(bytes);
@@ -207,7 +208,8 @@ fn bytes_that_pretend_to_be_headers_cost_no_more_than_others() {
     assert!(reads <= 6 * CAPACITY as usize, "{reads} bytes read");
 }
 
-/// A manifest may say so that is damaged and verifies: what ends there was told to end before it began.
+/// A damaged manifest that verifies may say so: a stretch that ends there would end before it
+/// begins.
 #[test]
 fn lives_beyond_a_lap_end_in_no_stretch_that_goes_back() {
     let (file, _) = five(Writing::Mapped, 5);
@@ -218,7 +220,7 @@ fn lives_beyond_a_lap_end_in_no_stretch_that_goes_back() {
         closed_at: Some(beyond),
         ..SEGMENT
     };
-    // The record at the ring's begin is of this life's number, but not of its seed.
+    // The record at the ring's begin has this life's number, but not its seed.
     let second = Segment {
         seed: SEED ^ 1,
         start: beyond,
@@ -246,7 +248,8 @@ fn lives_beyond_a_lap_end_in_no_stretch_that_goes_back() {
     assert_eq!(last, [(beyond, None)]);
 }
 
-/// Headers that verify, each of which claims all bytes up to the end of the lap: these are gone through once, not once for each.
+/// Headers that verify, and each claims all bytes up to the end of the lap: these bytes are read
+/// once, and not once for each header.
 #[test]
 fn headers_that_claim_each_others_bytes_cost_a_few_laps() {
     let capacity = 4 << 20;

@@ -1,5 +1,5 @@
-//! A file in memory that tells visible from synced bytes and fails when told to. Its lock is no
-//! part of any model: it is not held over a step that a model schedules.
+//! A file in memory that keeps visible and synced bytes apart, and fails when told to. Its lock is
+//! no part of any model: it is not held over a step that a model schedules.
 
 use evendb_storage::sealing::Secrets;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Mapping};
@@ -23,16 +23,16 @@ pub(super) struct FileState {
     /// Panics in the next sync.
     pub(super) panic_in_sync: bool,
     pub(super) syncs: usize,
-    /// Bytes that were read.
+    /// The number of bytes that were read.
     pub(super) read_bytes: usize,
-    /// Pieces that were copied into the mapping.
+    /// The number of pieces that were copied into the mapping.
     pub(super) copies: usize,
-    /// How often pages were touched.
+    /// The number of touched pages.
     pub(super) touched: usize,
-    /// What was given back of the mapping's memory, unless the system keeps it.
+    /// The ranges of the mapping's memory that were given back, unless the system keeps it.
     pub(super) given_back: Vec<std::ops::Range<usize>>,
     pub(super) keeps_pages: bool,
-    /// What was asked to be read.
+    /// The ranges that were asked to be read.
     pub(super) asked: Vec<std::ops::Range<u64>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct TestFile(
 /// Whether anything but whole blocks is a mistake.
 type WholeBlocks = bool;
 
-/// Counts copies and syncs, for a model to run others before and between them.
+/// Counts copies and syncs, so that a model can run other threads before and between them.
 #[derive(Clone, Debug, Default)]
 struct Steps(Arc<crate::sync::atomic::AtomicUsize>);
 
@@ -71,7 +71,7 @@ impl TestFile {
         TestFile(Arc::new(Mutex::new(state)), Steps::default(), false, None)
     }
 
-    /// The same of an encrypted database.
+    /// The file of an encrypted database.
     #[cfg(feature = "encryption")]
     pub(super) fn with_secrets(mut self, secrets: Secrets) -> TestFile {
         self.3 = Some(secrets);

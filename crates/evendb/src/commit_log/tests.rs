@@ -107,7 +107,7 @@ fn every_lap_is_recovered_from_every_tail() {
     }
 }
 
-/// A ring in its second lap with small records at the end, and where these start.
+/// A ring in its second lap with small records at the end, and the places where these start.
 fn second_lap() -> (TestFile, Vec<Lsn>) {
     let file = TestFile::new(CAPACITY);
     let log = open(&file, Writing::Mapped, Lsn(0));
@@ -233,10 +233,11 @@ fn segments_follow_each_other_and_a_short_one_kills_the_rest() {
         1,
         "the first is skipped"
     );
-    // The same seed but another epoch, or the same epoch but another seed, is nothing.
+    // A segment with the same seed but another epoch, or the same epoch but another seed, has no
+    // records here.
     let foreign = [both[0], segment(EPOCH + 1, 98, closed, None)];
     assert_eq!(recovered(&file, Lsn(0), &foreign).0, closed);
-    // Damage in the first segment: the second is dead though it verifies.
+    // Damage in the first segment: the second is dead, though it verifies.
     file.0.lock().bytes[48 + 41] ^= 1;
     assert_eq!(recovered(&file, Lsn(0), &both).0, Lsn(48));
 }
@@ -259,7 +260,7 @@ fn a_panic_in_the_middle_leaves_a_whole_prefix() {
 
 #[test]
 fn a_failed_write_latches() {
-    // In a mapped log what comes right after a sync is written too.
+    // In a mapped log, records that come right after a sync are written, too.
     for writing in [Writing::Written, Writing::Mapped] {
         let file = TestFile::new(CAPACITY);
         let log = open(&file, writing, Lsn(0));
@@ -398,7 +399,8 @@ fn groups_are_written_the_same_past_the_cache_and_through_it() {
 fn a_full_ring_keeps_what_lies_behind_the_last_group() {
     let file = TestFile::new(CAPACITY);
     let log = open(&file, Writing::Gathered, Lsn(0));
-    // The first ends in the middle of a block; the lap's last group in the same block.
+    // The first group ends in the middle of a block, and the lap's last group ends in the same
+    // block.
     let first = log.append(Version(1), &[&[1; 2_000]]).unwrap();
     log.flush().unwrap();
     let mut version = 1;
@@ -455,7 +457,7 @@ fn a_failed_sync_reaches_every_waiter_and_stays() {
                     let log = &log;
                     scope.spawn(move || {
                         let Ok(end) = log.append(Version(version), &[b"x"]) else {
-                            // An append that writes asks.
+                            // An append that writes checks for the error.
                             assert_ne!(writing, Writing::Gathered);
                             return log.flush();
                         };

@@ -1,7 +1,10 @@
-//! What a copy has taken is verified before the copy counts: damage of the source must not become the only copy that is left.
+//! Copied files are verified before the copy counts: a damaged source must not become the only copy
+//! that is left.
 //!
-//! A table is read again from where the copy has it, past all that is in memory, block by block against its checksums; and so are
-//! the values that it names in value files. Thread safety: belongs to one copy.
+//! A table is read again from the copy's file, past everything in memory, block by block against
+//! its checksums; and so are the values that it names in value files.
+//!
+//! Thread safety: belongs to one copy.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::table_path;
@@ -14,29 +17,30 @@ use evendb_storage::{Apart, Error as StorageError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What [`CopyOptions::verify_rate`] is by default, in bytes a second.
+/// The default of [`CopyOptions::verify_rate`], in bytes per second.
 const RATE: u64 = 128 << 20;
-/// So many bytes are read between two rests.
+/// The number of bytes that are read between two rests.
 const STEP_BYTES: u64 = 1 << 20;
 /// The longest rest.
 const REST_MAX: Duration = Duration::from_secs(1);
-/// A reader that was slower than it may be does not catch up more than this.
+/// A reader that was slower than allowed catches up at most this time.
 const CREDIT: Duration = Duration::from_millis(100);
 
-/// What of a copy or a backup is verified when it is taken: see [`CopyOptions::verify`].
+/// Which files of a copy or a backup are verified when it is made: see [`CopyOptions::verify`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyCheck {
-    /// Nothing. Damage of the database comes into the copy unnoticed.
+    /// No file. Damage of the database comes into the copy unnoticed.
     Nothing,
-    /// All that a verified backup does not have already. This is the default.
+    /// All files that no verified backup has already. This is the default.
     #[default]
     New,
-    /// As `New`. What a backup would share with the one before is compared with the list of that one first; what differs is taken
-    /// from the database instead.
+    /// As `New`, and files that a backup would share with the one before are first compared with
+    /// the list of that backup; a file that differs is taken from the database instead.
     All,
 }
 
-/// How a copy or a backup is made: [`Db::copy_to_with`](crate::Db::copy_to_with), [`Db::backup_with`](crate::Db::backup_with).
+/// Options of a copy or a backup: [`Db::copy_to_with`](crate::Db::copy_to_with),
+/// [`Db::backup_with`](crate::Db::backup_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyOptions {
     pub(crate) check: CopyCheck,
@@ -53,22 +57,23 @@ impl Default for CopyOptions {
 }
 
 impl CopyOptions {
-    /// What is new is verified, at 128 MiB a second at most.
+    /// New files are verified, at most at 128 MiB per second.
     #[must_use]
     pub fn new() -> CopyOptions {
         CopyOptions::default()
     }
 
-    /// What is verified against the checksums of the database, by reading it from the disk. Damage fails the call with
-    /// `Corruption`, which names the file and the offset.
+    /// Sets which files are verified against the checksums of the database, by reading them from
+    /// the disk. Damage fails the call with `Corruption`, which names the file and the offset.
     #[must_use]
     pub fn verify(mut self, check: CopyCheck) -> Self {
         self.check = check;
         self
     }
 
-    /// How many bytes a second are read to verify them, at most; 0 sets no limit. Less than 1 MiB a second counts as that. The
-    /// calling thread rests in between, so that it leaves disk and processor to others.
+    /// Sets the largest number of bytes per second that are read to verify them; 0 sets no limit.
+    /// Less than 1 MiB per second counts as 1 MiB. The calling thread rests in between, so that it
+    /// leaves disk and processor to others.
     #[must_use]
     pub fn verify_rate(mut self, bytes_per_second: u64) -> Self {
         self.rate = bytes_per_second;
@@ -86,20 +91,20 @@ impl CopyOptions {
     }
 }
 
-/// Bounds how fast is read to verify.
+/// Bounds the rate of reads for verification.
 pub(crate) struct ReadPace {
-    /// Bytes a second.
+    /// Bytes per second.
     rate: u64,
     begun: Instant,
-    /// Read since then.
+    /// Bytes read since then.
     bytes: u64,
     since_rest: u64,
-    /// Read at all.
+    /// All bytes read.
     pub(crate) total: u64,
 }
 
 impl ReadPace {
-    /// So many bytes were read: rests where they came sooner than they may.
+    /// Notes that bytes were read, and rests if they came faster than allowed.
     pub(crate) fn note(&mut self, bytes: u64) {
         self.total = self.total.saturating_add(bytes);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -119,13 +124,13 @@ impl ReadPace {
     }
 }
 
-/// How long `bytes` take at a rate that is not 0.
+/// The time for `bytes` at a rate that is not 0.
 fn time_of(bytes: u64, rate: u64) -> Duration {
     let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Where tables and values lie.
+/// The files with tables and values.
 #[derive(Clone, Copy)]
 pub(super) struct Lying<'l> {
     pub(super) vfs: &'l dyn Vfs,
@@ -134,7 +139,8 @@ pub(super) struct Lying<'l> {
 }
 
 impl Lying<'_> {
-    /// Reads all of a table, and the values that it names, and says what of it does not verify. `place` is that of the table here.
+    /// Reads all of a table, and the values that it names, and returns an error if anything does
+    /// not verify. `place` is the table's place in these files.
     pub(super) fn verify(&self, part: &Part, place: Place, pace: &mut ReadPace) -> Result<()> {
         let (file, offset) = match place {
             Place::Extent { offset } => (self.container.clone(), offset),
@@ -150,7 +156,7 @@ impl Lying<'_> {
                 return Err(StorageError::corruption(&path, at, what).into());
             }
         }
-        // Opened for this alone: what others have of it in memory says nothing of the disk.
+        // Opened for this alone: copies in memory say nothing about the disk.
         let table = Table::open(file, offset, part.meta.len, part.table)?;
         if !part.is_of(table.meta()) {
             let what = "not the table that the manifest names";
@@ -186,7 +192,8 @@ impl Lying<'_> {
     }
 }
 
-/// The error of a copy that does not verify: that of the source, where the damage is from there.
+/// The error of a copy that does not verify: the error of the source, if the damage comes from
+/// there.
 pub(super) fn whose(copied: Result<()>, source: impl FnOnce() -> Result<()>) -> Result<()> {
     let error = match copied {
         Ok(()) => return Ok(()),

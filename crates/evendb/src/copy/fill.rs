@@ -1,4 +1,5 @@
-//! Steps 3 and 4 of a copy: its files, each verified as soon as it is there, and then what makes them a database.
+//! Steps 3 and 4 of a copy: its files, each verified as soon as it is there, and then the files
+//! that make it a database.
 
 use super::check::{CopyCheck, CopyOptions, Lying, ReadPace, whose};
 use super::{CopyMoment, CopySummary, PIECE_BYTES, SharesWith, Target, Wanted, failed};
@@ -24,7 +25,7 @@ struct Filling<'f> {
     check: CopyCheck,
     pace: ReadPace,
     may_link: bool,
-    /// Value files that were not taken over from what is verified.
+    /// Value files that were not taken over from verified ones.
     new_values: BTreeSet<u64>,
     summary: CopySummary,
 }
@@ -83,7 +84,8 @@ impl Filling<'_> {
         if disk.vfs.secrets().is_none() {
             return Ok(());
         }
-        // Replaced as a whole when the key changes: either of the two opens the copy.
+        // The file is replaced as a whole when the key changes: each of the two versions opens the
+        // copy.
         let (from, to) = (disk.dir.join(KEYS), self.target.dir.join(KEYS));
         let len = disk.vfs.open(&from, false).and_then(|file| file.len());
         let len = len.map_err(failed(&from, "look at the keys"))?;
@@ -98,7 +100,7 @@ impl Filling<'_> {
         whose(opens(&self.target.dir), || opens(&disk.dir))
     }
 
-    /// Links or copies a file of so many bytes. Whether it is taken over from what is verified.
+    /// Links or copies a file of this length. Returns whether it is taken over from verified files.
     fn take(&mut self, wanted: Wanted<'_>, from: &Path, to: &Path, bytes: u64) -> Result<Taken> {
         self.engine.core.health.check_readable()?;
         let shared = match self.may_link {
@@ -126,7 +128,8 @@ impl Filling<'_> {
         let disk = &self.engine.disk;
         let from = value_files::file_path(&disk.dir, id);
         let to = value_files::file_path(&self.target.dir, id);
-        // As it lies there: room that a value had taken which then was not written is not in the file.
+        // The length as the file has it: room that was taken for a value that was not written is
+        // not in the file.
         let len = disk.vfs.open(&from, false).and_then(|file| file.len());
         let len = len.map_err(failed(&from, "look at a value file"))?;
         if !self
@@ -154,7 +157,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Verifies what the copy has of a table, at `place` there.
+    /// Verifies the copy of a table, at `place` in the copy.
     fn verify(&mut self, part: &Part, place: Place, container: &Arc<dyn File>) -> Result<()> {
         if self.check == CopyCheck::Nothing {
             return Ok(());
@@ -176,8 +179,8 @@ impl Filling<'_> {
         })
     }
 
-    /// Copies the live extents, in the order in which they lie, into a new container; where each
-    /// table is there.
+    /// Copies the live extents, in the order in which they lie, into a new container; returns the
+    /// new place of each table.
     fn runs(
         &mut self,
         container: &Arc<dyn File>,
@@ -205,7 +208,7 @@ impl Filling<'_> {
         let mut rest = &extents[..];
         while let Some(&(start, len, _)) = rest.first() {
             self.engine.core.health.check_readable()?;
-            // Neighbours in one go, as long as they are a piece at most.
+            // Neighbours are copied together, up to the size of a piece.
             let mut end = start + len;
             let mut count = 0;
             for &(offset, len, id) in rest {
@@ -237,7 +240,7 @@ impl Filling<'_> {
     }
 }
 
-/// How a copy came to have a file.
+/// The way in which a copy got a file.
 struct Taken {
     is_linked: bool,
     is_verified: bool,
@@ -247,7 +250,7 @@ fn sectors(len: u64) -> u64 {
     len.next_multiple_of(512)
 }
 
-/// `behind` is of the target's writes; `note` is given the bytes, in pieces of [`PIECE_BYTES`].
+/// `behind` belongs to the target's writes; `note` gets the bytes, in pieces of [`PIECE_BYTES`].
 pub(super) fn copy_bytes(
     from: &dyn File,
     start: u64,

@@ -1,10 +1,10 @@
-//! Who else is at a target before it is locked.
+//! Other processes at a target before it is locked.
 
 use super::*;
 use evendb_storage::vfs::{LockHolder, SimVfs};
 use std::ffi::OsString;
 
-/// Files among which somebody makes a database while another one waits for the lock.
+/// Files among which another process makes a database while this one waits for the lock.
 #[derive(Debug)]
 struct MadeMeanwhile(SimVfs);
 
@@ -48,7 +48,7 @@ impl Vfs for MadeMeanwhile {
     }
 }
 
-/// What a failed copy made is removed, so it must not take what others made for its own.
+/// A failed copy removes what it made, so it must not take the files of others for its own.
 #[test]
 fn a_target_in_which_a_database_was_made_meanwhile_is_refused() {
     let files = MadeMeanwhile(SimVfs::new(1));

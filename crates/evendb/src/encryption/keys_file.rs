@@ -1,10 +1,10 @@
 //! The bytes of `KEYS`.
 //!
 //! ```text
-//! | magic 8 | cipher u8 | salt 16 | id length u8 | id | data key, encrypted 32 | tag 16 | crc32c u32 |
+//! | magic 8 | cipher u8 | salt 16 | id length u8 | id | data key 32 | tag 16 | crc32c u32 |
 //! ```
-//! Cipher 1 is AES-256-GCM. All before the data key is bound by its tag. The checksum tells damage from a wrong key: it is
-//! looked at first. No I/O here.
+//! The data key is encrypted; cipher 1 is AES-256-GCM. The tag binds everything before the data
+//! key. The checksum is checked first: it tells damage from a wrong key. No I/O here.
 
 use evendb_storage::codec::checksum;
 use evendb_storage::sealing::{Cipher, KEY_BYTES, Key, Nonce, SALT_BYTES, Secrets, TAG_BYTES, Use};
@@ -13,26 +13,26 @@ use std::io;
 /// The last byte is the format version.
 const MAGIC: &[u8; 8] = b"EVENKEY1";
 const AES_256_GCM: u8 = 1;
-/// No file of keys is longer.
+/// The largest length of the file, in bytes.
 pub(super) const KEYS_BYTES_MAX: u64 = 4096;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KeysFile {
-    /// By which key of the provider the data key is encrypted.
+    /// The id of the provider's key that encrypts the data key.
     pub(super) key_id: String,
     salt: [u8; SALT_BYTES],
     wrapped: Vec<u8>,
 }
 
-/// Why a file of keys was refused.
+/// The reason why a file of keys was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Corrupt(&'static str),
     Unsupported(&'static str),
 }
 
-/// All that comes before the data key.
+/// The bytes before the data key.
 fn head(salt: &[u8; SALT_BYTES], key_id: &str) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     head.push(AES_256_GCM);
@@ -42,13 +42,13 @@ fn head(salt: &[u8; SALT_BYTES], key_id: &str) -> Vec<u8> {
     head
 }
 
-/// Of a key that is the provider's, and encrypts nothing but data keys.
+/// The cipher of a provider's key, which encrypts only data keys.
 fn cipher(key: &Key, salt: &[u8; SALT_BYTES]) -> io::Result<Cipher> {
     Ok(Secrets::new(key.clone())?.cipher(Use::DataKey, 0, salt))
 }
 
 impl KeysFile {
-    /// The data key of `secrets`, encrypted by `key`, whose id is this.
+    /// The data key of `secrets`, encrypted by `key`, which has the id `key_id`.
     pub(super) fn seal(key_id: &str, key: &Key, secrets: &Secrets) -> io::Result<KeysFile> {
         let salt = secrets.fresh();
         let wrapped = secrets.wrap(&cipher(key, &salt)?, &head(&salt, key_id));
@@ -59,7 +59,7 @@ impl KeysFile {
         })
     }
 
-    /// The secret; `None` if the key is another one.
+    /// The secret; `None` if `key` is the wrong key.
     pub(super) fn open(&self, key: &Key) -> io::Result<Option<Secrets>> {
         let by = cipher(key, &self.salt)?;
         let bound = head(&self.salt, &self.key_id);
@@ -117,7 +117,7 @@ impl KeysFile {
     }
 }
 
-/// A file of keys, decoded and encoded again.
+/// Decodes a file of keys and encodes it again.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn again(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(KeysFile::decode(bytes).ok()?.encode())

@@ -1,18 +1,23 @@
-//! The secret of an encrypted database: who gives the key to it, and how it is found before anything else is looked at.
+//! The secret of an encrypted database: who gives its key, and how the secret is found before
+//! anything else is read.
 //!
 //! ```text
 //! KeyProvider: key of an id ---> KEYS: | id of the key | data key, encrypted by it |
 //!                                                          |
 //!                                Secrets -----> SealedVfs -> every file of the directory
 //! ```
-//! The data key is random, made with the database, and never changes; the provider's key encrypts nothing but it. So the
-//! provider's key is changed by writing `KEYS` again ([`rotate`]). All else that the database writes is encrypted by keys that
-//! follow from the data key: whoever reads or writes a file asks it for the secret ([`evendb_storage::sealing`]).
+//! The data key is random, is made with the database, and never changes; the provider's key
+//! encrypts only the data key. So a change of the provider's key only writes `KEYS` again
+//! ([`rotate`]). Everything else that the database writes is encrypted by keys derived from the
+//! data key: code that reads or writes a file asks the file for the secret
+//! ([`evendb_storage::sealing`]).
 //!
-//! Order: `KEYS` is durable before anything else of a new database is made. [`find`] looks at it before the directory is
-//! locked or changed; so a wrong key, a missing one, and one for a plain database, are errors that leave every byte alone.
+//! Order: `KEYS` is durable before anything else of a new database is made. [`find`] reads it
+//! before the directory is locked or changed. So a wrong key, a missing key, and a key for a plain
+//! database are errors that leave every byte unchanged.
 //!
-//! Thread safety: plain functions; [`rotate`] is called by one thread at a time. Not here: what is encrypted, and how.
+//! Thread safety: plain functions; one thread at a time calls [`rotate`]. Not here: what is
+//! encrypted, and how.
 
 pub(crate) mod keys_file;
 #[cfg(all(test, feature = "encryption", not(any(evendb_loom, evendb_shuttle))))]
@@ -36,7 +41,7 @@ fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
     StorageError::io(path, what, source).into()
 }
 
-/// The files of the database in `dir`, which is there, with its secret if it is encrypted. Nothing is written.
+/// The files of the existing database in `dir`, with its secret if it is encrypted. Writes nothing.
 pub(crate) fn find(
     vfs: &Arc<dyn Vfs>,
     dir: &Path,
@@ -81,7 +86,8 @@ pub(crate) fn find(
     Ok(Arc::new(SealedVfs::new(vfs.clone(), secrets)))
 }
 
-/// The files of a new database in `dir`, encrypted from the first byte if there is a provider: `KEYS` is durable on return.
+/// The files of a new database in `dir`, encrypted from the first byte if there is a provider:
+/// `KEYS` is durable on return.
 pub(crate) fn begin(
     vfs: &Arc<dyn Vfs>,
     dir: &Path,
@@ -97,7 +103,7 @@ pub(crate) fn begin(
     Ok(Arc::new(SealedVfs::new(vfs.clone(), secrets)))
 }
 
-/// Whether a database could be created as the options say.
+/// Checks that a database with these options could be created.
 pub(crate) fn check_creation(dir: &Path, provider: Option<&Provider>) -> Result<()> {
     match provider {
         None => Ok(()),
@@ -108,7 +114,8 @@ pub(crate) fn check_creation(dir: &Path, provider: Option<&Provider>) -> Result<
     }
 }
 
-/// Encrypts the data key of the open database in `dir` by the provider's current key, and forgets the one before.
+/// Encrypts the data key of the open database in `dir` by the provider's current key, and removes
+/// the copy that the former key encrypted.
 pub(crate) fn rotate(vfs: &Arc<dyn Vfs>, dir: &Path, provider: Option<&Provider>) -> Result<()> {
     match (vfs.secrets(), provider) {
         (Some(secrets), Some(provider)) => write(vfs, dir, provider, secrets),
@@ -149,8 +156,8 @@ fn read(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<KeysFile> {
     }
 }
 
-/// Replaces `KEYS`: temporary file, sync, rename, sync of the directory. A crash leaves the old one or the new one, and both
-/// open the database by the key that they name.
+/// Replaces `KEYS`: temporary file, sync, rename, sync of the directory. A crash leaves the old or
+/// the new file, and either opens the database with the key that it names.
 fn write(vfs: &Arc<dyn Vfs>, dir: &Path, provider: &Provider, secrets: &Secrets) -> Result<()> {
     let (key_id, key) = provider.current(dir)?;
     let bytes = KeysFile::seal(&key_id, &key, secrets)

@@ -1,4 +1,4 @@
-//! The fault P51.
+//! Fault P51.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use evendb_storage::vfs::SimVfs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which files show a value that was put, after a checkpoint.
+/// The files that show a value after a put and a checkpoint.
 fn showing(plant: Plant) -> Vec<String> {
     let vfs = SimVfs::new(1);
     let keys = Arc::new(KeyRing::new(Key::new([1; 32])));
@@ -34,7 +34,7 @@ fn showing(plant: Plant) -> Vec<String> {
     names
 }
 
-/// P51.
+/// Fault P51.
 #[test]
 fn p51_a_file_that_is_left_plain_is_noticed() {
     assert_eq!(showing(Plant::Nothing), [""; 0]);

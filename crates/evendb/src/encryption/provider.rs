@@ -1,18 +1,19 @@
-//! Who gives the keys.
+//! The providers of keys.
 
 use crate::error::{Error, ErrorKind, Result};
 use evendb_storage::sealing::Key;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a provider gives no key: any error, also a message (`"the key server does not answer".into()`).
+/// The reason why a provider gives no key: any error, or a message
+/// (`"the key server does not answer".into()`).
 pub type KeyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Gives the keys by which databases are encrypted, by their ids: given to a database by
-/// [`Advanced::encryption`](crate::Advanced::encryption). docs/encryption.md has all about it.
+/// Gives the keys that encrypt databases, by their ids; a database gets it by
+/// [`Advanced::encryption`](crate::Advanced::encryption). docs/encryption.md describes all of it.
 ///
-/// It is asked when a database is opened, created, inspected, and when its key is changed, and at no other time. It may take
-/// long, and must not call the database.
+/// A database calls it when it is opened, created or inspected, and when its key is changed, and at
+/// no other time. The call may take long, and must not call the database.
 ///
 /// ```
 /// use evendb::{Key, KeyError, KeyProvider};
@@ -34,7 +35,7 @@ pub type KeyError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// ```
 pub trait KeyProvider: Send + Sync + 'static {
-    /// The id of the key that is to encrypt from now on: 1 to 255 bytes, which are stored as they are.
+    /// The id of the key that encrypts from now on: 1 to 255 bytes, which are stored in plain form.
     ///
     /// # Errors
     /// Any: opening fails with it.
@@ -47,8 +48,8 @@ pub trait KeyProvider: Send + Sync + 'static {
     fn key(&self, id: &str) -> std::result::Result<Option<Key>, KeyError>;
 }
 
-/// Keys that the program has: one that encrypts, and those before it. Ids are made of the keys
-/// ([`Key::fingerprint`](crate::Key::fingerprint)).
+/// Keys that the program holds: one key that encrypts, and former keys. Ids are derived from the
+/// keys ([`Key::fingerprint`](crate::Key::fingerprint)).
 #[derive(Clone, Debug)]
 pub struct KeyRing {
     current: Key,
@@ -56,7 +57,7 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// With one key.
+    /// A ring with one key, which encrypts.
     pub fn new(key: Key) -> KeyRing {
         KeyRing {
             current: key,
@@ -64,7 +65,8 @@ impl KeyRing {
         }
     }
 
-    /// With one more, by which databases are still encrypted that are to be encrypted by the first.
+    /// Adds a former key, for databases that are still encrypted by it; the first key shall encrypt
+    /// them.
     #[must_use]
     pub fn with_former(mut self, key: Key) -> KeyRing {
         self.former.push(key);
@@ -90,7 +92,7 @@ fn id_of(key: &Key) -> String {
     }
 }
 
-/// A provider, as options keep it.
+/// A provider in the form in which options keep it.
 #[derive(Clone)]
 pub(crate) struct Provider(pub(crate) Arc<dyn KeyProvider>);
 
@@ -100,7 +102,7 @@ impl std::fmt::Debug for Provider {
     }
 }
 
-/// What an id may have.
+/// The largest length of an id, in bytes.
 const ID_BYTES_MAX: usize = 255;
 
 impl Provider {

@@ -1,7 +1,8 @@
-//! What lies in RAM beside the chunks: the row cache, and what decides how munks and rows share
+//! The caches in RAM beside the chunks: the row cache, and the policy by which munks and rows share
 //! memory.
 //!
-//! Thread safety: any; each part says its own. Not here: which munk goes ([`crate::rebalance::munks`]).
+//! Thread safety: any thread; each part has its own rules. Not here: which munk goes
+//! ([`crate::rebalance::munks`]).
 
 use crate::cache::row::{Compaction, RowCache};
 use crate::cache::sample::Sampler;
@@ -18,35 +19,38 @@ use std::time::Instant;
 /// See the module.
 pub(crate) struct Caches {
     pub(crate) row_cache: Option<RowCache>,
-    /// How far its rows were moved together; the policy's round has it.
+    /// The progress of moving the row cache's rows together; held by the policy's round.
     pub(crate) row_compaction: Mutex<RowCompaction>,
     pub(crate) sampler: Sampler,
-    /// How munks and rows share memory; the policy's round has it.
+    /// The split of memory between munks and rows; held by the policy's round.
     pub(crate) split: Mutex<Split>,
-    /// Which spans are in RAM.
+    /// Decides which spans are in RAM.
     pub(crate) spans: SpanPolicy,
-    /// Chunks some of whose spans are in RAM, as the last round found them: spans that may go are looked for here.
+    /// Chunks that had spans in RAM at the last round: spans that may go are looked for here.
     pub(crate) residents: Mutex<Residents>,
     pub(crate) warming: Mutex<Warming>,
-    /// How much a chunk must be read, as an `f32`'s bits, to get a munk in which its spans are counted.
+    /// The least reads of a chunk, as an `f32`'s bits, for which it gets a munk that counts reads
+    /// of its spans.
     pub(crate) list_heat_min: AtomicU32,
-    /// What a row takes, about.
+    /// The average bytes of a row, approximately.
     pub(crate) row_bytes_mean: AtomicU32,
     pub(crate) search_settings: SearchSettings,
-    /// Chunks that the last munk round saw.
+    /// The number of chunks that the last munk round saw.
     pub(crate) round_chunks: AtomicU32,
-    /// There is room for the munks of two chunks in three. Found in each round of the memory policy.
+    /// There is room for the munks of two chunks in three. Each round of the memory policy sets it.
     pub(crate) most_fit: AtomicBool,
-    /// There is room for all of every chunk.
+    /// There is room for all chunks whole.
     pub(crate) all_fit: AtomicBool,
-    /// Memory of the munks that readers see: as the last round found it, and what was loaded and evicted since.
+    /// Bytes of the munks that readers see: as the last round found it, adjusted by later loads and
+    /// evictions.
     pub(crate) munk_bytes: AtomicU64,
-    /// Memory that munks have given up and that is not free, as far as it counts.
+    /// Bytes that munks have given up and that are not free yet, as far as the policy counts them.
     pub(crate) no_munks_bytes: AtomicU64,
-    /// The part of chunks' decayed counts that the next round leaves, as an `f32`'s bits.
+    /// The factor by which the next round multiplies chunks' decayed counts, as an `f32`'s bits.
     pub(crate) heat_left: AtomicU32,
-    /// Rounds of the memory policy in which puts waited for reorganisation, less those in which none did, within
-    /// bounds: how long puts have been more than it keeps up with.
+    /// Rounds of the memory policy in which puts waited for reorganisation, minus rounds in which
+    /// they did not, within bounds. It tells for how long puts have been too many for
+    /// reorganisation.
     pub(crate) pressed_rounds: AtomicU32,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
@@ -58,19 +62,20 @@ pub(crate) struct RowCompaction {
     pub(crate) at: Compaction,
     /// Whether a pass has begun.
     pub(crate) goes_on: bool,
-    /// Rounds until the next may begin.
+    /// The number of rounds until the next pass may begin.
     pub(crate) pause: u32,
 }
 
-/// How far warm reopening is.
+/// The progress of warm reopening.
 pub(crate) enum Warming {
-    /// Nobody has looked for what the last life left.
+    /// No thread has looked for the spans of the last life.
     Untried,
-    /// One thread reads what the last life left.
+    /// One thread reads the list of the last life's spans.
     Reading,
-    /// Spans that are still to be loaded, the next one last.
+    /// Spans that are still to be loaded; the next one is the last in the list.
     Loading { plan: Vec<HotSpan> },
-    /// Nothing is left to load; when it was last looked or written.
+    /// Nothing is left to load. `saved` is the time of the last look at the file, or of its last
+    /// write.
     Done { saved: Instant },
 }
 
@@ -78,12 +83,12 @@ pub(crate) enum Warming {
 #[derive(Default)]
 pub(crate) struct Residents {
     pub(crate) chunks: Vec<Weak<Chunk>>,
-    /// For choosing among them: a xorshift's state.
+    /// The state of a xorshift generator, for choosing among the chunks.
     random: u64,
 }
 
 impl Residents {
-    /// Another random number.
+    /// The next random number.
     pub(crate) fn random(&mut self) -> u64 {
         let mut word = self.random.max(1);
         word ^= word << 13;
@@ -93,7 +98,7 @@ impl Residents {
         word
     }
 
-    /// One of the chunks, if it is still there.
+    /// A random one of the chunks, if it still exists.
     pub(crate) fn any(&mut self) -> Option<Arc<Chunk>> {
         let random = self.random();
         let index = (random >> 32) as usize % self.chunks.len().max(1);
@@ -132,7 +137,7 @@ impl Caches {
         }
     }
 
-    /// No more spans of the last life are loaded.
+    /// Ends the loading of spans of the last life.
     pub(crate) fn give_up_warming(&self) {
         *self.warming.lock() = Warming::Done {
             saved: Instant::now(),
@@ -140,7 +145,7 @@ impl Caches {
         self.spans.set_warming(false);
     }
 
-    /// Spans of the last life that are still to be loaded.
+    /// The number of spans of the last life that are still to be loaded.
     pub(crate) fn spans_to_warm(&self) -> u64 {
         match &*self.warming.lock() {
             Warming::Loading { plan } => plan.len() as u64,

@@ -1,8 +1,9 @@
-//! What keyspaces have of their own among the options, for those that write tables and fill rows.
+//! A copy of the keyspaces' own options, for code that writes tables and fills rows.
 //!
-//! The truth is the keyspaces' properties, which the manifest keeps; this is a copy by their ids, changed with them.
+//! The properties of the keyspaces, which the manifest keeps, decide; this copy, by keyspace ids,
+//! changes together with them.
 //!
-//! Thread safety: any. The mutex is a leaf. Where no keyspace has options, nothing but a flag is read.
+//! Thread safety: any thread. The mutex is a leaf. If no keyspace has options, only a flag is read.
 
 use crate::manifest::KeyspaceId;
 use crate::merge_operator::Operator;
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct KeyspaceChoices {
-    /// Relaxed: what is written a moment later may follow the options of before.
+    /// Relaxed: tables that are written a moment later may still follow the earlier options.
     any: AtomicBool,
     options: Mutex<HashMap<KeyspaceId, KeyspaceOptions>>,
 }
@@ -41,12 +42,12 @@ impl KeyspaceChoices {
         all.get(&keyspace)?.merge_operator.clone()
     }
 
-    /// What folds operands of a keyspace, if that is known.
+    /// The operator that folds operands of a keyspace, if it is known.
     pub(crate) fn operator(&self, keyspace: KeyspaceId) -> Option<Operator> {
         self.merge_operator(keyspace)?.operator
     }
 
-    /// An operator that was given stays with its name.
+    /// Sets a keyspace's options. An operator that was given stays, if its name stays.
     pub(crate) fn set(&self, keyspace: KeyspaceId, mut options: KeyspaceOptions) {
         let mut all = self.options.lock();
         if let Some(named) = &mut options.merge_operator

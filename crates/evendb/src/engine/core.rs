@@ -1,7 +1,8 @@
-//! What every call and every job uses: options, whether the database may be used, versions, room in
-//! memory, counters and the ledger.
+//! The state that every call and every job uses: options, whether the database may be used,
+//! versions, room in memory, counters and the ledger.
 //!
-//! Thread safety: any; each part says its own. Not here: anything that knows of chunks or files.
+//! Thread safety: any thread; each part has its own rules. Not here: anything that knows of chunks
+//! or files.
 
 use super::choices::KeyspaceChoices;
 use super::health::Health;
@@ -22,7 +23,7 @@ use std::path::Path;
 /// See the module.
 pub(crate) struct Core {
     pub(crate) options: Options,
-    /// What keyspaces have of their own instead.
+    /// The keyspaces' own options.
     pub(crate) choices: KeyspaceChoices,
     pub(crate) health: Health,
     pub(crate) clock: Clock,
@@ -33,7 +34,7 @@ pub(crate) struct Core {
     /// The trace that is recorded, if there is one.
     pub(crate) recording: Recording,
     ledger: LedgerOwner,
-    /// Deltas come and go all the time.
+    /// Keeps memory warm, because deltas come and go all the time.
     _warm: KeepWarm,
 }
 
@@ -63,12 +64,12 @@ impl Core {
         }
     }
 
-    /// The ledger that its memory is charged to.
+    /// The ledger to which its memory is charged.
     pub(crate) fn ledger(&self) -> Ledger {
         self.ledger.ledger()
     }
 
-    /// How tables of a keyspace are made.
+    /// The options with which tables of a keyspace are made.
     pub(crate) fn table_options(&self, keyspace: KeyspaceId) -> TableOptions {
         self.choices.of(keyspace).table_options(&self.options)
     }

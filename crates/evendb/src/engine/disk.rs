@@ -1,7 +1,7 @@
 //! The files of an open database, and how much room they have.
 //!
-//! Thread safety: any; each part says its own. Not here: the commit log ([`super::log`]), and what
-//! the files hold.
+//! Thread safety: any thread; each part has its own rules. Not here: the commit log
+//! ([`super::log`]), and the content of the files.
 
 use super::health::Health;
 use crate::full_disk::FullDisk;
@@ -18,22 +18,22 @@ use std::path::PathBuf;
 pub(crate) struct Disk {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: PathBuf,
-    /// None when open for reading only.
+    /// `None` when open for reading only.
     pub(crate) manifest: Option<Arc<Manifest>>,
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
-    /// What is kept back for a full disk, and what it refused.
+    /// The room that is kept back for a full disk, and the calls that were refused.
     pub(crate) full_disk: FullDisk,
-    /// The number of this opening. What it writes to the disk carries it.
+    /// The number of this opening. Everything that it writes to the disk carries the number.
     pub(crate) epoch: u64,
-    /// A compaction asked for the smallest size: at its end the database gives back what it kept for
-    /// puts to come.
+    /// A compaction asked for the smallest size: at its end the database gives back the room that
+    /// it kept for future puts.
     pub(crate) shrinks_at_end: AtomicBool,
     pub(crate) next_id: AtomicU64,
 }
 
 impl Disk {
-    /// Of a directory that is open from now on; `epoch` is the number of this opening.
+    /// The files of a directory that is open from now on; `epoch` is the number of this opening.
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         dir: PathBuf,
@@ -57,14 +57,15 @@ impl Disk {
         }
     }
 
-    /// A number never given out before, in this life or an earlier one.
+    /// A number that was never given out before, in this life or an earlier one.
     pub(crate) fn new_id(&self) -> u64 {
         // Relaxed: the number only has to be unique.
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A number for a value file. The high half is the epoch; the low half is random, so that no two files have the same
-    /// number, even of lives that have parted: backups share files by their numbers.
+    /// A number for a value file. The high half is the epoch. The low half is random, so that no
+    /// two files have the same number, not even in copies of a database that were opened
+    /// separately: backups share files by their numbers.
     pub(crate) fn new_value_file_id(&self) -> Result<u64> {
         let chance = random::number();
         let chance = chance.map_err(|source| Error::io(&self.dir, "get random numbers", source))?;
@@ -83,14 +84,15 @@ impl Disk {
             .expect("only called where writing has been allowed")
     }
 
-    /// Frees memory that no reader sees any more, and the files and extents of what it described.
+    /// Frees memory that no reader sees any more, and the files and extents that it described.
     pub(crate) fn collect(&self, health: &Health) {
         self.collect_memory(health);
         while health.may_remove() && self.tables.remove_file() {}
         self.tables.let_go();
     }
 
-    /// As [`Disk::collect`], but leaves the files to the reaper, because removing them takes long.
+    /// Like [`Disk::collect`], but leaves the files to the reaper, because removing them takes
+    /// long.
     pub(crate) fn collect_memory(&self, health: &Health) {
         reclaim::collect();
         if health.may_remove() {

@@ -1,21 +1,21 @@
-//! The way of records from deltas to tables: what is dirty, which checkpoint is complete, and which
-//! threads wait for that.
+//! The way of records from deltas to tables: which chunks are dirty, which checkpoint is complete,
+//! and which threads wait for that.
 //!
-//! Thread safety: any. Order of the locks: the checkpoint mutex before all others; the queues are
-//! leaves. Not here: what a checkpoint does ([`crate::checkpoint`]).
+//! Thread safety: any thread. Order of the locks: the checkpoint mutex before all others; the
+//! queues are leaves. Not here: what a checkpoint does ([`crate::checkpoint`]).
 
 use crate::chunk::Chunk;
 use crate::sync::{Condvar, Mutex, Weak};
 
 /// See the module.
 pub(crate) struct Flow {
-    /// Chunks whose active delta took its first record, with that delta's checkpoint. Here and in all
-    /// queues chunks are held weakly: a chunk that was replaced would keep its tables, and on a full
-    /// disk those must go.
+    /// Chunks whose active delta took its first record, with that delta's checkpoint. Here and in
+    /// all queues, chunks are held by weak pointers: a chunk that was replaced would otherwise keep
+    /// its tables, and on a full disk these must go.
     pub(crate) dirty: Mutex<Vec<(Weak<Chunk>, u64)>>,
     /// One checkpoint at a time.
     pub(crate) checkpoint_mutex: Mutex<()>,
-    /// Number of the last completed checkpoint; waiters on `progress`.
+    /// The number of the last completed checkpoint; threads wait for it on `progress`.
     pub(crate) completed: Mutex<u64>,
     pub(crate) progress: Condvar,
     /// Signalled when a run of a chunk has been published or given up.
@@ -24,8 +24,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// The flow after opening: checkpoint `completed` is on disk, the deltas of the `dirty` chunks are
-    /// not.
+    /// The flow after opening: checkpoint `completed` is on disk, and the deltas of the `dirty`
+    /// chunks are not.
     pub(crate) fn new(completed: u64, dirty: Vec<(Weak<Chunk>, u64)>) -> Flow {
         Flow {
             dirty: Mutex::new(dirty),
@@ -37,7 +37,7 @@ impl Flow {
         }
     }
 
-    /// Wakes those that wait for a checkpoint or a run.
+    /// Wakes all threads that wait for a checkpoint or a run.
     pub(crate) fn wake_all(&self) {
         drop(self.completed.lock());
         self.progress.notify_all();
@@ -46,7 +46,7 @@ impl Flow {
 
     /// A run of a chunk has been published or given up.
     pub(crate) fn clear_run(&self) {
-        // Under the mutex: a thread that found the run under way waits by now.
+        // Under the mutex: a thread that found the run under way is waiting by now.
         drop(self.run_mutex.lock());
         self.run_cleared.notify_all();
     }

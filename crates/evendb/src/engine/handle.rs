@@ -9,9 +9,10 @@ use crate::sync::{Arc, OnceLock, thread};
 /// Keeps the database open; dropping the last handle closes it.
 pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
-    /// What closes the database: a room above this one knows how.
+    /// Closes the database: a function of a room above this one.
     pub(crate) close: fn(&Engine) -> Result<()>,
-    /// The keyspace that cannot be dropped, once it is known: who has the handle needs no count of it.
+    /// The keyspace that cannot be dropped, once it is known: a caller that has the handle needs no
+    /// counted reference to it.
     default_keyspace: OnceLock<Arc<KeyspaceState>>,
 }
 
@@ -24,7 +25,7 @@ impl Handle {
         }
     }
 
-    /// Before the handle is given to anybody.
+    /// Called before the handle is given to a caller.
     pub(crate) fn set_default_keyspace(&self, keyspace: &Arc<KeyspaceState>) {
         let first = self.default_keyspace.set(keyspace.clone()).is_ok();
         assert!(first, "a database has one default keyspace");
@@ -36,13 +37,13 @@ impl Handle {
         known.expect("set when the database was opened")
     }
 
-    /// Refuses a keyspace that is not of this opening of this database: its chunks and versions mean
-    /// nothing here. `other` and `keyspace` are its engine and name; `what` is what the caller holds: a
-    /// batch, a snapshot.
+    /// Refuses a keyspace of another database or another opening: its chunks and versions mean
+    /// nothing here. `other` and `keyspace` are its engine and name; `what` is the caller's object,
+    /// for example a batch or a snapshot.
     #[inline]
     pub(crate) fn check_own(&self, other: &Arc<Engine>, keyspace: &str, what: &str) -> Result<()> {
-        // Comparing addresses is safe: the keyspace keeps its engine alive, so no other can have that
-        // address.
+        // Comparing addresses is safe: the keyspace keeps its engine alive, so no other engine can
+        // have that address.
         match Arc::ptr_eq(&self.engine, other) {
             true => Ok(()),
             false => Err(self.stranger(other, keyspace, what)),
@@ -68,17 +69,18 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if fork::is_child() {
-            // The parent has it open. The child's copy is leaked, because threads that are not in the
-            // child may hold its locks.
+            // The parent has it open. The child's copy is leaked, because its locks may be held by
+            // threads that do not exist in the child.
             std::mem::forget(self.engine.clone());
             return;
         }
         let (engine, close) = (self.engine.clone(), self.close);
-        // The last handle closes silently; `Db::close` tells of errors.
+        // The last handle closes silently; `Db::close` returns errors.
         let close = move || drop(close(&engine));
         match self.engine.core.health.is_inside() {
-            // Code of the application had it, which a job called: closing waits for that job. Where there is no thread for
-            // it, the database stays as a crash leaves it, and the directory locked as long as the process lives.
+            // The handle was dropped by code of the application that a job called: closing waits
+            // for that job. If no thread can be started for closing, the database stays as a crash
+            // leaves it, and the directory stays locked as long as the process lives.
             true => drop(
                 thread::Builder::new()
                     .name("evendb-close".to_owned())

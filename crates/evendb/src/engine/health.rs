@@ -1,13 +1,14 @@
 //! Whether the database may be used: it is open, and has not failed.
 //!
-//! The first failed write or sync **latches**: from then on every write is refused, because it is not
-//! known any more what the disk holds. Reading goes on.
+//! The first failed write or sync **latches**: from then on every write is refused, because it is
+//! no longer known what the disk holds. Reading goes on.
 //!
-//! **Closing.** Every public call that writes files, or reads them, enters ([`Health::enter`]) before it does; closing
-//! shuts the gate and waits for those that are inside. What only RAM answers asks [`Health::check_readable`].
+//! **Closing.** Every public call that writes or reads files enters ([`Health::enter`]) before it
+//! does; closing shuts the gate and waits for the calls that are inside. Calls that RAM alone
+//! answers use [`Health::check_readable`].
 //!
-//! Thread safety: any. Not here: why a single call is refused (no room, a dropped keyspace), and what a
-//! failure wakes ([`Health::when_failed`] is given that).
+//! Thread safety: any thread. Not here: other reasons to refuse a call (no room, a dropped
+//! keyspace), and what a failure wakes ([`Health::when_failed`] gets that).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, OnceLock};
@@ -23,7 +24,8 @@ pub(crate) struct Health {
     read_only: bool,
     failure: OnceLock<Error>,
     gate: Arc<Gate>,
-    /// Wakes every waiter. Not the seam's: it is set before a second thread can see it.
+    /// Wakes every waiting thread. It is not a lock of the seam: it is set before a second thread
+    /// can see it.
     wake: std::sync::OnceLock<Wake>,
 }
 
@@ -39,7 +41,7 @@ impl Health {
         }
     }
 
-    /// Sets what a failure is to wake. Only the first call counts.
+    /// Sets the function that a failure calls to wake threads. Only the first call counts.
     pub(crate) fn when_failed(&self, wake: impl Fn(&Error) + Send + Sync + 'static) {
         let _ = self.wake.set(Box::new(wake));
     }
@@ -49,33 +51,35 @@ impl Health {
         self.gate.is_shut()
     }
 
-    /// A call begins that touches files. Until the result is dropped the directory stays this database's.
+    /// Begins a call that touches files. Until the result is dropped, the directory stays this
+    /// database's.
     ///
-    /// Whoever is inside finishes, or gives up with `Closed` where it would take long ([`Health::check_readable`]).
+    /// A call that is inside finishes, or gives up with `Closed` if it would take long
+    /// ([`Health::check_readable`]).
     #[inline]
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
         fork::check()?;
         self.gate.enter()
     }
 
-    /// As [`Health::enter`], for a call that writes.
+    /// Like [`Health::enter`], for a call that writes.
     pub(crate) fn enter_writable(&self) -> Result<Inside<'_>> {
         let inside = self.enter()?;
         self.check_writable()?;
         Ok(inside)
     }
 
-    /// As [`Health::enter`], for what a helper of a call does.
+    /// Like [`Health::enter`], for a helper of a call.
     pub(crate) fn hold(&self) -> Result<Held> {
         self.gate.hold()
     }
 
-    /// Marks a thread of the database.
+    /// Marks a thread as one of the database.
     pub(crate) fn mark(&self) -> Mark {
         self.gate.mark()
     }
 
-    /// Whether this thread is one that closing waits for.
+    /// Whether closing waits for this thread.
     pub(crate) fn is_inside(&self) -> bool {
         self.gate.is_inside()
     }
@@ -86,8 +90,8 @@ impl Health {
         self.gate.is_empty()
     }
 
-    /// Closes the database for new calls, wakes those that only wait, waits for all that are inside, and does the `last`
-    /// things ([`Gate::close`]).
+    /// Closes the database for new calls, wakes calls that only wait, waits for all that are
+    /// inside, and runs `last` ([`Gate::close`]).
     pub(crate) fn close(
         &self,
         wake: impl FnOnce(),
@@ -101,7 +105,7 @@ impl Health {
         self.failure.get()
     }
 
-    /// The first thing that every public call does, before it takes a lock or allocates.
+    /// The first check of every public call, before it takes a lock or allocates.
     #[inline]
     pub(crate) fn check_readable(&self) -> Result<()> {
         fork::check()?;
@@ -112,7 +116,7 @@ impl Health {
     }
 
     /// Whether a write may begin. Asked again after announcing, so that closing and failing can
-    /// wait for the announced ones.
+    /// wait for announced writes.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_readable()?;
         if self.read_only {
@@ -133,8 +137,8 @@ impl Health {
         }
     }
 
-    /// Whether files that no edit names may be removed. Not after a failure: then it is not known what
-    /// the manifest on disk names.
+    /// Whether files that no edit names may be removed. They may not after a failure, because it is
+    /// then unknown which files the manifest on disk names.
     pub(crate) fn may_remove(&self) -> bool {
         !self.read_only && self.failure().is_none()
     }
@@ -152,8 +156,8 @@ impl Health {
         cause
     }
 
-    /// Passes on the error of a manifest that could not be written. A full disk, or no descriptor left, is no failure; any other
-    /// error latches.
+    /// Passes on the error of a manifest that could not be written. A full disk or a lack of
+    /// descriptors is no failure; any other error latches.
     pub(crate) fn latch_unless_full(&self, error: evendb_storage::Error) -> Error {
         if error.kind().is_for_want() {
             return error.into();

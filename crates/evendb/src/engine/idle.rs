@@ -1,6 +1,7 @@
-//! What is known of a database being idle ([`crate::rebalance::idle`] acts on it).
+//! Finds out whether a database is idle ([`crate::rebalance::idle`] acts on it).
 //!
-//! Thread safety: the state's mutex is a leaf. Whether it is idle is an atomic that any thread may read.
+//! Thread safety: the state's mutex is a leaf. Whether it is idle is an atomic that any thread may
+//! read.
 
 use crate::chunk::Chunk;
 use crate::metrics::Metrics;
@@ -11,9 +12,10 @@ use std::time::Instant;
 /// The value of `at_writes` that means: not idle.
 pub(crate) const BUSY: u64 = u64::MAX;
 
-/// What is known of being idle.
+/// State of the idle database.
 pub(crate) struct Idle {
-    /// The number of writes when it became idle; it stays idle until there are more.
+    /// The number of writes when the database became idle; it stays idle until there are more
+    /// writes.
     pub(crate) at_writes: AtomicU64,
     pub(crate) state: Mutex<IdleState>,
 }
@@ -24,17 +26,17 @@ pub(crate) struct IdleState {
     pub(crate) writes: u64,
     pub(crate) jobs: u64,
     pub(crate) since: Option<Instant>,
-    /// Bytes that may be rewritten.
+    /// The number of bytes that may still be rewritten.
     pub(crate) account_bytes: u64,
-    /// Deletions for which bytes to rewrite have been earned.
+    /// The number of deletions that have been credited with bytes to rewrite.
     pub(crate) deletes: u64,
-    /// Range deletions for which a checkpoint was asked.
+    /// The number of range deletions for which a checkpoint was requested.
     pub(crate) ranges: u64,
     /// Whether the plan was made in this idle time.
     pub(crate) planned: bool,
-    /// Chunks to rewrite, with about the bytes that each writes; the last one first.
+    /// Chunks to rewrite, with the approximate bytes that each writes; the last one comes first.
     pub(crate) plan: Vec<(Weak<Chunk>, u64)>,
-    /// When the next one may begin.
+    /// The time at which the next rewrite may begin.
     pub(crate) next: Option<Instant>,
 }
 
@@ -50,7 +52,7 @@ impl Default for Idle {
 impl Idle {
     /// Whether no puts have come for a while, and none since.
     pub(crate) fn is_idle(&self, metrics: &Metrics) -> bool {
-        // Relaxed: no other data hangs on it.
+        // Relaxed: no other data depends on it.
         self.at_writes.load(Ordering::Relaxed) == metrics.writes()
     }
 }

@@ -1,7 +1,7 @@
 //! The commit log of an open database, if it has one.
 //!
-//! Thread safety: any; each part says its own. Not here: how the log works ([`crate::commit_log`]),
-//! and when it grows ([`crate::log_room`]).
+//! Thread safety: any thread; each part has its own rules. Not here: how the log works
+//! ([`crate::commit_log`]), and when it grows ([`crate::log_room`]).
 
 use crate::commit_log::{self, CommitLog, Lsn, Segment};
 use crate::kept_changes::KeptChanges;
@@ -12,49 +12,49 @@ use evendb_storage::vfs::File;
 
 /// See the module.
 pub(crate) struct Log {
-    /// None at relaxed level and when open for reading only.
+    /// `None` at relaxed level and when open for reading only.
     pub(crate) commit_log: Option<CommitLog>,
     /// The bodies of writes that are too long for the commit log.
     pub(crate) value_extents: Arc<ValueExtents>,
-    /// Where this life's part of the commit log begins, whether it writes one or not.
+    /// The begin of this life's part of the commit log, whether it writes one or not.
     pub(crate) epoch_start: Lsn,
-    /// Capacity of the commit log; 0 without one.
+    /// Capacity of the commit log in bytes; 0 without one.
     pub(crate) ring_bytes: u64,
-    /// Whether it found no room to grow since the last checkpoint or look.
+    /// Whether the log found no room to grow since the last checkpoint or look.
     pub(crate) is_stuck: AtomicBool,
-    /// Whether it holds records of an earlier life that no checkpoint has. A sync that failed in that
-    /// life may have marked their pages as clean, and then syncing again would not write them. So
-    /// nothing is called durable before a checkpoint has them.
+    /// Whether the log holds records of an earlier life that no checkpoint has. A sync that failed
+    /// in that life may have marked their pages as clean, and then a further sync would not write
+    /// them. So nothing is called durable before a checkpoint has these records.
     pub(crate) inherits: AtomicBool,
-    /// The commit log for those who read it back.
+    /// The commit log for readers of it.
     pub(crate) history: History,
 }
 
-/// What reading the commit log back needs, whoever wrote it.
+/// The data for reading the commit log back, whichever life wrote it.
 #[derive(Default)]
 pub(crate) struct History {
-    /// The ring's file, also where this life does not write it; none if there is none.
+    /// The ring's file, even if this life does not write it; `None` if there is none.
     pub(crate) file: Option<Arc<dyn File>>,
     /// Bytes of the ring.
     pub(crate) capacity: u64,
     /// Every life that the manifest knows, in order; this one, unless it only reads, is the last.
     pub(crate) lives: Vec<Segment>,
-    /// Where replay began, and where the valid records of earlier lives end.
+    /// The begin of the replay, and the end of the valid records of earlier lives.
     pub(crate) replayed: (Lsn, Lsn),
     /// Whether this life only reads.
     pub(crate) read_only: bool,
-    /// What is kept longer than the ring keeps it.
+    /// Changes that are kept longer than in the ring.
     pub(crate) kept: Option<KeptChanges>,
 }
 
 impl Log {
-    /// Longest payload that goes into the ring itself.
+    /// The longest payload in bytes that goes into the ring itself.
     pub(crate) fn ring_record_bytes_max(&self) -> u64 {
         let sealed = self.commit_log.as_ref().map_or(0, CommitLog::seal_bytes) as u64;
         commit_log::record_bytes_max(self.ring_bytes) - CommitLog::record_bytes(0) - sealed - 8
     }
 
-    /// Where the complete records end, if this life can read them back.
+    /// The end of the complete records, if this life can read them back.
     pub(crate) fn end(&self) -> Option<Lsn> {
         match &self.commit_log {
             Some(log) => Some(log.head()),
@@ -65,13 +65,14 @@ impl Log {
         }
     }
 
-    /// Where replay begins after a checkpoint that found the log's head here.
+    /// The begin of a replay after a checkpoint that found the log's head here.
     pub(crate) fn replay_position(&self) -> Lsn {
         match &self.commit_log {
             Some(log) => log.head(),
-            // A life without a commit log records where the next one may begin one. Positions only grow;
-            // otherwise records of earlier laps would be read again. The step leaves a place where no record can be:
-            // a reader of changes must not pass over what such a life wrote.
+            // A life without a commit log records where the next one may begin one. Positions only
+            // grow; otherwise records of earlier laps would be read again. The step of 8 leaves a
+            // place where no record can be, because a reader of changes must not pass over the
+            // writes of such a life.
             None => Lsn(self.epoch_start.0 + u64::from(self.history.file.is_some()) * 8),
         }
     }

@@ -1,5 +1,5 @@
-//! The engine: the state that all handles of an open database share, in groups that are handed to the
-//! functions that use them. What it does is in the rooms above; this one only holds.
+//! The engine: the state that all handles of an open database share, in groups that are handed to
+//! the functions that use them. The rooms above do the work; this one only holds the state.
 //!
 //! ```text
 //! core      options, health, clock, admission, counters, ledger     what everything uses
@@ -10,14 +10,12 @@
 //! catalog   keyspaces and their chunks
 //! key locks the keys that transactions hold
 //! work      the queue of jobs, and the threads that empty it
-//! space, idle, observer     what their rounds remember
+//! space, idle, observer     the memory of their rounds
 //! claim     the lock of the directory
 //! ```
 //!
-//! Locks, in the order in which they may be taken: making room, checkpoint mutex, catalog mutex,
-//! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
-//! queue, snapshot registry, row shards, admission queue, extent space, work queue, key locks). A token is tried, and not waited
-//! for; only an ingest waits for some, in the order of keys and before it takes any lock.
+//! The locks and their order: ARCHITECTURE.md, section Locks. A chunk's token is tried, and not
+//! waited for. Only an ingest waits for tokens, in the order of keys and before it takes any lock.
 
 pub(crate) mod caches;
 pub(crate) mod choices;
@@ -57,10 +55,10 @@ pub(crate) struct Engine {
     pub(crate) flow: Flow,
     pub(crate) caches: Caches,
     pub(crate) catalog: Catalog,
-    /// What transactions hold.
+    /// The keys that transactions hold.
     pub(crate) key_locks: KeyLocks,
     pub(crate) work: Work,
-    /// What the last look at all chunks found.
+    /// The results of the last look at all chunks.
     pub(crate) space: Space,
     pub(crate) idle: Idle,
     pub(crate) observer: Observer,
@@ -86,12 +84,13 @@ impl Engine {
         }
     }
 
-    /// Makes the engine shared between handles and threads; from now on a failure wakes all that wait.
+    /// Makes the engine shared between handles and threads; from now on a failure wakes all waiting
+    /// threads.
     pub(crate) fn share(self) -> Arc<Engine> {
         let engine = Arc::new(self);
         let weak = Arc::downgrade(&engine);
         engine.core.health.when_failed(move |cause| {
-            // While a thread waits there is a handle.
+            // While a thread waits, a handle exists.
             if let Some(engine) = weak.upgrade() {
                 engine.fail(cause);
             }
@@ -109,7 +108,7 @@ impl Engine {
         self.wake_all();
     }
 
-    /// Wakes every waiter, which then finds that the database has failed or is closed.
+    /// Wakes every waiting thread, which then finds that the database has failed or is closed.
     pub(crate) fn wake_all(&self) {
         self.flow.wake_all();
         self.work.wake_all();

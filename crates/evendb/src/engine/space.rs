@@ -1,7 +1,7 @@
-//! What the last look at all chunks found ([`crate::rebalance::space`] looks).
+//! Results of the last look at all chunks ([`crate::rebalance::space`] looks).
 //!
-//! Thread safety: the atomics order no other data. A decision may read values of two looks, mixed, which
-//! does no harm. The mutexes are leaves.
+//! Thread safety: the atomics order no other data. A decision may read a mix of values from two
+//! looks, which does no harm. The mutexes are leaves.
 
 use crate::chunk::{Chunk, Heat};
 use crate::metrics::SpaceStats;
@@ -10,40 +10,42 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the last round found.
+/// Results of the last round.
 #[derive(Default)]
 pub(crate) struct Space {
-    /// [`LogBudget`], the second one as bits of an `f64`; zero before the first round.
+    /// The parts of [`LogBudget`]; the second one holds the bits of an `f64`. Zero before the first
+    /// round.
     pub(crate) total_bytes: AtomicU64,
     pub(crate) sum_sqrt: AtomicU64,
-    /// Added to each chunk's rate, as bits of an `f32`.
+    /// Added to each chunk's rate; the bits of an `f32`.
     pub(crate) rate_floor: AtomicU32,
     /// A round has been made, and no room has been given back since.
     pub(crate) give_back: AtomicBool,
-    /// Held through a round, so that there is one at a time.
+    /// Held through a round, so that only one runs at a time.
     pub(crate) last: Mutex<Option<(Instant, Duration)>>,
     pub(crate) stats: Mutex<SpaceStats>,
-    /// Bytes of a record, on average.
+    /// Average bytes of a record.
     pub(crate) record_bytes: AtomicU64,
-    /// Keys and values in tables, obsolete ones included.
+    /// Bytes of keys and values in tables, obsolete ones included.
     pub(crate) data_bytes: AtomicU64,
     pub(crate) chunks: AtomicU64,
-    /// Metadata that merges of runs would free which are due.
+    /// Bytes of metadata that due merges of runs would free.
     pub(crate) mergeable_bytes: AtomicU64,
 }
 
 impl Space {
-    /// Whether it is time to give room back; then the caller must do it.
+    /// Takes the note that room should be given back; if it returns true, the caller must give it
+    /// back.
     pub(crate) fn takes_give_back(&self) -> bool {
         self.give_back.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether it is time to give room back, and no thread has begun.
+    /// Whether room should be given back and no thread has begun to.
     pub(crate) fn owes_give_back(&self) -> bool {
         self.give_back.load(Ordering::Relaxed)
     }
 
-    /// Chunks there were at the last round.
+    /// The number of chunks at the last round.
     pub(crate) fn chunks(&self) -> u64 {
         self.chunks.load(Ordering::Relaxed)
     }
@@ -58,7 +60,7 @@ impl Space {
         })
     }
 
-    /// A chunk's rate as the square-root rule takes it.
+    /// A chunk's rate in the square-root rule.
     pub(crate) fn update_rate(&self, chunk: &Chunk) -> f32 {
         Heat::load(&chunk.heat.log_rate) + f32::from_bits(self.rate_floor.load(Ordering::Relaxed))
     }

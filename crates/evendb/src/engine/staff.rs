@@ -1,19 +1,20 @@
 //! The threads of an open database: starting, counting and joining them.
 //!
-//! Invariants: threads of a role are counted under the queue's lock, by the thread that starts them, and
-//! by themselves when they go. None starts after [`Work::stop`] has begun to wait for them.
+//! Invariants: threads of a role are counted under the queue's lock, by the thread that starts
+//! them, and by themselves when they end. None starts after [`Work::stop`] has begun to wait for
+//! them.
 //!
-//! Thread safety: any; the list of threads is locked before the queue. Not here: what the threads do,
-//! which [`Work::begin`] is given, and what happens when one panics.
+//! Thread safety: any thread; the list of threads is locked before the queue. Not here: what the
+//! threads do, which [`Work::begin`] is given, and what happens when one panics.
 
 use crate::engine::work::Work;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, thread};
 
-/// What a thread is there for.
+/// The task of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ThreadRole {
-    /// Checkpoints, the memory policy, and whatever is owed.
+    /// Checkpoints, the memory policy, and all other work that is owed.
     Upkeep = 0,
     /// Jobs.
     Worker = 1,
@@ -23,31 +24,31 @@ pub(crate) enum ThreadRole {
     Log = 3,
     /// Writes the figures for other processes.
     Stats = 4,
-    /// Loads what was in RAM before the database was opened, and notes what is.
+    /// Loads the spans that were in RAM before the database was opened, and notes which spans are.
     Heat = 5,
 }
 
 pub(crate) const ROLES: usize = 6;
 
-/// Threads that load at once what was in RAM: reads in flight.
+/// The number of threads that load at the same time, which is the number of reads in flight.
 pub(crate) const HEAT_THREADS: usize = 4;
 
 /// The threads, for joining them at the end.
 #[derive(Default)]
 pub(crate) struct Staff {
-    /// Set where there may be threads. Not a lock of the seam: it is set before there is a second
-    /// thread.
+    /// Set where there may be threads. It is not a lock of the seam: it is set before there is a
+    /// second thread.
     plan: std::sync::OnceLock<Plan>,
     started: Mutex<Vec<Started>>,
-    /// In a test: starting any thread but the first one fails.
+    /// In a test: starting any thread except the first one fails.
     #[cfg(test)]
     pub(crate) refuses: std::sync::atomic::AtomicBool,
 }
 
-/// What a thread of a role does from beginning to end; `None` once the database is gone.
+/// The whole work of a thread of a role; `None` once the database is gone.
 type Body = Box<dyn FnOnce() + Send>;
 
-/// How many threads there may be, and what they do.
+/// The largest number of threads, and their work.
 struct Plan {
     workers_max: usize,
     body_of: Box<dyn Fn(ThreadRole) -> Option<Body> + Send + Sync>,
@@ -55,12 +56,12 @@ struct Plan {
 
 struct Started {
     handle: thread::JoinHandle<()>,
-    /// Set when the thread does no more.
+    /// Set when the thread has done its work.
     ended: Arc<AtomicBool>,
 }
 
 impl Staff {
-    /// An error where a test wants the system to have no more threads.
+    /// An error if a test asks for a system that starts no more threads.
     fn refused(&self) -> std::io::Result<()> {
         #[cfg(test)]
         if self.refuses.load(Ordering::Relaxed) {
@@ -69,16 +70,16 @@ impl Staff {
         Ok(())
     }
 
-    /// Workers there may be.
+    /// The largest number of workers.
     pub(crate) fn workers_max(&self) -> usize {
         self.plan.get().map_or(0, |plan| plan.workers_max)
     }
 
-    /// Waits for all of them.
+    /// Waits for all threads.
     pub(crate) fn join(&self) {
         let started = std::mem::take(&mut *self.started.lock());
         for thread in started {
-            // Its panic has latched the database already.
+            // A panic of the thread has latched the database already.
             let _ = thread.handle.join();
         }
     }
@@ -94,7 +95,7 @@ impl Staff {
 }
 
 impl Work {
-    /// Allows threads, which do what `body_of` says, and starts the first one. Called once.
+    /// Allows threads, which run what `body_of` gives, and starts the first one. Called once.
     pub(crate) fn begin(
         &self,
         workers_max: usize,
@@ -109,8 +110,8 @@ impl Work {
         self.spawn(ThreadRole::Upkeep)
     }
 
-    /// Sees to it that there is a thread of the role; of workers it starts another one. Whether there is
-    /// one now, or the database closes and needs none.
+    /// Makes sure that a thread of the role exists; for workers it starts one more, up to the
+    /// maximum. Returns true if there is one now, or if the database closes and needs none.
     pub(crate) fn call(&self, role: ThreadRole) -> bool {
         let most = match role {
             ThreadRole::Worker => self.staff.workers_max(),
@@ -139,8 +140,8 @@ impl Work {
 
     /// Starts a thread that has been counted already.
     fn spawn(&self, role: ThreadRole) -> std::io::Result<()> {
-        // Held until the thread is noted: so the thread that stops all either waits for this one, or
-        // this one is not started.
+        // Held until the thread is noted. So the thread that stops all either waits for this one,
+        // or this one is not started.
         let mut started = self.staff.started.lock();
         let body = self.staff.plan.get().and_then(|plan| (plan.body_of)(role));
         let Some(body) = body.filter(|_| !self.queue.lock().stop) else {
@@ -171,7 +172,7 @@ impl Work {
         self.queue.lock().present[role as usize] -= 1;
     }
 
-    /// Counts that some thread of the database begins a turn of its work.
+    /// Counts a turn of work that a thread of the database begins.
     pub(crate) fn turn_begins(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,10 +1,11 @@
-//! The queue of background work, and what its threads and the threads that wait for them tell each
-//! other.
+//! The queue of background work, and the signals between its threads and the threads that wait for
+//! them.
 //!
-//! The queue holds each chunk at most once per kind of job. It also holds what is asked of upkeep (a
-//! checkpoint, a look), and how many threads of each role there are ([`super::staff`]).
+//! The queue holds each chunk at most once per kind of job. It also holds requests to upkeep (a
+//! checkpoint, a look), and the number of threads of each role ([`super::staff`]).
 //!
-//! Thread safety: any; the queue's mutex is a leaf. Not here: what a job does ([`crate::worker`]).
+//! Thread safety: any thread; the queue's mutex is a leaf. Not here: what a job does
+//! ([`crate::worker`]).
 
 use super::staff::Staff;
 use crate::chunk::Chunk;
@@ -16,15 +17,15 @@ use crossbeam_utils::CachePadded;
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How often a thread looks around that has something to do.
+/// The interval at which a busy thread looks around.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
-/// Chunks that wait for the loading of spans at a time.
+/// The largest number of chunks that wait for the loading of spans.
 const LOADS_QUEUED_MAX: usize = 16;
 
 pub(crate) enum Job {
     Maintain(NamedChunk),
-    /// Take only the durable deltas into the munk: puts wait for the memory of those.
+    /// Absorb only the durable deltas into the munk: puts wait for the memory of these deltas.
     Absorb(NamedChunk),
     Load(NamedChunk),
     /// Merge the runs of the logs of these chunks, which share a sync.
@@ -68,28 +69,29 @@ pub(crate) struct JobQueue {
     /// Other jobs that were taken since merges had their turn. One that changed a chunk counts for all
     /// that may be taken; most maintenance finds nothing to do.
     pub(crate) others_since: usize,
-    /// Chunks that wait for maintenance, for absorbing, for loading. A chunk that waits for maintenance
-    /// behind long jobs can have its deltas absorbed before that.
+    /// Chunks that wait: `queued` for maintenance, `absorbing` for absorbing, `loading` for
+    /// loading, `merging` for a merge of runs. A chunk that waits for maintenance behind long jobs can
+    /// have its deltas absorbed before that.
     pub(crate) queued: HashSet<ChunkId>,
     pub(crate) absorbing: HashSet<ChunkId>,
     pub(crate) loading: HashSet<ChunkId>,
     pub(crate) merging: HashSet<ChunkId>,
-    /// Those of the chunks that wait for maintenance whose tables the system has been asked for.
+    /// The chunks in `queued` whose tables the system was already asked for.
     pub(crate) asked: HashSet<ChunkId>,
     pub(crate) running: usize,
     pub(crate) checkpoint_wanted: bool,
     /// The greatest number of a checkpoint that a write waits for and that has not begun.
     pub(crate) checkpoint_awaited: u64,
-    /// Something happened while upkeep rested.
+    /// Work for upkeep came while it rested.
     pub(crate) stirred: bool,
-    /// When its rest ends if no thread stirs it; `None` if never.
+    /// The time at which upkeep's rest ends if no thread stirs it; `None` if never.
     pub(crate) rests_until: Option<Instant>,
-    /// Threads of each role; which roles were called since their thread began its turn; workers that
-    /// wait for a job.
+    /// `present`: the number of threads of each role. `called`: the roles that were called since
+    /// their thread began its turn. `waiting`: the number of workers that wait for a job.
     pub(crate) present: [usize; ROLES],
     pub(crate) called: [bool; ROLES],
     pub(crate) waiting: usize,
-    /// Calls that wait until no job waits or runs.
+    /// The number of calls that wait until no job waits or runs.
     pub(crate) idle_awaited: usize,
     pub(crate) stop: bool,
     /// The database closes: calls that wait for jobs give up.
@@ -129,20 +131,20 @@ impl JobQueue {
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) queue: Mutex<JobQueue>,
-    /// Jobs, or stop.
+    /// Signals a job, or a stop.
     pub(crate) jobs: Condvar,
-    /// A checkpoint is wanted, or stop.
+    /// Signals that a checkpoint is wanted, or a stop.
     pub(crate) upkeep: Condvar,
-    /// The queue ran empty.
+    /// Signals that the queue ran empty.
     pub(crate) idle: Condvar,
-    /// Tells of stopping, for threads that only wait for time to pass; and that upkeep rests.
+    /// Signals a stop to threads that only wait for time to pass; also signals that upkeep rests.
     pub(crate) stopping: Condvar,
     /// A put found half of its room used, and upkeep has not looked since.
     pub(crate) half_full: AtomicBool,
     /// Upkeep waits until a thread stirs it, or until something is due. In a cache line of its own,
     /// because every call reads it.
     pub(crate) resting: CachePadded<AtomicBool>,
-    /// Times that a thread of the database began a turn of its work.
+    /// The number of turns of work that threads of the database began.
     pub(crate) turns: AtomicU64,
     pub(crate) staff: Staff,
 }
@@ -184,8 +186,8 @@ impl Work {
         });
     }
 
-    /// Queues the loading of spans of the chunk, unless many wait already: what is still missed then asks again. Whether
-    /// it is queued.
+    /// Queues the loading of spans of the chunk, unless many loads wait already: later misses then
+    /// ask again. Returns whether the chunk is queued.
     pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) -> bool {
         let mut queued = false;
         self.push(|queue| {
@@ -209,8 +211,8 @@ impl Work {
         });
     }
 
-    /// Adds a job, if `add` has one, and sees to it that a thread does it: a worker that waits, a new
-    /// one, or one that is at work; where no thread can be started, upkeep.
+    /// Adds a job, if `add` has one, and makes sure that a thread does it: a waiting worker, a new
+    /// one, or one that is at work. If no thread can be started, upkeep does it.
     pub(crate) fn push(&self, add: impl FnOnce(&mut JobQueue) -> bool) {
         let mut queue = self.queue.lock();
         if !add(&mut queue) {
@@ -255,9 +257,10 @@ impl Work {
         Some(job)
     }
 
-    /// A chunk that waits for maintenance, and whose tables have not been asked for: the first such one of the next
-    /// `most` jobs. From now on it counts as asked for, until its job is taken; there are never more than `most`.
-    /// None while no call waits for jobs, neither as the caller knows (`behind`) nor for all of them to be done.
+    /// The first chunk in the next `most` jobs that waits for maintenance and whose tables were not
+    /// asked for. From now on it counts as asked for, until its job is taken; at most `most` chunks
+    /// count so. Returns `None` while no call waits for jobs: `behind` is false, and no call waits
+    /// for all jobs to be done.
     pub(crate) fn next_to_ask(&self, most: usize, behind: bool) -> Option<Arc<Chunk>> {
         let mut queue = self.queue.lock();
         let is_awaited = behind || queue.idle_awaited > 0;
@@ -273,7 +276,7 @@ impl Work {
         next.chunk.upgrade()
     }
 
-    /// Whether jobs wait and no thread is there to do them.
+    /// Whether jobs wait and there is no worker to do them.
     pub(crate) fn lacks_worker(&self) -> bool {
         let queue = self.queue.lock();
         !queue.is_empty() && queue.present[ThreadRole::Worker as usize] == 0
@@ -299,7 +302,7 @@ impl Work {
         self.stopping.notify_all();
     }
 
-    /// Waits for this time, or until the threads have been told to stop; whether they have.
+    /// Waits for this time, or until the threads have been told to stop; returns whether they have.
     pub(crate) fn wait_for_stop(&self, rest: Duration) -> bool {
         let until = Instant::now() + rest;
         let mut queue = self.queue.lock();
@@ -323,7 +326,8 @@ impl Work {
         queue.idle_awaited -= 1;
     }
 
-    /// As [`Work::wait_idle`], for no longer than `limit`; whether there was anything to wait for.
+    /// Like [`Work::wait_idle`], but at most for `limit`; returns whether there was anything to
+    /// wait for.
     pub(crate) fn wait_idle_for(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut queue = self.queue.lock();
@@ -340,18 +344,18 @@ impl Work {
         self.resting.load(Ordering::Relaxed)
     }
 
-    /// From now on a thread that leaves something for upkeep wakes it. Upkeep looks once more for what
-    /// was left before this call, and then calls [`Work::rest`].
+    /// From now on a thread that leaves work for upkeep wakes it. Upkeep looks once more for work
+    /// that was left before this call, and then calls [`Work::rest`].
     pub(crate) fn begin_rest(&self) {
         let queue = self.queue.lock();
         self.resting.store(true, Ordering::Relaxed);
         drop(queue);
-        // Helpers that wait for a long time may go.
+        // Helper threads that wait for a long time may end.
         self.stopping.notify_all();
     }
 
-    /// Waits until a thread stirs upkeep, a checkpoint is wanted, the time comes, or the threads are to
-    /// stop.
+    /// Waits until a thread stirs upkeep, a checkpoint is wanted, the time comes, or the threads
+    /// are to stop.
     pub(crate) fn rest(&self, until: Option<Instant>) {
         let mut queue = self.queue.lock();
         queue.rests_until = until;
@@ -389,14 +393,14 @@ impl Work {
     pub(crate) fn want_checkpoint_for_room(&self) {
         if !self.half_full.load(Ordering::Relaxed) && !self.half_full.swap(true, Ordering::Relaxed)
         {
-            // Under the lock: upkeep saw the note before it began to wait, or waits now.
+            // Under the lock: upkeep saw the note before it began to wait, or it is waiting now.
             let _queue = self.queue.lock();
             self.upkeep.notify_one();
         }
     }
 
-    /// A write waits for checkpoint `number`. Once is enough: upkeep goes on until it completes, fails
-    /// for good, or finds no room.
+    /// Notes that a write waits for checkpoint `number`. Once is enough: upkeep goes on until the
+    /// checkpoint completes, fails for good, or finds no room.
     pub(crate) fn await_checkpoint(&self, number: u64) {
         let mut queue = self.queue.lock();
         queue.checkpoint_awaited = queue.checkpoint_awaited.max(number);
@@ -404,16 +408,16 @@ impl Work {
         self.upkeep.notify_one();
     }
 
-    /// Ends upkeep's rest, if it rests: something was left that it has to look at, now or later.
+    /// Ends upkeep's rest, if it rests: there is work that it has to look at, now or later.
     ///
-    /// What was left is never missed: the lock was taken either after upkeep began to rest, and then
-    /// this call wakes it; or before, and then upkeep finds what was left. [L11]
+    /// Such work is never missed. If the lock was taken after upkeep began to rest, this call wakes
+    /// it; if before, upkeep finds the work. [L11]
     pub(crate) fn stir(&self) {
         self.rouse(&mut self.queue.lock());
     }
 
-    /// As [`Work::stir`], for calls whose traces may wait: if upkeep begins to rest at this moment, or
-    /// the lock is taken, waking it is left to the next call.
+    /// Like [`Work::stir`], for calls whose work may wait: if upkeep begins to rest at this moment,
+    /// or another thread has the lock, waking it is left to the next call.
     #[inline]
     pub(crate) fn stir_gently(&self) {
         if self.is_resting() {
@@ -429,14 +433,15 @@ impl Work {
     }
 
     pub(crate) fn rouse(&self, queue: &mut JobQueue) {
-        // Only ever written under the lock.
+        // It is written only under the lock.
         if self.resting.swap(false, Ordering::Relaxed) {
             queue.stirred = true;
             self.upkeep.notify_one();
         }
     }
 
-    /// The database closes: calls that wait for jobs end. The threads go on, because a call under way may wait for what they do.
+    /// Called when the database closes: calls that wait for jobs end. The threads go on, because a
+    /// call under way may wait for their work.
     pub(crate) fn begin_closing(&self) {
         self.queue.lock().closing = true;
         self.idle.notify_all();

@@ -1,10 +1,11 @@
-//! Loom models of upkeep's rest. `RUSTFLAGS="--cfg evendb_loom" cargo test --lib loom_l11 --release`
+//! Loom models of upkeep's rest.
+//! `RUSTFLAGS="--cfg evendb_loom" cargo test --lib loom_l11 --release`
 
 use crate::engine::work::Work;
 use crate::sync::{Arc, Mutex, thread};
 
-/// What upkeep does between two rounds, with `left` as all that is ever left for it: rests until it has
-/// seen that, or is told to stop.
+/// Does what upkeep does between two rounds, where `left` is all the work that is ever left for it:
+/// it rests until it has seen that, or is told to stop.
 fn rests_until_seen(work: &Work, left: &Mutex<bool>) {
     loop {
         if *left.lock() {
@@ -21,7 +22,7 @@ fn rests_until_seen(work: &Work, left: &Mutex<bool>) {
     }
 }
 
-/// A thread that leaves something under a lock of its own and then stirs is seen. If it were not, upkeep
+/// A thread that leaves work under a lock of its own and then stirs is seen. If it were not, upkeep
 /// would rest for ever, which loom reports as a deadlock.
 #[test]
 fn loom_l11_what_is_left_is_seen() {
@@ -60,7 +61,7 @@ fn loom_l11_gentle_stirs_beside() {
     });
 }
 
-/// A stop is seen too.
+/// A stop is seen, too.
 #[test]
 fn loom_l11_rest_beside_stop() {
     loom::model(|| {

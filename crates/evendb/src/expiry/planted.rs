@@ -1,4 +1,5 @@
-//! Planted faults of records that expire and of single deletes: each scenario holds, and with its fault it does not.
+//! Planted faults of records that expire and of single deletes: each scenario holds without its
+//! fault, and fails with it.
 
 use super::tests::Hands;
 use crate::plant::Plant;
@@ -19,13 +20,14 @@ fn open(plant: Plant) -> (Db, Arc<Hands>) {
     (options.open("/db").unwrap(), hands)
 }
 
-/// That the scenario holds, and that it does not with the fault.
+/// Asserts that the scenario holds, and that it fails with the fault.
 fn assert_noticed(scenario: impl Fn(Plant) -> bool, fault: Plant) {
     assert!(scenario(Plant::Nothing), "without a fault");
     assert!(!scenario(fault), "{fault:?} was not noticed");
 }
 
-/// P10 with an expired record in the place of a tombstone: a checkpoint that drops it lets an older one reappear.
+/// P10 with an expired record in place of a tombstone: a checkpoint that drops it shows an older
+/// record again.
 #[test]
 fn p10_an_expired_record_is_a_tombstone_until_nothing_is_below_it() {
     let scenario = |plant| {
@@ -70,17 +72,18 @@ fn p42_a_single_delete_waits_for_its_put() {
         db.settle_debt().unwrap();
         keyspace.single_delete("k").unwrap();
         db.put("k", "second").unwrap();
-        // Moves the version on, as anything may.
+        // Moves GV on, as any snapshot does.
         drop(db.snapshot().unwrap());
         keyspace.single_delete("k").unwrap();
-        // The second two meet here, and the first put lies below.
+        // The last two writes meet here, and the first put lies below them.
         db.flush().unwrap();
         db.get("k").unwrap().is_none()
     };
     assert_noticed(scenario, Plant::SingleSharesVersion);
 }
 
-/// P44: operands are folded into a value above the one that was put, and a single delete goes with it alone.
+/// P44: operands are folded into a value above the first put, and a single delete removes only that
+/// value.
 #[test]
 fn p44_an_operator_that_comes_between_makes_a_plain_delete() {
     let scenario = |plant| {
@@ -91,7 +94,7 @@ fn p44_an_operator_that_comes_between_makes_a_plain_delete() {
         batch.single_delete(keyspace, "k");
         let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
         keyspace.set_options(&merging).unwrap();
-        // Moves the version on, as anything may.
+        // Moves GV on, as any snapshot does.
         drop(db.snapshot().unwrap());
         keyspace.merge("k", "+operand").unwrap();
         batch.commit().unwrap();
@@ -101,7 +104,7 @@ fn p44_an_operator_that_comes_between_makes_a_plain_delete() {
     assert_noticed(scenario, Plant::SingleAsCalled);
 }
 
-/// P93: a checkpoint takes what has expired for a tombstone although a snapshot reads it.
+/// P93: a checkpoint treats an expired record as a tombstone although a snapshot still reads it.
 #[test]
 fn p93_a_snapshot_reads_on_what_has_expired_since() {
     let scenario = |plant| {

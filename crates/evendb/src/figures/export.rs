@@ -1,12 +1,14 @@
-//! The figures through the `metrics` facade: whatever recorder the application has installed gets
-//! gauges and counters `evendb_*`, labelled `db` with the database's directory. docs/metrics.md lists them.
+//! The figures through the `metrics` facade: the recorder that the application has installed gets
+//! gauges and counters `evendb_*`, labelled `db` with the database's directory. docs/metrics.md
+//! lists them.
 //!
 //! ```text
-//!   gets.munk            evendb_gets_total{part="munk"}          what differs in a part alone is one metric with a label
+//!   gets.munk            evendb_gets_total{part="munk"}    names differ in a part: one metric
 //!   pause.room_count     evendb_waits_total{part="room"}
-//!   get_nanos.munk       -                                       nothing has two names
+//!   get_nanos.munk       -                                 nothing has two names
 //! ```
-//! Times are seconds. A counter of the facade is a whole number, so a sum of seconds is a gauge: its name ends with `_seconds_sum`.
+//! Times are seconds. A counter of the facade is a whole number, so a sum of seconds is a gauge:
+//! its name ends with `_seconds_sum`.
 //!
 //! Counters are given as increments: recorders take the greatest of absolute values, and a database
 //! that is closed and opened again in one process begins at zero.
@@ -15,24 +17,25 @@ use super::names::{Figure, FigureKind, FigureUnit};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
 use std::collections::HashMap;
 
-/// What has been given to the recorder so far.
+/// The values that the recorder has got so far.
 #[derive(Default)]
 pub(crate) struct Published {
     counters: HashMap<&'static str, u64>,
 }
 
-/// How a figure leaves the process.
+/// The form in which a figure leaves the process.
 struct Metric<'f> {
     name: String,
-    /// What of several figures of one metric it is.
+    /// Which of several figures of one metric it is.
     part: Option<&'static str>,
     help: &'f str,
 }
 
-/// Figures that others say, too: these are not given out.
+/// Figures that other figures also say: these are not exported.
 const SAID_TWICE: [&str; 3] = ["get_nanos", "put_pause_nanos_max", "get_pause_nanos_max"];
 
-/// Figures that differ in a part: what their names begin with, what they end with, the metric, and what it says.
+/// Figures that differ in a part: the begin of their names, the end, the metric, and its
+/// description.
 const FAMILIES: [(&str, &str, &str, &str); 12] = [
     (
         "gets.",

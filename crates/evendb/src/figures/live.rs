@@ -1,29 +1,31 @@
 //! `STATS`: the figures of an open database, for other processes.
 //!
-//! A database has one owner, so nobody else can open it to ask. Its owner keeps this file up to date
-//! instead, written in place: no name changes and nothing is synced, so it costs one `pwrite` into
-//! the page cache and waits for no disk.
+//! A database has one owner, so no other process can open it to ask. Its owner keeps this file up
+//! to date instead, written in place: no name changes and nothing is synced, so it costs one
+//! `pwrite` into the page cache and waits for no disk.
 //!
 //! ```text
 //! evendb live figures 1 <checksum, 8 hex digits> <length of what follows, 8 digits>\n
 //! process_id <n>\n
 //! sequence <n>\n              rises by one with each writing
-//! interval_nanos <n>\n        when the next writing is due; 0: with the next call, nothing changes before
+//! interval_nanos <n>\n        when the next writing is due; 0: with the next call
 //! uptime_nanos <n>\n
 //! failure <text>\n            only once the database has latched
 //! <name of a figure> <n>\n    ...
 //! ```
-//! Then line feeds up to a multiple of 4096 bytes, so that it never becomes shorter.
+//! After that come line feeds up to a multiple of 4096 bytes, so that the file never becomes
+//! shorter.
 //!
-//! How old it is the file system knows: nothing in the store asks for the wall clock. So an owner that
-//! is late is told by the age. One that rests is never late: whether it lives is asked of `/proc`, and
-//! where it is not to be seen there (another container) of the lock that it holds.
+//! The file system knows how old it is: nothing in the store asks for the wall clock. So the age
+//! shows that an owner is late. An owner that rests is never late: `/proc` tells whether it lives,
+//! and if it is not visible there (in another container), the lock that it holds tells.
 //!
-//! A reader that meets a writer sees a wrong checksum, and reads again. No part of the database's
-//! format: removed when the database is closed and when one is opened that was not, ignored by
-//! everything else, so names and lines may change at any time.
+//! A reader that meets a writer sees a wrong checksum, and reads again. The file is no part of the
+//! database's format. It is removed when the database is closed, and when a database is opened that
+//! was not closed. Everything else ignores it, so names and lines may change at any time.
 //!
-//! Thread safety: one writer. Nothing here fails the database; what cannot be written is left out.
+//! Thread safety: one writer. Nothing here fails the database; if writing fails, the figures stay
+//! as they were.
 
 use super::names::Figure;
 use crate::error::Result;
@@ -38,13 +40,13 @@ use std::time::{Duration, Instant};
 
 const MAGIC: &str = "evendb live figures 1 ";
 const HEADER_BYTES: usize = MAGIC.len() + 8 + 1 + 8 + 1;
-/// Nobody writes more; a longer file is not ours.
+/// No owner writes a longer file; a longer file is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const ATTEMPTS: u32 = 50;
-/// Writings that may be missed before the figures count as stale.
+/// The number of writings that may be missed before the figures count as stale.
 const MISSED_MAX: u32 = 3;
 
-/// What is written.
+/// The data of one writing.
 pub(crate) struct StatsRecord<'a> {
     pub(crate) sequence: u64,
     pub(crate) interval: Duration,
@@ -71,7 +73,7 @@ impl StatsFile {
         })
     }
 
-    /// Full disks and the like only mean that the figures stay as they were.
+    /// Errors such as a full disk only mean that the figures stay as they were.
     pub(crate) fn write(&mut self, record: &StatsRecord<'_>) {
         self.len = encode(record, &mut self.text, self.len);
         let _ = self.file.write_at(self.text.as_bytes(), 0);
@@ -120,23 +122,23 @@ fn encode(record: &StatsRecord<'_>, text: &mut String, len_min: usize) -> usize 
 pub struct LiveStats {
     process_id: u32,
     sequence: u64,
-    /// When it was read, and how old it was then.
+    /// The time at which the file was read, and its age then.
     read: (Instant, Duration),
     interval: Duration,
     uptime: Duration,
     failure: Option<String>,
     figures: Vec<(String, u64)>,
-    /// An owner that rests, and neither is to be seen nor holds the lock.
+    /// The owner rests, is not visible, and does not hold the lock.
     owner_gone: bool,
 }
 
 impl LiveStats {
-    /// Reads the figures of the database in `dir`; `None` if there are none: then no process has it
-    /// open, or its [`Options::stats_interval`](crate::Options::stats_interval) is zero. Takes no
-    /// lock, so the owner does not notice.
+    /// Reads the figures of the database in `dir`. `None` if there are none: then no process has it
+    /// open, or its [`Options::stats_interval`](crate::Options::stats_interval) is zero. It takes
+    /// no lock, so the owner does not notice.
     ///
     /// # Errors
-    /// `Io`; `Corruption` if what is there does not verify, however often it is read.
+    /// `Io`; `Corruption` if the file does not verify, however often it is read.
     pub fn read(dir: impl AsRef<Path>) -> Result<Option<LiveStats>> {
         let path = dir.as_ref().join(STATS);
         let mut is_empty = false;
@@ -155,11 +157,11 @@ impl LiveStats {
                 return Ok(Some(live));
             }
             is_empty = bytes.is_empty();
-            // Met the writer; it is done in microseconds, unless it was preempted.
+            // The reader met the writer; it is done in microseconds, unless it was preempted.
             std::thread::sleep(Duration::from_millis(u64::from(attempt.min(10))));
         }
         if is_empty {
-            // Its owner could create it, but not write it: a full disk.
+            // Its owner could create the file, but not write it: a full disk.
             return Ok(None);
         }
         let detail = "the live figures do not verify";
@@ -178,7 +180,7 @@ impl LiveStats {
         self.sequence
     }
 
-    /// How long ago they were written.
+    /// The time since they were written.
     #[must_use]
     pub fn age(&self) -> Duration {
         let (read, age) = self.read;
@@ -191,8 +193,8 @@ impl LiveStats {
         self.interval
     }
 
-    /// Whether nothing is called and nothing is owed: the figures are those of now, however old they are,
-    /// and the next ones are written after the next call.
+    /// Whether the database is idle: no calls come and no work is owed. Then the figures are
+    /// current, however old they are, and the next ones are written after the next call.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -207,7 +209,8 @@ impl LiveStats {
         self.interval.is_zero()
     }
 
-    /// How long the database had been open when they were written; of an idle one, when they were read.
+    /// The time for which the database had been open when the figures were written; for an idle
+    /// database, when they were read.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         match self.is_idle() {
@@ -222,7 +225,7 @@ impl LiveStats {
         self.failure.as_deref()
     }
 
-    /// Whether the process that wrote them still runs; `None` where there is no telling (it is read
+    /// Whether the process that wrote them still runs; `None` if that cannot be told (it is read
     /// from `/proc`, which not every system has, and which shows only one's own container).
     #[must_use]
     pub fn process_is_alive(&self) -> Option<bool> {
@@ -237,9 +240,9 @@ impl LiveStats {
         )
     }
 
-    /// Whether more than a few writings are overdue, or an idle owner is gone: it was killed, or stands
-    /// still. To tell whether an idle owner that cannot be seen lives, reading tries the database's lock
-    /// for a moment.
+    /// Whether more than a few writings are overdue, or an idle owner is gone: the owner was
+    /// killed, or stands still. If an idle owner is not visible, reading tries the database's lock
+    /// for a moment to find out whether it lives.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         if self.is_idle() {
@@ -248,7 +251,7 @@ impl LiveStats {
         self.age() > self.interval * MISSED_MAX + Duration::from_secs(1)
     }
 
-    /// A figure by name: those of [`Stats::figures`](crate::Stats::figures).
+    /// A figure by its name in [`Stats::figures`](crate::Stats::figures).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         let found = self.figures.iter().find(|(known, _)| known == name);
@@ -263,7 +266,7 @@ impl LiveStats {
     }
 }
 
-/// Whether somebody has the database open; one who could not look has to take it that somebody has.
+/// Whether a process has the database open; if that cannot be found out, true.
 fn is_locked(dir: &Path) -> bool {
     let lock = dir.join(LOCK);
     match OsVfs::regular_file(&lock) {
@@ -272,18 +275,18 @@ fn is_locked(dir: &Path) -> bool {
     }
 }
 
-/// The file's bytes, and how old they are.
+/// The file's bytes, and their age.
 fn read_file(path: &Path) -> std::io::Result<(Vec<u8>, Duration)> {
     use std::io::Read;
     let file = OsVfs::regular_file(path)?;
-    // Of a time in the future, as after the clock was set back, only this is known.
+    // A time in the future, as after the clock was set back, counts as no age.
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok((bytes, age))
 }
 
-/// What the bytes say, if they verify.
+/// The content of the bytes, if they verify.
 fn decode(bytes: &[u8], age: Duration) -> Option<LiveStats> {
     let header = std::str::from_utf8(bytes.get(..HEADER_BYTES)?).ok()?;
     let rest = header.strip_prefix(MAGIC)?.strip_suffix('\n')?;

@@ -4,9 +4,9 @@
 //! * [`live`]: the file `STATS`, which the owner of a database keeps up to date and any process may
 //!   read while the database is open.
 //! * [`export`] (feature `metrics`): the same numbers through the `metrics` facade.
-//! * [`observer`]: what must be remembered between two looks.
+//! * [`observer`]: the state that is kept between two looks.
 //!
-//! Not here: what is counted ([`crate::metrics`]), and how the numbers are gathered
+//! Not here: the counting ([`crate::metrics`]), and the gathering of the numbers
 //! ([`crate::observe`]).
 
 #[cfg(feature = "metrics")]

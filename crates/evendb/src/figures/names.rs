@@ -1,8 +1,8 @@
 //! The statistics as named numbers: one list, from which reports, the file `STATS`, `evendb stats
 //! --json` and the `metrics` facade all take their names.
 //!
-//! Names are dotted; the unit is part of the name where it is not a count. Whoever adds a field to
-//! [`Stats`] adds a line here: a test compares the two.
+//! Names are dotted; the unit is part of the name unless it is a count. A new field of [`Stats`]
+//! needs a line here: a test compares the two.
 
 use crate::metrics::Stats;
 
@@ -15,7 +15,7 @@ pub enum FigureKind {
     Gauge,
 }
 
-/// What a [`Figure`] is counted in.
+/// The unit of a [`Figure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FigureUnit {
@@ -31,15 +31,15 @@ pub enum FigureUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figure {
-    /// Its dotted name, as `gets.munk`.
+    /// Its dotted name, for example `gets.munk`.
     pub name: &'static str,
     /// Its value.
     pub value: u64,
     /// Whether it only grows.
     pub kind: FigureKind,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: FigureUnit,
-    /// What it says.
+    /// Its meaning.
     pub description: &'static str,
 }
 
@@ -59,7 +59,7 @@ const fn figure(
     }
 }
 
-/// Something that happened so many times.
+/// The number of events of a kind.
 const fn events(name: &'static str, value: u64, description: &'static str) -> Figure {
     figure(
         FigureKind::Counter,
@@ -70,7 +70,7 @@ const fn events(name: &'static str, value: u64, description: &'static str) -> Fi
     )
 }
 
-/// So many bytes moved.
+/// The number of bytes that were moved.
 const fn moved(name: &'static str, value: u64, description: &'static str) -> Figure {
     figure(
         FigureKind::Counter,
@@ -81,7 +81,7 @@ const fn moved(name: &'static str, value: u64, description: &'static str) -> Fig
     )
 }
 
-/// So many there are.
+/// The present number of things of a kind.
 const fn number(name: &'static str, value: u64, description: &'static str) -> Figure {
     figure(
         FigureKind::Gauge,
@@ -92,7 +92,7 @@ const fn number(name: &'static str, value: u64, description: &'static str) -> Fi
     )
 }
 
-/// So many bytes are held.
+/// The present number of bytes.
 const fn held(name: &'static str, value: u64, description: &'static str) -> Figure {
     figure(
         FigureKind::Gauge,
@@ -103,7 +103,7 @@ const fn held(name: &'static str, value: u64, description: &'static str) -> Figu
     )
 }
 
-/// So long all of them took, as the sampled ones say.
+/// The time of all events of a kind, extrapolated from the sampled ones.
 const fn spent(name: &'static str, count: u64, mean_nanos: u64) -> Figure {
     figure(
         FigureKind::Counter,
@@ -114,7 +114,7 @@ const fn spent(name: &'static str, count: u64, mean_nanos: u64) -> Figure {
     )
 }
 
-/// So long it takes.
+/// A time in nanoseconds.
 const fn time(name: &'static str, value: u64, description: &'static str) -> Figure {
     figure(
         FigureKind::Gauge,
@@ -125,7 +125,7 @@ const fn time(name: &'static str, value: u64, description: &'static str) -> Figu
     )
 }
 
-/// The names of a wait's count, sum, maximum, and of those that were long.
+/// The names of a wait's count, sum, maximum, and number of long waits.
 macro_rules! wait_names {
     ($wait:literal) => {
         [
@@ -547,13 +547,13 @@ impl Stats {
 mod tests {
     use super::*;
 
-    /// Each number of the statistics is published: the derived `Debug` shows them all.
+    /// Every number of the statistics is published: the derived `Debug` shows them all.
     #[test]
     fn every_number_is_a_figure() {
         let shown = format!("{:?}", Stats::default());
         let numbers = shown.matches(": 0").count();
         let figures = Stats::default().figures();
-        // These are made of a count and a mean.
+        // These are computed from a count and a mean.
         let made = |figure: &&Figure| figure.name.starts_with("get_nanos_total.");
         let made = figures.iter().filter(made).count();
         assert_eq!((made, figures.len() - made), (6, numbers), "{shown}");

@@ -1,6 +1,6 @@
-//! What must be remembered between two looks at the figures.
+//! The state that is kept between two looks at the figures.
 //!
-//! Thread safety: any; the mutexes are leaves, held over a look.
+//! Thread safety: any thread; the mutexes are leaves, held during a look.
 
 #[cfg(feature = "metrics")]
 use super::export;
@@ -8,22 +8,22 @@ use super::live::StatsFile;
 use crate::sync::Mutex;
 use std::time::Instant;
 
-/// What of the looking must be remembered.
+/// The state of the looks.
 pub(crate) struct Observer {
     pub(crate) opened: Instant,
-    /// Counters as they were last given to the `metrics` facade.
+    /// The values of counters that the `metrics` facade got last.
     #[cfg(feature = "metrics")]
     pub(crate) published: Mutex<export::Published>,
-    /// Of who looks.
+    /// The state of the observing thread.
     pub(crate) state: Mutex<ObserverState>,
 }
 
 #[derive(Default)]
 pub(crate) struct ObserverState {
     pub(crate) target: Target,
-    /// Of the last writing.
+    /// The number of the last writing.
     pub(crate) sequence: u64,
-    /// It said that no next one was due.
+    /// The last writing said that no next one was due.
     pub(crate) was_last: bool,
 }
 
@@ -38,10 +38,10 @@ impl Default for Observer {
     }
 }
 
-/// The file, as far as it is there.
+/// The state of the file.
 #[derive(Default)]
 pub(crate) enum Target {
-    /// Nobody has looked yet.
+    /// No look has been made yet.
     #[default]
     Untried,
     File(StatsFile),

@@ -5,7 +5,7 @@ use crate::visibility::Fate;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Appends, and can be told to fail or to merge nothing partially. An empty result is no value.
+/// Appends, and can be told to fail or to merge nothing partially. An empty result means no value.
 pub(crate) struct Append {
     pub(crate) partial: bool,
     pub(crate) fails: bool,
@@ -32,13 +32,13 @@ impl MergeOperator for Append {
     }
 }
 
-/// Records of one key at the versions 1, 2, ...: by what each says.
+/// The records of one key at the versions 1, 2, ...
 #[derive(Clone, Debug)]
 enum Says {
     Put,
     Delete,
     Merge,
-    /// An operand that adds nothing: over nothing there is no value.
+    /// An operand that adds nothing: over no value there is no value.
     MergeNothing,
     /// No record of this version.
     None,
@@ -82,7 +82,8 @@ fn records(history: &[Says]) -> Vec<OwnedRecord> {
     history.iter().enumerate().rev().filter_map(of).collect()
 }
 
-/// What a reader at `at` sees of records, newest first, under range deletions; below them is `below`.
+/// The value that a reader at `at` sees in records, newest first, under range deletions; `below` is
+/// the value below them.
 pub(crate) fn read(
     records: &[OwnedRecord],
     covers: &[Version],
@@ -126,7 +127,7 @@ pub(crate) fn read(
         .expect("merges")
 }
 
-/// What a rewrite makes of records, as `merge.rs` does it.
+/// The result of a rewrite, as `merge.rs` does it.
 fn rewrite(
     all: &[OwnedRecord],
     dropping: Dropping<'_>,
@@ -168,7 +169,8 @@ fn rewrite(
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
-    /// Whatever is folded, every reader sees what it saw, with and without what lies in other sources.
+    /// Whatever is folded, every reader sees the same as before, with and without records in other
+    /// sources.
     #[test]
     fn readers_see_the_same_before_and_after(
         history in prop::collection::vec(says(), 1..9),
@@ -191,7 +193,7 @@ proptest! {
         let kept = rewrite(&all, dropping, &covers, &operator);
         prop_assert!(kept.is_sorted_by(|a, b| a.version > b.version), "{kept:?}");
         let below = (!bottom).then_some(&b"z"[..]);
-        // Range deletions that every reader sees go with a rewrite of everything.
+        // Range deletions that every reader sees are dropped in a rewrite of everything.
         let mut left = covers.clone();
         left.retain(|cover| !(bottom && horizon.below_all(*cover)));
         let readers = horizon.snapshots.iter().copied().chain((floor..130).map(Version));

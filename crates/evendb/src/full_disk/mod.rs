@@ -1,8 +1,9 @@
-//! A full disk, as one state: what is kept back for it, who may use that, and how much puts may count on.
+//! A full disk, as one state: the room that is kept back for it, who may use that room, and how
+//! much room puts may count on.
 //!
-//! What gives space back needs some first, so some is kept back: a file for jobs and for deletes
-//! ([`evendb_base::ballast`]), and room for the next edits of the manifest ([`crate::manifest::writer`]). What there is of
-//! it is one state:
+//! Work that gives space back needs some space first, so some is kept back: a file for jobs and for
+//! deletes ([`evendb_base::ballast`]), and room for the next edits of the manifest
+//! ([`crate::manifest::writer`]). How much of it exists is one state:
 //! ```text
 //!   +----------+ ------------ laid down -------------> +-------+ --. grows before the data does,
 //!   | not laid |                                       | whole |   |   or puts are refused
@@ -11,36 +12,47 @@
 //!        v   .------------------------------------'      |     |
 //!   +--------+                                           v   +----------+ --. the rest given up,
 //!   | missed | -------- some given up, of a part ----------> | given up |   |   part by part;
-//!   +--------+                                               +----------+ <-'   a part laid down, for jobs
+//!   +--------+                                               +----------+ <-'   a part laid down,
+//!                                                                               for jobs
 //! ```
 //! Missed and given up are **owed**.
 //!
-//! | transition | function | by |
-//! |---|---|---|
-//! | laid down, or missed | [`FullDisk::tend`] | a checkpoint; while it is owed also upkeep, and a job that gave room back |
-//! | the same, before a put | [`FullDisk::check`] | a put that needs new room, a new keyspace, a property |
-//! | grows | [`FullDisk::cover`] | a put that needs new room, upkeep that takes room ahead of puts |
-//! | given up | [`FullDisk::with`] | a delete, job, checkpoint, edit or opening that finds the disk full |
-//! | a part laid down | [`FullDisk::reserve_for_deletes`] | a delete that needs new room |
+//! Transitions:
+//! * Laid down, or missed: [`FullDisk::tend`], by a checkpoint; while it is owed also by upkeep,
+//!   and by a job that gave room back. [`FullDisk::check`] does it before a put that needs new
+//!   room, a new keyspace or a property.
+//! * Grows: [`FullDisk::cover`], by a put that needs new room, and by upkeep that takes room ahead
+//!   of puts.
+//! * Given up: [`FullDisk::with`], by a delete, job, checkpoint, edit or opening that finds the
+//!   disk full.
+//! * A part laid down: [`FullDisk::reserve_for_deletes`], by a delete that needs new room.
 //!
-//! | while it is | puts get | deletes get | jobs, checkpoints, edits get | the ring grows, logs are merged | container and manifest grow by |
-//! |---|---|---|---|---|---|
-//! | not laid, whole | new room, once it is covered | new room, or the deletes' part | new room, or all of it | yes | steps ahead |
-//! | missed | what the container has free beyond the deletes' part, and new room only after all is laid down; or they are refused | what the container has free; new room after the jobs' part is laid down | new room, or what is left | no | steps ahead |
-//! | given up | the same | the same | the same | no | what is needed |
+//! Not laid, or whole: puts get new room, once it is covered. Deletes get new room, or the deletes'
+//! part. Jobs, checkpoints and edits get new room, or all of it. The ring grows, logs are merged,
+//! and container and manifest grow by steps ahead.
 //!
-//! What puts may take without asking is `delta_room`: what the container has free, no more than the ballast
-//! covers, and while it is owed less what deletes will need, or nothing while the manifest is short of room
-//! for edits. Nobody waits here: what is refused is an error of kind `NoSpace`, and those that wait
-//! elsewhere are told by [`Refusals`]. How room is made is above, in `making_room`.
+//! Missed: puts get the free bytes of the container beyond the deletes' part. They get new room
+//! only after all is laid down; otherwise they are refused. Deletes get the free bytes of the
+//! container, and new room after the jobs' part is laid down. Jobs, checkpoints and edits get new
+//! room, or the rest of the reserve. The ring does not grow, logs are not merged, and container and
+//! manifest grow by steps ahead.
 //!
-//! Invariants: a put that was let in finds room for its run, and what is kept back grows with the data
-//! before the data does ([`FullDisk::cover`]). It serves deletes and jobs, which give room back, and never a
-//! put. Room for edits of the manifest is restored before all else, because without an edit nothing gives
-//! room back.
+//! Given up: as missed, except that container and manifest grow only as far as needed.
 //!
-//! Thread safety: any. `delta_room` is an atomic that may be late: a checkpoint copes with too little room.
-//! Reading the data's size takes the catalog's mutex, so a caller holds neither that nor one below it.
+//! Puts may take `delta_room` without asking. It is the free room of the container, up to what the
+//! ballast covers. While the ballast is owed, it is less by the room that deletes will need, or
+//! zero while the manifest is short of room for edits. No thread waits here: a refusal is an error
+//! of kind `NoSpace`, and threads that wait elsewhere are told by [`Refusals`]. How room is made is
+//! above, in `making_room`.
+//!
+//! Invariants: a put that was let in finds room for its run, and the reserve grows with the data
+//! before the data does ([`FullDisk::cover`]). The reserve serves deletes and jobs, which give room
+//! back, and never a put. Room for edits of the manifest is restored first, because
+//! without an edit nothing gives room back.
+//!
+//! Thread safety: any thread. `delta_room` is an atomic that may be late: a checkpoint copes with
+//! too little room. Reading the data's size takes the catalog's mutex, so a caller holds neither
+//! that mutex nor one below it.
 
 mod refusals;
 
@@ -57,11 +69,11 @@ use evendb_storage::vfs::Vfs;
 pub(crate) use refusals::Refusals;
 use std::path::Path;
 
-/// The most of each part of the ballast.
+/// The largest number of bytes of each part of the ballast.
 const PART_BYTES_MAX: u64 = 16 << 20;
 
-/// The ballast of the database in `dir`, which has `data` bytes now: enough for the rewrite of the largest chunk into two, and for
-/// the runs of tombstones of an eighth of the delta memory.
+/// The ballast of the database in `dir`, which has `data` bytes now. It is enough for the rewrite
+/// of the largest chunk into two, and for the runs of tombstones of an eighth of the delta memory.
 pub(crate) fn ballast(
     vfs: Arc<dyn Vfs>,
     dir: &Path,
@@ -77,7 +89,7 @@ pub(crate) fn ballast(
     Ballast::new(vfs, dir, sizes, data)
 }
 
-/// Whether it failed for want of room.
+/// Whether the result is an error for want of room.
 pub(crate) fn is_full<T>(result: &Result<T>) -> bool {
     result
         .as_ref()
@@ -88,26 +100,28 @@ pub(crate) fn is_full<T>(result: &Result<T>) -> bool {
 pub(crate) struct FullDisk {
     /// The state changes under this mutex, and only in [`FullDisk::change`].
     ballast: Mutex<Ballast>,
-    /// What of it is read without the mutex, as a hint: a [`Kept`], and bytes of data for which it is
-    /// large enough. A caller that reads one just gone is late as one that came earlier.
+    /// The part that is read without the mutex, as a hint: a [`Kept`], and the bytes of data for
+    /// which the ballast is large enough. A caller that reads an old value is like one that came
+    /// earlier.
     kept: AtomicU8,
     covered: AtomicU64,
     sizes: Sizes,
     container: Arc<Container>,
-    /// None when open for reading only.
+    /// `None` when open for reading only.
     manifest: Option<Arc<Manifest>>,
     admission: Arc<Admission>,
     /// Delta bytes for which the log container surely has room.
     delta_room: AtomicU64,
     pub(crate) refusals: Refusals,
-    /// What jobs found no room for when all was last given up: it is told to those who may not lay it down under them.
+    /// The error for which everything was last given up. It is returned to callers that must not
+    /// lay the reserve down while jobs use it.
     given_up_for: Mutex<Option<Error>>,
     /// One thread at a time makes room.
     pub(crate) making_room: Mutex<()>,
 }
 
 impl FullDisk {
-    /// Puts have no room before they asked for some.
+    /// A new state; puts have no room before they have asked for some.
     pub(crate) fn new(
         ballast: Ballast,
         container: Arc<Container>,
@@ -127,12 +141,12 @@ impl FullDisk {
             given_up_for: Mutex::new(None),
             making_room: Mutex::new(()),
         };
-        // An opening may have given some up.
+        // An opening may have given some of the reserve up.
         full_disk.change(|_| ());
         full_disk
     }
 
-    /// The one place where the state changes. What container and manifest know of it changes with it.
+    /// The one place where the state changes. Container and manifest are told with it.
     fn change<R>(&self, change: impl FnOnce(&mut Ballast) -> R) -> R {
         let mut ballast = self.ballast.lock();
         let result = change(&mut ballast);
@@ -150,13 +164,13 @@ impl FullDisk {
         self.kept.load(Ordering::Relaxed) == Kept::Whole as u8
     }
 
-    /// Whether some of what is kept back was given up, or found no room: nothing is taken ahead.
+    /// Whether a part of the reserve was given up, or found no room: then no room is taken ahead.
     pub(crate) fn is_owed(&self) -> bool {
         let kept = self.kept.load(Ordering::Relaxed);
         kept == Kept::Missed as u8 || kept == Kept::GivenUp as u8
     }
 
-    /// Bytes of data for which enough is kept back.
+    /// Bytes of data for which the reserve is large enough.
     fn covered(&self) -> u64 {
         self.covered.load(Ordering::Relaxed)
     }
@@ -165,31 +179,32 @@ impl FullDisk {
         self.sizes.covers_any(self.covered())
     }
 
-    /// Room that deletes should find in the container while some is owed.
+    /// Room that deletes should find in the container while a part is owed.
     fn deletes_bytes(&self) -> u64 {
         self.sizes.deletes_bytes(self.covered())
     }
 
-    /// Whether so many bytes of deltas need not ask.
+    /// Whether this number of bytes of deltas need not ask.
     pub(crate) fn has_room_for(&self, delta_bytes: u64) -> bool {
         // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
         delta_bytes <= self.delta_room.load(Ordering::Relaxed)
     }
 
-    /// Puts have no more than `bytes` without asking.
+    /// Limits the room that puts have without asking to `bytes`.
     pub(crate) fn limit_room(&self, bytes: u64) {
         self.delta_room.fetch_min(bytes, Ordering::Relaxed);
     }
 
-    /// What must work on a full disk: without room it is tried again with what is kept back for it.
+    /// Runs an attempt that must succeed on a full disk: without room it is tried again with the
+    /// reserve for its need.
     pub(crate) fn with<T>(&self, need: Need, attempt: impl Fn() -> Result<T>) -> Result<T> {
         let first = attempt();
         if !is_full(&first) || !self.change(|ballast| ballast.release(need)) {
             return first;
         }
-        // What is left has to last: puts look again.
+        // The rest has to last: puts look again.
         self.limit_room(0);
-        // Upkeep lays down what is owed every now and then: not under a job that works in it.
+        // Upkeep lays down owed parts from time to time, but not while a job uses the room.
         let _use = (need == Need::Jobs).then(|| {
             *self.given_up_for.lock() = first.as_ref().err().cloned();
             self.change(Ballast::begin_use);
@@ -198,7 +213,8 @@ impl FullDisk {
         attempt()
     }
 
-    /// Refuses what may not live on what is kept back, as long as the disk has no room for that.
+    /// Refuses callers that must not live on the reserve, as long as the disk has no room for the
+    /// reserve.
     pub(crate) fn check(&self, catalog: &Catalog) -> Result<()> {
         match self.is_owed() {
             true => self.lay(catalog),
@@ -206,13 +222,14 @@ impl FullDisk {
         }
     }
 
-    /// Lays down what is kept back where there is room. Whether room has come back.
+    /// Lays down the reserve if there is room. Returns whether room has come back.
     pub(crate) fn tend(&self, catalog: &Catalog) -> bool {
         let was_owed = self.is_owed();
         self.lay(catalog).is_ok() && was_owed
     }
 
-    /// Reserves all that is kept back, the room for edits first: nothing gives room back without some.
+    /// Lays down the whole reserve, the room for edits first: nothing gives room back without an
+    /// edit.
     fn lay(&self, catalog: &Catalog) -> Result<()> {
         let edits = self.manifest().reserve_ahead();
         if !(self.is_whole() && self.covers_any()) {
@@ -230,8 +247,8 @@ impl FullDisk {
         })
     }
 
-    /// Has enough kept back for `delta_bytes` that are on their way to tables, beside the tables there
-    /// are. The error is a full disk.
+    /// Makes sure that enough is kept back for `delta_bytes` that are on their way to tables,
+    /// beside the existing tables. The error is a full disk.
     pub(crate) fn cover(&self, catalog: &Catalog, delta_bytes: u64) -> Result<()> {
         if self.covers_any() {
             return Ok(());
@@ -240,8 +257,8 @@ impl FullDisk {
         Ok(self.change(|ballast| ballast.cover(data))?)
     }
 
-    /// Room for `need` bytes of deltas of puts, and a `step` ahead if there is that much. The error is a full
-    /// disk, which refuses them.
+    /// Reserves room for `need` bytes of deltas of puts, and a `step` ahead if there is that much
+    /// room. The error is a full disk, which refuses them.
     pub(crate) fn reserve_for_puts(
         &self,
         catalog: &Catalog,
@@ -253,13 +270,14 @@ impl FullDisk {
             return Ok(());
         }
         self.check(catalog)?;
-        // First what is kept back for so much more data, then the data's own room.
+        // First the reserve for more data, then the data's own room.
         self.cover(catalog, need + step())
             .or_else(|_| self.cover(catalog, need))?;
         self.reserve(catalog, need, step)
     }
 
-    /// As [`reserve_for_puts`](Self::reserve_for_puts) for deletes, which may use what is kept back for them.
+    /// Like [`reserve_for_puts`](Self::reserve_for_puts) for deletes, which may use the reserve for
+    /// deletes.
     pub(crate) fn reserve_for_deletes(
         &self,
         catalog: &Catalog,
@@ -274,8 +292,8 @@ impl FullDisk {
         })
     }
 
-    /// As [`reserve_for_deletes`](Self::reserve_for_deletes), with what is kept for jobs too: for deletes
-    /// when jobs have nothing left to do.
+    /// Like [`reserve_for_deletes`](Self::reserve_for_deletes), with the reserve for jobs, too: for
+    /// deletes when jobs have nothing left to do.
     pub(crate) fn reserve_at_last(&self, catalog: &Catalog, need: u64) -> Result<()> {
         self.with(Need::Jobs, || self.reserve(catalog, need, &|| 0))
     }
@@ -288,11 +306,12 @@ impl FullDisk {
         Ok(())
     }
 
-    /// The room that puts have without asking: on a full disk not what deletes will need.
+    /// Notes the room that puts have without asking: on a full disk without the room that deletes
+    /// will need.
     pub(crate) fn note_room(&self, catalog: &Catalog) {
         let covered = match self.covers_any() {
             true => u64::MAX,
-            // Where there is much data it covers any.
+            // It covers any data once there is much.
             false => {
                 let covered = self.covered();
                 covered.saturating_sub(self.table_bytes(catalog))
@@ -305,13 +324,14 @@ impl FullDisk {
         };
         let room = if self.is_owed() { owed_room() } else { free };
         self.delta_room.store(room, Ordering::Relaxed);
-        // Somebody may have given the ballast up meanwhile, and set it to nothing before.
+        // Another thread may have given the ballast up meanwhile, and may have set the room to zero
+        // before this store.
         if self.is_owed() {
             self.limit_room(owed_room());
         }
     }
 
-    /// Gives the file system what the container has too much of, if the disk is full.
+    /// Gives the container's surplus back to the file system, if the disk is full.
     pub(crate) fn give_back_if_owed(&self) {
         if self.is_owed() {
             let keep = self.admission.delta_to_write() + self.deletes_bytes();
@@ -319,14 +339,14 @@ impl FullDisk {
         }
     }
 
-    /// Gives back what is kept back beyond what the data asks for, when the database is closed.
+    /// Gives back the reserve beyond what the data needs, when the database is closed.
     pub(crate) fn shrink_to_data(&self, catalog: &Catalog) {
         let data = self.table_bytes(catalog);
         self.change(|ballast| ballast.shrink_to(data));
     }
 
-    /// Bytes in tables, as far as it matters for what is kept back: of much data only that it is much.
-    /// Tables that chunks share count for each.
+    /// Bytes in tables, as far as they matter for the reserve: above a limit only the fact that it
+    /// is reached. A table that chunks share counts once for each.
     fn table_bytes(&self, catalog: &Catalog) -> u64 {
         let much = self.sizes.data_bytes_max();
         let mut sum = 0;
@@ -350,7 +370,7 @@ impl FullDisk {
     }
 }
 
-/// A job works in what was given up until this goes.
+/// A job uses the room that was given up until this is dropped.
 struct InUse<'d>(&'d FullDisk);
 
 impl Drop for InUse<'_> {
@@ -369,8 +389,8 @@ mod tests {
     use evendb_storage::vfs::SimVfs;
     use std::collections::BTreeMap;
 
-    /// Through all states. While nothing was given up the container takes steps ahead; of what is given up
-    /// it takes what is needed, and not a step of its usual size, which here would fit.
+    /// Through all states. While nothing was given up the container takes steps ahead. Of given-up
+    /// room it takes only what is needed, and no step of its usual size, which here would fit.
     #[test]
     fn what_is_given_up_lasts_and_comes_back() {
         let sim = SimVfs::new(1);

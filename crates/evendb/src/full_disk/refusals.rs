@@ -1,4 +1,5 @@
-//! What a full disk has refused: those that waited for a checkpoint, and puts for which no room could be made.
+//! Refusals on a full disk: of threads that waited for a checkpoint, and of puts for which no room
+//! could be made.
 //!
 //! Thread safety: any; the error's mutex is a leaf.
 
@@ -7,17 +8,19 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
 
-/// Deletes after which a put makes room in any case, if it finds none.
+/// The largest number of deletes after which a put makes room in any case, if it finds none.
 const DELETES_MIN_MAX: u64 = 1023;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Refusals {
-    /// Deletes that had been written when a put last tried in vain to make room, and how many more it takes
-    /// until the next one tries: more each time, since it looks at all chunks.
+    /// The number of deletes that had been written when a put last tried in vain to make room, and
+    /// the number of further deletes until the next put tries. The second grows each time, because
+    /// an attempt looks at all chunks.
     deletes_before: AtomicU64,
     deletes_min: AtomicU64,
-    /// How often waiting requests were refused; changes only under the mutex of `completed`.
+    /// The number of times that waiting requests were refused; changes only under the mutex of
+    /// `completed`.
     count: AtomicU64,
     error: Mutex<Option<Error>>,
 }
@@ -28,12 +31,12 @@ impl Refusals {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Those that wait will be refused, with this error.
+    /// Threads that wait will be refused with this error.
     pub(crate) fn because_of(&self, error: &Error) {
         *self.error.lock() = Some(error.clone());
     }
 
-    /// Those that wait for a checkpoint are refused. The caller holds the mutex of `completed`.
+    /// Refuses threads that wait for a checkpoint. The caller holds the mutex of `completed`.
     pub(crate) fn refuse(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
@@ -44,7 +47,7 @@ impl Refusals {
         more > self.deletes_min.load(Ordering::Relaxed)
     }
 
-    /// A put tried in vain to make room when so many deletes had been written.
+    /// Notes that a put tried in vain to make room when this number of deletes had been written.
     pub(crate) fn note_failure(&self, deletes: u64) {
         let least = 2 * self.deletes_min.load(Ordering::Relaxed) + 1;
         self.deletes_before.store(deletes, Ordering::Relaxed);
@@ -52,8 +55,8 @@ impl Refusals {
             .store(least.min(DELETES_MIN_MAX), Ordering::Relaxed);
     }
 
-    /// A put made room. The next one may try again without another delete: a checkpoint alone may have been
-    /// enough for this one, with all that was deleted still there.
+    /// Notes that a put made room. The next put may try again without another delete: a checkpoint
+    /// alone may have been enough for this one, with everything that was deleted still there.
     pub(crate) fn note_success(&self) {
         self.deletes_min.store(0, Ordering::Relaxed);
     }

@@ -5,18 +5,18 @@
 //! sector, so a torn write cannot damage a neighbour.
 //!
 //! Room for runs is preallocated ahead ([`Container::ensure_room`]), so that a full disk refuses a
-//! put before anything of it is logged, and not a checkpoint after.
+//! put before any of it is logged, and not a checkpoint afterwards.
 //!
 //! ```text
 //! 0                                                    end of extents        allocated
 //! | run | hole | run | punched |  run  | hole | run |      hole      |  not in use yet |
 //!                                                         <-- cut from here
 //! ```
-//! What is free beyond need goes back to the file system ([`Container::give_back`], and where nothing
-//! is put [`Container::give_excess_back`]): the file is cut, and large holes are punched. A punched hole is out of the allocator's sight until nothing
-//! else fits; then its blocks are reserved again first. After opening, punched holes are holes like
-//! others: a write there may find the disk full, which a checkpoint survives, and then they are told
-//! apart ([`Container::find_punched`]).
+//! Free bytes beyond need go back to the file system ([`Container::give_back`], and in an idle
+//! database [`Container::give_excess_back`]): the file is cut, and large holes are punched. The
+//! allocator does not see a punched hole until nothing else fits; then its blocks are reserved
+//! again first. After opening, punched holes are holes like others: a write there may find the disk
+//! full, which a checkpoint survives, and then they are told apart ([`Container::find_punched`]).
 
 use super::extents::{Extent, Extents};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,14 +26,14 @@ use evendb_storage::{Error, Result};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How much the file grows at a time, at least.
+/// The smallest number of bytes by which the file grows.
 pub(crate) const GROW_BYTES_MIN: u64 = 64 << 10;
 
 struct ContainerSpace {
     extents: Extents,
-    /// The file's blocks are reserved up to here, but for what is punched.
+    /// The file's blocks are reserved up to here, except the punched holes.
     allocated: u64,
-    /// Offset and length of what is punched; the allocator takes it for used.
+    /// Offset and length of punched holes; the allocator takes them for used.
     punched: BTreeMap<u64, u64>,
     punched_bytes: u64,
 }
@@ -44,14 +44,14 @@ impl ContainerSpace {
         self.allocated.saturating_sub(self.extents.used())
     }
 
-    /// Drops what the allocator has free beyond the reserved blocks.
+    /// Drops the allocator's free room beyond the reserved blocks.
     fn forget_beyond(&mut self) {
         let beyond = self.extents.end().saturating_sub(self.allocated);
         self.extents.trim_end(beyond);
     }
 
-    /// Notes a punched hole, as one with the one before it if both are not too much to reserve again
-    /// for one run.
+    /// Notes a punched hole. It is joined with the one before it if both together are not too large
+    /// to be reserved again for one run.
     fn add_punched(&mut self, hole: Extent) {
         self.punched_bytes += hole.len;
         if let Some((&offset, len)) = self.punched.range_mut(..hole.offset).next_back()
@@ -64,7 +64,7 @@ impl ContainerSpace {
         }
     }
 
-    /// A punched hole that takes `len` bytes at least.
+    /// A punched hole of at least `len` bytes.
     fn punched_for(&self, len: u64) -> Option<Extent> {
         let mut fitting = self.punched.iter().filter(|hole| *hole.1 >= len);
         let (&offset, &len) = fitting.next()?;
@@ -72,23 +72,23 @@ impl ContainerSpace {
     }
 }
 
-/// Holes are punched in units of a file system's block, and not for less than this.
+/// Holes are punched in units of a file system's block; the second is the smallest hole in bytes.
 const PUNCH_UNIT: u64 = 4096;
 const PUNCH_BYTES_MIN: u64 = 32 << 10;
-/// One punch or cut takes at most so much: it holds up other users of the file.
+/// The largest number of bytes of one punch or cut, which holds up other users of the file.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
-/// Neighbouring punched holes are one up to here.
+/// The largest size in bytes up to which neighbouring punched holes are joined.
 const PUNCHED_BYTES_MAX: u64 = 16 << 20;
 
 /// The container file and its free space.
 pub(crate) struct Container {
     file: Arc<dyn File>,
     space: Mutex<ContainerSpace>,
-    /// How much it grows at a time: more where there is more data.
+    /// The bytes by which it grows at a time: more where there is more data.
     grow_bytes: AtomicU64,
-    /// The disk is full: take what is needed, and no step ahead.
+    /// The disk is full: the file grows only as far as needed, and no step ahead.
     sparing: AtomicBool,
-    /// No hole of the allocator's is without blocks.
+    /// All holes of the allocator have their blocks.
     punched_found: AtomicBool,
 }
 
@@ -97,7 +97,7 @@ fn sectors(len: u64) -> u64 {
 }
 
 impl Container {
-    /// `extents` holds what the manifest names; `allocated` is the file's length.
+    /// `extents` has the extents that the manifest names; `allocated` is the file's length.
     pub(crate) fn new(file: Arc<dyn File>, extents: Extents, allocated: u64) -> Container {
         file.expect_random_reads();
         Container {
@@ -114,19 +114,19 @@ impl Container {
         }
     }
 
-    /// Whether to take no more of the disk than is needed.
+    /// Sets whether to take no more of the disk than is needed.
     pub(crate) fn set_sparing(&self, yes: bool) {
         self.sparing.store(yes, Ordering::Relaxed);
     }
 
-    /// Has the file grow by so much at a time, at least.
+    /// Makes the file grow by at least this number of bytes at a time.
     pub(crate) fn set_grow_bytes(&self, bytes: u64) {
         // Relaxed: a hint.
         self.grow_bytes
             .store(bytes.max(GROW_BYTES_MIN), Ordering::Relaxed);
     }
 
-    /// How much more than is needed the file grows.
+    /// The smallest number of bytes by which the file grows now.
     fn step_bytes(&self) -> u64 {
         match self.sparing.load(Ordering::Relaxed) {
             true => PUNCH_BYTES_MIN,
@@ -153,7 +153,7 @@ impl Container {
     pub(crate) fn ensure_room(&self, bytes: u64) -> Result<()> {
         let mut space = self.space.lock();
         while space.free() < bytes {
-            // What was given back is taken again before the file grows.
+            // Punched holes are taken again before the file grows.
             let missing = bytes - space.free();
             match space.punched_for(0) {
                 Some(hole) => self.restore(&mut space, hole)?,
@@ -163,8 +163,8 @@ impl Container {
         Ok(())
     }
 
-    /// On a full disk: holes that an earlier life punched are told apart from those that have their
-    /// blocks, by reserving each. Once; what this life punches is known.
+    /// On a full disk: tells holes that an earlier life punched apart from holes that have their
+    /// blocks, by reserving each. It does so once; the holes that this life punches are known.
     pub(crate) fn find_punched(&self) {
         if self.punched_found.swap(true, Ordering::Relaxed) {
             return;
@@ -180,7 +180,7 @@ impl Container {
         }
     }
 
-    /// Gives a punched hole its blocks and the allocator the hole.
+    /// Gives a punched hole its blocks, and gives the hole to the allocator.
     fn restore(&self, space: &mut ContainerSpace, hole: Extent) -> Result<()> {
         self.file
             .preallocate(hole.offset, hole.len)
@@ -191,9 +191,9 @@ impl Container {
         Ok(())
     }
 
-    /// Gives what is free beyond `keep` bytes back to the file system, if it is worth it, in at most
-    /// `pieces_max` pieces. `rest` is told how long each took, and says whether to go on. Returns the
-    /// bytes given back. A failure to punch loses nothing: the hole stays.
+    /// Gives free bytes beyond `keep` back to the file system, if it is worth it, in at most
+    /// `pieces_max` pieces. `rest` is told how long each piece took, and says whether to go on.
+    /// Returns the bytes given back. A failure to punch loses nothing: the hole stays.
     pub(crate) fn give_back(
         &self,
         keep: u64,
@@ -201,7 +201,7 @@ impl Container {
         rest: &dyn Fn(Duration) -> bool,
     ) -> u64 {
         let excess = self.free_bytes().saturating_sub(keep);
-        // Not for a little: the next checkpoint would take it again.
+        // Not for a few bytes: the next checkpoint would take them again.
         let sparing = self.sparing.load(Ordering::Relaxed);
         if excess < self.step_bytes().max(if sparing { 0 } else { keep / 4 }) {
             return 0;
@@ -209,7 +209,8 @@ impl Container {
         self.give_excess_back(keep, pieces_max, rest)
     }
 
-    /// As [`give_back`](Self::give_back), however little it is, down to a piece: for an idle database.
+    /// Like [`give_back`](Self::give_back), even for few bytes, down to a piece: for an idle
+    /// database.
     pub(crate) fn give_excess_back(
         &self,
         keep: u64,
@@ -231,8 +232,8 @@ impl Container {
         given
     }
 
-    /// On a full disk: gives all that is free beyond `keep` bytes back, in pieces however small.
-    /// Returns the bytes given back.
+    /// On a full disk: gives all free bytes beyond `keep` back, in pieces however small. Returns
+    /// the bytes given back.
     pub(crate) fn give_all_back(&self, keep: u64) -> u64 {
         let mut given = 0;
         loop {
@@ -267,7 +268,7 @@ impl Container {
                 None => return 0,
             }
         };
-        // Outside of the lock: nobody is given the hole meanwhile.
+        // Outside of the lock: the hole counts as used, so it is given to no run meanwhile.
         let punched = self.file.punch_hole(hole.offset, hole.len);
         let mut space = self.space.lock();
         if punched.is_err() {
@@ -278,11 +279,11 @@ impl Container {
         hole.len
     }
 
-    /// Cuts up to `bytes` that are free at the end of the file, and what is punched there.
+    /// Cuts up to `bytes` free bytes at the end of the file, and punched holes there.
     fn cut(&self, space: &mut ContainerSpace, bytes: u64) -> u64 {
         space.forget_beyond();
         if space.extents.end() > space.allocated {
-            // What is in use beyond the file's end is damage, which others tell of.
+            // Used extents beyond the file's end are damage, which other code reports.
             return 0;
         }
         let (mut target, mut left) = (space.allocated, bytes);
@@ -308,7 +309,7 @@ impl Container {
             target >= space.extents.end(),
             "what is in use would be cut off"
         );
-        // If it fails, the room is still there, and the allocator finds it when it grows.
+        // If this fails, the room is still there, and the allocator finds it when it grows.
         if target >= space.allocated || self.file.set_len(target).is_err() {
             return 0;
         }
@@ -324,7 +325,7 @@ impl Container {
                 .preallocate(space.allocated, len)
                 .map_err(|source| Error::io(self.file.path(), "reserve room for logs", source))
         };
-        // A nearly full disk may have what is needed, if not a whole step.
+        // A nearly full disk may have the needed bytes, but no whole step.
         let got = reserve(more).map(|()| more).or_else(|_| {
             let least = sectors(bytes);
             reserve(least).map(|()| least)
@@ -340,7 +341,7 @@ impl Container {
             && !space.extents.fits(len)
             && let Some(hole) = space.punched_for(sectors(len))
         {
-            // If this fails, growing will too.
+            // If this fails, growing will fail, too.
             self.restore(&mut space, hole)?;
         }
         let extent = space.extents.allocate(sectors(len));
@@ -349,7 +350,7 @@ impl Container {
             let more = end - space.allocated;
             if let Err(error) = self.grow(&mut space, more) {
                 space.extents.free(extent);
-                // No hole may lie beyond the blocks: it would be cut as if it had some.
+                // No hole may lie beyond the blocks: it would be cut as if it had blocks.
                 space.forget_beyond();
                 return Err(error);
             }
@@ -365,7 +366,7 @@ impl Container {
         });
     }
 
-    /// For one thread that writes runs.
+    /// A writer for one thread that writes runs.
     pub(crate) fn run_writer(&self) -> RunWriter {
         RunWriter {
             file: self.file.clone(),
@@ -380,14 +381,15 @@ impl Container {
     }
 }
 
-/// Writes runs into their extents, close to the device. Nothing is durable before [`Container::sync`].
+/// Writes runs into their extents, close to the device. Nothing is durable before
+/// [`Container::sync`].
 pub(crate) struct RunWriter {
     file: Arc<dyn File>,
     behind: WriteBehind,
 }
 
 impl RunWriter {
-    /// How many pieces may be on their way ([`WriteBehind::set_depth`]).
+    /// Sets how many pieces may be under way ([`WriteBehind::set_depth`]).
     pub(crate) fn set_depth(&mut self, pieces: usize) {
         self.behind.set_depth(pieces);
     }
@@ -432,7 +434,7 @@ mod tests {
             .collect();
         let full = vfs.used_bytes();
         assert_eq!(container.give_back(0, 100, &|_| true), 0, "nothing is free");
-        // All but the last: nothing to cut, all to punch.
+        // All except the last: there is nothing to cut, and everything to punch.
         for &run in &runs[..63] {
             container.free(run, 64 << 10);
         }
@@ -456,7 +458,7 @@ mod tests {
         assert_eq!(vfs.used_bytes(), full);
     }
 
-    /// Where nothing is put, what is free beyond the reserve goes, though it is less than a step.
+    /// In an idle database, free bytes beyond the reserve go, even if they are less than a step.
     #[test]
     fn of_an_idle_database_only_the_reserve_stays() {
         let vfs = SimVfs::new(1);
@@ -503,8 +505,8 @@ mod tests {
         assert!(allocated < 2 * STEP, "{allocated}");
     }
 
-    /// An allocation that found no room must not leave a hole behind that has no blocks: cutting
-    /// would take it for room to give back, and cut into runs instead.
+    /// An allocation that found no room must not leave a hole behind that has no blocks. Cutting
+    /// would take it for room to give back, and would cut into runs instead.
     #[test]
     fn what_a_full_disk_refused_is_not_cut_off_elsewhere() {
         let vfs = SimVfs::new(1);
@@ -515,7 +517,7 @@ mod tests {
         let last = runs[63];
         container.run_writer().write(&[7; 16 << 10], last).unwrap();
         vfs.set_capacity(vfs.used_bytes());
-        // Many small holes, none of which takes it.
+        // Many small holes, and none is large enough for it.
         for &run in runs[..63].iter().step_by(2) {
             container.free(run, 16 << 10);
         }
@@ -525,14 +527,14 @@ mod tests {
         let read = container.file().read_at(&mut bytes, last).unwrap();
         assert_eq!(read, bytes.len(), "the last run was cut off");
         assert!(bytes.iter().all(|byte| *byte == 7));
-        // Nor does it keep the end from being cut once that is free.
+        // It does not keep the end from being cut once the end is free, either.
         container.free(last, 16 << 10);
         container.give_back(0, 1024, &|_| true);
         let (_, _, allocated) = container.space();
         assert!(allocated <= last, "{allocated} of {last}");
     }
 
-    /// On a full disk small holes are given back too, all but what is to be kept.
+    /// On a full disk small holes are given back, too, except the bytes to keep.
     #[test]
     fn room_is_lent_in_small_pieces() {
         let vfs = SimVfs::new(1);
@@ -550,7 +552,7 @@ mod tests {
         assert!((100 << 10..104 << 10).contains(&free), "{free}");
         assert_eq!(vfs.used_bytes(), full - given);
         assert_eq!(container.give_all_back(free), 0);
-        // It comes back where the disk has it again.
+        // The room comes back when the disk has it again.
         container.ensure_room(free + given).unwrap();
         assert_eq!(vfs.used_bytes(), full);
         assert_eq!(container.space().1, 0);
@@ -572,7 +574,7 @@ mod tests {
         assert!(punched > 0);
         container.ensure_room(free).unwrap();
         assert!(container.ensure_room(free + 1).is_err());
-        // What has its blocks can be used to the last run.
+        // Room with blocks can be used up to the last run.
         let mut left = free;
         while left >= 64 << 10 && container.allocate(64 << 10).is_ok() {
             left -= 64 << 10;

@@ -1,4 +1,4 @@
-//! Allocator of extents in the container file of logs: which bytes are whose, in memory only.
+//! Allocator of extents in the container file of logs: which bytes are used, in memory only.
 //!
 //! ```text
 //! 0                                                   end
@@ -6,33 +6,34 @@
 //! ```
 //!
 //! Offsets and lengths are multiples of [`GRANULE`] bytes, a sector: a torn sector never holds
-//! bytes of two logs. What is used is in the manifest; opening marks it with
-//! [`Extents::mark_used`], everything else is a hole.
+//! bytes of two logs. The manifest names the used extents; opening marks them with
+//! [`Extents::mark_used`], and everything else is a hole.
 //!
 //! Policy: go on where the last allocation ended, or in the next hole that fits (a checkpoint
-//! writes thousands of runs; neighbours make few, long writes); else the smallest hole that fits,
-//! lowest address first; else grow the end, into which a last hole is taken.
+//! writes thousands of runs; neighbours make few, long writes). Otherwise take the smallest hole
+//! that fits, lowest address first. Otherwise grow the end, which takes in a last hole.
 //!
 //! Invariants: holes are disjoint, not empty, never adjacent, and end at or before `end`;
 //! `used + sum of holes = end`.
 //!
-//! Thread safety: none; its owner locks it (a leaf lock, memory only). It does not touch files:
-//! growing, cutting, preallocating and punching are the owner's, and so is the order of I13 (an extent is
-//! freed when the edit that drops it is durable and no view names it).
+//! Thread safety: none; its owner locks it (a leaf lock, memory only). It does not touch files: the
+//! owner grows, cuts, preallocates and punches, and keeps the order of I13 (an extent is freed when
+//! the edit that drops it is durable and no view names it).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Unit of allocation in bytes.
 pub(crate) const GRANULE: u64 = 512;
 
-/// What is at least [`PAGED_LEAST`] bytes long begins at a page, where there is such room.
+/// An extent of at least [`PAGED_LEAST`] bytes begins at a page, if there is such room.
 const PAGE: u64 = evendb_storage::table::PAGE_BYTES as u64;
 const PAGED_LEAST: u64 = 32 << 10;
 
-/// How many holes behind the last allocation are looked at before the smallest that fits is
-/// taken instead: bounds the work under the lock.
+/// The number of holes behind the last allocation that are examined before the smallest that fits
+/// is taken: this bounds the work under the lock.
 const NEXT_FIT_HOLES: usize = 64;
-/// How many of the smallest holes are tried for one with a page's beginning in the right place.
+/// The number of the smallest holes that are tried for a hole in which a page begins at the right
+/// place.
 const PAGED_HOLES: usize = 8;
 
 /// A contiguous piece of the container.
@@ -51,7 +52,7 @@ impl Extent {
     }
 }
 
-/// An extent that is in use already, is out of line, or ends nowhere: a bad manifest.
+/// An extent that is in use already, is not aligned, or has no valid end: a bad manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overlap(
     /// The extent refused.
@@ -67,7 +68,7 @@ pub(crate) struct Extents {
     by_len: BTreeSet<(u64, u64)>,
     end: u64,
     used: u64,
-    /// Where the last allocation ended.
+    /// The end of the last allocation.
     cursor: u64,
 }
 
@@ -112,8 +113,8 @@ impl Extents {
         extent
     }
 
-    /// Gives an extent back, or an aligned part of one. Freeing what is free is a programming
-    /// error; without debug assertions the extent is left as it is, which loses room, not data.
+    /// Gives an extent back, or an aligned part of one. Freeing free bytes is a programming error;
+    /// without debug assertions the extent is left as it is, which loses room, not data.
     pub(crate) fn free(&mut self, extent: Extent) {
         let Some((offset, end)) = aligned(extent) else {
             debug_assert!(false, "not an extent of this allocator: {extent:?}");
@@ -131,7 +132,7 @@ impl Extents {
     pub(crate) fn mark_used(&mut self, extent: Extent) -> Result<(), Overlap> {
         let (offset, end) = aligned(extent).ok_or(Overlap(extent))?;
         if end > self.end {
-            // Only what lies before the old end can be in use.
+            // Only the part before the old end can be in use.
             let known = Extent {
                 offset,
                 len: self.end.saturating_sub(offset),
@@ -169,8 +170,8 @@ impl Extents {
         holes.map(|(&offset, &len)| Extent { offset, len })
     }
 
-    /// Grows the container by `bytes` (rounded up) of free room, which is returned: the owner has
-    /// preallocated it, or does so before the next allocation.
+    /// Grows the container by `bytes` (rounded up) of free room, and returns the room. The owner
+    /// has preallocated it, or does so before the next allocation.
     pub(crate) fn reserve_end(&mut self, bytes: u64) -> Extent {
         let (offset, len) = (self.end, round_up(bytes));
         self.end += len;
@@ -181,7 +182,7 @@ impl Extents {
     }
 
     /// Drops up to `bytes` (rounded down) of a hole at the end, if there is one, and returns the
-    /// new end: the file may be cut.
+    /// new end: the file may be cut there.
     pub(crate) fn trim_end(&mut self, bytes: u64) -> u64 {
         if let Some(hole) = self.last_hole() {
             let cut = (bytes / GRANULE * GRANULE).min(hole.len);
@@ -195,9 +196,9 @@ impl Extents {
         self.end
     }
 
-    /// Takes the largest hole that lies before the end, or the part of it that begins and ends at
-    /// multiples of `unit`, of at least `least` bytes; if it has no such part, the next smaller one that
-    /// has: for the owner to give its blocks back. It counts as used until it is freed.
+    /// Takes the largest hole that lies before the end, or its part between multiples of `unit`, of
+    /// at least `least` bytes. If it has no such part, the next smaller hole that has one is taken.
+    /// The owner then gives its blocks back. It counts as used until it is freed.
     pub(crate) fn take_largest(&mut self, unit: u64, least: u64, most: u64) -> Option<Extent> {
         // The hole at the end is cut, not punched.
         let last = self.last_hole().map(|hole| (hole.len, hole.offset));
@@ -214,7 +215,7 @@ impl Extents {
         Some(extent)
     }
 
-    /// Takes the holes for which `keep` says no.
+    /// Takes the holes for which `keep` returns false.
     pub(crate) fn take_unless(&mut self, keep: &dyn Fn(Extent) -> bool) -> Vec<Extent> {
         let holes = self
             .holes
@@ -227,7 +228,7 @@ impl Extents {
         taken
     }
 
-    /// Whether an allocation of so many bytes finds a hole, or grows the end.
+    /// Whether an allocation of `len` bytes finds a hole, so that the end need not grow.
     pub(crate) fn fits(&self, len: u64) -> bool {
         self.best_fit(round_up(len.max(1))).is_some()
     }
@@ -242,7 +243,7 @@ impl Extents {
     fn best_fit_at(&self, len: u64, unit: u64) -> Option<u64> {
         let at = |&(hole, offset): &(u64, u64)| fit_at(offset, hole, len, unit);
         let smallest = self.by_len.range((len, 0)..).take(PAGED_HOLES);
-        // In these it fits wherever they begin.
+        // In these holes it fits, wherever they begin.
         let surely = self.by_len.range((len + unit - GRANULE, 0)..).take(1);
         smallest.chain(surely).find_map(at)
     }
@@ -313,14 +314,14 @@ fn round_up(bytes: u64) -> u64 {
     bytes.div_ceil(GRANULE) * GRANULE
 }
 
-/// First byte and end of an extent, its length rounded up, if it is one at all.
+/// First byte and end of an extent, its length rounded up; `None` if it is not valid.
 fn aligned(extent: Extent) -> Option<(u64, u64)> {
     let len = extent.len.checked_next_multiple_of(GRANULE)?;
     let end = extent.offset.checked_add(len)?;
     (extent.offset.is_multiple_of(GRANULE) && len > 0).then_some((extent.offset, end))
 }
 
-/// Where `len` bytes fit into a hole, if they begin at a multiple of `unit`.
+/// The place for `len` bytes in a hole, at a multiple of `unit`.
 fn fit_at(offset: u64, hole: u64, len: u64, unit: u64) -> Option<u64> {
     let at = offset.next_multiple_of(unit);
     (at + len <= offset + hole).then_some(at)
@@ -332,7 +333,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One flag a granule.
+    /// One flag for each granule.
     #[derive(Default)]
     struct Bitmap(Vec<bool>);
 
@@ -410,7 +411,8 @@ mod tests {
                         prop_assert!(extent.len >= len && extent.len < len + GRANULE + 1);
                         prop_assert!(!fitting || extents.end() == end, "grew beside a hole that fits");
                         prop_assert!(fitting || extent.end() == extents.end());
-                        // Holes behind the cursor are tried first, but any hole with a page more is found.
+                        // Holes behind the cursor are tried first, but any hole with one more page
+                        // is found.
                         let roomy = |hole: &Extent| hole.len >= extent.len + PAGE;
                         let found = !fitting || bitmap.holes().iter().any(roomy);
                         if len >= PAGED_LEAST && found {
@@ -464,7 +466,7 @@ mod tests {
 
         #[test]
         fn bad_extents_are_refused(offset in any::<u64>(), len in any::<u64>()) {
-            // Any answer, no panic, and refusing changes nothing.
+            // Any answer is right, nothing panics, and a refusal changes nothing.
             let mut extents = Extents::new(64 * GRANULE);
             extents.mark_used(Extent { offset: 8 * GRANULE, len: 1 }).expect("free");
             let before = (extents.used(), extents.end());
@@ -497,8 +499,8 @@ mod tests {
         assert_eq!(extents.holes().count(), 0);
     }
 
-    /// A full disk needs every block there is: a larger hole that lies badly does not hide a smaller one
-    /// that has a whole block.
+    /// A full disk needs every block there is: a larger hole at a bad place does not hide a smaller
+    /// one that has a whole block.
     #[test]
     fn every_whole_block_of_the_holes_is_found() {
         let extent = |from: u64, to: u64| Extent {
@@ -531,7 +533,7 @@ mod tests {
         extents.free(all[3]);
         let row: Vec<_> = (0..30).map(|_| extents.allocate(2 * GRANULE)).collect();
         assert!(row.windows(2).all(|pair| pair[0].end() == pair[1].offset));
-        // Without room behind, the smallest hole that fits.
+        // Without room behind, the smallest hole that fits is taken.
         extents.allocate(40 * GRANULE);
         extents.free(Extent {
             offset: all[50].offset,

@@ -1,10 +1,11 @@
-//! Where in a chunk's log a key may be: the log index, and the paper's partitioned Bloom filter.
+//! The possible places of a key in a chunk's log: the log index, and the paper's partitioned Bloom
+//! filter.
 //!
 //! A chunk's log is a list of runs, each a small sorted table. A [`Position`] names a run by its
 //! ordinal, which grows over the log's life, and a block of that run.
 //!
 //! ```text
-//! log index: open addressing, one word a record          0 = free
+//! log index: open addressing, one word for each record          0 = free
 //!   63            40 39            16 15         0
 //!   | tag, 24 bits  | run, 24 bits   | block, 16 |
 //! ```
@@ -13,17 +14,18 @@
 //! of its tag, so that a larger table is filled from a smaller one without the hashes. Probing is
 //! linear. A look-up of an absent key meets a strange tag with a chance of records / 2^24.
 //! Invariants: slots are set once and never change; at least a quarter is free, so a probe ends.
-//! Thread safety: one writer at a time (the checkpoint); readers are wait-free and see every slot
-//! whose insertion happened before their view was published; entries at or beyond their view's
-//! end of the log are ignored. [L8]
+//! Thread safety: one writer at a time (the checkpoint). Readers are wait-free and see every slot
+//! that was inserted before their view was published; they ignore entries at or beyond their view's
+//! end of the log. [L8]
 //!
 //! **Partitioned Bloom filter** (the paper's section 3.1). Each part covers a section of
 //! consecutive runs; only the runs of sections that may have the key are searched. Immutable;
-//! extended by copying: closed parts are shared, the open one keeps its tags and its filter is
-//! built anew. A record costs about 10 bits, and 4 bytes while its section is open. It knows a key by
-//! its tag, as the index does, so that a cold chunk's index can be turned into it.
+//! extended by copying: closed parts are shared, and the open one keeps its tags and gets a new
+//! filter. A record costs about 10 bits, and 4 bytes more while its section is open. It knows a key
+//! by its tag, as the index does, so that a cold chunk's index can be turned into it.
 //!
-//! Neither knows keys: what is named must be searched, and may turn out not to have the key.
+//! Neither of them knows keys: the named places must be searched, and may turn out not to have the
+//! key.
 
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use crate::sync::Arc;
@@ -34,18 +36,18 @@ use evendb_storage::key_hash::RamHash;
 const RUN_END_MAX: u32 = 1 << 24;
 const TAG_BITS: u32 = 24;
 
-/// Where a record is in a chunk's log.
+/// The place of a record in a chunk's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
     /// Ordinal of the run, below 2^24.
     pub(crate) run: u32,
-    /// Ordinal of the block in the run; 65,535 means there or in a later block.
+    /// Ordinal of the block in the run; 65,535 means this block or a later one.
     pub(crate) block: u16,
 }
 
 impl Position {
-    /// Newest first: later runs first; in a run earlier blocks first, because a run has the
-    /// newer versions of a key before the older ones.
+    /// Newest first: later runs come first. In a run, earlier blocks come first, because a run has
+    /// the newer versions of a key before the older ones.
     fn order(self) -> (std::cmp::Reverse<u32>, u16) {
         (std::cmp::Reverse(self.run), self.block)
     }
@@ -53,8 +55,8 @@ impl Position {
 
 /// The log index of one chunk; see the head of this file.
 pub(crate) struct LogIndex {
-    /// A power of two of slots. Set with Release by the one writer, read with Acquire: whoever
-    /// finds a position sees what was written before it was inserted.
+    /// A power of two of slots. Set with Release by the one writer, read with Acquire: a reader
+    /// that finds a position sees everything that was written before it was inserted.
     slots: Box<[AtomicU64]>,
     /// Written by the one writer only.
     len: AtomicUsize,
@@ -73,8 +75,8 @@ impl LogIndex {
         }
     }
 
-    /// Adds a record. False, and nothing added, if the index is full: it must grow first. Only
-    /// one thread inserts at a time.
+    /// Adds a record. Returns false, with nothing added, if the index is full: it must grow first.
+    /// Only one thread inserts at a time.
     pub(crate) fn insert(&self, hash: RamHash, position: Position) -> bool {
         assert!(position.run < RUN_END_MAX, "runs of a log are below 2^24");
         let tag = tag(hash);
@@ -107,7 +109,7 @@ impl LogIndex {
     pub(crate) fn grown(&self, at_least: usize) -> LogIndex {
         let len = self.len();
         let larger = LogIndex::with_capacity(at_least.max(len + len / 2), self.charge.ledger());
-        // From a free slot on, so that records of one home come in the order of their probes,
+        // From a free slot on, so that records with one home come in the order of their probes,
         // which is the order in which they were inserted.
         let loaded = |slot: &AtomicU64| slot.load(Ordering::Acquire);
         let free = self.slots.iter().position(|slot| loaded(slot) == 0);
@@ -121,14 +123,15 @@ impl LogIndex {
         larger
     }
 
-    /// Puts into `out` where records of a key with this hash may be in the runs below `run_end`,
-    /// newest first. Wait-free.
+    /// Puts the positions into `out` where records of a key with this hash may be in the runs below
+    /// `run_end`, newest first. Wait-free.
     pub(crate) fn candidates(&self, hash: RamHash, run_end: u32, out: &mut Candidates) {
         out.clear();
         let tag = tag(hash);
         let mask = self.slots.len() - 1;
         let mut at = self.home(tag);
-        // The bound is never reached (a quarter is free); it makes the end of the loop plain.
+        // The bound is never reached, because a quarter is free; it only makes the loop's end
+        // clear.
         for _ in 0..self.slots.len() {
             let slot = self.slots[at].load(Ordering::Acquire);
             if slot == 0 {
@@ -154,7 +157,7 @@ impl LogIndex {
         self.charge.bytes()
     }
 
-    /// A copy without the records of runs `first` to `last`, and with room for `more`.
+    /// A copy without the records of runs `first` to `last`, and with room for `more` records.
     pub(crate) fn without(&self, first: u32, last: u32, more: usize) -> LogIndex {
         let kept: Vec<u64> = self
             .slots
@@ -188,7 +191,7 @@ impl LogIndex {
         tags
     }
 
-    /// First slot of the probe for a tag.
+    /// The first slot of the probe for a tag.
     fn home(&self, tag: u64) -> usize {
         let slot_bits = self.slots.len().trailing_zeros();
         if slot_bits <= TAG_BITS {
@@ -215,7 +218,7 @@ impl std::fmt::Debug for LogIndex {
 #[derive(Debug)]
 pub(crate) struct Candidates {
     inline: [Position; Candidates::INLINE],
-    /// How many of `inline` are set, while `spilled` is empty.
+    /// The number of valid entries of `inline`, while `spilled` is empty.
     inline_len: usize,
     /// All positions, once there are more than fit `inline`.
     spilled: Vec<Position>,
@@ -270,7 +273,7 @@ impl Candidates {
         } else {
             &mut self.spilled[..]
         };
-        // Inserted run after run, so reversing nearly sorts them.
+        // They were inserted run after run, so reversing nearly sorts them.
         positions.reverse();
         positions.sort_by_key(|position| position.order());
     }
@@ -295,11 +298,11 @@ pub(crate) struct PartitionedBloom {
 /// The filter of one section of the log.
 #[derive(Debug)]
 struct FilterPart {
-    /// Ascending; all above those of earlier parts.
+    /// The runs in ascending order, all above the runs of earlier parts.
     runs: Vec<u32>,
     run_bytes: u64,
     filter: Arc<BloomFilter>,
-    /// Tags of what the filter was built from, sorted, each once; empty in a closed part.
+    /// The tags from which the filter was built, sorted, each once; empty in a closed part.
     tags: Vec<u32>,
     charge: Charge,
 }
@@ -308,9 +311,9 @@ impl PartitionedBloom {
     /// Bits of a filter for each of its records: about 1 % of false positives.
     const BITS_PER_KEY: u32 = 10;
 
-    /// A filter of at most `split_factor` parts, each over a section of about `section_bytes`
-    /// bytes of the log (its limit / `split_factor`). A log beyond its limit makes the last part
-    /// grow.
+    /// A filter of at most `split_factor` parts, each over a section of about `section_bytes` bytes
+    /// of the log (its limit / `split_factor`). If the log is beyond its limit, the last part
+    /// grows.
     pub(crate) fn new(split_factor: usize, section_bytes: u64, ledger: Ledger) -> Self {
         PartitionedBloom {
             split_factor: split_factor.max(1),
@@ -320,7 +323,7 @@ impl PartitionedBloom {
         }
     }
 
-    /// The filter that knows what `index` does of `runs` (ordinal and bytes, ascending).
+    /// The filter over the part of `runs` (ordinal and bytes, ascending) that `index` covers.
     pub(crate) fn of_index(
         mut self,
         index: &LogIndex,
@@ -346,7 +349,7 @@ impl PartitionedBloom {
         self
     }
 
-    /// This filter with one more run of `run_bytes` bytes, whose records' keys have `hashes`.
+    /// This filter with one more run of `run_bytes` bytes; the keys of its records have `hashes`.
     /// Runs come in ascending order.
     pub(crate) fn with_run(
         &self,
@@ -449,8 +452,9 @@ impl Section {
     }
 }
 
-/// A hash for the filter of what the log index keeps of a key's: so a filter can be made of an index,
-/// without reading the log. Two keys of one tag are few: records of the log / 2^24.
+/// A hash for the filter, made of the part of a key's hash that the log index keeps: so a filter
+/// can be made of an index, without reading the log. Few pairs of keys have one tag: records of the
+/// log / 2^24.
 fn spread(tag: u32) -> u64 {
     let mixed = (u64::from(tag) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -548,7 +552,7 @@ mod tests {
                 more += 1;
             }
             assert_eq!(index.len(), index.slots.len() * 3 / 4);
-            // A record that is there already needs no room.
+            // A record that is already there needs no room.
             assert!(index.insert(RamHash::of_bits(0), position(2, 0)));
             assert!(!index.insert(RamHash::of_bits(0), position(2, more)));
             assert!(
@@ -606,8 +610,8 @@ mod loom_tests {
 
     const HASH: RamHash = RamHash::of_bits(7 << 40);
 
-    /// A reader whose view ends at a run finds all records of earlier runs and none of later
-    /// ones, though the writer goes on inserting records that run into the same slots.
+    /// A reader whose view ends at a run finds all records of earlier runs and no record of later
+    /// runs, although the writer goes on inserting records that run into the same slots.
     #[test]
     fn loom_l8_a_view_finds_all_its_runs() {
         loom::model(|| {
@@ -628,14 +632,14 @@ mod loom_tests {
                 let other = RamHash::of_bits(HASH.bits() + (1 << 40));
                 assert!(index.insert(other, Position { run, block: 0 }));
                 assert!(index.insert(HASH, Position { run, block: 1 }));
-                // What publishing a view does.
+                // This is what publishing a view does.
                 run_end.store(run + 1, Ordering::Release);
             }
             reader.join().expect("reader");
         });
     }
 
-    /// A position that is found leads to what was written before it was inserted.
+    /// A found position leads to everything that was written before it was inserted.
     #[test]
     fn loom_l8_a_slot_publishes_what_it_names() {
         loom::model(|| {

@@ -1,6 +1,6 @@
-//! The funk: a chunk on disk. A sorted base (one SSTable, or several disjoint ones where data
-//! arrived in key order) and a log of sorted runs, newest last, found through a log index or the
-//! paper's partitioned Bloom filter.
+//! The funk: a chunk on disk. It has a sorted base (one SSTable, or several disjoint ones where
+//! data arrived in key order) and a log of sorted runs, newest last. Records in the log are found
+//! through a log index or the paper's partitioned Bloom filter.
 //!
 //! ```text
 //! base   [ table ][ table ][ table ]        disjoint, ascending
@@ -8,12 +8,13 @@
 //! search LogIndex: hash -> (run, block)     built on use, extended by checkpoints
 //! ```
 //!
-//! A `Funk` is immutable but for its lazily loaded search structure; a checkpoint, rebalance or
+//! A `Funk` is immutable except its lazily loaded search structure; a checkpoint, rebalance or
 //! split publishes a new one in a new view. Reads do I/O, so no pin is held across them.
 //!
-//! The search structure can be made smaller, and dropped, at any time: when all of them are above
-//! their share of memory, that of a chunk which is not read becomes a Bloom filter, made of the
-//! index; if that is not enough, it goes, and the next get reads the log's keys again.
+//! The search structure can be made smaller, and dropped, at any time. When all of them together
+//! are above their share of memory, the structure of a chunk that is not read becomes a Bloom
+//! filter, made of the index. If that is not enough, it is dropped, and the next get reads the
+//! log's keys again.
 
 pub(crate) mod container;
 pub(crate) mod extents;
@@ -43,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) table: Arc<TableHandle>,
 }
 
-/// How the log is searched, once loaded.
+/// The search structure of the log, once loaded.
 pub(crate) enum Search {
     Index(Arc<LogIndex>),
     Bloom(PartitionedBloom),
@@ -55,31 +56,33 @@ pub(crate) struct Funk {
     pub(crate) base: Vec<Arc<TableHandle>>,
     /// Ascending by ordinal.
     pub(crate) runs: Vec<Run>,
-    /// All runs have lower ordinals; the next one gets this.
+    /// All runs have lower ordinals; the next run gets this one.
     pub(crate) run_end: u32,
-    /// No record has a greater version, and none in a munk of this funk that a range deletion of the view is older than.
+    /// No record of the funk has a greater version. The same holds for a record in a munk of this
+    /// funk that is newer than a range deletion of the view.
     pub(crate) max_version: Version,
     /// Loaded on use; published by compare-and-swap, duplicates dropped.
     pub(crate) search: LazyArc<Search>,
-    /// Used since memory was last looked for.
+    /// Used since the last search for memory to free.
     pub(crate) searched: AtomicBool,
-    /// The log index belongs to another funk too (after a split): it is copied before it grows.
+    /// The log index also belongs to another funk (after a split): it is copied before it grows.
     pub(crate) search_shared: bool,
 }
 
-/// How the log of new funks is searched, and how large its sections are.
+/// The kind of search in the log of new funks, and the size of its sections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchSettings {
     pub(crate) search: LogSearch,
-    /// A section that may have the key is read from end to end, as the paper does it.
+    /// A section that may have the key is read from end to end, as in the paper.
     pub(crate) reads_sections: bool,
     pub(crate) log_bytes_max: u64,
     pub(crate) ledger: Ledger,
 }
 
-/// Sections of the filter that stands in for the index of a cold chunk's log: the paper's number.
+/// The number of sections of the filter that replaces the index of a cold chunk's log: the paper's
+/// number.
 const FALLBACK_SECTIONS: usize = 16;
-/// Below so many records an index is smaller than the filter.
+/// With fewer records than this an index is smaller than the filter.
 const FALLBACK_RECORDS_MIN: usize = 64;
 
 impl SearchSettings {
@@ -97,7 +100,7 @@ impl SearchSettings {
 }
 
 impl Search {
-    /// This search extended by a run whose keys hash and lie as `keys` say.
+    /// This search extended by a run; `keys` has the hashes of its keys and their blocks.
     pub(crate) fn with_run(
         &self,
         run: u32,
@@ -130,8 +133,8 @@ impl Search {
         }
     }
 
-    /// This search after runs `first` to `last` were merged into one of the last one's ordinal, whose
-    /// keys hash and lie as `keys` say. None where it must be loaded again.
+    /// This search after runs `first` to `last` were merged into one with the ordinal `last`;
+    /// `keys` has the hashes of its keys and their blocks. `None` if it must be loaded again.
     pub(crate) fn with_merged(
         &self,
         first: u32,
@@ -168,7 +171,7 @@ impl Funk {
         }
     }
 
-    /// What contradicts the order of base and log, if anything does. In a database that is opened this
+    /// The contradiction in the order of base and log, if there is one. At opening, a contradiction
     /// is damage; elsewhere it is a bug.
     pub(crate) fn fault(&self) -> Option<String> {
         let ends_before = |left: &Arc<TableHandle>, right: &Arc<TableHandle>| {
@@ -209,10 +212,10 @@ impl Funk {
         self.runs.get(at)
     }
 
-    /// The log's search structure, loading it from the runs on first use.
+    /// The log's search structure; loads it from the runs on first use.
     pub(crate) fn search(&self, settings: &SearchSettings) -> Result<Arc<Search>> {
         if let Some(search) = self.search.get() {
-            // A store only where it is needed: others read this line.
+            // Stored only if needed: other threads read this cache line.
             if !self.searched.load(Ordering::Relaxed) {
                 self.searched.store(true, Ordering::Relaxed);
             }
@@ -236,7 +239,7 @@ impl Funk {
         loaded.or_else(|| self.runs.is_empty().then(|| Arc::new(settings.empty())))
     }
 
-    /// What takes less memory than this search, while memory for searches is short.
+    /// A search that takes less memory than this one, while memory for searches is short.
     fn smaller(&self, search: &Search, settings: &SearchSettings) -> Option<Search> {
         if !settings.ledger.searches_are_short() {
             return None;
@@ -252,8 +255,8 @@ impl Funk {
         }
     }
 
-    /// Makes the search structure smaller, or drops it: `harder` even if it was used lately or cannot
-    /// be made smaller. Bytes saved, roughly.
+    /// Makes the search structure smaller, or drops it. With `harder` it does so even if the
+    /// structure was used lately or cannot be made smaller. Returns the approximate bytes saved.
     pub(crate) fn shrink_search(&self, settings: &SearchSettings, harder: bool) -> usize {
         let used = self.searched.swap(false, Ordering::Relaxed);
         if used && !harder {
@@ -276,7 +279,8 @@ impl Funk {
         }
     }
 
-    /// Has an index loaded again where a filter stands in for it and is used.
+    /// Drops a filter that replaces an index and is used, so that the index is loaded again.
+    /// Returns whether it did.
     pub(crate) fn restore_search(&self, settings: &SearchSettings) -> bool {
         let fallback = settings.search == LogSearch::Index
             && self.searched.load(Ordering::Relaxed)
@@ -284,8 +288,8 @@ impl Funk {
         fallback && self.search.clear().is_some()
     }
 
-    /// Newest record of `key` with version at most `at`: log from its end backwards, then base. `metrics` count the reads of
-    /// a get.
+    /// The newest record of `key` with a version of at most `at`: first from the log, from its end
+    /// backwards, then from the base. `metrics` count the reads of a get.
     pub(crate) fn get(
         &self,
         key: &[u8],
@@ -362,7 +366,7 @@ impl Funk {
                     let Some(run) = self.run(position.run) else {
                         return Ok(None);
                     };
-                    // A saturated ordinal stands for "there or later".
+                    // The largest number stands for this block or a later one.
                     let block = (position.block < u16::MAX).then_some(position.block.into());
                     read(run, block)
                 }))
@@ -382,7 +386,7 @@ impl Funk {
     }
 }
 
-/// Counts the read of a block in which a record was found, or none.
+/// Counts the read of a block, whether or not it had the record.
 fn count_read(metrics: Option<&Metrics>, found: Option<&Found>) {
     if let Some(metrics) = metrics {
         metrics.block_reads.add(1);
@@ -391,8 +395,8 @@ fn count_read(metrics: Option<&Metrics>, found: Option<&Found>) {
     }
 }
 
-/// Reads and searches the blocks of a run before the key's one, which cannot have it: what searching a log costs whose records
-/// are not sorted. For comparison alone.
+/// Reads and searches the blocks of a run before the key's block, which cannot have the key: the
+/// cost of searching a log with unsorted records. For comparison alone.
 #[cold]
 fn read_up_to(run: &Run, key: &[u8], at: Version) -> Result<()> {
     let table = run.table.open()?;
@@ -426,12 +430,12 @@ impl Candidate for (Component, Found) {
     }
 }
 
-/// What a found record means for a get: its bytes, or none for a tombstone and for what has expired.
+/// The value of a found record for a get; `None` for a tombstone and for an expired record.
 pub(crate) fn value_of(found: Found, time: ReadTime<'_>) -> Option<Value> {
     let found = live(found, time)?;
     let shown = found.value.start + found.kind.prefix_bytes()..found.value.end;
     let value = Value::new(Owner::Block(found.block), shown).of_kind(found.kind);
-    // A value that is most of its block may as well keep it.
+    // A value with the larger part of its block may keep the whole block.
     let most = 2 * value.stored().len() > value.pinned_bytes();
     Some(if most { value } else { value.detached() })
 }

@@ -1,16 +1,17 @@
-//! Handles of tables, and the deletion of those that no chunk names any more.
+//! Handles of tables, and the deletion of tables that no chunk names any more.
 //!
-//! A [`TableHandle`] is shared by every view that names the table. Deletion needs both: the edit
-//! that drops the last chunk's mention is durable ([`Registry::release`] runs after it), and the
-//! last view is gone (the handle's drop). Then the file is removed, or the extent freed, by a
-//! thread of the database's own (I13). The handle's drop itself does no I/O, because a reader may be the last.
+//! A [`TableHandle`] is shared by every view that names the table. Deletion needs two conditions:
+//! the edit that drops the last chunk's mention is durable ([`Registry::release`] runs after it),
+//! and the last view is gone (the handle's drop). Then a thread of the database's own removes the
+//! file or frees the extent (I13). The handle's drop itself does no I/O, because the last holder
+//! may be a reader.
 //!
 //! **Open tables** take memory (block index, filter) and, where the table is a file, a file
-//! descriptor; both have a limit. A table is opened on use and closed by second chance: `opened`
-//! names those that are open, oldest first; whoever uses a table sets its touched bit; above a limit
-//! the oldest is closed, or, if it was touched, spared once. A closed one is opened again by whoever
-//! needs it next, with one read if its tail is short. Readers in the middle keep what they have.
-//! Nobody waits: queue and cell are lock-free, and an opener does a bounded number of steps.
+//! descriptor; both have a limit. A table is opened on use and closed by second chance. `opened`
+//! names the open tables, oldest first. Each use of a table sets its touched bit. Above a limit the
+//! oldest is closed, or, if it was touched, spared once. The next user of a closed table opens it
+//! again, with one read if its tail is short. Readers in the middle keep what they have. No thread
+//! waits: queue and cell are lock-free, and an opener does a bounded number of steps.
 
 use super::container::Container;
 use crate::error::Result;
@@ -26,23 +27,23 @@ use evendb_storage::{Error, TableId, Version};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Steps of second chance that one opener takes.
+/// The largest number of steps of second chance for one opener.
 const STEPS_MAX: usize = 64;
-/// Tables that are closed may have at least so many descriptors.
+/// Closed tables may have at least this number of descriptors.
 const DESCRIPTORS_MIN: u64 = 64;
 
-/// Where unneeded tables go until a thread of the database's own deletes them.
+/// Unneeded tables, until a thread of the database's own deletes them.
 #[derive(Default)]
 struct Reaper {
-    /// Offset and length of those in the container.
+    /// Offset and length of tables in the container.
     extents: crossbeam_queue::SegQueue<(u64, u64)>,
     files: crossbeam_queue::SegQueue<(TableId, u64, Option<Arc<Table>>)>,
-    /// Tables whose files are removed, and which somebody may still hold. Held here too, so that the
-    /// last one who lets go, and with whom the file system frees the blocks, is the reaper.
+    /// Tables whose files are removed, and which other threads may still hold. They are held here,
+    /// too, so that the reaper is the last holder, with which the file system frees the blocks.
     leaving: Mutex<Vec<(Arc<Table>, u64)>>,
-    /// Bytes of tables that no chunk names any more and that are still there.
+    /// Bytes of tables that no chunk names any more and that still exist.
     bytes: AtomicU64,
-    /// Blocks of those that are files.
+    /// Bytes in blocks of the ones that are files.
     file_bytes: AtomicU64,
 }
 
@@ -59,12 +60,12 @@ impl Reaper {
     }
 }
 
-/// What the blocks of a file of this length take, as far as file systems agree.
+/// The bytes of the blocks of a file of this length, as far as file systems agree.
 pub(crate) fn file_blocks(len: u64) -> u64 {
     len.next_multiple_of(BLOCK_BYTES as u64)
 }
 
-/// Index, filter and footer of a long table take about so much of it.
+/// Index, filter and footer of a long table take about one part in this many of it.
 const END_PART: u64 = 64;
 
 /// Whether a run of this many records, with this many bytes of keys and values together, is worth a
@@ -77,7 +78,7 @@ pub(crate) fn are_worth_naming(records: u64, bytes: u64) -> bool {
     (1..=RECORDS_MAX).contains(&records) && bytes / records >= RECORD_BYTES_MIN
 }
 
-/// What a table keeps for each value file that it names: twice its figures, and a reference.
+/// Bytes that a table keeps for each value file that it names: twice its figures, and a reference.
 const VALUE_FILE_BYTES: usize = 56;
 
 /// One table on disk.
@@ -90,27 +91,27 @@ pub(crate) struct TableHandle {
     released: AtomicBool,
     /// See [`TableHandle::max_version`].
     max_version: AtomicU64,
-    /// Where its values lie that are apart.
+    /// The value files of its values that lie apart.
     values: NeededByTable,
     shared: Arc<SharedByTables>,
     charge: Charge,
 }
 
-/// What all handles share.
+/// The data that all handles share.
 struct SharedByTables {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     container: Arc<Container>,
     value_files: Arc<ValueFiles>,
-    /// Where unneeded tables go until a worker deletes them.
+    /// Unneeded tables, until a worker deletes them.
     reaper: Reaper,
     ledger: Ledger,
-    /// Tables in the order in which they were opened; may name some that are closed or gone.
+    /// Tables in the order in which they were opened; some of them may be closed or gone.
     opened: crossbeam_queue::SegQueue<Weak<TableHandle>>,
-    /// Bytes and files of the tables that are open; closed ones in use do not count.
+    /// Bytes and files of the open tables; closed tables that are still in use do not count.
     bytes: AtomicI64,
     files: AtomicI64,
-    /// Descriptors of tables, with those that are closed and not freed yet.
+    /// The number of descriptors of tables, including closed tables that are not freed yet.
     descriptors: Arc<AtomicU64>,
     bytes_max: AtomicU64,
     files_max: u64,
@@ -122,13 +123,13 @@ pub(crate) struct Tables {
     registry: Arc<Registry>,
 }
 
-/// How many chunks name each table.
+/// The number of chunks that name each table.
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<HashMap<TableId, (Weak<TableHandle>, usize)>>);
 
 impl Registry {
-    /// One chunk fewer names each of the tables, and the edit that says so is durable. The caller
-    /// gives the handles, so that each lives until here.
+    /// Notes that each of the tables is named by one chunk fewer; the edit that says so is durable.
+    /// The caller gives the handles, so that each lives until here.
     pub(crate) fn release(&self, tables: Vec<Arc<TableHandle>>) {
         for table in tables {
             let mut known = self.0.lock();
@@ -160,7 +161,7 @@ pub(crate) fn table_path(dir: &Path, id: TableId) -> PathBuf {
 }
 
 impl TableHandle {
-    /// Memory charged for the handle; what is open counts for itself.
+    /// Memory charged for the handle; the open table is charged for itself.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.charge.bytes()
     }
@@ -170,14 +171,15 @@ impl TableHandle {
         self.part.meta.len
     }
 
-    /// No record has a greater version. All records of an ingested table have this one: in the life in which it was
-    /// ingested the version at which it was shown, later that of the manifest. Its rows have none.
+    /// No record has a greater version. All records of an ingested table have this version: in the
+    /// life of the ingest it is the version at which the table was shown, later the version in the
+    /// manifest. Its rows have no versions.
     pub(crate) fn max_version(&self) -> Version {
         // Relaxed: set before the table is in any view.
         Version(self.max_version.load(Ordering::Relaxed))
     }
 
-    /// The records of an ingested table are shown at `version`. No view has it yet.
+    /// Shows the records of an ingested table at `version`. No view has the table yet.
     pub(crate) fn show_at(&self, version: Version) {
         self.max_version.store(version.0, Ordering::Relaxed);
     }
@@ -185,15 +187,15 @@ impl TableHandle {
     /// The table with its block index, loaded on use.
     pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<Table>> {
         if let Some(table) = self.opened.get() {
-            // A store only where it is needed: others read this line.
+            // Stored only if needed: other threads read this cache line.
             if !self.touched.load(Ordering::Relaxed) {
                 self.touched.store(true, Ordering::Relaxed);
             }
             return Ok(table);
         }
         let table = Arc::new(self.read()?);
-        // Counted if the cell has it. Where another thread was faster, and what it put there was closed since, this one is kept by its
-        // reader alone.
+        // Counted if the cell takes it. If another thread was faster, and its table was closed
+        // since then, only this reader keeps the table.
         if !self.opened.offer(&table) {
             return Ok(self.opened.get().unwrap_or(table));
         }
@@ -214,13 +216,14 @@ impl TableHandle {
 
     /// Tells the system that the table will be opened soon. A hint.
     pub(crate) fn will_open(&self) {
-        // To open the file takes as long as what would be spared.
+        // Opening a file takes as long as the reads that would be spared.
         if matches!(self.part.place, Place::Extent { .. }) && self.opened.get().is_none() {
             self.will_need_of_file(self.part.meta.len - self.tail_bytes());
         }
     }
 
-    /// The same for a scan that comes to the table later. That of a file too, which then is opened twice.
+    /// Like [`will_open`](Self::will_open), for a scan that comes to the table later. It is done
+    /// for a file, too, which is then opened twice.
     pub(crate) fn will_open_for_scan(&self) {
         let len = self.part.meta.len;
         self.will_need_of_file(len - self.tail_bytes().max(len / END_PART));
@@ -244,7 +247,8 @@ impl TableHandle {
         self.opened.is_set()
     }
 
-    /// The same of what lies from `relative` within the table on, which need not be open.
+    /// Tells the system that the table's bytes from `relative` on will be read soon. The table need
+    /// not be open.
     fn will_need_of_file(&self, relative: u64) {
         let len = self.part.meta.len - relative;
         match self.part.place {
@@ -261,7 +265,7 @@ impl TableHandle {
         }
     }
 
-    /// Opens the file, closing others if there are too many for the process.
+    /// Opens the file, and closes others if there are too many for the process.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
         let shared = &self.shared;
         let (may, named) = (|| shared.may_have_one_more(), (path, "open an SSTable"));
@@ -269,7 +273,7 @@ impl TableHandle {
             shared.close_half();
             reclaim::collect();
         })?;
-        // Scans and rewrites read many blocks at once by themselves.
+        // Scans and rewrites themselves read many blocks at once.
         file.expect_random_reads();
         Ok(file)
     }
@@ -300,7 +304,7 @@ impl TableHandle {
         Ok(table.with_companion(Box::new((charge, descriptor))))
     }
 
-    /// Closes the table, if it is open: the next use opens it again. What was open.
+    /// Closes the table, if it is open, and returns it: the next use opens it again.
     fn close(&self) -> Option<Arc<Table>> {
         let table = self.opened.clear()?;
         self.shared.count(self, &table, -1);
@@ -308,7 +312,7 @@ impl TableHandle {
     }
 }
 
-/// One of [`SharedByTables::descriptors`], until it is dropped with its table.
+/// Counts in [`SharedByTables::descriptors`] until it is dropped with its table.
 struct Descriptor(Arc<AtomicU64>);
 
 impl Descriptor {
@@ -358,8 +362,9 @@ impl SharedByTables {
         }
     }
 
-    /// Whether one more file may be opened, though some that are closed have their descriptors still: readers that open and close
-    /// table after table are faster than what frees these.
+    /// Whether one more file may be opened, although some closed tables still have their
+    /// descriptors: readers that open and close one table after the other are faster than the
+    /// freeing.
     fn may_have_one_more(&self) -> bool {
         let most = self
             .files_max
@@ -371,8 +376,8 @@ impl SharedByTables {
         }
     }
 
-    /// Frees what was closed, if that is much by now: gets that open and close table after table would
-    /// otherwise be faster than upkeep.
+    /// Frees closed tables if they take much memory: otherwise gets that open and close one table
+    /// after the other would be faster than upkeep.
     fn collect_if_much(&self) {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         let held = self.ledger.bytes(Use::Tables);
@@ -395,7 +400,8 @@ impl SharedByTables {
         }
     }
 
-    /// Forgets queue entries of tables that are gone, if they are many: each keeps a handle's memory.
+    /// Forgets queue entries of tables that are gone, if there are many: each keeps a handle's
+    /// memory.
     fn prune(&self, live: usize) {
         let len = self.opened.len();
         if len < 2 * live + 1024 {
@@ -432,7 +438,7 @@ impl Drop for TableHandle {
 }
 
 impl Tables {
-    /// No tables yet. At most `files_max` of those that are files are open when none is in use.
+    /// No tables yet. At most `files_max` tables that are files are open when none is in use.
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -461,7 +467,7 @@ impl Tables {
         }
     }
 
-    /// Sets the limit of the open tables' memory, and closes what is above it.
+    /// Sets the limit of the open tables' memory, and closes tables above it.
     pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
         self.shared.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.shared.close_some(2 * self.shared.opened.len());
@@ -504,35 +510,34 @@ impl Tables {
         handle
     }
 
-    /// The handle of a table that some chunk names. Whoever holds it keeps the table from being
-    /// deleted.
+    /// The handle of a table that some chunk names. Holding it keeps the table from being deleted.
     pub(crate) fn find(&self, id: TableId) -> Option<Arc<TableHandle>> {
         let known = self.registry.0.lock();
         known.get(&id).and_then(|entry| entry.0.upgrade())
     }
 
-    /// How many chunks name the table, in this life's view of the manifest.
+    /// The number of chunks that name the table, in this life's view of the manifest.
     pub(crate) fn chunks_naming(&self, id: TableId) -> usize {
         self.registry.0.lock().get(&id).map_or(0, |entry| entry.1)
     }
 
-    /// The counts, for what runs after an edit.
+    /// The counts, for code that runs after an edit.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.clone()
     }
 
-    /// Bytes of tables that no chunk names any more and that are still there.
+    /// Bytes of tables that no chunk names any more and that still exist.
     pub(crate) fn pending_bytes(&self) -> u64 {
         self.shared.reaper.bytes.load(Ordering::Relaxed)
     }
 
-    /// As [`pending_bytes`](Self::pending_bytes), of files only, in blocks on the disk: extents are the
-    /// container's.
+    /// Like [`pending_bytes`](Self::pending_bytes), for files only, in blocks on the disk: extents
+    /// belong to the container.
     pub(crate) fn pending_file_bytes(&self) -> u64 {
         self.shared.reaper.file_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether there are files to remove, or removed ones that somebody held.
+    /// Whether there are files to remove, or removed files that another thread held.
     pub(crate) fn has_unneeded(&self) -> bool {
         let reaper = &self.shared.reaper;
         !reaper.files.is_empty()
@@ -540,7 +545,7 @@ impl Tables {
             || self.shared.value_files.has_unneeded()
     }
 
-    /// Frees the extents of tables that are no longer needed. No I/O.
+    /// Frees the extents of unneeded tables. No I/O.
     pub(crate) fn free_extents(&self) {
         while let Some((offset, len)) = self.shared.reaper.extents.pop() {
             self.shared.container.free(offset, len);
@@ -548,9 +553,9 @@ impl Tables {
         }
     }
 
-    /// Removes one file that is no longer needed; whether there was one. It may take long: some
-    /// file systems tell the disk of every block. Failing to remove a file is no error of the
-    /// database: the next opening removes what the manifest does not name.
+    /// Removes one unneeded file; returns whether there was one. It may take long: some file
+    /// systems tell the disk of every block. Failing to remove a file is no error of the database:
+    /// the next opening removes files that the manifest does not name.
     pub(crate) fn remove_file(&self) -> bool {
         let Some((id, len, table)) = self.shared.reaper.files.pop() else {
             self.shared.value_files.remove_unneeded();
@@ -564,7 +569,7 @@ impl Tables {
         true
     }
 
-    /// Closes removed files that nobody else has open any more: now their blocks are free.
+    /// Closes removed files that no other thread has open any more: now their blocks are free.
     pub(crate) fn let_go(&self) {
         let reaper = &self.shared.reaper;
         let (keep, done): (Vec<_>, Vec<_>) = std::mem::take(&mut *reaper.leaving.lock())

@@ -1,15 +1,16 @@
-//! What chunks become when tables are ingested into them. A pure function of key ranges and sizes.
+//! The new chunks when tables are ingested. A pure function of key ranges and sizes.
 //!
 //! ```text
-//! chunk    |   B1      B2        B3      |   its base          T1 lies between tables: it joins the base
-//! its log  |        r1                   |                     T2 overlaps B3: it becomes the newest run
+//! chunk    |   B1      B2        B3      |   its base    T1 lies between tables: it joins the base
+//! its log  |        r1                   |               T2 overlaps B3: it becomes the newest run
 //! ingested |      T1          T2         |
-//! after    |   B1    | T1   | B2   B3+T2 |   cut where no table is cut through, at about the size of a chunk
+//! after    |   B1    | T1   | B2   B3+T2 |   cut between tables, at about the size of a chunk
 //! ```
-//! Invariants: the base stays disjoint. No key is in the base while an older record of it is in the log, which is read
-//! first: so a table joins only if neither base nor log reach into it. What an ingested table overlaps has older
-//! records, and is below it: it is in the base, or a run of a lower ordinal. No table is cut through within a chunk; one
-//! that lies across the border of two chunks is named by both, and each reads it within its own limits.
+//! Invariants: the base stays disjoint. No key is in the base while an older record of it is in the
+//! log, because the log is read first: so a table joins the base only if neither base nor log reach
+//! into it. Tables that an ingested table overlaps have older records, and are below it: in the
+//! base, or as a run of a lower ordinal. No table is cut within a chunk; a table across the border
+//! of two chunks is named by both, and each reads it within its own limits.
 //!
 //! Not here: views, versions, files.
 
@@ -18,18 +19,18 @@ use crate::funk::Funk;
 use crate::manifest::edit::{Part, Role};
 use evendb_storage::table::TableMeta;
 
-/// A chunk that takes the place of an old one, or of a part of it.
+/// A chunk that replaces an old one, or a part of it.
 pub(super) struct NewChunk {
     pub(super) range: KeyRange,
-    /// Base and runs, with their roles; the base in order, then the runs.
+    /// Base and runs, with their roles; first the base in order, then the runs.
     pub(super) parts: Vec<Part>,
     pub(super) run_end: u32,
-    /// Its log is that of the old chunk.
+    /// Its log is the old chunk's log.
     pub(super) same_log: bool,
 }
 
-/// The chunks that take the place of an old one of `range` and `funk` which takes the `ingested` tables that overlap it
-/// (ascending). `overlapping` is given those that become runs.
+/// The chunks that replace an old one of `range` and `funk`, which takes the `ingested` tables that
+/// overlap it (ascending). `overlapping` gets the tables that become runs.
 pub(super) fn chunks_of(
     range: &KeyRange,
     funk: &Funk,
@@ -95,15 +96,16 @@ pub(super) fn chunks_of(
     new
 }
 
-/// The low keys of the new chunks: about `bytes_max` each, and no table (ascending by least key) is cut through.
+/// The low keys of the new chunks: about `bytes_max` each, and no table (ascending by least key) is
+/// cut.
 fn cuts(range: &KeyRange, parts: &[Part], bytes_max: u64) -> Vec<Box<[u8]>> {
-    // A little less, as where a chunk is split between its tables.
+    // A little less, as when a chunk is split between its tables.
     let group_max = bytes_max * 8 / 10;
     let mut lows = vec![range.low.clone()];
     let mut bytes = 0;
     let mut rest = parts;
     while let Some(first) = rest.first() {
-        // Tables that overlap each other, directly or by others between them, stay together.
+        // Tables that overlap each other, directly or through others, stay together.
         let mut max_key = &first.meta.max_key;
         let mut group = 0;
         let mut count = 0;

@@ -1,18 +1,23 @@
-//! Sorted records that are written once, as tables, and shown at one moment: what [`crate::Keyspace::ingest`] does.
+//! Sorted records that are written once, as tables, and shown at one moment: the work of
+//! [`crate::Keyspace::ingest`].
 //!
 //! ```text
-//! records, ascending --> table --> file, past the page cache, synced     writers and readers go on; nothing is seen
-//!                        table --> file                                  (a helper writes one while the next is made)
+//! records, ascending --> table --> file, past the page cache, synced      writers and readers go
+//!                                                                         on, and see no record
+//!                        table --> file                    (a helper writes one, the next is made)
 //!                        ...
-//! publish: names synced; checkpoint; chunks held; checkpoint; one edit of the manifest, synced; one root
+//! publish: names synced; checkpoint; chunks held; checkpoint;
+//!          one edit of the manifest, synced; one root
 //! ```
-//! Invariants: no chunk and no edit names a table before all are synced. An ingest that fails, or is dropped, leaves no
-//! file; one that is killed, or open when its database is closed, leaves files that nothing names, which the next opening
-//! removes. Rows have no version
-//! (`Version::ZERO`): the version is known when they are shown, and stands in the manifest ([`publish`]).
+//! Invariants: no chunk and no edit names a table before all are synced. An ingest that fails, or
+//! is dropped, leaves no file. An ingest that is killed, or open when its database is closed,
+//! leaves files that nothing names, which the next opening removes. Rows have no version
+//! (`Version::ZERO`): the version is known when they are shown, and is in the manifest
+//! ([`publish`]).
 //!
-//! Thread safety: one thread has an [`IngestWriter`]; its helper has nothing but a file and a buffer. Not here: what the
-//! chunks become ([`layout`]), and the order of the steps that show it ([`publish`]).
+//! Thread safety: one thread has an [`IngestWriter`]; its helper has only a file and a buffer. Not
+//! here: the new chunks ([`layout`]), and the order of the steps that show the records
+//! ([`publish`]).
 
 mod layout;
 pub(crate) mod publish;
@@ -39,13 +44,14 @@ use evendb_storage::{EntryRef, Kind, TableId, Time, Version};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// What is gathered for one write to a table's file, at most: see `rebalance/rewrite.rs`.
+/// The largest number of bytes that are gathered for one write to a table's file: see
+/// `rebalance/rewrite.rs`.
 const WRITE_BYTES_MAX: u64 = 640 << 10;
 const WRITE_BYTES_MIN: u64 = 128 << 10;
-/// A key in a message is cut behind so many bytes.
+/// A key in a message is cut after this number of bytes.
 const SHOWN_KEY_BYTES: usize = 64;
 
-/// What an ingest did.
+/// The result of an ingest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IngestSummary {
@@ -55,9 +61,9 @@ pub struct IngestSummary {
     pub data_bytes: u64,
     /// Tables that were written.
     pub tables: u64,
-    /// Bytes of those.
+    /// Bytes of these tables.
     pub table_bytes: u64,
-    /// Tables that lie among older data, and so will be written again when their chunks are rewritten.
+    /// Tables that lie among older data, and will be written again when their chunks are rewritten.
     pub tables_overlapping: u64,
 }
 
@@ -66,18 +72,18 @@ struct OpenTable {
     id: TableId,
     writer: TableWriter<Vec<u8>>,
     data_bytes: u64,
-    /// Where the chunk of its first key ends: a table that is large enough does not reach over that.
+    /// The end of its first key's chunk: a table that is large enough does not reach beyond it.
     border: Option<Box<[u8]>>,
 }
 
-/// A table that is made, and where it goes.
+/// A finished table, and its file.
 struct Finished {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
     bytes: Vec<u8>,
     piece_bytes: usize,
     is_synced: bool,
-    /// Closing waits until it is written.
+    /// Closing waits until the table is written.
     _held: Held,
 }
 
@@ -88,7 +94,8 @@ enum Failed {
 }
 
 impl Finished {
-    /// Writes and syncs the file; the buffer, empty. The name is synced with all others ([`publish`]).
+    /// Writes and syncs the file; returns the buffer, emptied. The name is synced together with all
+    /// others ([`publish`]).
     fn write(mut self) -> std::result::Result<Vec<u8>, Failed> {
         let failed = |what: &'static str| {
             let path = self.path.clone();
@@ -128,7 +135,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// `None` where the system has no thread.
+    /// `None` if the system has no thread.
     fn start() -> Option<Helper> {
         let (jobs, queue) = sync_channel::<Finished>(1);
         let (back, done) = sync_channel(1);
@@ -148,14 +155,14 @@ impl Helper {
         })
     }
 
-    /// Waits for the table that is being written, if one is; an empty buffer.
+    /// Waits for the table that is being written, if there is one; returns an empty buffer.
     fn wait(&mut self) -> std::result::Result<Vec<u8>, Failed> {
         if !std::mem::take(&mut self.is_busy) {
             return Ok(Vec::new());
         }
         match self.done.recv() {
             Ok(written) => written,
-            // It panicked.
+            // The helper panicked.
             Err(_) => {
                 let source = std::io::Error::other("the thread that writes tables has ended");
                 let what = "write an SSTable";
@@ -170,7 +177,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // What failed has been told, or nobody asks any more.
+            // A failure has been reported already, or nobody asks any more.
             let _ = thread.join();
         }
     }
@@ -184,17 +191,17 @@ pub(crate) struct IngestWriter {
     /// An empty buffer for the next table.
     spare: Vec<u8>,
     last_key: Option<Vec<u8>>,
-    /// The time at which the record expires that is being taken, and its value.
+    /// The value of the current record, with the time at which it expires in front.
     timed: Vec<u8>,
-    /// A record expires.
+    /// Some record expires.
     expires: bool,
-    /// All tables that were finished; the last one may still be on its way.
+    /// All finished tables; the last one may still be being written.
     parts: Vec<Part>,
     helper: Option<Helper>,
     summary: IngestSummary,
-    /// It failed, and its files are gone.
+    /// The ingest failed, and its files are gone.
     is_over: bool,
-    /// For the buffers.
+    /// The charge for the buffers.
     charge: Charge,
 }
 
@@ -229,7 +236,8 @@ impl IngestWriter {
         })
     }
 
-    /// Takes the next record, which expires at a time if there is one. After an error nothing is left, and nothing more is taken.
+    /// Takes the next record, and the time at which it expires, if it does. After an error nothing
+    /// is left, and no more records are taken.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         self.handle.engine.core.health.check_readable()?;
         self.check_begun()?;
@@ -266,7 +274,7 @@ impl IngestWriter {
             return Err(unsorted(last, key));
         }
         let size = (key.len() + value.len()) as u64;
-        // As large as tables of checkpoints: a chunk of one has room to grow.
+        // As large as tables of checkpoints: a chunk with one such table has room to grow.
         let bytes_max = engine.core.options.chunk_bytes_max() * 7 / 10;
         let ends = |open: &OpenTable| {
             let is_full = open.data_bytes + size > bytes_max;
@@ -298,7 +306,7 @@ impl IngestWriter {
     fn begin_table(&mut self, engine: &Engine, first: &[u8]) -> Result<OpenTable> {
         engine.core.health.check_writable()?;
         self.keyspace.check_readable_at(Version::MAX)?;
-        // While what is kept back for deletes is owed, an ingest may not take the room, as a put may not.
+        // While the reserve for deletes is owed, an ingest must not take the room, like a put.
         engine.disk.full_disk.check(&engine.catalog)?;
         let border = {
             let pin = reclaim::pin();
@@ -316,7 +324,7 @@ impl IngestWriter {
         })
     }
 
-    /// Completes the table that is being made, and writes it, or has it written.
+    /// Completes the table that is being made, and writes it, or lets the helper write it.
     fn finish_table(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -341,7 +349,7 @@ impl IngestWriter {
         let buffers = 1 + usize::from(self.helper.is_some());
         let capacity = finished.bytes.capacity().max(self.spare.capacity());
         self.charge.set(buffers * capacity + piece_bytes);
-        // Known from here on, so that it is removed if it cannot be written.
+        // Listed from here on, so that it is removed if it cannot be written.
         self.parts.push(part_of(engine, open.id, meta));
         let alone = engine.core.manual() || cfg!(any(evendb_loom, evendb_shuttle));
         if self.helper.is_none() && !alone && self.parts.len() > 1 {
@@ -358,7 +366,8 @@ impl IngestWriter {
         Ok(())
     }
 
-    /// What became of a table. After a failed sync it is not known what is on the disk, so writing stops for good.
+    /// Handles the result of writing a table. After a failed sync it is unknown what is on the
+    /// disk, so writing stops for good.
     fn taken(&self, written: std::result::Result<Vec<u8>, Failed>) -> Result<Vec<u8>> {
         written.map_err(|failed| match failed {
             Failed::Write(error) => error.into(),
@@ -404,7 +413,7 @@ impl IngestWriter {
         Ok(())
     }
 
-    /// Removes all files. What is on its way is waited for.
+    /// Removes all files. It waits for the file that is being written.
     fn give_up(&mut self) {
         self.is_over = true;
         self.open = None;
@@ -446,8 +455,9 @@ fn part_of(engine: &Engine, id: TableId, meta: TableMeta) -> Part {
     }
 }
 
-/// Removes files that nothing names. After a failure it is not known what the manifest names, so they stay. After closing the
-/// directory may be another opening's, which has removed them.
+/// Removes files that nothing names. After a failure it is unknown which files the manifest names,
+/// so they stay. After closing, the directory may belong to another opening, which has removed
+/// them.
 fn remove(engine: &Engine, parts: &[Part]) {
     let Ok(_inside) = engine.core.health.enter() else {
         return;

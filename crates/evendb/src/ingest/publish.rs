@@ -1,27 +1,31 @@
 //! The moment at which ingested tables are shown.
 //!
 //! Order of steps; each needs the one before it (docs/concurrency.md, ingest):
-//! 1. The tables are synced; now their names are.
+//! 1. The tables are synced; now their names are synced.
 //! 2. A checkpoint, so that the one of step 5 has little to do.
-//! 3. The tokens of all chunks that the tables overlap: no job changes them. The checkpoint mutex.
+//! 3. The tokens of all chunks that the tables overlap: no job changes the chunks. The checkpoint
+//!    mutex.
 //! 4. The chunks are held: puts to them wait from here on.
-//! 5. A checkpoint, number n. All that was ever put to the held chunks is in their tables and of checkpoint n or an
-//!    older one, and replay of the commit log begins behind it: nothing of it can come to lie above what is ingested,
-//!    neither in memory nor after a crash.
-//! 6. What the chunks become ([`layout`](super::layout)); one edit of the manifest that says so, synced. From here on
-//!    the ingest is durable and nothing can fail. In the manifest the tables have the last version of checkpoint n, which
-//!    is newer than all records and range deletions of their chunks, and older than all to come.
-//! 7. The ingest is announced, as a put is: snapshots from here on wait for it. The version that it gets is that of the
-//!    tables in this life. The new root is published by one store. Withdrawn.
-//! 8. The old chunks are retired, and those that waited for them go on, at a greater version.
+//! 5. A checkpoint, number n. All records that were ever put to the held chunks are in their tables
+//!    and of checkpoint n or an older one, and replay of the commit log begins behind them: no such
+//!    record can come to lie above the ingested ones, neither in memory nor after a crash.
+//! 6. The new chunks ([`layout`](super::layout)); one edit of the manifest for them, synced. From
+//!    here on the ingest is durable and nothing can fail. In the manifest the tables have the last
+//!    version of checkpoint n, which is newer than all records and range deletions of their chunks,
+//!    and older than all later ones.
+//! 7. The ingest is announced, as a put is: snapshots from here on wait for it. The version that it
+//!    gets is the version of the tables in this life. The new root is published by one store.
+//!    Withdrawn.
+//! 8. The old chunks are retired, and puts that waited for them go on, at a greater version.
 //!
-//! What of step 6 is made before step 7 is only what needs no version: an announced operation waits for nothing, and
-//! others wait for it.
+//! Step 6 prepares everything that needs no version, before step 7: an announced operation waits
+//! for nothing, and others wait for it.
 //!
-//! A failure before the edit of step 6 was written leaves everything as it was. Any failure but a full disk latches.
+//! A failure before the edit of step 6 was written leaves everything as it was. Any failure except
+//! a full disk latches.
 //!
-//! Thread safety: any number of ingests, beside everything else. Tokens are taken in the order of keys, and held
-//! by whoever waits for the checkpoint mutex, never the other way round.
+//! Thread safety: any number of ingests, beside everything else. Tokens are taken in the order of
+//! keys, and held while waiting for the checkpoint mutex, never the other way round.
 
 use super::layout::{NewChunk, chunks_of};
 use crate::catalog::KeyspaceState;
@@ -49,7 +53,8 @@ use evendb_storage::{TableId, Version};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Shows the tables (ascending, disjoint, synced, named by nothing). How many of them overlap older data.
+/// Shows the tables (ascending, disjoint, synced, named by nothing). Returns how many of them
+/// overlap older data.
 pub(super) fn publish(
     engine: &Engine,
     keyspace: &Arc<KeyspaceState>,
@@ -57,7 +62,7 @@ pub(super) fn publish(
 ) -> Result<u64> {
     let Engine { core, disk, .. } = engine;
     core.health.check_writable()?;
-    // Step 1. A failed sync latches: it is not known which names are on the disk.
+    // Step 1. A failed sync latches: it is unknown which names are on the disk.
     let synced = disk.vfs.sync_dir(&disk.dir).map_err(|source| {
         evendb_storage::Error::io(&disk.dir, "sync the directory", source).into()
     });
@@ -71,7 +76,7 @@ pub(super) fn publish(
             continue;
         };
         let _no_other_checkpoint = engine.flow.checkpoint_mutex.lock();
-        // Nobody drops the keyspace, or closes the database, while the mutex is held.
+        // No thread drops the keyspace, or closes the database, while the mutex is held.
         check_writable(core, keyspace)?;
         return publish_alone(engine, keyspace, &chunks, parts);
     }
@@ -85,7 +90,7 @@ fn check_writable(core: &Core, keyspace: &KeyspaceState) -> Result<()> {
     }
 }
 
-/// The chunks that have keys between the limits of some table, ascending.
+/// The chunks with keys between the limits of some table, ascending.
 fn overlapped(keyspace: &KeyspaceState, parts: &[Part]) -> Vec<Arc<Chunk>> {
     let index = keyspace.index.load_full();
     let mut chunks: Vec<Arc<Chunk>> = Vec::new();
@@ -100,8 +105,9 @@ fn overlapped(keyspace: &KeyspaceState, parts: &[Part]) -> Vec<Arc<Chunk>> {
     chunks
 }
 
-/// The tokens of all chunks. `None` where one of them has been replaced meanwhile. Jobs that have one end by themselves:
-/// they wait for no token, and for no checkpoint that this thread would hold up.
+/// The tokens of all chunks. `None` if one of the chunks has been replaced meanwhile. Jobs that
+/// have a token end by themselves: they wait for no token, and for no checkpoint that this thread
+/// would hold up.
 fn take_tokens<'c>(
     core: &Core,
     flow: &Flow,
@@ -120,7 +126,7 @@ fn take_tokens<'c>(
                 return Ok(None);
             }
             let mut wait = flow.run_mutex.lock();
-            // Nobody signals a token that was given back.
+            // Nothing signals that a token was given back.
             flow.run_cleared
                 .wait_for(&mut wait, Duration::from_millis(2));
         }
@@ -129,7 +135,7 @@ fn take_tokens<'c>(
     Ok((!chunks.iter().any(is_retired)).then_some(tokens))
 }
 
-/// Puts to these chunks wait as long as this lives, or until they are retired.
+/// Puts to these chunks wait as long as this lives, or until the chunks are retired.
 struct Held<'a> {
     flow: &'a Flow,
     chunks: &'a [Arc<Chunk>],
@@ -137,7 +143,7 @@ struct Held<'a> {
 
 impl<'a> Held<'a> {
     fn new(flow: &'a Flow, chunks: &'a [Arc<Chunk>]) -> Held<'a> {
-        // A put that has the latch now links its records before it gives it back: step 5 has them.
+        // A put that has the latch now links its records before it releases it: step 5 has them.
         for chunk in chunks {
             chunk.latch.lock().held = true;
         }
@@ -154,7 +160,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A chunk to come, but for its version.
+/// A future chunk, without its version.
 struct Prepared {
     id: ChunkId,
     range: KeyRange,
@@ -229,7 +235,7 @@ fn publish_alone(
         if error.kind() != crate::error::ErrorKind::NoSpace {
             return core.health.latch(error);
         }
-        // It was not written: the new chunks' names of the tables do not count.
+        // The edit was not written: the new chunks' names of the tables do not count.
         disk.tables.registry().release(plan.tables());
         error
     })?;
@@ -257,9 +263,9 @@ fn publish_alone(
             table.show_at(of_rows);
         }
         show(core, keyspace, groups, version, row_tag)
-        // The announcement is withdrawn: snapshots that waited see all.
+        // The announcement is withdrawn: waiting snapshots see all records.
     };
-    // Step 8. What is put to the new chunks from here on is newer, and not of the same version.
+    // Step 8. Later puts to the new chunks are newer, and not of the same version.
     core.clock.advance();
     for chunk in chunks {
         chunk.latch.lock().retired = true;
@@ -271,7 +277,7 @@ fn publish_alone(
         bytes.map_err(|error| core.health.latch(error.into()))?;
     }
     disk.tables.registry().release(dropped);
-    // It may flush other edits. The ingest is done; who fails has latched the database.
+    // It may flush other edits. The ingest is done; an error has latched the database.
     drop(jobs::finish_layout(core, disk, &engine.work, &new));
     engine.work.stir();
     Ok(overlapping)
@@ -289,7 +295,7 @@ fn named_version(parts: &[Part], version: Version) -> Vec<Part> {
     parts.iter().map(named).collect()
 }
 
-/// Neighbouring chunks, and those that take their place.
+/// Neighbouring chunks, and the chunks that replace them.
 struct Group {
     old: Vec<Arc<Chunk>>,
     new: Vec<Prepared>,
@@ -302,21 +308,21 @@ struct Plan {
 }
 
 impl Plan {
-    /// Each table as often as new chunks name it.
+    /// Each table once for each new chunk that names it.
     fn tables(&self) -> Vec<Arc<TableHandle>> {
         let new = self.groups.iter().flat_map(|group| &group.new);
         new.flat_map(|new| new.tables()).cloned().collect()
     }
 }
 
-/// Step 6, but for the edit: nothing is seen of it.
+/// Step 6, except the edit: nothing of it is visible.
 fn prepare(engine: &Engine, chunks: &[Arc<Chunk>], parts: &[Part]) -> Plan {
     let Engine { core, disk, .. } = engine;
     let mut groups: Vec<Group> = Vec::new();
     let mut overlapping: BTreeSet<TableId> = BTreeSet::new();
     let mut first = 0;
     for chunk in chunks {
-        // What is durable is taken into the munk, so that no delta is left.
+        // The munk absorbs durable deltas, so that no delta is left.
         munks::absorb(core, chunk);
         let view = chunk.view.load_full();
         assert!(
@@ -363,8 +369,8 @@ fn prepare(engine: &Engine, chunks: &[Arc<Chunk>], parts: &[Part]) -> Plan {
     }
 }
 
-/// The munk without the spans that have keys of the tables. None where that is all, or where a delta is left that the
-/// spans beside need, and that would hide what is ingested.
+/// The munk without the spans that have keys of the tables. `None` if no span would be left, or if
+/// a delta is left that the remaining spans need, and that would hide ingested records.
 fn munk_beside(view: &View, tables: &[&Part]) -> Option<Munk> {
     let munk = view.munk.as_ref().filter(|_| view.frozen.is_empty())?;
     let meets = |span: usize| {
@@ -440,7 +446,7 @@ fn changes_of(keyspace: &KeyspaceState, chunks: &[Arc<Chunk>], plan: &Plan) -> V
     changes
 }
 
-/// Publishes the root that has the new chunks: the moment at which gets see what was ingested.
+/// Publishes the root with the new chunks: the moment at which gets see the ingested records.
 fn show(
     core: &Core,
     keyspace: &KeyspaceState,

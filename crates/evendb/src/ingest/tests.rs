@@ -1,4 +1,4 @@
-//! What a call of `ingest` promises, one by one, and that faults are noticed.
+//! The promises of a call of `ingest`, one by one, and that faults are noticed.
 
 use crate::inspect::{self, InspectOptions, RepairOptions};
 use crate::munk::Munk;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const DIR: &str = "/db";
 
-/// Of a small database without threads.
+/// Options of a small database without threads.
 pub(crate) fn options(vfs: &SimVfs, plant: Plant) -> Options {
     let mut options = Options::new()
         .memory_budget(1 << 20)
@@ -65,7 +65,7 @@ fn into_an_empty_keyspace_each_table_is_a_chunk_that_is_never_written_again() {
     assert_eq!(db.iter().count(), 2000);
     assert_eq!(db.iter().rev().count(), 2000);
     assert_eq!(value(&db, 1234), Some(1));
-    // Behind it, too, and between two chunks of it.
+    // Also behind it, and between two of its chunks.
     let more = db.ingest(records(3000..5000, 2)).unwrap();
     let between = db.ingest([("k00000a", "x"), ("k00000b", "y")]).unwrap();
     assert_eq!(more.tables_overlapping, 0);
@@ -75,7 +75,7 @@ fn into_an_empty_keyspace_each_table_is_a_chunk_that_is_never_written_again() {
     assert_eq!(open(&vfs, Plant::Nothing).iter().count(), 4002);
 }
 
-/// Whether all records have the values that they should have, by gets and by a scan.
+/// Whether all records have their expected values, by gets and by a scan.
 fn have_values(db: &Db, count: usize, of: impl Fn(usize) -> Option<u8>) -> Result<(), String> {
     for number in 0..count {
         let found = db.get(key(number)).map_err(|error| error.to_string())?;
@@ -91,7 +91,7 @@ fn have_values(db: &Db, count: usize, of: impl Fn(usize) -> Option<u8>) -> Resul
     }
 }
 
-/// What is ingested, above what was put and deleted before, and below what comes later.
+/// Ingested records above earlier puts and deletes, and below later ones.
 fn newer_than_all_before(plant: Plant) -> Result<(), String> {
     let vfs = SimVfs::new(2);
     let db = open(&vfs, plant);
@@ -113,7 +113,7 @@ fn newer_than_all_before(plant: Plant) -> Result<(), String> {
     have_values(&open(&left, Plant::Nothing), 300, ingested)?;
     db.settle_debt().unwrap();
     have_values(&db, 300, ingested)?;
-    // What comes later is newer.
+    // Later puts are newer.
     db.put(key(9), [4; 9]).unwrap();
     db.delete_range(key(20)..key(30)).unwrap();
     let later = |number| match number {
@@ -180,7 +180,7 @@ fn unsorted_input_is_an_error_that_names_both_keys_and_leaves_nothing() {
     );
 }
 
-/// What a snapshot and an iterator see that were there before.
+/// The records that an older snapshot and an older iterator see.
 fn older_moments_stay(plant: Plant) -> Result<(), String> {
     let vfs = SimVfs::new(4);
     let db = open(&vfs, plant);
@@ -222,7 +222,8 @@ fn older_moments_stay(plant: Plant) -> Result<(), String> {
     if rest != [1; 99] {
         return Err(format!("an iterator goes on with {} records", rest.len()));
     }
-    // The rewrites kept versions of a checkpoint that is not complete. The next life begins above them.
+    // The rewrites kept versions of a checkpoint that is not complete. The next life begins above
+    // them.
     for life in 0..2 {
         let left = vfs.crash(CrashMode::Process);
         let db = open(&left, Plant::Nothing);
@@ -247,7 +248,7 @@ fn p31_records_without_a_version_are_noticed() {
     older_moments_stay(Plant::IngestWithoutVersion).unwrap_err();
 }
 
-/// What is ingested, and returned well, is there after each kind of crash.
+/// Records of an ingest that returned without an error are there after each kind of crash.
 fn survives(plant: Plant) -> Result<(), String> {
     for mode in [CrashMode::Process, CrashMode::PowerLossNothing] {
         let vfs = SimVfs::new(5);
@@ -275,7 +276,7 @@ fn p29_tables_that_are_not_synced_are_noticed() {
     survives(Plant::IngestNotSynced).unwrap_err();
 }
 
-/// Nothing is seen of an ingest whose edit could not be written.
+/// Nothing is visible of an ingest whose edit could not be written.
 fn fails_unseen(plant: Plant) -> Result<(), String> {
     let mut failed = 0;
     for at in 0..12 {
@@ -313,7 +314,8 @@ fn p30_shown_before_the_edit_is_durable_is_noticed() {
     fails_unseen(Plant::IngestShownEarly).unwrap_err();
 }
 
-/// A full disk, or a write error, in the middle: typed, nothing seen, the files are gone, and it goes on.
+/// A full disk, or a write error, in the middle: the error is typed, nothing is visible, the files
+/// are gone, and the database goes on.
 #[test]
 fn a_failed_write_leaves_nothing_and_does_not_latch() {
     let mut gone_on = 0;
@@ -352,7 +354,8 @@ fn a_failed_write_leaves_nothing_and_does_not_latch() {
     assert!(gone_on > 30, "{gone_on}");
 }
 
-/// The drop comes when the ingest has made its first checkpoint and has all tokens, and waits for the mutex that the drop has.
+/// The drop comes when the ingest has made its first checkpoint and has all tokens, and waits for
+/// the mutex that the drop has.
 #[test]
 fn a_keyspace_that_is_dropped_while_an_ingest_waits_takes_none() {
     let vfs = SimVfs::new(11);
@@ -428,7 +431,7 @@ fn load_all(db: &Db) {
     }
 }
 
-/// Ingests over what is in RAM.
+/// Ingests over records that are in RAM.
 fn over_rows_and_munks(plant: Plant) -> Result<(), String> {
     let vfs = SimVfs::new(9);
     let db = open(&vfs, plant);

@@ -1,7 +1,7 @@
 //! `dump`: what the bytes of one part of a database say, item by item in their order.
 //!
-//! What does not verify is an item too, with the reason; what lies behind it is still shown where
-//! it can be found. The caller writes the items down.
+//! Bytes that do not verify are an item too, with the reason; items behind them are still shown
+//! where they can be found. The caller prints the items.
 
 use super::load::{Loaded, LockedDirectory, io};
 use super::{DumpItem, DumpOptions, InspectOptions, chunk_name, tables};
@@ -35,22 +35,22 @@ pub enum Dump {
     Manifest,
     /// What the manifest says of the chunk of this id.
     Chunk(u64),
-    /// A table, block by block: the name of a file, or the id of a table that the manifest names,
-    /// in hexadecimal digits.
+    /// A table, block by block: given by the name of its file, or by the id of a table that the
+    /// manifest names, in hexadecimal digits.
     Table(String),
     /// The runs of the log of the chunk of this id.
     Log(u64),
-    /// The commit log from the replay position on.
+    /// The commit log, from the replay position on.
     CommitLog,
     /// The changes that are kept beyond the commit log, file by file.
     KeptChanges,
 }
 
-/// Gives `each` the items of a part of the closed database in `path`, until it says stop or the
+/// Gives `each` the items of a part of the closed database in `path`, until `each` stops or the
 /// limit is reached.
 ///
 /// # Errors
-/// `NotFound` without a database, or if it has no such chunk or table; `Locked`, `Io`.
+/// `NotFound` if there is no database, or if it has no such chunk or table; `Locked`, `Io`.
 pub fn dump(
     path: impl AsRef<Path>,
     what: &Dump,
@@ -67,7 +67,7 @@ pub fn dump(
         left: options.limit.unwrap_or(u64::MAX),
         each,
     };
-    // Stopping is no failure.
+    // A stop by `each` is no failure.
     let _ = match what {
         Dump::Current => dumper.current(),
         Dump::Manifest => dumper.manifest()?,
@@ -406,7 +406,7 @@ impl Dumper<'_> {
     fn commit_log(&mut self) -> Result<ControlFlow<()>> {
         let state = &self.loaded.state;
         if state.ring_bytes == 0 && self.loaded.edits_lost {
-            // Where the log begins and how its records are sealed only the manifest knows.
+            // Only the manifest knows where the log begins and how its records are sealed.
             return Ok(self.give(DumpItem::damage(0, 0, 0, "the manifest cannot be read")));
         }
         if state.ring_bytes == 0 {
@@ -521,7 +521,7 @@ impl Dumper<'_> {
 
     fn kept_stretch(&mut self, found: framed_log::Surveyed<'_>, file_len: u64) -> ControlFlow<()> {
         let (offset, len, payload) = match found {
-            // A crash leaves bytes behind the last change, and they are none.
+            // A crash leaves bytes behind the last change; they are no change.
             framed_log::Surveyed::Hole { offset, len, .. } if offset + len >= file_len => {
                 return self.give(DumpItem::new("room", 1).at(offset, len));
             }

@@ -1,9 +1,9 @@
-//! The structure of a database as far as its bytes tell: what opening reads, but going on where
-//! opening stops.
+//! The structure of a database as far as its bytes tell it. It reads what an opening reads, and
+//! goes on where an opening stops.
 //!
-//! Where `CURRENT` is damaged, the newest manifest whose header verifies stands in. Where an edit is
-//! damaged, those behind it are applied all the same; then [`Loaded::whole`] is false, and what the
-//! state says may be out of date.
+//! If `CURRENT` is damaged, the newest manifest whose header verifies stands in for it. If an edit
+//! is damaged, the edits behind it are applied all the same; then [`Loaded::whole`] is false, and
+//! the state may be out of date.
 
 use super::{Finding, FindingKind, InspectOptions, Severity, list};
 use crate::commit_log::{Segment, Survey};
@@ -28,11 +28,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A database's directory, locked against writers.
+/// The directory of a database, locked against writers.
 pub(super) struct LockedDirectory {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
-    /// Names in the directory, in order.
+    /// The names in the directory, in order.
     pub(super) names: Vec<String>,
     _lock: Option<Box<dyn LockGuard>>,
     pub(super) lock_missing: bool,
@@ -42,18 +42,18 @@ pub(super) struct LockedDirectory {
 pub(super) struct Loaded {
     pub(super) state: ManifestState,
     pub(super) findings: Vec<Finding>,
-    /// The manifest that was read, if any was.
+    /// The manifest that was read, if there was one.
     pub(super) manifest: Option<u64>,
     /// Nothing that was durable is missing from the state.
     pub(super) whole: bool,
-    /// Edits are lost for sure, so that the state is not the last one.
+    /// Edits are certainly lost, so the state is not the last one.
     pub(super) edits_lost: bool,
-    /// Tables that any edit ever named.
+    /// Every table that an edit ever named.
     pub(super) named_ever: BTreeSet<TableId>,
-    /// The greatest id of those that edits before the first loss name.
+    /// The greatest table id in the edits before the first loss.
     pub(super) greatest_before_loss: TableId,
     pub(super) edits: u64,
-    /// Bytes of the manifest that were verified.
+    /// The bytes of the manifest that were verified.
     pub(super) live: Vec<Range<u64>>,
 }
 
@@ -64,8 +64,8 @@ pub(super) fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Erro
 }
 
 impl LockedDirectory {
-    /// Takes the lock shared. A directory that is none of a database is `NotFound`; so is one in which a
-    /// crash cut a creation short, as opening says.
+    /// Takes the lock shared. The error is `NotFound` if the directory holds no database, and also
+    /// if a crash interrupted the database's creation, as in an opening.
     pub(super) fn open(options: &InspectOptions<'_>, path: &Path) -> Result<LockedDirectory> {
         let vfs = options.files();
         let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
@@ -101,11 +101,11 @@ impl LockedDirectory {
         if !names.iter().any(known) {
             return Err(not_found());
         }
-        // A copy that was not finished is looked at all the same: it may be the only one.
+        // An unfinished copy is examined all the same: it may be the only copy.
         if !has("CURRENT") && !has(UNFINISHED_COPY) {
             match directory::check_vacant(&*vfs, &dir, Wish::Read) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_found()),
-                // What is damaged is told file by file.
+                // The findings report damage file by file.
                 _ => {}
             }
         }
@@ -123,7 +123,7 @@ impl LockedDirectory {
         self.names.iter().any(|known| known == name)
     }
 
-    /// A file and its length. A file that cannot be read is a message.
+    /// Opens a file and returns it with its length. If it cannot be read, the error is a message.
     pub(super) fn open_file(
         &self,
         path: &Path,
@@ -133,7 +133,8 @@ impl LockedDirectory {
         opened.map_err(|error| format!("cannot be read: {error}"))
     }
 
-    /// The bytes of a value extent, as [`value_extents::stored`] gives them. A file that cannot be read is a message.
+    /// The bytes of a value extent, as [`value_extents::stored`] gives them. If the file cannot be
+    /// read, the error is a message.
     pub(super) fn read_extent(
         &self,
         name: &ExtentName,
@@ -177,7 +178,7 @@ impl Loaded {
             }
             stands_in = true;
         }
-        // One that stands in is not the last.
+        // A manifest that stands in is not the last one.
         loaded.whole &= !stands_in;
         loaded.edits_lost |= stands_in;
         if let Err(what) = loaded.state.check() {
@@ -189,7 +190,7 @@ impl Loaded {
         loaded
     }
 
-    /// How to look through the commit log.
+    /// The parameters for a survey of the commit log.
     pub(super) fn survey<'s>(
         &self,
         place: &LockedDirectory,
@@ -233,7 +234,7 @@ impl Loaded {
         }
     }
 
-    /// Reads a manifest; false if it is none.
+    /// Reads a manifest. Returns false if it is none.
     fn manifest(&mut self, place: &LockedDirectory, id: u64, verified: Option<u64>) -> bool {
         let name = writer::manifest_name(id);
         if !place.has(&name) {
@@ -291,7 +292,8 @@ impl Loaded {
         self.edits > 0
     }
 
-    /// Bytes of which no edit verifies: `place`, of which `used` are not merely room.
+    /// Reports the bytes in `place`, where no edit verifies; the first `used` bytes are not merely
+    /// unused room.
     fn hole(&mut self, name: &str, place: Range<u64>, used: u64, followed: bool, verified: u64) {
         let used_end = match followed {
             true => place.end,
@@ -328,7 +330,7 @@ impl Loaded {
             self.corrupt(FindingKind::Manifest, name, Some(place), what);
             return;
         }
-        // One contradiction tells of all that an edit has.
+        // One finding stands for all contradictions of an edit.
         let mut told = false;
         for change in edit::changes(payload).flatten() {
             let parts = match &change {
@@ -352,8 +354,7 @@ impl Loaded {
     }
 }
 
-/// Ids of the manifests in the directory, newest first.
-/// The ids of the manifests that are there, the newest first.
+/// The ids of the manifests in the directory, the newest first.
 pub(super) fn manifests(place: &LockedDirectory) -> Vec<u64> {
     let number = |name: &String| name.strip_prefix("MANIFEST-")?.parse().ok();
     let mut ids: Vec<u64> = place.names.iter().filter_map(number).collect();

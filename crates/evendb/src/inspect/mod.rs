@@ -1,5 +1,6 @@
-//! Looking inside of a closed database: [`verify`] checks every checksum and invariant on disk,
-//! [`dump`] shows what the bytes say, [`repair`] saves what can be saved into a new database.
+//! Looking inside a closed database: [`verify`] checks every checksum and invariant on disk,
+//! [`dump`] shows what the bytes say, [`repair`] writes everything that can be read into a new
+//! database.
 //!
 //! ```text
 //! load    CURRENT, manifest, names in the directory -> state, and what is wrong with it
@@ -8,10 +9,10 @@
 //! repair  state, or what a scan of the files finds -> records, merged -> a new database
 //! ```
 //!
-//! All three take the directory's lock shared (a writer excludes them, readers do not), write
-//! nothing into it, and decode by the engine's own decoders. Damage is a finding, not an error:
-//! errors are for a directory that cannot be looked at. One thread; memory is a window, a table's
-//! index and filter, and in a repair one chunk's records.
+//! All three take the directory's lock shared (a writer excludes them, other readers do not), write
+//! nothing into the directory, and decode by the engine's own decoders. Damage is a finding, not an
+//! error: an error says that the directory cannot be examined. They use one thread. Their memory is
+//! a window, a table's index and filter, and in a repair one chunk's records.
 
 mod dump;
 mod load;
@@ -52,23 +53,24 @@ impl<'a> InspectOptions<'a> {
         InspectOptions::default()
     }
 
-    /// Is told now and then how far it has come.
+    /// Calls `tell` now and then with the progress.
     #[must_use]
     pub fn progress(mut self, tell: &'a mut dyn FnMut(Progress)) -> Self {
         self.progress = Some(tell);
         self
     }
 
-    /// The clock by which records have expired, as [`Advanced::wall_clock`](crate::Advanced::wall_clock) of a database. Default:
-    /// the system's.
+    /// The clock that decides whether a record has expired; like
+    /// [`Advanced::wall_clock`](crate::Advanced::wall_clock) of a database. Default: the system's.
     #[must_use]
     pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
         self.wall_clock = Some(clock);
         self
     }
 
-    /// Who gives the key of an encrypted database ([`Advanced::encryption`](crate::Advanced::encryption)). What [`repair`]
-    /// makes of it is encrypted by the provider's current key, too.
+    /// Gives the key of an encrypted database
+    /// ([`Advanced::encryption`](crate::Advanced::encryption)). The database that [`repair`] writes
+    /// is encrypted by the provider's current key, too.
     #[must_use]
     pub fn encryption(mut self, keys: Arc<dyn KeyProvider>) -> Self {
         self.encryption = Some(Provider(keys));
@@ -87,7 +89,7 @@ impl<'a> InspectOptions<'a> {
         self.vfs.clone().unwrap_or_else(|| Arc::new(OsVfs))
     }
 
-    /// The time by which records have expired.
+    /// The time that decides whether a record has expired.
     fn time(&self) -> Time {
         let system = || Arc::new(SystemWallClock) as Arc<dyn WallClock>;
         ExpiryClock::new(self.wall_clock.clone().unwrap_or_else(system)).now()
@@ -110,22 +112,24 @@ pub enum FindingKind {
     Current,
     /// The manifest's bytes.
     Manifest,
-    /// Where the manifest ends: bytes of an append that was cut short, or damage.
+    /// The end of the manifest: bytes of an append that was cut short, or damage.
     ManifestEnd,
-    /// What the manifest says contradicts itself.
+    /// Statements of the manifest contradict each other.
     Structure,
     /// A file that should be there is not.
     Missing,
     /// A file is shorter or longer than it should be.
     Length,
-    /// Part of a table does not verify.
+    /// A part of a table does not verify.
     Table,
-    /// A table that verifies, but is not the one the manifest names, or in the wrong place.
+    /// A table verifies, but it is not the table that the manifest names, or it lies in the wrong
+    /// place.
     WrongTable,
-    /// The commit log has valid records behind bytes that do not verify: corruption, or a warning where
-    /// a power loss explains it, or of the copy of a damaged log that an opening left.
+    /// The commit log has valid records behind bytes that do not verify. This is corruption; it is
+    /// a warning where a power loss explains it, and for the copy of a damaged log that an opening
+    /// left.
     CommitLogHole,
-    /// Where the commit log ends: a record that was cut short, or damage.
+    /// The end of the commit log: a record that was cut short, or damage.
     CommitLogEnd,
     /// A record of the commit log that verifies but makes no sense.
     CommitLogRecord,
@@ -133,14 +137,14 @@ pub enum FindingKind {
     ValueExtent,
     /// A value that lies apart, in a value file.
     Value,
-    /// Changes that are kept for consumers do not verify. Nothing of the database is lost with them.
+    /// Changes that are kept for consumers do not verify. The database itself loses nothing by it.
     KeptChanges,
     /// A file that nothing names; the next opening removes it.
     Orphan,
 }
 
 impl FindingKind {
-    /// A word for it.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             FindingKind::Lock => "lock",
@@ -163,7 +167,7 @@ impl FindingKind {
     }
 }
 
-/// A chunk, as far as it concerns a finding.
+/// The chunk that a finding names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ChunkName {
@@ -171,27 +175,27 @@ pub struct ChunkName {
     pub keyspace: String,
     /// The chunk's id.
     pub id: u64,
-    /// Its least key.
+    /// Its lowest key.
     pub low: Vec<u8>,
-    /// Where the next chunk begins; `None` for the last.
+    /// The lowest key of the next chunk; `None` for the last chunk.
     pub high: Option<Vec<u8>>,
 }
 
-/// Something that is not as it should be.
+/// One thing that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad.
+    /// How severe it is.
     pub severity: Severity,
-    /// About what.
+    /// Its subject.
     pub kind: FindingKind,
-    /// The chunks that are concerned, where it is known.
+    /// The chunks that it affects, where they are known.
     pub chunks: Vec<ChunkName>,
-    /// Name of the file in the directory.
+    /// The name of the file in the directory.
     pub file: String,
-    /// First byte of the damaged unit in the file.
+    /// The first byte of the damaged unit in the file.
     pub offset: Option<u64>,
-    /// Bytes of the unit.
+    /// The length of the unit in bytes.
     pub len: Option<u64>,
     /// What is wrong.
     pub what: String,
@@ -217,11 +221,11 @@ impl Finding {
     }
 }
 
-/// No report lists more findings.
+/// The largest number of findings in a report.
 const FINDINGS_MAX: usize = 10_000;
 
-/// Adds a finding to a list. In a hostile file each few bytes can be damage: a list that is full ends with one finding which
-/// says so.
+/// Adds a finding to a list. In a hostile file every few bytes can be damage: a full list ends with
+/// one finding that says so.
 fn list(findings: &mut Vec<Finding>, mut finding: Finding) -> &mut Finding {
     if findings.len() >= FINDINGS_MAX - 1 {
         finding.what = "more is wrong, here or elsewhere, than a report lists".to_owned();
@@ -260,13 +264,13 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// How much was looked at.
+/// Counts of the parts that were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Checked {
     /// Files of the database.
     pub files: u64,
-    /// Bytes read of them.
+    /// Bytes read.
     pub bytes: u64,
     /// Edits of the manifest.
     pub edits: u64,
@@ -288,34 +292,34 @@ pub struct Checked {
     pub values: u64,
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
     /// In the order of the checks: structure, tables, commit log, leftovers.
     pub findings: Vec<Finding>,
-    /// How much was looked at.
+    /// Counts of the parts that were checked.
     pub checked: Checked,
-    /// The bytes that mean something, by file: all of these were verified. What lies outside of
-    /// them (free extents, padding, passed laps of the commit log, room ahead) is never read.
+    /// The bytes that have a meaning, by file: all of them were verified. Bytes outside of them
+    /// (free extents, padding, passed laps of the commit log, preallocated room) are never read.
     pub live: BTreeMap<String, Vec<Range<u64>>>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is corrupt. There may be warnings.
+    /// Whether nothing is corrupt. Warnings do not count.
     pub fn is_sound(&self) -> bool {
         let corrupt = |finding: &Finding| finding.severity == Severity::Corruption;
         !self.findings.iter().any(corrupt)
     }
 
-    /// Whether a byte of a file means something.
+    /// Whether a byte of a file has a meaning.
     pub fn is_live(&self, file: &str, offset: u64) -> bool {
         let ranges = self.live.get(file).into_iter().flatten();
         ranges.into_iter().any(|range| range.contains(&offset))
     }
 }
 
-/// A chunk's name for a finding: its upper limit is the next one's low key.
+/// The name of a chunk for a finding: its upper limit is the next chunk's low key.
 fn chunk_name(state: &ManifestState, chunk: &ChunkRecord) -> ChunkName {
     let later = state
         .chunks

@@ -1,4 +1,4 @@
-//! The tables that a state names: each once, where it lies, and whose it is.
+//! The tables that a state names: each table once, with its place and the chunks that name it.
 
 use super::load::LockedDirectory;
 use crate::error::Result;
@@ -19,8 +19,8 @@ pub(super) struct NamedTable<'s> {
     pub(super) chunks: Vec<&'s ChunkRecord>,
 }
 
-/// All tables, in the order in which they are read best: the container's by offset, then files.
-/// The second part is what contradicts: tables that two chunks know differently.
+/// All tables in the best order for reading: tables in the container by offset, then tables in
+/// files. The second part lists contradictions: tables for which two chunks have different records.
 pub(super) fn named(state: &ManifestState) -> (Vec<NamedTable<'_>>, Vec<(ChunkId, TableId)>) {
     let mut known: BTreeMap<TableId, NamedTable<'_>> = BTreeMap::new();
     let mut contradictions = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn named(state: &ManifestState) -> (Vec<NamedTable<'_>>, Vec<(ChunkId
     (tables, contradictions)
 }
 
-/// Name of the file that a part lies in.
+/// The name of the file that holds a part.
 pub(super) fn file_name(part: &Part) -> String {
     match part.place {
         Place::File => table_file_name(part.table),
@@ -56,7 +56,7 @@ pub(super) fn table_file_name(id: TableId) -> String {
     format!("{:016x}.sst", id.0)
 }
 
-/// Where in its file a part begins.
+/// The offset at which a part begins in its file.
 pub(super) fn start(part: &Part) -> u64 {
     match part.place {
         Place::File => 0,
@@ -64,7 +64,7 @@ pub(super) fn start(part: &Part) -> u64 {
     }
 }
 
-/// The file of a part; `Err` is what is wrong with it.
+/// Opens the file of a part; `Err` says what is wrong with it.
 pub(super) fn open(
     directory: &LockedDirectory,
     container: Option<&Arc<dyn File>>,
@@ -84,7 +84,8 @@ pub(super) fn open(
     }
 }
 
-/// Refuses a table that this build lacks a feature to read: all of it would be taken for damage.
+/// Refuses a table that needs a feature which this build lacks: otherwise all of it would be
+/// reported as damage.
 pub(super) fn refuse_lacking(file: &dyn File, offset: u64, len: u64, id: TableId) -> Result<()> {
     match table::lacks_for(file, offset, len, id) {
         Some(lacks) => Err(evendb_storage::Error::unsupported(file.path(), lacks).into()),

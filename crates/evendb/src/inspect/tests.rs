@@ -1,4 +1,5 @@
-//! Structures that verify byte for byte and make no sense: looked at without a panic, and told.
+//! Structures whose bytes verify and which make no sense are examined without a panic, and
+//! reported.
 
 use super::{Dump, DumpOptions, FindingKind, InspectOptions, RepairOptions, dump, repair, verify};
 use crate::commit_log::Lsn;
@@ -82,7 +83,7 @@ fn database(ring_bytes: u64, replay_from: u64, changes: Vec<Change>) -> SimVfs {
     vfs
 }
 
-/// What verify finds; dump and repair must get through as well.
+/// The findings of verify; dump and repair must end normally as well.
 fn found(vfs: &SimVfs) -> Vec<(FindingKind, String)> {
     let inspect = || InspectOptions::new().vfs(Arc::new(vfs.clone()));
     let report = verify(DIR, inspect()).expect("looks");
@@ -157,8 +158,8 @@ fn a_key_space_with_a_gap() {
 
 #[test]
 fn numbers_that_overflow() {
-    // The longest table and the last positions that an edit may name: what lies above is refused with the edit
-    // (tests/hostile_files.rs).
+    // The longest table and the last positions that an edit may name: greater values are refused
+    // with the edit (tests/hostile_files.rs).
     let (max, longest) = (u64::MAX, 1 << 48);
     for (offset, len) in [
         (max - 511, 600),

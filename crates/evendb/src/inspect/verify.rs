@@ -1,6 +1,6 @@
 //! `verify`: every checksum and every invariant of the bytes on disk.
 //!
-//! In the order of reading: structure, container by offset, SSTables, commit log, value extents,
+//! The order of reading: structure, container by offset, SSTables, commit log, value extents,
 //! names. Each finding names the damaged unit: a frame, a block, a record, a file.
 
 mod values;
@@ -33,11 +33,11 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use values::NamedValues;
 
-/// Checks every checksum and invariant on disk of the closed database in `path`. Nothing is
-/// written; damage is in the report.
+/// Checks every checksum and invariant on disk of the closed database in `path`. It writes nothing;
+/// damage is in the report.
 ///
 /// # Errors
-/// `NotFound` without a database, `Locked` if it is open for writing, `Io`.
+/// `NotFound` if there is no database, `Locked` if it is open for writing, `Io`.
 pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
     let directory = LockedDirectory::open(&options, path.as_ref())?;
     let loaded = Loaded::read(&directory);
@@ -142,7 +142,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Invariants between the parts of each chunk.
+    /// Checks the invariants between the parts of each chunk.
     fn chunks(&mut self, loaded: &Loaded) {
         let state = self.state;
         let mut highs: BTreeMap<(KeyspaceId, &[u8]), &ChunkRecord> = BTreeMap::new();
@@ -155,7 +155,7 @@ impl Verifier<'_, '_> {
                 .get(index + 1)
                 .filter(|next| next.keyspace == chunk.keyspace);
             let high = next.map(|next| next.low.as_slice());
-            // One by one: a report lists a part of them alone.
+            // Each contradiction is passed on at once: a report lists only a part of them.
             wrong_in_chunk(state, chunk, high, &mut |what| {
                 self.structure(loaded, what, &[chunk]);
             });
@@ -168,7 +168,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Extents lie in the container, in whole sectors, and not on top of each other.
+    /// Checks that extents lie in the container, in whole sectors, and do not overlap.
     fn container_places(&mut self, named: &[NamedTable<'_>]) -> Result<()> {
         let path = self.directory.dir.join(CONTAINER);
         let Some(file) = tables::container(self.directory)? else {
@@ -348,7 +348,7 @@ impl Verifier<'_, '_> {
         }
         let lives = segments(self.state);
         let how = loaded.survey(self.directory, &lives);
-        // Whether a hole is damage is known only when all was seen.
+        // Whether a hole is damage is known only at the end of the survey.
         let mut ends = Vec::new();
         let outcome = commit_log::survey(&*file, &how, &mut |found| {
             match found {
@@ -378,7 +378,7 @@ impl Verifier<'_, '_> {
         Ok(())
     }
 
-    /// Where a stretch of the log is in its file.
+    /// The place of a stretch of the log in its file.
     fn log_place(&self, lsn: Lsn, end: Lsn) -> Range<u64> {
         let start = lsn.0 % self.state.ring_bytes.max(1);
         start..start.saturating_add(end.0.saturating_sub(lsn.0))
@@ -386,7 +386,7 @@ impl Verifier<'_, '_> {
 
     fn log_record(&mut self, record: &LogRecord<'_>) {
         self.report.checked.commit_log_records += 1;
-        // The padding is not covered.
+        // The checksum does not cover the padding.
         let covered = Lsn(record.lsn.0 + 40 + record.payload.len() as u64);
         self.live(COMMIT_LOG, self.log_place(record.lsn, covered));
         for what in self.wrong_in_record(record) {
@@ -397,7 +397,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Bytes of the log that do not verify. `damage`: they did once.
+    /// Reports bytes of the log that do not verify. `damage`: they verified once.
     fn log_end(&mut self, end: &LogEnd, damage: bool) {
         let (from, to) = (end.lsn.0, end.end.0);
         let (kind, what) = match (end.followed, damage) {
@@ -438,7 +438,7 @@ impl Verifier<'_, '_> {
         self.find(severity, kind, COMMIT_LOG, place, what);
     }
 
-    /// What is wrong with a record that verifies.
+    /// The contradictions in a record that verifies.
     fn wrong_in_record(&mut self, record: &LogRecord<'_>) -> Vec<String> {
         let mut wrong = Vec::new();
         if record.tail > self.state.replay_from {
@@ -487,7 +487,7 @@ impl Verifier<'_, '_> {
             Some(bad(FindingKind::Missing, what, is_synced))
         } else {
             match self.directory.read_extent(extent) {
-                // The file is there, and nobody knows what is in it.
+                // The file exists, and its contents are unknown.
                 Err(what) => Some(bad(FindingKind::ValueExtent, &what, true)),
                 Ok(Err(Unlike::Length(len))) => {
                     let what = format!("{len} bytes instead of {}", extent.len);
@@ -509,7 +509,7 @@ impl Verifier<'_, '_> {
                         None => Some("its contents make no sense".to_owned()),
                         Some(ops) => self.log_operations(ops),
                     };
-                    // No power loss makes that of what verifies.
+                    // A power loss cannot give senseless contents a valid checksum.
                     what.map(|what| bad(FindingKind::ValueExtent, &what, true))
                 }
             }
@@ -517,7 +517,8 @@ impl Verifier<'_, '_> {
         self.bad_extents.extend(found);
     }
 
-    /// Whether they are damage is known only when all of the log was seen.
+    /// Reports the bad value extents. Whether they are damage is known only after the survey of the
+    /// whole log.
     fn bad_extents(&mut self, proof: &Proof) {
         self.log_values(proof);
         for bad in std::mem::take(&mut self.bad_extents) {
@@ -538,11 +539,12 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// A file of kept changes. What is damaged costs consumers, not the database.
+    /// Checks a file of kept changes. Damage in it costs consumers, not the database.
     fn kept_changes(&mut self, name: &str, id: u64) {
         let path = self.directory.dir.join(name);
         let opened = self.directory.vfs.open(&path, false);
-        // Up to where changes were found so far, and the first that cannot come there.
+        // The position up to which changes were found, and the offset of the first impossible
+        // change.
         let (mut reached, mut senseless) = (None, None);
         let looked = match opened {
             Ok(file) => read_frames(&*file, id, 0, &mut |offset, payload| {
@@ -576,7 +578,7 @@ impl Verifier<'_, '_> {
         );
     }
 
-    /// Files that nothing names.
+    /// Reports files that nothing names.
     fn names(&mut self, loaded: &Loaded, named: &[NamedTable<'_>]) {
         let mut known: BTreeSet<String> = named
             .iter()
@@ -619,7 +621,8 @@ impl Verifier<'_, '_> {
     }
 }
 
-/// Up to where a file of kept changes has them behind this frame; none if it cannot follow what has come up to `reached`.
+/// The position that a file of kept changes has reached after this frame; `None` if the frame
+/// cannot follow changes that reached `reached`.
 fn follow_kept(reached: Option<Lsn>, payload: &[u8]) -> Option<Lsn> {
     match (kept_changes::item_of(payload)?, reached) {
         (KeptItem::First(lsn, _), None) => Some(lsn),
@@ -632,8 +635,8 @@ fn follow_kept(reached: Option<Lsn>, payload: &[u8]) -> Option<Lsn> {
     }
 }
 
-/// A value extent with which something is wrong. `is_synced` of its name holds where no power loss can
-/// have done it.
+/// A value extent with a fault. If `is_synced` is set in its name, a power loss cannot be the
+/// cause.
 struct BadExtent {
     /// The record that names it.
     lsn: Lsn,
@@ -642,7 +645,7 @@ struct BadExtent {
     what: String,
 }
 
-/// Where the log's records end, or are interrupted.
+/// The place where the log's records end, or are interrupted.
 struct LogEnd {
     lsn: Lsn,
     end: Lsn,
@@ -651,7 +654,7 @@ struct LogEnd {
 }
 
 impl LogEnd {
-    /// `None` where nothing looks as if it should verify.
+    /// `None` if no bytes there look like a record.
     fn new(found: Surveyed<'_>) -> Option<LogEnd> {
         let (lsn, end, sealed, followed) = match found {
             Surveyed::Hole { lsn, end, sealed } => (lsn, end, sealed, true),
@@ -667,12 +670,12 @@ impl LogEnd {
     }
 }
 
-/// A key for a message.
+/// A key in the form for a message.
 fn shown(key: Option<&[u8]>) -> String {
     key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
 }
 
-/// Gives `tell` what contradicts among the parts of one chunk.
+/// Gives `tell` the contradictions among the parts of one chunk.
 fn wrong_in_chunk(
     state: &ManifestState,
     chunk: &ChunkRecord,
@@ -696,7 +699,7 @@ fn wrong_in_chunk(
         if part.checkpoint > state.completed {
             say("of a checkpoint that was never completed");
         }
-        // A rewrite of what was ingested may have a version of the checkpoint under way.
+        // A rewrite of an ingested table may have a version of the checkpoint under way.
         if checkpoint_of(part.meta.max_version) > state.completed + 1 {
             say("holds a version of a checkpoint that was never completed");
         }
@@ -730,12 +733,12 @@ fn wrong_in_chunk(
     }
 }
 
-/// What the look at a table brings.
+/// The result of examining a table.
 #[derive(Default)]
 struct TableLook {
     facts: TableFacts,
     damages: Vec<TableDamage>,
-    /// Of values that lie apart.
+    /// The places of its values that lie apart.
     places: Vec<Apart>,
 }
 

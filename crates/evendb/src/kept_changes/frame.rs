@@ -1,10 +1,12 @@
 //! The bytes of the frames of kept changes (docs/format.md).
 //!
 //! ```text
-//! first frame   0 u8 | first LSN v | number of the file before v | its end v | its bytes v | lives v | of each: epoch v, tag u32, end v
-//! record        1 u8 | epoch v | tag u32 | LSN v | end - LSN v | version v | operations, as in a value extent
+//! first frame   0 u8 | first LSN v | number of the file before v | its end v | its bytes v
+//!               | lives v | for each life: epoch v, tag u32, end v
+//! record        1 u8 | epoch v | tag u32 | LSN v | end - LSN v | version v
+//!               | operations, as in a value extent
 //! ```
-//! Bytes that make no sense are `None`; decoding never panics.
+//! Senseless bytes decode to `None`; decoding never panics.
 
 use crate::commit_log::Lsn;
 use evendb_storage::Version;
@@ -13,7 +15,7 @@ use evendb_storage::codec::{get_u32, get_varint, put_varint};
 const FIRST: u8 = 0;
 const RECORD: u8 = 1;
 
-/// How far a file has the changes of a life.
+/// The position that a file's changes of one life reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reached {
     pub(super) epoch: u64,
@@ -21,18 +23,18 @@ pub(super) struct Reached {
     pub(super) end: Lsn,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Summary {
-    /// Everything from where the file begins up to here.
+    /// The file holds everything from its first LSN up to this position.
     pub(super) end: Lsn,
-    /// Bytes of the file that hold it.
+    /// The bytes of the file that hold it.
     pub(super) len: u64,
     pub(super) lives: Vec<Reached>,
 }
 
 impl Summary {
-    /// Nothing, from `first` on.
+    /// An empty file that begins at `first`.
     pub(super) fn at(first: Lsn) -> Summary {
         Summary {
             end: first,
@@ -41,7 +43,7 @@ impl Summary {
         }
     }
 
-    /// Takes a record that follows.
+    /// Adds the next record.
     pub(super) fn take(&mut self, frame: &Frame) {
         self.end = frame.end;
         match self.lives.last_mut() {
@@ -61,7 +63,7 @@ impl Summary {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct First {
     pub(super) lsn: Lsn,
-    /// The file before, 0 for none, and what it holds.
+    /// The number of the file before (0: none); `held` is that file's contents.
     pub(super) previous: u64,
     pub(super) held: Summary,
 }
@@ -89,7 +91,7 @@ impl First {
         let mut held = Summary::at(Lsn(get_varint(rest)?));
         held.len = get_varint(rest)?;
         let lives = get_varint(rest)?;
-        // Not reserved: a hostile number ends at the first that is not there.
+        // Nothing is reserved: a hostile count ends at the first missing entry.
         for _ in 0..lives {
             held.lives.push(Reached {
                 epoch: get_varint(rest)?,
@@ -109,7 +111,7 @@ impl First {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
     pub(crate) epoch: u64,
-    /// Of the life's seed.
+    /// The tag of the life's seed.
     pub(crate) tag: u32,
     pub(crate) lsn: Lsn,
     pub(crate) end: Lsn,

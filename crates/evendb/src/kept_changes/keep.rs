@@ -1,8 +1,9 @@
-//! Keeping: what a checkpoint appends before its edit, and which files go.
+//! Keeps changes: a checkpoint appends them before its edit, and removes the oldest files.
 //!
-//! Steps: the ring's records from where the last file ends (or from the tail, if there is a gap) up to the replay
-//! position are copied; a large write's contents are copied in place of its extent's name; the file is synced,
-//! and the directory if the file is new; the oldest files go while the rest has enough bytes.
+//! Steps: the ring's records are copied, from the end of the last file (or from the tail, if there
+//! is a gap) up to the replay position; a large write's contents are copied in place of its
+//! extent's name. Then the file is synced, the oldest files are removed while the other files have
+//! enough bytes, and the directory is synced if the file is new.
 
 use super::frame::{First, Frame, Summary};
 use super::{KeptChanges, KeptFile};
@@ -14,19 +15,20 @@ use evendb_storage::framed_log::FramedLogWriter;
 use evendb_storage::vfs::File;
 use evendb_storage::{Apart, Error, Result, Version};
 
-/// A file gets no more records when it has this part of what is kept, at least so many bytes.
+/// A file gets no more records when it has one in `FILE_PART` of the kept bytes, and at least
+/// [`FILE_BYTES_MIN`] bytes.
 const FILE_PART: u64 = 8;
 const FILE_BYTES_MIN: u64 = 16 << 10;
 
-/// What the one checkpoint there is appends with.
+/// The state with which the only running checkpoint appends.
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) next_id: u64,
-    /// The last file, while it takes more.
+    /// The last file, while it takes more records.
     pub(super) log: Option<FramedLogWriter>,
 }
 
-/// The ring, as keeping reads it: nothing of it above the tail is overwritten meanwhile.
+/// The ring as a source of changes: nothing above its tail is overwritten meanwhile.
 pub(crate) struct RingToKeep<'a> {
     pub(crate) file: &'a dyn File,
     pub(crate) capacity: u64,
@@ -35,15 +37,15 @@ pub(crate) struct RingToKeep<'a> {
 }
 
 impl KeptChanges {
-    /// Keeps what lies below `to`; the checkpoint's edit comes after it. What cannot be kept is given up, with all
-    /// that was kept before it.
+    /// Keeps the changes below `to`; the checkpoint's edit comes after it. If this fails, all kept
+    /// changes are given up.
     pub(crate) fn keep(&self, source: &RingToKeep<'_>, to: Lsn) {
         if self.bytes_max > 0 && self.try_keep(source, to).is_err() {
             self.give_up();
         }
     }
 
-    /// A file that has so many bytes gets no more.
+    /// The number of bytes from which a file gets no more records.
     pub(super) fn file_bytes(&self) -> u64 {
         (self.bytes_max / FILE_PART).max(FILE_BYTES_MIN)
     }
@@ -58,7 +60,7 @@ impl KeptChanges {
     }
 
     fn remove(&self, id: u64) {
-        // What stays is history all the same, and the next opening finds it.
+        // A file that stays is still valid history, and the next opening finds it.
         let _ = self.vfs.remove(&self.path(id));
     }
 
@@ -66,7 +68,7 @@ impl KeptChanges {
         let mut writer = self.writer.lock();
         let tail = source.log.tail();
         let last = self.files.lock().last().cloned();
-        // From an end that lies above the tail: the edit of the checkpoint before could not be written.
+        // The end lies above the tail if the edit of the checkpoint before could not be written.
         let last = last.filter(|last| last.holds.end >= tail);
         let mut at = last.as_ref().map_or(tail, |last| last.holds.end);
         if at >= to {
@@ -105,7 +107,8 @@ impl KeptChanges {
         if let Some(life) = file.holds.lives.last().copied()
             && file.holds.end < to
         {
-            // The rest of a lap: it is kept as a record of nothing, so that the next one follows it.
+            // The rest of a lap is kept as a record without operations: the next record follows
+            // it.
             let frame = Frame {
                 epoch: life.epoch,
                 tag: life.tag,
@@ -121,7 +124,7 @@ impl KeptChanges {
         self.publish(&mut writer, file)
     }
 
-    /// A record with its contents.
+    /// The frame of a record, with its contents.
     fn frame_of(&self, life: &Segment, record: &crate::commit_log::LogRecord<'_>) -> Result<Frame> {
         let operations = match payload::extent_of(record.payload) {
             None => record.payload.to_vec(),
@@ -137,7 +140,8 @@ impl KeptChanges {
                 }
             },
         };
-        // Values, too: their files go without regard to what is kept.
+        // Values that lie apart are copied, too: their files may be removed before the kept
+        // changes.
         let read = |place: &Apart| value_files::read(&*self.vfs, &self.dir, place);
         let operations = match payload::with_values(&operations, &read)? {
             WithValues::AsItIs => operations,
@@ -188,7 +192,7 @@ impl KeptChanges {
         Ok(KeptFile { id, first, holds })
     }
 
-    /// Shows readers what was appended and synced, and lets the oldest files go.
+    /// Shows readers the records that were appended and synced, and removes the oldest files.
     fn publish(&self, writer: &mut Writer, file: KeptFile) -> Result<()> {
         if file.holds.len >= self.file_bytes() {
             writer.log = None;

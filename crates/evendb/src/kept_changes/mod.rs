@@ -1,25 +1,30 @@
-//! Changes that are kept longer than the commit log keeps them: files of their own, to which each checkpoint appends
-//! what lies below its replay position. Only with [`Advanced::keep_changes_bytes`](crate::Advanced::keep_changes_bytes).
+//! Changes that are kept longer than the commit log keeps them, in files of their own: each
+//! checkpoint appends the records below its replay position. Only with
+//! [`Advanced::keep_changes_bytes`](crate::Advanced::keep_changes_bytes).
 //!
 //! ```text
 //!  CHANGES-000004      CHANGES-000005      CHANGES-000006        COMMIT-LOG
 //!  |first .... end|    |first .... end|    |first .... end|      tail ..... head       (LSNs)
-//!        ^- goes when the rest is enough            ^- a checkpoint appends the ring's [end, replay position)
+//!  ^- removed when the rest is enough      ^- a checkpoint appends the ring's records
+//!                                             in [end, replay position)
 //! ```
-//! Each file is a framed log whose id is its number. Its first frame says where it begins, and what the file before
-//! it holds; each other frame is one record, a large write's contents included (`frame.rs`).
+//! Each file is a framed log whose id is its number. Its first frame says where it begins, and what
+//! the file before it holds; each other frame is one record, with a large write's contents included
+//! (`frame.rs`).
 //!
 //! Invariants:
-//! * A checkpoint appends and syncs before it writes its edit. So when the tail moves over a record, that is in a
-//!   file or in none of them is anything: no crash leaves a hole in the middle.
-//! * What lies at or above the manifest's replay position is wiped at opening, durably, before a checkpoint can
-//!   complete: a crash may have taken back what was kept of it. What lies below is in a completed checkpoint.
-//! * A failure costs what is kept, and never a checkpoint: the files are given up, and keeping begins anew. So it is
-//!   on a full disk, too. A life without the option removes them.
-//! * A file grows behind `len` only; a reader reads below it.
+//! * A checkpoint appends and syncs before it writes its edit. So when the tail passes a record,
+//!   the record is in a file, or no file holds anything: no crash leaves a hole in the middle.
+//! * Records at or above the manifest's replay position are wiped at opening, durably, before a
+//!   checkpoint can complete: a crash may have undone their operations. Records below it are in a
+//!   completed checkpoint.
+//! * A failure costs the kept changes, and never a checkpoint: the files are given up, and keeping
+//!   starts again. A full disk has the same effect. A life without the option removes the files.
+//! * A file grows behind `len` only; a reader reads below `len`.
 //!
-//! Thread safety: any; `files` is a leaf, memory only. The writer's lock is held over I/O by the one
-//! checkpoint there is. Not here: reading on from here into the ring ([`crate::changes`]).
+//! Thread safety: any thread. `files` is a leaf lock, held over memory only. The only running
+//! checkpoint holds the writer's lock over I/O. Not here: reading on from these files into the ring
+//! ([`crate::changes`]).
 
 mod frame;
 mod keep;
@@ -38,7 +43,7 @@ use frame::{First, Summary};
 use keep::Writer;
 use std::path::{Path, PathBuf};
 
-/// Begins the name of each file.
+/// The prefix of each file's name.
 const PREFIX: &str = "CHANGES-";
 
 /// The name of file `id`.
@@ -53,25 +58,25 @@ pub(crate) fn file_id(name: &str) -> Option<u64> {
     id.filter(|id| *id <= NUMBER_MAX && digits == format!("{id:06}"))
 }
 
-/// A frame of a file, as it is looked at from outside of a database.
+/// A frame of a file, as it is examined outside of a database.
 pub(crate) enum KeptItem {
-    /// The first: where the file begins, and the number of the file before, 0 for none.
+    /// The first frame: where the file begins, and the number of the file before (0: none).
     First(Lsn, u64),
     Record(Frame),
 }
 
-/// What a frame says; none if it makes no sense.
+/// The contents of a frame; `None` if it makes no sense.
 pub(crate) fn item_of(payload: &[u8]) -> Option<KeptItem> {
     let first = First::decode(payload).map(|first| KeptItem::First(first.lsn, first.previous));
     first.or_else(|| Frame::decode(payload).map(KeptItem::Record))
 }
 
-/// A file, as far as it may be read.
+/// A file and its readable part.
 #[derive(Clone, Debug)]
 struct KeptFile {
     id: u64,
     first: Lsn,
-    /// What of it may be read.
+    /// The contents of the readable part.
     holds: Summary,
 }
 
@@ -79,15 +84,15 @@ struct KeptFile {
 pub(crate) struct KeptChanges {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
-    /// So many bytes are kept; 0 for none.
+    /// The least number of bytes to keep; 0: nothing is kept.
     bytes_max: u64,
-    /// In order.
+    /// In ascending order.
     files: Mutex<Vec<KeptFile>>,
     writer: Mutex<Writer>,
 }
 
 impl KeptChanges {
-    /// What there is of kept changes below `replay_from`; with `writes` all else is removed.
+    /// Finds the kept changes below `replay_from`; with `writes`, everything else is removed.
     pub(crate) fn open(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -157,7 +162,7 @@ impl KeptChanges {
                     let takes_more = file.holds.len < self.file_bytes();
                     writer.log = log.filter(|_| index == last && takes_more);
                 }
-                // What is damaged is kept no longer; it keeps no database from opening.
+                // Damaged files are not kept on; they do not stop an opening.
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     file.holds = Summary::at(file.first);
                     gone.push(file.id);
@@ -170,7 +175,7 @@ impl KeptChanges {
         if is_removing {
             gone.iter()
                 .for_each(|id| drop(self.vfs.remove(&self.path(*id))));
-            // They must not come back behind what is kept from now on.
+            // Removed files must not come back behind the changes that are kept from now on.
             let synced = self.vfs.sync_dir(&self.dir);
             synced.map_err(|error| Error::io(&self.dir, "sync the directory", error))?;
         }
@@ -178,7 +183,7 @@ impl KeptChanges {
         Ok(())
     }
 
-    /// What a file's first frame says, if that is whole.
+    /// The contents of a file's first frame, if it is whole.
     fn first_of(&self, id: u64) -> Result<Option<First>> {
         let file = self.open_file(id, false)?;
         let len = len_of(&*file)?;
@@ -187,8 +192,9 @@ impl KeptChanges {
         Ok(frame.as_deref().and_then(First::decode))
     }
 
-    /// Finds how far a file may be read: all of one whose successor says what it holds, and of others what lies below
-    /// `replay_from`. With `writes` the rest is wiped, and what goes on behind it returned.
+    /// Finds the readable part of a file: all of it, if the next file says what it holds, and
+    /// otherwise the records below `replay_from`. With `writes`, it wipes the rest, and returns a
+    /// writer behind the readable part.
     fn measure(
         &self,
         file: &mut KeptFile,
@@ -215,14 +221,14 @@ impl KeptChanges {
         holds.len = behind.unwrap_or(stopped);
         let len = holds.len;
         file.holds = holds;
-        // Before a checkpoint can move the replay position over it.
+        // This comes before a checkpoint can move the replay position over the wiped records.
         match writes {
             true => FramedLogWriter::resume(handle, file.id, len).map(Some),
             false => Ok(None),
         }
     }
 
-    /// How far a life's changes are kept.
+    /// The position up to which a life's changes are kept.
     pub(crate) fn reached(&self, epoch: u64, tag: u32) -> Option<Lsn> {
         let files = self.files.lock();
         let lives = files.iter().flat_map(|file| &file.holds.lives);
@@ -230,12 +236,12 @@ impl KeptChanges {
         own.map(|life| life.end).max()
     }
 
-    /// Whether there is any file.
+    /// Whether there is a file.
     pub(crate) fn keeps(&self) -> bool {
         !self.files.lock().is_empty()
     }
 
-    /// Where what is kept begins, if it goes on without a gap to `tail`.
+    /// The first position of the kept changes that continue without a gap to `tail`.
     pub(crate) fn begins_before(&self, tail: Lsn) -> Option<Lsn> {
         let files = self.files.lock();
         let (mut begin, mut needed) = (None, tail);
@@ -249,7 +255,7 @@ impl KeptChanges {
         begin
     }
 
-    /// A reader at the file that has what follows `at`.
+    /// A reader of the file that holds the change at `at`.
     pub(crate) fn find(&self, at: Lsn) -> Result<Option<KeptReader>> {
         let found = {
             let files = self.files.lock();
@@ -262,7 +268,7 @@ impl KeptChanges {
         };
         let file = match self.vfs.open(&self.path(id), false) {
             Ok(file) => file,
-            // Gone meanwhile.
+            // It was removed meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io(&self.path(id), "open kept changes", error)),
         };
@@ -288,12 +294,12 @@ pub(crate) struct KeptReader {
 }
 
 impl KeptReader {
-    /// Up to where the file has everything.
+    /// The position up to which the file holds everything.
     pub(crate) fn end(&self) -> Lsn {
         self.end
     }
 
-    /// The first record that ends behind `at`; none at the end of what may be read.
+    /// The first record that ends behind `at`; `None` at the end of the readable part.
     pub(crate) fn next(&mut self, at: Lsn) -> Result<Option<Frame>> {
         while self.offset < self.len {
             let corrupt = |offset| {

@@ -1,4 +1,4 @@
-//! What power losses leave of kept changes.
+//! Kept changes after power losses.
 
 use super::*;
 use crate::{Db, Durability, Options};
@@ -19,7 +19,8 @@ fn open(vfs: &SimVfs) -> Db {
     options.open(DIR).unwrap()
 }
 
-/// The checkpoint's edit comes after what it keeps, and is what the reader of changes relies on.
+/// The checkpoint's edit comes after the kept changes, and the reader of changes relies on this
+/// order.
 #[test]
 fn what_a_checkpoint_kept_survives_power_loss_with_it() {
     let vfs = SimVfs::new(1);
@@ -41,7 +42,7 @@ fn what_a_checkpoint_kept_survives_power_loss_with_it() {
     assert!(found.iter().eq(keys.iter().map(|key| key.as_bytes())));
 }
 
-/// A file of changes that a crash took back would else come back beside what is kept since.
+/// Otherwise a file of changes that a crash took back would come back beside newer kept changes.
 #[test]
 fn what_an_opening_removes_is_gone_for_good() {
     let vfs = SimVfs::new(1);

@@ -1,4 +1,5 @@
-//! L13: a key has one owner at a time, is handed on, and nothing of a wait that was given up is left.
+//! L13: a key has one owner at a time and is handed on, and a wait that was given up leaves
+//! nothing.
 
 use super::*;
 use crate::sync::thread;
@@ -7,7 +8,7 @@ fn key(name: &str) -> LockedKey {
     (KeyspaceId(1), name.as_bytes().into())
 }
 
-/// Locks the key, however often waiting ends by time.
+/// Locks the key, however often the wait times out.
 fn lock(locks: &KeyLocks, owner: LockOwner, key: &LockedKey) {
     while locks.lock(owner, key, Duration::ZERO).is_err() {
         thread::yield_now();
@@ -48,7 +49,7 @@ fn loom_l13_one_owner_at_a_time() {
     });
 }
 
-/// Two keys in both orders: one of the two is refused or gives up, and then both get through.
+/// Two keys in both orders: one of the two threads is refused or gives up, and then both succeed.
 #[test]
 fn loom_l13_opposite_orders() {
     check(|| {

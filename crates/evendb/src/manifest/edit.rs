@@ -10,7 +10,7 @@ use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::BootId;
 use evendb_storage::{TableId, Time, Version};
 
-/// Where a table's bytes are.
+/// The place of a table's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// A file of its own.
@@ -22,7 +22,7 @@ pub(crate) enum Place {
     },
 }
 
-/// What a table is to its chunk.
+/// The role of a table in its chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// Part of the sorted base: disjoint from the other base tables, older than every run.
@@ -40,7 +40,7 @@ pub(crate) struct Part {
     pub(crate) table: TableId,
     pub(crate) place: Place,
     pub(crate) role: Role,
-    /// Epoch and checkpoint that wrote it (0 checkpoint: a rewrite of completed ones).
+    /// The epoch and checkpoint that wrote it (checkpoint 0: a rewrite of completed ones).
     pub(crate) epoch: u64,
     pub(crate) checkpoint: u64,
     /// Shared by the manifest's state and the table's handle.
@@ -48,13 +48,14 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The version of all records, where the rows have none: the table was ingested. `meta` is what it says of itself.
+    /// The version of all records, if the rows have none: the table was ingested. `meta` is what
+    /// the table says of itself.
     pub(crate) fn version_of_rows(&self, meta: &TableMeta) -> Option<Version> {
         let own = self.meta.max_version;
         (meta.max_version == Version::ZERO && own > Version::ZERO).then_some(own)
     }
 
-    /// Whether this names a table that says this of itself.
+    /// Whether this part names a table that says this of itself.
     pub(crate) fn is_of(&self, meta: &TableMeta) -> bool {
         let max_version = self.version_of_rows(meta).unwrap_or(meta.max_version);
         let meta = TableMeta {
@@ -65,7 +66,7 @@ impl Part {
     }
 }
 
-/// A range deletion of a completed checkpoint, as far as it counts in one chunk.
+/// A range deletion of a completed checkpoint, clipped to one chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CoverRecord {
     pub(crate) low: Vec<u8>,
@@ -90,13 +91,13 @@ pub(crate) struct EpochRecord {
     pub(crate) epoch: u64,
     /// Seed of the checksums of its commit-log records.
     pub(crate) seed: u64,
-    /// First commit-log position of the epoch; the one before is closed there.
+    /// First commit-log position of the epoch; the previous epoch is closed there.
     pub(crate) start: Lsn,
-    /// Where recovery found the end of the epoch before.
+    /// The end of the previous epoch, as recovery found it.
     pub(crate) previous_closed_at: Lsn,
-    /// Last completed checkpoint when the epoch began (a row of the recovery table).
+    /// The last completed checkpoint when the epoch began (a row of the recovery table).
     pub(crate) completed_before: u64,
-    /// The start of the machine in which it began, where that can be told.
+    /// The start of the machine in which the epoch began, if that can be told.
     pub(crate) boot: Option<BootId>,
 }
 
@@ -115,7 +116,7 @@ pub(crate) enum Change {
     DropKeyspace {
         id: KeyspaceId,
     },
-    /// Sets a property of a keyspace, or takes it away.
+    /// Sets a property of a keyspace, or removes it.
     SetProperty {
         keyspace: KeyspaceId,
         name: String,
@@ -173,10 +174,12 @@ fn get_meta(input: &mut &[u8]) -> Option<TableMeta> {
     })
 }
 
-/// Added to the place of a table in which records expire: behind the rest it says how many, and when the last one does.
+/// Added to the place of a table in which records expire: at its end the part says how many expire,
+/// and when the last one does.
 const EXPIRES: u64 = 2;
 
-/// Added to the place of a table of which values lie apart: behind all that it says in which files, and how many bytes.
+/// Added to the place of a table with values apart: at its end the part says in which files they
+/// lie, and how many bytes.
 const APART: u64 = 4;
 
 fn put_part(out: &mut Vec<u8>, part: &Part) {
@@ -250,7 +253,8 @@ fn get_part(input: &mut &[u8]) -> Option<Part> {
     })
 }
 
-/// A part takes a byte at least for each of table, place, role, epoch, checkpoint and the eight of what the table is.
+/// The least bytes of a part: one for each of table, place, role, epoch and checkpoint, and for the
+/// eight fields of the table's figures.
 const PART_BYTES_MIN: usize = 13;
 
 fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
@@ -262,7 +266,7 @@ fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
 
 fn get_parts(input: &mut &[u8]) -> Option<Vec<Part>> {
     let count = get_varint(input)?;
-    // A hostile count ends at the first part that is not there.
+    // A count from a hostile file ends at the first missing part.
     let most = (input.len() / PART_BYTES_MIN) as u64;
     let mut parts = Vec::with_capacity(count.min(most) as usize);
     for _ in 0..count {
@@ -275,7 +279,7 @@ fn put_covers(out: &mut Vec<u8>, covers: &[CoverRecord]) {
     put_varint(out, covers.len() as u64);
     for cover in covers {
         put_slice(out, &cover.low);
-        // Nothing lies below an empty key.
+        // No key lies below an empty key, so it can stand for no limit.
         put_slice(out, cover.high.as_deref().unwrap_or_default());
         put_varint(out, cover.version.0);
     }
@@ -455,8 +459,8 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// The changes of an edit, one after the other, as each takes many times its bytes. `None`, and then the end, where the bytes
-/// make no sense.
+/// The changes of an edit, one after the other, because each takes many times its bytes. If the
+/// bytes make no sense, it gives `None`, and then ends.
 pub(crate) fn changes(mut input: &[u8]) -> impl Iterator<Item = Option<Change>> {
     std::iter::from_fn(move || {
         let is_left = !input.is_empty();
@@ -593,7 +597,7 @@ pub(crate) mod tests {
         }]
     }
 
-    /// Tables of which values lie apart.
+    /// Tables with values apart.
     pub(crate) fn apart_samples() -> Vec<Change> {
         let apart = |table, place, expiring| {
             let mut part = part(table, place, Role::Base);

@@ -1,13 +1,13 @@
-//! What the epochs in the manifest say of the commit log: which part of it each wrote, and whether the
-//! machine has run since.
+//! The epochs in the manifest, and the commit log: which part of the log each epoch wrote, and
+//! whether the machine has run since.
 
 use super::edit::EpochRecord;
 use super::state::ManifestState;
 use crate::commit_log::{Lsn, Segment};
 use evendb_storage::vfs::Vfs;
 
-/// Whether the machine has run all the time since the last life began: what processes wrote since
-/// then is there, synced or not.
+/// Whether the machine has run all the time since the last life began: then everything that
+/// processes wrote since is there, synced or not.
 pub(crate) fn same_boot(state: &ManifestState, vfs: &dyn Vfs) -> bool {
     let boot = state.epochs.back().and_then(|epoch| epoch.boot);
     boot.is_some() && boot == vfs.boot_id()
@@ -20,9 +20,9 @@ pub(crate) fn segments(state: &ManifestState) -> Vec<Segment> {
     lives
 }
 
-/// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
-/// the log below the end that an opening found before it, and the epoch after goes on there.
-/// One that begins above that cut is empty.
+/// Each epoch ends where the first later epoch begins that found it shorter. A power loss can cut
+/// the log below the end that an opening found before it, and the epoch after goes on there. An
+/// epoch that begins above that cut is empty.
 pub(crate) fn lives(state: &ManifestState) -> Vec<Segment> {
     let mut closed_at: Option<Lsn> = None;
     let mut lives: Vec<Segment> = Vec::with_capacity(state.epochs.len());
@@ -40,7 +40,7 @@ pub(crate) fn lives(state: &ManifestState) -> Vec<Segment> {
     lives
 }
 
-/// The same, with the epoch that begins now.
+/// Like [`lives`], with the epoch that begins now.
 pub(crate) fn with_next(mut lives: Vec<Segment>, next: &EpochRecord) -> Vec<Segment> {
     let closed = next.previous_closed_at;
     for life in &mut lives {

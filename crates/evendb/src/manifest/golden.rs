@@ -1,5 +1,5 @@
-//! The manifest's formats, byte for byte and in both directions: what is written today gives these
-//! bytes, and these bytes are read as that. A difference is a change of format: raise the version.
+//! The manifest's formats, byte for byte and in both directions: edits are encoded as these bytes,
+//! and these bytes are decoded as the edits. A difference is a change of format: raise the version.
 
 use super::edit::tests::{apart_samples, expiring_samples, samples};
 use super::edit::{self, Change, EpochRecord};
@@ -202,7 +202,7 @@ fn an_epoch_of_an_unknown_start() {
     assert_eq!(edit::decode(&bytes), Some(epoch));
 }
 
-/// Whoever adds a kind of change is led here by the compiler, and then to [`EDIT`].
+/// The compiler leads everyone who adds a kind of change to this test, and then to [`EDIT`].
 #[test]
 fn every_kind_of_change_has_golden_bytes() {
     let tag = |change: &Change| match change {
@@ -255,8 +255,8 @@ fn current() {
     }
 }
 
-/// Versions 2 to 6 are read. Another one is told by its number, whatever its length
-/// and its checksum are; what is no number of a version is damage.
+/// Versions 2 to 6 are read. Any other version is recognised by its number, whatever its length and
+/// its checksum are; a byte that is no version number is damage.
 #[test]
 fn current_of_other_versions() {
     for version in [b'1', b'7', b'9'] {
@@ -286,8 +286,8 @@ fn current_of_other_versions() {
 /// Numbers and replay positions of the kept database's completed checkpoints.
 const CHECKPOINTS: [(u64, u64); 4] = [(0, 0), (1, 6960), (2, 13920), (3, 15320)];
 
-/// Each edit of the kept database is read, and written again gives the bytes that were read; so does
-/// the framed log around them.
+/// Each edit of the kept database is read, and encoding it gives the bytes that were read; the same
+/// holds for the framed log around them.
 #[test]
 fn the_manifest_of_the_kept_database() {
     let bytes = kept_file("MANIFEST-000001");

@@ -1,13 +1,13 @@
-//! The manifest: an append-only, checksummed record of what exists. A rebalance, split, merge,
-//! keyspace change or checkpoint is one edit (one frame).
+//! The manifest: an append-only, checksummed record of the database's structure. A rebalance,
+//! split, merge, keyspace change or checkpoint is one edit (one frame).
 //!
 //! ```text
 //! CURRENT -> MANIFEST-n : [header][edit][edit]...[torn tail]
-//!                          \__ must verify up to the length in CURRENT, then to the first bad frame
+//!                          \__ must verify up to CURRENT's length, then to the first bad frame
 //! ```
 //!
-//! [`edit`] is the codec, [`state`] what the edits add up to, [`writer`] the file. The order of
-//! edits is the order of [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
+//! [`edit`] is the codec, [`state`] the sum of the edits, [`writer`] the file. The order of edits
+//! is the order of [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
 
 pub(crate) mod edit;
 pub(crate) mod epochs;

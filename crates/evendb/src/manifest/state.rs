@@ -1,7 +1,7 @@
-//! What the manifest's edits add up to: the database's structure, without its data.
+//! The sum of the manifest's edits: the database's structure, without its data.
 //!
-//! [`ManifestState::apply`] is the only way it changes, at run time and at recovery alike; it refuses an
-//! edit that contradicts the state, which at recovery is corruption.
+//! [`ManifestState::apply`] is the only way in which it changes, at run time and at recovery alike;
+//! it refuses an edit that contradicts the state, which at recovery is corruption.
 
 use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord};
 use super::{ChunkId, KeyspaceId};
@@ -10,39 +10,40 @@ use crate::version::clock::CHECKPOINT_MAX;
 use evendb_storage::NUMBER_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many epochs are kept for readers of changes, at most: a database that is opened often and hardly written
-/// has many in one lap of its log.
+/// The largest number of epochs that are kept for readers of changes: a database that is opened
+/// often and hardly written has many in one lap of its log.
 const EPOCHS_MAX: usize = 64;
 
-/// The last epoch. It is a part of other numbers, with the other half for what the epoch makes.
+/// The last epoch. It is one half of other numbers, whose other half counts within the epoch.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 
-/// The greatest id that is read from a file, so that there is a next one.
+/// The greatest id that is accepted from a file, so that a next one exists.
 const KEYSPACE_MAX: KeyspaceId = KeyspaceId(1 << 31);
 
-/// What a keyspace remembers beside its records.
+/// The properties of a keyspace, beside its records.
 pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
 
 /// The structure of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManifestState {
     pub(crate) ring_bytes: u64,
-    /// Epochs whose commit-log records may still be replayed or read back, and one before; oldest first.
+    /// Epochs whose commit-log records may still be replayed or read back, and one more before
+    /// them; oldest first.
     pub(crate) epochs: VecDeque<EpochRecord>,
-    /// Last completed checkpoint and where replay starts.
+    /// The last completed checkpoint, and the position where replay starts.
     pub(crate) completed: u64,
     pub(crate) replay_from: Lsn,
     pub(crate) keyspaces: BTreeMap<KeyspaceId, String>,
-    /// None of them is empty.
+    /// No entry is empty.
     pub(crate) properties: BTreeMap<KeyspaceId, Properties>,
-    /// All ids below were given out once.
+    /// All ids below these were given out once.
     pub(crate) next_keyspace: u32,
     pub(crate) chunks: BTreeMap<ChunkId, ChunkRecord>,
 }
 
 impl ManifestState {
-    /// Applies one change; the message says what contradicts the state.
-    /// A change that names many tables takes much memory, which goes over into the state.
+    /// Applies one change; the error is the contradiction with the state. A change that names many
+    /// tables takes much memory, which moves into the state.
     pub(crate) fn apply(&mut self, change: Change) -> Result<(), &'static str> {
         check_numbers(&change)?;
         match change {
@@ -112,7 +113,8 @@ impl ManifestState {
         Ok(())
     }
 
-    /// Whether all of these, one after the other, can be applied. The message says what contradicts the state.
+    /// Whether all these changes can be applied, one after the other. The error is the
+    /// contradiction with the state.
     pub(crate) fn check_changes<'c>(
         &self,
         changes: impl Iterator<Item = &'c Change> + Clone,
@@ -125,8 +127,8 @@ impl ManifestState {
         Ok(())
     }
 
-    /// As much of the state as tells whether these changes can be applied: keyspaces and chunks that they name, without the
-    /// tables and range deletions of those.
+    /// The part of the state that decides whether these changes can be applied: keyspaces and
+    /// chunks that they name, without their tables and range deletions.
     fn outline<'c>(&self, changes: impl Iterator<Item = &'c Change>) -> ManifestState {
         let mut outline = ManifestState {
             epochs: self.epochs.back().cloned().into_iter().collect(),
@@ -187,8 +189,9 @@ impl ManifestState {
         known.then_some(()).ok_or("unknown property taken away")
     }
 
-    /// Drops epochs whose records lie wholly a lap before the replay position, where none of them is left; of those
-    /// that have only records that a checkpoint holds, no more than [`EPOCHS_MAX`] stay.
+    /// Drops epochs whose records lie wholly a lap before the replay position, where they are
+    /// overwritten. Of the epochs whose records are all in a checkpoint, at most [`EPOCHS_MAX`]
+    /// stay.
     fn forget_closed_epochs(&mut self) {
         while let Some(next) = self.epochs.get(1)
             && next.start <= self.replay_from
@@ -281,7 +284,7 @@ fn check_numbers(change: &Change) -> Result<(), &'static str> {
     }
 }
 
-/// Adds range deletions, which are newer. Those within one of them count no more.
+/// Adds range deletions, which are newer. Existing ones within one of them are dropped.
 fn add_covers(covers: &mut Vec<CoverRecord>, new: Vec<CoverRecord>) {
     let is_within = |old: &CoverRecord| {
         let behind = new.partition_point(|new| new.low <= old.low);
@@ -321,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Each run of some of the samples in any order: the check says what applying says.
+    /// Any runs of the samples in any order: the check gives the same result as applying them.
     #[test]
     fn a_check_of_changes_says_what_applying_them_says() {
         let all = samples();
@@ -385,7 +388,7 @@ mod tests {
         assert!(state.apply(create).is_err());
         assert!(state.apply(set(None)).is_err());
         assert!(state.properties.is_empty());
-        // What counts up: a checkpoint may come twice, and a life not.
+        // Numbers that count up: a checkpoint may come twice, and a life may not.
         state.apply(checkpoint(7)).expect("a later one");
         assert!(state.clone().apply(checkpoint(7)).is_ok());
         assert!(state.apply(checkpoint(6)).is_err());

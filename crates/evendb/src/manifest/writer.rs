@@ -2,24 +2,24 @@
 //! rotation, and the `CURRENT` file that names the manifest in force.
 //!
 //! Thread safety: [`Manifest::enqueue`] takes a leaf lock and no I/O, so it may be called under a
-//! chunk latch; [`Manifest::flush`] does the I/O and is called holding at most the checkpoint,
-//! catalog and token locks. What depends on an edit being durable (deleting a file, freeing an
-//! extent) is handed in with it and run after the sync.
+//! chunk latch. [`Manifest::flush`] does the I/O and is called holding at most the checkpoint,
+//! catalog and token locks. Work that depends on an edit being durable (deleting a file, freeing an
+//! extent) is handed in with the edit and runs after the sync.
 //!
-//! A failed append or sync is terminal for this writer: the caller latches the database and
-//! nothing is appended again. So is an edit that contradicts the state, of which nothing is written.
-//! A full disk is not: room is preallocated before an append, and when that fails nothing has been
-//! written.
+//! A failed append or sync is terminal for this writer: the caller latches the database and nothing
+//! is appended again. An edit that contradicts the state is terminal, too, and nothing of it is
+//! written. A full disk is not terminal: room is preallocated before an append, and when that fails
+//! nothing has been written.
 //!
-//! What gives room back on a full disk needs edits first, and those a page now and then. So there are
-//! blocks behind the last edit, in the order in which they are used up:
+//! Work that gives room back on a full disk needs edits first, and edits need a page from time to
+//! time. So there are blocks behind the last edit, in the order in which they are used up:
 //! ```text
 //! | edits | for the next edits        | for epochs |   a step ahead, not where the disk is full |
 //!         '- less than half: is_short -'
 //! ```
-//! The room for the next edits is replenished before the ballast is, and where it is short no put is
-//! let in ([`Manifest::reserve_ahead`]): what has been let in is one checkpoint's edit, and deletes,
-//! which need the rest, drop more than they take.
+//! The room for the next edits is replenished before the ballast is, and while it is short no put
+//! is let in ([`Manifest::reserve_ahead`]). The writes that have been let in need one checkpoint's
+//! edit. Deletes, which need the rest, drop more than they take.
 
 use super::edit::{self, Change};
 use super::state::ManifestState;
@@ -33,40 +33,40 @@ use evendb_storage::{Error, ErrorKind, NUMBER_MAX, Result};
 use std::path::{Path, PathBuf};
 
 const ROTATE_BYTES_MIN: u64 = 4 << 20;
-/// A step ahead is as long as the file, within these.
+/// A step ahead is as long as the file, within these limits in bytes.
 const PREALLOCATE_BYTES_MIN: u64 = 32 << 10;
 const PREALLOCATE_BYTES_MAX: u64 = 256 << 10;
-/// Of the room that is reserved, this much only an epoch's beginning may use: on a full disk a
-/// database can be opened hundreds of times before it is gone.
+/// The part of the reserved room, in bytes, that only the beginning of an epoch may use: on a full
+/// disk a database can be opened hundreds of times before it is used up.
 const EPOCH_RESERVE_BYTES: u64 = 32 << 10;
-/// Of the room that is reserved, so much and a part of the state's size is for the next edits: queued
-/// ones of jobs, and two checkpoints that touch each chunk.
+/// The smallest reserved room for the next edits, in bytes, to which a part of the state's size is
+/// added: for queued edits of jobs, and two checkpoints that touch each chunk.
 const EDITS_RESERVE_BYTES_MIN: u64 = 64 << 10;
 const EDITS_RESERVE_PART: u64 = 4;
-/// What a small manifest has reserved.
+/// The reserved bytes of a small manifest.
 pub(crate) const RESERVE_BYTES_MIN: u64 =
     EDITS_RESERVE_BYTES_MIN + EPOCH_RESERVE_BYTES + PREALLOCATE_BYTES_MIN;
-/// A new file is not worth it for less.
+/// The smallest number of bytes for which a new file is worth it.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
-/// Behind it stands the format version.
+/// The format version follows it.
 const CURRENT_MAGIC: &[u8; 7] = b"EVENCUR";
-/// The format version of what is written.
+/// The format version of new files.
 pub(crate) const VERSION: u8 = b'5';
-/// The same of an encrypted database, whose values apart carry their nonces from then on; otherwise
-/// they are the same.
+/// The format version of new files of an encrypted database, whose values apart carry their nonces
+/// since this version; otherwise the versions are the same.
 const VERSION_ENCRYPTED: u8 = b'6';
-/// Versions that are read. Version 2 had no range deletions, version 3 told of no table when its records expire, version 4 had no
-/// values apart; otherwise they are the same.
+/// Versions that are read. Version 2 had no range deletions; in version 3 no table said when its
+/// records expire; version 4 had no values apart. Otherwise they are the same.
 const VERSIONS_READ: [u8; 5] = [b'2', b'3', b'4', VERSION, VERSION_ENCRYPTED];
 pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
-/// Of the flags in it.
+/// A flag in it: closed.
 const CURRENT_CLOSED: u32 = 1;
 
 type AfterDurable = Box<dyn FnOnce() + Send>;
 
 struct Queued {
     changes: Vec<Change>,
-    /// It names files whose names in the directory are not synced yet.
+    /// The edit names files whose names in the directory are not synced yet.
     new_files: bool,
     after: Option<AfterDurable>,
 }
@@ -76,7 +76,8 @@ struct Writer {
     file: Arc<dyn File>,
     id: u64,
     allocated: u64,
-    /// What is kept reserved for the next edits, and the length at which that is computed anew.
+    /// The bytes reserved for the next edits, and the length at which this number is computed
+    /// again.
     edits_bytes: u64,
     measure_at: u64,
     rotate_at: u64,
@@ -89,10 +90,10 @@ pub(crate) struct Manifest {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     queue: Mutex<Vec<Queued>>,
-    /// The disk is full: take what is needed, and no step ahead.
+    /// The disk is full: the file grows only as far as needed, and no step ahead.
     sparing: AtomicBool,
-    /// The room for the next edits is not whole; less than half is left. Written under the writer's
-    /// lock, and read as hints.
+    /// `lacking`: the room for the next edits is not whole. `short`: less than half is left.
+    /// Written under the writer's lock, and read as hints.
     lacking: AtomicBool,
     short: AtomicBool,
     writer: Mutex<Writer>,
@@ -114,23 +115,23 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::io(&path, &what, source)
 }
 
-/// A failure after which it is unknown what the disk holds. A full disk is told as one too: taken
-/// for "nothing was written", it would have the caller reuse what the edit may name.
+/// A failure after which it is unknown what the disk holds. A full disk is reported in this way,
+/// too: the caller must not take it for "nothing was written" and reuse what the edit may name.
 fn terminal(path: &Path, what: &str) -> impl FnOnce(Error) -> Error {
     let path = path.to_owned();
     let what = what.to_owned();
     move |error| Error::io(&path, &what, std::io::Error::other(error.to_string()))
 }
 
-/// What `CURRENT` says.
+/// The content of `CURRENT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     /// The manifest in force.
     pub(crate) id: u64,
-    /// Up to where it must verify.
+    /// The length up to which it must verify.
     pub(crate) verified: u64,
-    /// The database was closed then, and the commit log held nothing that is needed. Not true any
-    /// more once the manifest goes on.
+    /// The database was closed then, and the commit log held no record that is needed. It is no
+    /// longer true once the manifest goes on.
     pub(crate) closed: bool,
 }
 
@@ -157,13 +158,13 @@ fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, u8)> {
     decode_current(&path, &bytes[..filled])
 }
 
-/// What the `CURRENT` at `path` says that has these bytes, and its format version.
+/// The content and the format version of the `CURRENT` at `path`, which has these bytes.
 pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, u8)> {
     let corrupt = |detail: &str| Error::corruption(path, 0, detail);
     if bytes.len() < 8 || bytes[..7] != *CURRENT_MAGIC {
         return Err(corrupt("CURRENT has the wrong magic number"));
     }
-    // Before length and checksum, which another version may do in its own way.
+    // Checked before length and checksum, which may be different in another version.
     if !VERSIONS_READ.contains(&bytes[7]) {
         let detail = "CURRENT is of another format version";
         return Err(Error::unsupported(path, detail));
@@ -208,7 +209,7 @@ pub(crate) fn encode_current(current: Current, version: u8) -> Vec<u8> {
     bytes
 }
 
-/// That of the database whose files these are.
+/// The version for the database with these files.
 fn version_of(vfs: &dyn Vfs) -> u8 {
     match vfs.secrets() {
         Some(_) => VERSION_ENCRYPTED,
@@ -216,7 +217,7 @@ fn version_of(vfs: &dyn Vfs) -> u8 {
     }
 }
 
-/// Gives `CURRENT` the format version of what is written, before anything is that an older one does
+/// Raises the format version in `CURRENT`, before anything is written that an older version does
 /// not read.
 fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match read_versioned(vfs, dir)? {
@@ -254,15 +255,15 @@ pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Resu
 pub(crate) struct FoundManifest {
     pub(crate) state: ManifestState,
     pub(crate) id: u64,
-    /// Where its last edit ends.
+    /// The end of its last edit.
     pub(crate) end: u64,
     /// The database was closed cleanly, and not opened for writing since.
     pub(crate) closed: bool,
 }
 
-/// Reads the manifest that `CURRENT` names. Beyond the length that `CURRENT` vouches for it ends at the
-/// first edit that does not verify, unless others follow: each is synced before the next is
-/// appended, so that is damage.
+/// Reads the manifest that `CURRENT` names. Beyond the length that `CURRENT` vouches for, it ends
+/// at the first edit that does not verify. If other edits follow, that is damage, because each edit
+/// is synced before the next is appended.
 pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<FoundManifest> {
     let current = read_current(vfs, dir)?;
     let id = current.id;
@@ -293,10 +294,10 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<FoundManifest> {
     })
 }
 
-/// Writes again, and syncs, what lies beyond the length that `CURRENT` vouches for. An earlier life
-/// may have died of a failed sync, after which the kernel calls such pages clean though they are
-/// not on the disk: syncing alone would write nothing, and a power loss would then leave a hole in
-/// front of the edits to come.
+/// Writes the part beyond the length that `CURRENT` vouches for again, and syncs it. An earlier
+/// life may have died of a failed sync, after which the kernel calls such pages clean although they
+/// are not on the disk. Syncing alone would write nothing, and a power loss would then leave a hole
+/// in front of the edits to come.
 fn rewrite_tail(vfs: &dyn Vfs, dir: &Path, file: &dyn File, end: u64) -> Result<()> {
     let mut at = read_current(vfs, dir)?.verified.min(end);
     let mut bytes = vec![0; (64 << 10).min((end - at) as usize)];
@@ -335,9 +336,9 @@ impl Manifest {
         Ok(Manifest::new(vfs, dir, writer))
     }
 
-    /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is wiped,
+    /// Goes on with manifest `id`, whose last valid edit ends at `end`. The part beyond is wiped,
     /// durably, before anything is appended: a frame of a torn tail must not come to stand behind a
-    /// new one. The room stays: it may be the last there is.
+    /// new one. The room stays: it may be the last room there is.
     pub(crate) fn resume(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -356,9 +357,9 @@ impl Manifest {
         Ok(Manifest::new(vfs, dir, writer))
     }
 
-    /// Puts an edit into the order of edits. It is durable, and `after` is run, with the next
-    /// successful [`flush`](Self::flush).
-    /// With `new_files` the directory is synced before the edit is written.
+    /// Puts an edit into the order of edits. The next successful [`flush`](Self::flush) makes it
+    /// durable and runs `after`. With `new_files` the directory is synced before the edit is
+    /// written.
     pub(crate) fn enqueue(
         &self,
         changes: Vec<Change>,
@@ -372,30 +373,30 @@ impl Manifest {
         });
     }
 
-    /// Whether to take no more of the disk than is needed.
+    /// Sets whether to take no more of the disk than is needed.
     pub(crate) fn set_sparing(&self, yes: bool) {
         self.sparing.store(yes, Ordering::Relaxed);
     }
 
-    /// Edits that wait for a flush.
+    /// The number of edits that wait for a flush.
     pub(crate) fn queued(&self) -> usize {
         self.queue.lock().len()
     }
 
-    /// Appends all queued edits and `last` behind them, syncs, applies. Returns the bytes written.
-    /// After an error of kind `NoSpace` nothing has been written and the queue is kept; `last` is
-    /// the caller's to give again.
+    /// Appends all queued edits and then `last`, syncs, and applies them. Returns the bytes
+    /// written. After an error of kind `NoSpace` nothing has been written and the queue is kept;
+    /// the caller has to give `last` again.
     pub(crate) fn flush(&self, last: Vec<Change>) -> Result<u64> {
         self.flush_keeping(EPOCH_RESERVE_BYTES, last)
     }
 
-    /// As [`flush`](Self::flush), for queued edits on a full disk: they may use half of the room that is
-    /// otherwise kept for openings, because the tables that they drop give room back.
+    /// Like [`flush`](Self::flush), for queued edits on a full disk: they may use half of the room
+    /// that is otherwise kept for openings, because the tables that they drop give room back.
     pub(crate) fn flush_into_reserve(&self) -> Result<u64> {
         self.flush_keeping(EPOCH_RESERVE_BYTES / 2, Vec::new())
     }
 
-    /// As [`flush`](Self::flush), for the edit that opening writes: it may use all reserved room.
+    /// Like [`flush`](Self::flush), for the edit that opening writes: it may use all reserved room.
     pub(crate) fn begin_epoch(&self, changes: Vec<Change>) -> Result<u64> {
         self.flush_keeping(0, changes)
     }
@@ -421,8 +422,9 @@ impl Manifest {
             }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
-        // Before anything is written: no opening would read an edit that contradicts the state. Such an edit is a fault of
-        // the engine. The caller latches; what is on the disk, the commit log with it, is whole.
+        // Checked before anything is written: no opening would read an edit that contradicts the
+        // state. Such an edit is a fault of the engine. The caller latches; the data on the disk,
+        // including the commit log, is whole.
         if let Err(what) = writer.state.check_changes(edits().flatten()) {
             writer.failed = true;
             let refused = std::io::Error::other(format!("manifest edit refused: {what}"));
@@ -459,8 +461,8 @@ impl Manifest {
         }
     }
 
-    /// Starts a new file now if that gives much room back: on a full disk old edits are garbage like
-    /// other. Whether it did. After an error of kind `NoSpace` the old file goes on.
+    /// Starts a new file now if that gives much room back: on a full disk old edits are garbage,
+    /// too. Returns whether it did. After an error of kind `NoSpace` the old file goes on.
     pub(crate) fn shrink(&self) -> Result<bool> {
         let mut writer = self.writer.lock();
         if writer.failed {
@@ -475,7 +477,7 @@ impl Manifest {
         rotated
     }
 
-    /// Reserves what is kept for the next edits, if it is not whole. The error is a full disk; a part
+    /// Reserves the room for the next edits, if it is not whole. The error is a full disk; a part
     /// may have been reserved.
     pub(crate) fn reserve_ahead(&self) -> Result<()> {
         if !self.lacking.load(Ordering::Relaxed) {
@@ -490,7 +492,8 @@ impl Manifest {
         reserved
     }
 
-    /// Whether so little is reserved for the next edits that only what gives room back may add some.
+    /// Whether the room for the next edits is so short that only work that gives room back may add
+    /// edits.
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
     }
@@ -504,13 +507,13 @@ impl Manifest {
             .store(edits < writer.edits_bytes / 2, Ordering::Relaxed);
     }
 
-    /// Reads the state as of the last flush.
+    /// Reads the state of the last flush.
     pub(crate) fn with_state<R>(&self, read: impl FnOnce(&ManifestState) -> R) -> R {
         read(&self.writer.lock().state)
     }
 
-    /// Records in `CURRENT` up to where the manifest must verify from now on, and whether the database
-    /// is `closed`. After an error of kind `NoSpace` all is as before.
+    /// Records in `CURRENT` the length up to which the manifest must verify from now on, and
+    /// whether the database is `closed`. After an error of kind `NoSpace` everything is as before.
     pub(crate) fn seal(&self, closed: bool) -> Result<()> {
         let writer = self.writer.lock();
         let current = Current {
@@ -530,7 +533,7 @@ impl Manifest {
 }
 
 impl Writer {
-    /// Goes on behind the last edit of `log`, which is in `file`.
+    /// Goes on after the last edit of `log`, which is in `file`.
     fn new(log: FramedLogWriter, file: Arc<dyn File>, id: u64, state: ManifestState) -> Writer {
         let end = log.end();
         let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
@@ -549,7 +552,7 @@ impl Writer {
         writer
     }
 
-    /// Computes what is kept for the next edits, now and then: it takes a look at the whole state.
+    /// Computes the room for the next edits, from time to time: it takes a look at the whole state.
     fn measure(&mut self) {
         let end = self.log.end();
         if end >= self.measure_at {
@@ -581,12 +584,12 @@ impl Writer {
         ahead: bool,
         edits: impl Iterator<Item = &'a Vec<Change>>,
     ) -> Result<u64> {
-        // One frame, so that none is appended before the one ahead of it is synced: a frame that
+        // One frame, so that no frame is appended before the previous one is synced: a frame that
         // verifies behind one that does not proves damage.
         let payload: Vec<u8> = edits.flat_map(|changes| edit::encode(changes)).collect();
         let bytes = self.log.frame_bytes(payload.len());
         self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
-        // From here a failure leaves bytes whose fate is unknown behind the last good edit.
+        // From here on, a failure leaves bytes with an unknown fate behind the last good edit.
         self.failed = true;
         let mut append = || {
             self.log.append(&payload)?;
@@ -597,9 +600,9 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// Reserves the file's blocks up to `end`, and `ahead` what is kept for the next edits and a step
-    /// more, if there is room. What an earlier life reserved is there still, so that this finds room on
-    /// a full disk.
+    /// Reserves the file's blocks up to `end`. With `ahead` it also reserves the room for the next
+    /// edits and a step more, if there is room. Room that an earlier life reserved still exists, so
+    /// this finds room on a full disk.
     fn reserve(&mut self, end: u64, ahead: bool) -> Result<()> {
         let kept = end + self.edits_bytes;
         if ahead && kept > self.allocated {
@@ -611,12 +614,13 @@ impl Writer {
         self.reserve_up_to(end)
     }
 
-    /// Reserves what is kept for the next edits and for epochs, or what part of it there is room for.
+    /// Reserves the room for the next edits and for epochs, or as large a part of it as there is
+    /// room for.
     fn reserve_for_edits(&mut self) -> Result<()> {
         let least = self.log.end() + EPOCH_RESERVE_BYTES;
         let whole = self.reserve_up_to(least + self.edits_bytes);
         if whole.is_err() {
-            // Of what is missing: the smaller parts are there the sooner.
+            // In parts of the missing bytes: smaller parts are found sooner.
             let missing = (least + self.edits_bytes).saturating_sub(self.allocated);
             let mut parts = [2, 4, 8, 16]
                 .map(|part| self.allocated + missing / part)
@@ -641,7 +645,8 @@ impl Writer {
             return Ok(());
         }
         match self.rotate(vfs, dir) {
-            // No room for a copy: the old one goes on, and is tried again when it has grown.
+            // There is no room for a copy: the old file goes on, and a copy is tried again when it
+            // has grown.
             Err(error) if error.kind().is_for_want() => {
                 self.rotate_at = self.log.end() * 2;
                 Ok(())
@@ -650,8 +655,8 @@ impl Writer {
         }
     }
 
-    /// Whole state into a new file; `CURRENT` moves to it; only then is the old one deleted. Without
-    /// room nothing is left of the new one.
+    /// Writes the whole state into a new file; `CURRENT` moves to it; only then is the old file
+    /// deleted. Without room nothing is left of the new file.
     fn rotate(&mut self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         let old = manifest_path(dir, self.id);
         let state = self.state.clone();
@@ -668,12 +673,12 @@ impl Writer {
                 *self = writer;
                 // A leftover is removed by the next opening.
                 let _ = vfs.remove(&old);
-                // What the next edits and openings need, before others take the room.
+                // Room for the next edits and openings, before others take it.
                 let _ = self.reserve_for_edits();
                 Ok(())
             }
             Err(error) if error.kind().is_for_want() => {
-                // `CURRENT` names the old one still: moving it fails in other ways only.
+                // `CURRENT` still names the old file: moving it fails in other ways only.
                 let _ = vfs.remove(&new_path);
                 let _ = vfs.remove(&dir.join(CURRENT_UNFINISHED));
                 Err(error)
@@ -712,7 +717,7 @@ mod tests {
         let refused = manifest.flush(vec![of_nothing]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Io);
         assert!(refused.to_string().contains("ChunkId(7)"), "{refused}");
-        // What comes later may rest on it.
+        // Later edits may depend on it.
         assert!(manifest.flush(vec![change(3)]).is_err());
         assert_eq!(manifest.with_state(|state| state.completed), 1);
         assert_eq!(load(&*vfs, dir).unwrap().state.completed, 1);

@@ -1,15 +1,16 @@
-//! Records are counted into a merge and out of it, in release builds too: what a job writes must be
-//! what its sources hold, but for what the merge dropped.
+//! Records are counted into a merge and out of it, in release builds, too: a job must write all
+//! records of its sources, except the ones that the merge dropped.
 //!
 //! ```text
-//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones + covered
-//!                                                 + folded into kept ones + paired + filtered
-//!                                                 kept  =  records in the tables that were written
+//! held by the sources  =  taken by the merge  = kept + twins + hidden + spent tombstones + covered
+//!                                                + folded into kept ones + paired + filtered
+//!                                                kept  =  records in the tables that were written
 //! ```
 //!
-//! What a source holds is known from elsewhere than from reading it: from its table's footer, from the
-//! munk's directory, from the list of a delta's records. Of a table that reaches beyond the chunk only
-//! the most is known. A job that finds a difference publishes nothing and latches the database.
+//! The number of records of a source is known independently of reading it: from its table's footer,
+//! from the munk's directory, from the list of a delta's records. For a table that reaches beyond
+//! the chunk only an upper limit is known. A job that finds a difference publishes nothing and
+//! latches the database.
 
 use super::Merge;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,7 +19,7 @@ use crate::visibility::Fate;
 use evendb_storage::Kind;
 use evendb_storage::table::TableMeta;
 
-/// How many records a source has to give.
+/// The number of records of a source.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Held {
     pub(crate) least: u64,
@@ -48,19 +49,19 @@ impl Held {
     }
 }
 
-/// What became of the records that a merge took.
+/// The fates of the records that a merge took.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Fates {
     pub(crate) kept: u64,
-    /// Tombstones among those kept.
+    /// Tombstones among the kept records.
     pub(crate) kept_deletes: u64,
     pub(crate) twins: u64,
     pub(crate) hidden: u64,
     pub(crate) spent: u64,
     pub(crate) covered: u64,
-    /// Of keys with operands: what went into records that were kept.
+    /// In keys with operands: records that were folded into kept ones.
     pub(crate) folded: u64,
-    /// Single deletes and the puts that went with them.
+    /// Single deletes, and the puts that were dropped with them.
     pub(crate) paired: u64,
     pub(crate) filtered: u64,
 }
@@ -87,7 +88,7 @@ impl Fates {
     }
 }
 
-/// The count of one job, of one merge or of several that go on where the one before stopped.
+/// The count of one job: of one merge, or of several that go on where the one before stopped.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Count {
     held: Option<Held>,
@@ -102,7 +103,7 @@ impl Count {
         self.held.get_or_insert(merge.held());
     }
 
-    /// The merge has been advanced to the first key behind those in `tables`, to which it was written.
+    /// The merge has been advanced to the first key after `tables`, into which it was written.
     pub(crate) fn add<'t>(
         &mut self,
         merge: &Merge<'_>,
@@ -115,7 +116,7 @@ impl Count {
         self.add_fates(merge);
     }
 
-    /// The same for a merge that became images of spans.
+    /// Like [`add`](Self::add), for a merge that became images of spans.
     pub(crate) fn add_images(&mut self, merge: &Merge<'_>, loaded: &Loaded) {
         let (entries, deletes) = loaded.counts();
         self.written += entries as u64;
@@ -136,7 +137,7 @@ impl Count {
         sum.filtered += fates.filtered;
     }
 
-    /// Compares, at the end of the job. `job` names it and its files.
+    /// Compares at the end of the job. `job` gives the names of the job and its files.
     pub(crate) fn check(&self, job: impl FnOnce() -> String) -> Result<()> {
         let (held, fates) = (self.held.unwrap_or_default(), &self.fates);
         let taken = fates.taken();

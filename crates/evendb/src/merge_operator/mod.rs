@@ -1,17 +1,17 @@
 //! Merge operators: how the operands of `Keyspace::merge` become a value.
 //!
 //! ```text
-//! put 40   merge +1   merge +2   get          an operator of a keyspace, by its name in the manifest
+//! put 40   merge +1   merge +2   get        an operator of a keyspace, by its name in the manifest
 //!                                 full_merge(40, [+1, +2]) = 43
-//!             partial_merge([+1, +2]) = +3    where operands meet without what lies below them
+//!             partial_merge([+1, +2]) = +3    where operands meet without the record below them
 //! ```
 //! Here are the trait, the operators that come with the crate ([`ready`]), and the calls by which
-//! all others call an operator: [`full`], [`partial`]. These turn an error and a panic of the
-//! operator into an [`Error`] of the key. [`check`] asks it of a value or an operand before that is
-//! written.
+//! all other code calls an operator: [`full`], [`partial`]. These turn an error and a panic of the
+//! operator into an [`Error`] of the key. [`check`] asks the operator about a value or an operand
+//! before that is written.
 //!
-//! Thread safety: an operator is called by any thread, by several at a time, and by some while they hold a chunk's latch.
-//! Not here: which operands belong together ([`crate::folding`]).
+//! Thread safety: any thread calls an operator, several at a time, and some while they hold a
+//! chunk's latch. Not here: which operands belong together ([`crate::folding`]).
 
 pub(crate) mod ready;
 
@@ -23,11 +23,13 @@ use std::sync::Arc;
 /// Why an operator cannot merge: any error, also a message (`"not a number".into()`).
 pub type MergeError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How operands become a value: given to a keyspace by
-/// [`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator). docs/merges.md has all about it.
+/// Makes a value from operands: given to a keyspace by
+/// [`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator). docs/merges.md
+/// describes all of it.
 ///
-/// An operator must say the same of the same arguments, always: it is called again whenever an operand is read, and it
-/// is left open when operands are folded for good. It must not call the database.
+/// An operator must always give the same result for the same arguments: it is called again whenever
+/// an operand is read, and it is not promised when operands are folded for good. It must not call
+/// the database.
 ///
 /// ```
 /// use evendb::{Db, KeyspaceOptions, MergeError, MergeOperator};
@@ -60,16 +62,18 @@ pub type MergeError = Box<dyn std::error::Error + Send + Sync>;
 /// # }
 /// ```
 pub trait MergeOperator: Send + Sync + 'static {
-    /// Its name, which the keyspace remembers: 1 to 255 bytes. An operator that says something else of stored operands
-    /// must have another name. Names that begin with `evendb.` are those of [`Merges`](crate::Merges).
+    /// Its name, which the keyspace remembers: 1 to 255 bytes. An operator that gives another
+    /// result for stored operands must have another name. Names that begin with `evendb.` belong to
+    /// [`Merges`](crate::Merges).
     fn name(&self) -> &str;
 
-    /// The value of `key` after `operands`, oldest first and at least one, over `existing`: the value before them, or
-    /// `None` if there was none. `Ok(None)`: the key has no value then.
+    /// The value of `key` after `operands`, oldest first and at least one, over `existing`: the
+    /// value before them, or `None` if there was none. `Ok(None)` means that the key has no value
+    /// then.
     ///
     /// # Errors
-    /// Reads of the key fail with `MergeFailed` then. Nothing is lost: the operands stay, and a later put or delete of
-    /// the key goes over them. A panic counts as an error.
+    /// After an error, reads of the key fail with `MergeFailed`. Nothing is lost: the operands
+    /// stay, and a later put or delete of the key goes over them. A panic counts as an error.
     fn full_merge(
         &self,
         key: &[u8],
@@ -77,18 +81,20 @@ pub trait MergeOperator: Send + Sync + 'static {
         operands: &[&[u8]],
     ) -> std::result::Result<Option<Vec<u8>>, MergeError>;
 
-    /// One operand that stands for `operands`, oldest first and at least two, over whatever lies below them. `None`: they
-    /// have to be kept apart, which costs memory and time where many come to one key.
+    /// One operand that stands for `operands`, oldest first and at least two, over any value below
+    /// them. `None` means that they have to be kept apart, which costs memory and time if many come
+    /// to one key.
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _ = (key, operands);
         None
     }
 
     /// Whether [`full_merge`](Self::full_merge) could read `value`. It is asked before a value is
-    /// put, also by a batch, a transaction or an ingest, and not of what it has made itself.
+    /// put, also by a batch, a transaction or an ingest, and not about values that the operator has
+    /// made.
     ///
     /// # Errors
-    /// The put is refused with `InvalidArgument` then. A panic counts as an error.
+    /// After an error the put is refused with `InvalidArgument`. A panic counts as an error.
     fn check_value(&self, key: &[u8], value: &[u8]) -> std::result::Result<(), MergeError> {
         let _ = (key, value);
         Ok(())
@@ -98,7 +104,7 @@ pub trait MergeOperator: Send + Sync + 'static {
     /// is merged.
     ///
     /// # Errors
-    /// The merge is refused with `InvalidArgument` then. A panic counts as an error.
+    /// After an error the merge is refused with `InvalidArgument`. A panic counts as an error.
     fn check_operand(&self, key: &[u8], operand: &[u8]) -> std::result::Result<(), MergeError> {
         let _ = (key, operand);
         Ok(())
@@ -108,7 +114,7 @@ pub trait MergeOperator: Send + Sync + 'static {
 /// A shared operator.
 pub(crate) type Operator = Arc<dyn MergeOperator>;
 
-/// The longest value that an operator may make.
+/// The longest value in bytes that an operator may make.
 const VALUE_BYTES_MAX: usize = u32::MAX as usize;
 
 fn failed(operator: &dyn MergeOperator, key: &[u8], what: &str) -> Error {
@@ -120,14 +126,14 @@ fn failed(operator: &dyn MergeOperator, key: &[u8], what: &str) -> Error {
     Error::new(ErrorKind::MergeFailed, message)
 }
 
-/// What an operator said that panicked.
+/// The message of an operator that panicked.
 fn panicked(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("it panicked: {}", text.unwrap_or("without a message"))
 }
 
-/// What is given to a key.
+/// A value or operand that a caller gives to a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Given<'g> {
     /// A value that is put.
@@ -136,7 +142,7 @@ pub(crate) enum Given<'g> {
     Operand(&'g [u8]),
 }
 
-/// Refuses what the operator could not read later.
+/// Refuses a value or operand that the operator could not read later.
 pub(crate) fn check(operator: &dyn MergeOperator, key: &[u8], given: Given<'_>) -> Result<()> {
     let call = AssertUnwindSafe(|| match given {
         Given::Value(value) => operator.check_value(key, value),
@@ -178,7 +184,8 @@ pub(crate) fn full(
     }
 }
 
-/// One operand for `operands`, oldest first; `None` where they are to be kept apart, also because the operator panicked.
+/// One operand for `operands`, oldest first; `None` if they have to be kept apart, or if the
+/// operator panicked.
 pub(crate) fn partial(
     operator: &dyn MergeOperator,
     key: &[u8],

@@ -5,8 +5,9 @@ use evendb_storage::{operands, push_operand};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Merge operators that come with the crate. A keyspace that has one of these is opened without saying so: its name says
-/// all. All of them are associative, so operands are folded wherever they meet.
+/// Merge operators that come with the crate. A keyspace with one of these is opened without naming
+/// the operator: its stored name is enough. All of them are associative, so operands are folded
+/// wherever they meet.
 ///
 /// ```
 /// # fn main() -> evendb::Result<()> {
@@ -23,14 +24,15 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum Merges {
-    /// Adds unsigned numbers of 8 bytes, little-endian; a key without a value has 0. A sum beyond the greatest number goes
-    /// on from 0 (it wraps): a sum that stopped there would depend on where operands meet.
+    /// Adds unsigned numbers of 8 bytes, little-endian; a key without a value has 0. A sum beyond
+    /// the greatest number continues from 0 (it wraps): a sum that stopped there would depend on
+    /// where operands meet.
     AddU64,
     /// Adds signed numbers of 8 bytes, little-endian (two's complement), in the same way.
     AddI64,
     /// Keeps the greatest of value and operands, byte by byte, as keys are compared.
     Max,
-    /// Keeps the least.
+    /// Keeps the least of value and operands.
     Min,
     /// Appends the operands to the value.
     Append,
@@ -49,14 +51,15 @@ impl Merges {
         Merges::Union,
     ];
 
-    /// The one of this name.
+    /// The operator with this name.
     pub fn named(name: &str) -> Option<Merges> {
         let mut all = Merges::ALL.into_iter();
         all.find(|merges| merges.name() == name)
     }
 
-    /// A set as [`Merges::Union`] has it: its elements in order, each once, as its length (7 bits a byte, low bits first,
-    /// the top bit set on all but the last byte) and its bytes.
+    /// A set in the form of [`Merges::Union`]: its elements in order, each once. An element is its
+    /// length (7 bits a byte, low bits first, the top bit set on all bytes except the last) and its
+    /// bytes.
     ///
     /// ```
     /// use evendb::Merges;
@@ -68,12 +71,12 @@ impl Merges {
         set_of(elements.iter().map(AsRef::as_ref))
     }
 
-    /// The elements of a set, in order; `None` if the bytes are none.
+    /// The elements of a set, in order; `None` if the bytes are no set.
     pub fn elements(set: &[u8]) -> Option<Vec<&[u8]>> {
         operands(set).collect()
     }
 
-    /// Values and operands are of one form.
+    /// Values and operands have the same form.
     fn check(self, bytes: &[u8]) -> Result<(), MergeError> {
         match self {
             Merges::AddU64 | Merges::AddI64 => number(bytes).map(drop),
@@ -129,7 +132,7 @@ impl MergeOperator for Merges {
     ) -> Result<Option<Vec<u8>>, MergeError> {
         let mut all = existing.into_iter().chain(operands.iter().copied());
         Ok(match self {
-            // Of two's complement the sum modulo 2^64 is that of the unsigned numbers.
+            // In two's complement, the sum modulo 2^64 equals that of the unsigned numbers.
             Merges::AddU64 | Merges::AddI64 => {
                 let sum = all.try_fold(0u64, |sum, bytes| {
                     number(bytes).map(|number| sum.wrapping_add(number))
@@ -148,7 +151,7 @@ impl MergeOperator for Merges {
     }
 
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        // An operand that makes no sense has to be met where the error is told.
+        // An operand that makes no sense has to stay, so that reads meet it and report the error.
         self.full_merge(key, None, operands).ok()?
     }
 

@@ -2,7 +2,8 @@ use super::ready::Merges;
 use super::*;
 use proptest::prelude::*;
 
-/// The same by one call, by calls one after another, and by operands that were merged before.
+/// Asserts the same result for one call, for one call after the other, and for operands that were
+/// merged before.
 fn agrees(merges: Merges, existing: Option<&[u8]>, operands: &[&[u8]], cut: usize) -> Vec<u8> {
     let whole = full(&merges, b"k", existing, operands).expect("merges");
     let mut stepwise = existing.map(<[u8]>::to_vec);

@@ -11,7 +11,7 @@ fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// What there was none of is not listed part by part.
+/// Groups whose figures are all zero are not listed part by part.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show_calls(f)?;

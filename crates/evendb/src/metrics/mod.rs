@@ -1,4 +1,4 @@
-//! Counters of what the engine does, and the [`Stats`] a user reads.
+//! Counters of the engine's work, and the [`Stats`] that a user reads.
 //!
 //! Counters on the read path are striped over cache lines, so that two threads do not write one
 //! line; latencies are sampled, one operation in 64 per thread.
@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use pauses::{Latencies, Pauses};
 use std::cell::Cell;
 use std::time::Instant;
-// Not the seam's: counters order nothing, so they are no steps of a schedule.
+// Not atomics of the seam: counters order nothing, so they are no steps of a schedule.
 #[cfg(not(evendb_shuttle))]
 use crate::sync::atomic::{AtomicU64, Ordering};
 #[cfg(evendb_shuttle)]
@@ -57,7 +57,7 @@ impl Counter {
 /// Starts a clock for one operation in 64 of this thread.
 #[inline]
 pub(crate) fn sample() -> Option<Instant> {
-    // A schedule must not depend on how many came before it.
+    // A schedule must not depend on the number of operations before it.
     if cfg!(evendb_shuttle) {
         return None;
     }
@@ -81,7 +81,7 @@ pub(crate) enum Component {
 }
 
 impl Component {
-    /// With the names that figures have for them.
+    /// The components with their names in figures.
     const ALL: [(Component, &str); 6] = [
         (Component::Delta, "delta"),
         (Component::Munk, "munk"),
@@ -101,7 +101,7 @@ pub(crate) struct ComponentCounter {
     count: Counter,
     sampled: Counter,
     nanos: Counter,
-    /// Of the sampled gets, and of all searches of the disk.
+    /// Latencies of the sampled gets, and of all searches of the disk.
     latencies: Latencies,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Metrics {
     pub(crate) puts: Counter,
     pub(crate) deletes: Counter,
     pub(crate) range_deletes: Counter,
-    /// Keys and values in tables of chunks that range deletions have emptied.
+    /// Bytes of keys and values in tables of chunks that range deletions have emptied.
     pub(crate) bytes_covered: Counter,
     pub(crate) tables_dropped_unread: Counter,
     pub(crate) compaction_filter_panics: Counter,
@@ -154,21 +154,23 @@ impl Metrics {
             counter.sampled.add(1);
             counter.nanos.add(nanos);
             self.pauses.get(nanos);
-            // What is on disk notes each of its searches.
+            // Components on disk note each of their searches.
             if !component.is_on_disk() {
                 counter.latencies.record(nanos);
             }
         }
     }
 
-    /// A search of the disk took so many nanoseconds, and this component had the answer.
+    /// Notes a search of the disk that took this number of nanoseconds; this component had the
+    /// answer.
     pub(crate) fn searched(&self, component: Component, nanos: u64) {
         if component.is_on_disk() {
             self.gets[component as usize].latencies.record(nanos);
         }
     }
 
-    /// Latencies by component: upper ends of steps in nanoseconds, and how many gets or searches were in each.
+    /// Latencies by component: upper ends of steps in nanoseconds, and the number of gets or
+    /// searches in each.
     pub(crate) fn get_latencies(&self) -> Vec<(&'static str, Vec<(u64, u64)>)> {
         let of = |(component, name)| {
             let counter: &ComponentCounter = &self.gets[component as usize];
@@ -177,18 +179,18 @@ impl Metrics {
         Component::ALL.map(of).to_vec()
     }
 
-    /// Counts up with every operation.
+    /// The number of operations so far.
     pub(crate) fn operations(&self) -> u64 {
         let gets: u64 = self.gets.iter().map(|counter| counter.count.get()).sum();
         gets + self.writes() + self.scanned_records.get()
     }
 
-    /// Records put or deleted.
+    /// The number of records put or deleted.
     pub(crate) fn writes(&self) -> u64 {
         self.puts.get() + self.deletes.get() + self.range_deletes.get()
     }
 
-    /// Changes whenever reorganisation or a checkpoint has done something.
+    /// A number that changes whenever reorganisation or a checkpoint has done something.
     pub(crate) fn jobs_done(&self) -> u64 {
         let jobs = [
             &self.rebalances,
@@ -209,7 +211,7 @@ impl Metrics {
         )
     }
 
-    /// With the waits of admission: room, pace, debt.
+    /// Fills in the figures, with the waits of admission: room, pace, debt.
     pub(crate) fn fill(&self, stats: &mut Stats, admission: [WaitStats; 3]) {
         let gets = &mut stats.gets;
         (gets.delta, gets.delta_nanos) = self.component(Component::Delta);
@@ -236,7 +238,7 @@ impl Metrics {
             sstable: self.bytes_sstable.get(),
             manifest: self.bytes_manifest.get(),
             value_extents: self.bytes_value_extents.get(),
-            // Counted by the files.
+            // The value files count this themselves.
             value_files: 0,
         };
         stats.block_reads = self.block_reads.get();
@@ -303,12 +305,12 @@ pub struct WrittenStats {
     pub manifest: u64,
     /// Into value extents, for records that do not fit the commit log.
     pub value_extents: u64,
-    /// Value files: values that lie apart, and those that were moved.
+    /// Into value files: values apart, and moved values.
     pub value_files: u64,
 }
 
 impl WrittenStats {
-    /// Bytes that reach the disk for certain: everything but the commit log.
+    /// Bytes that reach the disk for certain: everything except the commit log.
     pub fn disk(&self) -> u64 {
         self.log + self.sstable + self.manifest + self.value_extents + self.value_files
     }
@@ -327,9 +329,9 @@ pub struct MemoryStats {
     pub block_indexes: u64,
     pub metadata: u64,
     pub commit_log: u64,
-    /// Of checkpoints, reorganisation and cursors.
+    /// Buffers of checkpoints, reorganisation and cursors.
     pub buffers: u64,
-    /// Pages of munks that are no munk's any more: not yet reclaimed, or kept by users' values. And
+    /// Pages that belong to no munk any more: not yet reclaimed, or kept by users' values. Also
     /// holes in the memory of deltas and munks, of all databases of the process.
     pub unreclaimed: u64,
 }
@@ -353,37 +355,38 @@ impl MemoryStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitStats {
-    /// How many there were.
+    /// The number of waits.
     pub count: u64,
-    /// All of them together, in nanoseconds.
+    /// The sum of all waits, in nanoseconds.
     pub nanos_total: u64,
-    /// The longest, in nanoseconds.
+    /// The longest wait, in nanoseconds.
     pub nanos_max: u64,
-    /// How many took more than 5 ms.
+    /// The number of waits of more than 5 ms.
     pub above_5_ms: u64,
 }
 
-/// What held operations up since the database was opened. Every wait is timed; whole operations are
-/// sampled, one in 64.
+/// The waits that held operations up since the database was opened. Every wait is timed; whole
+/// operations are sampled, one in 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PauseStats {
-    /// Longest pause of a put: the longest of all waits for room, pace, debt, chunk and freeze, and of
-    /// the sampled puts up to the record's being visible (waiting for durability is not in it).
+    /// Longest pause of a put: the longest of all waits for room, pace, debt, chunk and freeze, and
+    /// of the sampled puts until the record is visible (without waiting for durability).
     pub put_nanos_max: u64,
-    /// Of the sampled puts, 99.9 % took at most this.
+    /// The time in nanoseconds that 99.9 % of the sampled puts did not exceed.
     pub put_nanos_p999: u64,
-    /// Of the sampled puts, 99.99 % took at most this.
+    /// The time in nanoseconds that 99.99 % of the sampled puts did not exceed.
     pub put_nanos_p9999: u64,
-    /// Longest pause of a get: the longest of all that read from disk, and of the sampled ones.
+    /// Longest pause of a get: the longest of all gets that read from disk, and of the sampled
+    /// gets.
     pub get_nanos_max: u64,
-    /// Of the sampled gets, 99.9 % took at most this.
+    /// The time in nanoseconds that 99.9 % of the sampled gets did not exceed.
     pub get_nanos_p999: u64,
-    /// Of the sampled gets, 99.99 % took at most this.
+    /// The time in nanoseconds that 99.99 % of the sampled gets did not exceed.
     pub get_nanos_p9999: u64,
     /// Puts that waited for room in the commit log or in delta memory.
     pub room: WaitStats,
-    /// Puts that were delayed because either is nearly full.
+    /// Puts that were delayed because the commit log or delta memory is nearly full.
     pub pace: WaitStats,
     /// Puts that were delayed because reorganisation is behind.
     pub debt: WaitStats,
@@ -399,8 +402,8 @@ pub struct PauseStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceStats {
-    /// Keys and values that a rewrite of everything would leave (estimated where a chunk is not
-    /// in RAM: updates are taken for overwrites of records that exist).
+    /// Keys and values that a rewrite of everything would leave (estimated where a chunk is not in
+    /// RAM: updates are assumed to overwrite existing records).
     pub live_bytes: u64,
     /// Dead records in chunks' logs: overwritten there, or to be dropped (estimated).
     pub garbage_log_bytes: u64,
@@ -408,34 +411,36 @@ pub struct SpaceStats {
     pub garbage_sstable_bytes: u64,
     /// Tombstones in tables, number of records.
     pub tombstones: u64,
-    /// Ranges of keys that range deletions hide, until what they hide is gone. Counted in each chunk that they overlap.
+    /// Ranges of keys that range deletions hide, until the hidden records are gone. Each is counted
+    /// in every chunk that it overlaps.
     pub range_tombstones: u64,
     /// Free extents inside the log container whose blocks are still allocated.
     pub container_free_bytes: u64,
     /// Free extents inside the log container whose blocks were given back.
     pub container_punched_bytes: u64,
-    /// Files and extents that nobody names any more and that wait to be deleted.
+    /// Files and extents that nothing names any more and that wait to be deleted.
     pub deletion_pending_bytes: u64,
-    /// Blocks of all of the database's files, those that are reserved and those of what waits to be
-    /// deleted included: what `du` says of its directory, but for the directory itself and for what a
-    /// file system needs to find the blocks of SSTables.
+    /// Blocks of all files of the database, including reserved blocks and files that wait to be
+    /// deleted. `du` of its directory gives this number plus the directory itself and the blocks
+    /// that a file system needs to find the blocks of SSTables.
     pub disk_bytes: u64,
-    /// Of these, the commit log's: from 16 KiB to its capacity, as much as was needed between two
-    /// checkpoints so far.
+    /// The commit log's part of these: from 16 KiB to its capacity, as large as was needed between
+    /// two checkpoints so far.
     pub commit_log_bytes: u64,
-    /// What is kept back for deletes on a full disk: 512 KiB to 32 MiB, by the data there is.
+    /// The reserve for deletes on a full disk: 512 KiB to 32 MiB, depending on the amount of data.
     pub ballast_bytes: u64,
-    /// The container of all chunks' logs, with what is free in it and reserved for the next puts.
+    /// The container of all chunks' logs, with its free room and the room reserved for the next
+    /// puts.
     pub container_bytes: u64,
-    /// The manifest, with what is reserved for the next edits.
+    /// The manifest, with the room reserved for the next edits.
     pub manifest_bytes: u64,
-    /// Value files: what was appended to those that are there.
+    /// Value files: the bytes appended to the existing files.
     pub value_file_bytes: u64,
-    /// Of these, values that tables name. The rest is dead, or not in tables yet.
+    /// The part of these that tables name. The rest is dead, or not in tables yet.
     pub value_file_live_bytes: u64,
 }
 
-/// What a database did since it was opened, and what it holds.
+/// The work of a database since its opening, and its present contents in numbers.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -447,7 +452,8 @@ pub struct Stats {
     pub deletes: u64,
     /// Ranges and prefixes deleted, each one record.
     pub range_deletes: u64,
-    /// Tables that range deletions have left nothing of, or in which all has expired, dropped without being read.
+    /// Tables dropped without being read, because range deletions hide all their records or because
+    /// all have expired.
     pub tables_dropped_unread: u64,
     /// Calls of a compaction filter that panicked.
     pub compaction_filter_panics: u64,
@@ -455,13 +461,14 @@ pub struct Stats {
     pub batches: u64,
     /// Transactions that were committed and had written something.
     pub transactions: u64,
-    /// Conflicts that transactions met, at their commit or when they locked a key. Each attempt counts.
+    /// Conflicts that transactions met, at their commit or when they locked a key. Each attempt
+    /// counts.
     pub transaction_conflicts: u64,
     /// Iterators, cursors and multi_gets begun.
     pub scans: u64,
-    /// Records they returned.
+    /// Records that these scans returned.
     pub scanned_records: u64,
-    /// Those of them for which no file was read.
+    /// The ones among these for which no file was read.
     pub scanned_from_ram: u64,
     /// Rewrites of a chunk's SSTable.
     pub rebalances: u64,
@@ -483,9 +490,9 @@ pub struct Stats {
     pub spans_to_warm: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// Time spent in them, in nanoseconds.
+    /// Time spent in checkpoints, in nanoseconds.
     pub checkpoint_nanos_total: u64,
-    /// Records behind damage in the commit log that the opening gave up, see
+    /// Records behind damage in the commit log that the opening gave up; see
     /// [`Options::accept_log_loss`](crate::Options::accept_log_loss).
     pub log_records_given_up: u64,
     /// Longest pause of a put, in nanoseconds, without waiting for durability; see
@@ -495,11 +502,12 @@ pub struct Stats {
     pub get_pause_nanos_max: u64,
     /// Pauses by cause.
     pub pauses: PauseStats,
-    /// What is on the disk, and how much of it is garbage.
+    /// Bytes on the disk, and how many of them are garbage.
     pub space: SpaceStats,
     /// Bytes written by cause.
     pub bytes_written: WrittenStats,
-    /// Bytes of the blocks in which gets found their record, not compressed. Scans and jobs do not count.
+    /// Bytes of the blocks in which gets found their record, uncompressed. Scans and jobs do not
+    /// count.
     pub bytes_read: u64,
     /// Blocks that gets read from tables. Scans and jobs do not count.
     pub block_reads: u64,
@@ -507,23 +515,24 @@ pub struct Stats {
     pub memory: MemoryStats,
     /// Chunks of all keyspaces.
     pub chunks: u64,
-    /// Chunks of which something is in RAM.
+    /// Chunks with at least one span in RAM.
     pub munks: u64,
     /// SSTables whose files are open.
     pub open_files: u64,
     /// Bytes that pending checkpoints and rebalances would write if they ran now.
     pub debt_bytes: u64,
-    /// Sorted runs in chunks' logs. A scan that misses RAM reads one block of each run of the chunk in which it
-    /// begins, and more of those that hold much of its range: divided by `chunks`, this is what a phase of puts
-    /// costs the scans that come next.
+    /// Sorted runs in chunks' logs. A scan that misses RAM reads one block of each run of the chunk
+    /// in which it begins, and more blocks of runs with many records of its range. Divided by
+    /// `chunks`, this is the cost of a phase of puts for the next scans.
     pub log_runs: u64,
-    /// The most runs that a chunk's log has.
+    /// The largest number of runs in one chunk's log.
     pub log_runs_most: u64,
     /// Bytes in chunks' logs, as they are on disk.
     pub log_bytes: u64,
     /// Bytes in SSTables, as they are on disk: after compression.
     pub sstable_bytes: u64,
-    /// Keys and values in tables, those in chunks' logs and obsolete versions included, in bytes: before compression.
+    /// Bytes of keys and values in tables, including chunks' logs and obsolete versions, before
+    /// compression.
     pub data_bytes: u64,
 }
 
@@ -535,7 +544,8 @@ impl Stats {
         (total > 0).then(|| from_ram as f64 / total as f64)
     }
 
-    /// Bytes that tables take for each byte of keys and values in them: what compression saves (1.0 without any).
+    /// Bytes of tables for each byte of keys and values in them: shows how much compression saves
+    /// (1.0 without compression).
     pub fn table_bytes_per_data_byte(&self) -> f64 {
         match self.data_bytes {
             0 => 1.0,

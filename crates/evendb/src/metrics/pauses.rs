@@ -1,15 +1,15 @@
-//! How long operations were held up, and by what.
+//! The pauses of operations, and their causes.
 //!
 //! ```text
-//!   put --+--> waits: room, pace, debt (admission has these), chunk, freeze      timed where they happen, every one
-//!   get --+--> reads of the disk                     timed, every one
+//!   put --+--> waits: room, pace, debt (admission has these), chunk, freeze     every one is timed
+//!   get --+--> reads of the disk                     every one is timed
 //!         +--> whole operations                      sampled, one in 64 per thread
 //! ```
-//! A clock costs a fortieth of a put, so only what is slow anyway is timed always: the fast path
-//! takes no clock, and whoever is about to wait does. So the longest pause misses only what stops
-//! a thread without its doing, such as the scheduler or a page fault: those are in the samples.
+//! A clock costs a fortieth of a put, so only slow steps are always timed: the fast path takes no
+//! clock, and a thread that is about to wait does. So the longest pause misses only delays outside
+//! of the code, such as the scheduler or a page fault: the samples have these.
 //!
-//! Thread safety: plain counters, which order nothing. They are not of the seam for models.
+//! Thread safety: plain counters, which order nothing. They are no atomics of the seam.
 
 use crate::metrics::{PauseStats, WaitStats};
 use std::sync::OnceLock;
@@ -26,7 +26,7 @@ pub(crate) struct Waits {
     count: AtomicU64,
     nanos: AtomicU64,
     nanos_max: AtomicU64,
-    /// Those above 5 ms.
+    /// The number of waits above 5 ms.
     long: AtomicU64,
 }
 
@@ -43,12 +43,12 @@ impl Waits {
         }
     }
 
-    /// Runs what may wait, and times it.
+    /// Runs code that may wait, and times it.
     pub(crate) fn time<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.timed(wait).0
     }
 
-    /// The same, with the nanoseconds that it took.
+    /// Like [`time`](Self::time), and also returns the nanoseconds.
     pub(crate) fn timed<R>(&self, wait: impl FnOnce() -> R) -> (R, u64) {
         let started = Instant::now();
         let result = wait();
@@ -67,7 +67,7 @@ impl Waits {
     }
 }
 
-/// Latencies of whole operations, in steps of an eighth. The first takes the memory for all.
+/// Latencies of whole operations, in steps of an eighth. The first sample takes the memory for all.
 #[derive(Default)]
 pub(crate) struct Latencies(OnceLock<Box<[AtomicU64]>>);
 
@@ -83,7 +83,7 @@ impl Latencies {
         self.0.get_or_init(buckets)[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The upper end of each step that has any, and how many.
+    /// The upper end and the count of each step that is not empty.
     pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
         let buckets = self.0.get().map_or(&[][..], |buckets| &buckets[..]);
         let counts = buckets.iter().map(|count| count.load(Ordering::Relaxed));

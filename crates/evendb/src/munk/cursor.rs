@@ -6,7 +6,8 @@ use super::{Munk, MunkHit, MunkInput, PageArc};
 use evendb_storage::{EntryRef, Version};
 use std::ops::Range;
 
-/// Over distinct keys, both directions. It is on no key after the last key before a span that is absent.
+/// A cursor over distinct keys, in both directions. After the last key before an absent span it is
+/// on no key.
 #[derive(Clone)]
 pub(crate) struct MunkCursor<'m> {
     munk: &'m Munk,
@@ -45,8 +46,8 @@ impl<'m> MunkCursor<'m> {
         self.backward(self.munk.spans.len() - 1, ImageCursor::seek_last);
     }
 
-    /// To the next key; on no key after the last. Does nothing on no key. Whether the key it is on now is on
-    /// the same page.
+    /// To the next key; on no key after the last. Does nothing on no key. Returns whether the new
+    /// key is on the same page.
     #[inline]
     pub(crate) fn next_within_page(&mut self) -> bool {
         let Some(inner) = &mut self.inner else {
@@ -68,27 +69,29 @@ impl<'m> MunkCursor<'m> {
         }
     }
 
-    /// A key above all of the page it is on and not above those of the next page; `None` in the last page of the munk. Nothing
-    /// of the page is read for it. Panics if not valid.
+    /// A key above all keys of the current page and not above the keys of the next page; `None` in
+    /// the last page of the munk. Nothing of the page is read for it. Panics if not valid.
     #[inline]
     pub(crate) fn end_of_page(&self) -> Option<&'m [u8]> {
         let end = self.inner().end_of_page();
         end.or_else(|| self.munk.separators.upper(self.span))
     }
 
-    /// Fetches the front of the page that is `pages` further ahead, if it is of the same span. Panics if not valid.
+    /// Fetches the front of the page that is `pages` further ahead, if it is of the same span.
+    /// Panics if not valid.
     #[inline]
     pub(crate) fn fetch_page(&self, pages: usize) {
         self.inner().fetch_page(pages);
     }
 
-    /// The record of its page that it is on, and how many there are from that one on. Panics if not valid.
+    /// The index of the current record in its page, and the number of records from it on. Panics if
+    /// not valid.
     #[inline]
     pub(crate) fn rest_of_page(&self) -> (usize, usize) {
         self.inner().rest_of_page()
     }
 
-    /// To the key before; on no key before the first. Does nothing on no key.
+    /// To the previous key; on no key before the first. Does nothing on no key.
     #[inline]
     pub(crate) fn prev(&mut self) {
         let Some(inner) = &mut self.inner else { return };
@@ -101,7 +104,7 @@ impl<'m> MunkCursor<'m> {
         }
     }
 
-    /// As [`Munk::has_others`].
+    /// Like [`Munk::has_others`].
     #[inline]
     pub(crate) fn has_others(&self) -> bool {
         self.munk.has_others()
@@ -131,7 +134,7 @@ impl<'m> MunkCursor<'m> {
         self.inner().page()
     }
 
-    /// Where the key lies within the page's bytes.
+    /// The place of the key within the page's bytes.
     #[inline]
     pub(crate) fn key_range(&self) -> Range<usize> {
         self.inner().key_range()
@@ -144,7 +147,8 @@ impl<'m> MunkCursor<'m> {
             .expect("a cursor is read only where it is valid")
     }
 
-    /// To where `seek` finds a key in `span`, or to the first key of the spans after it.
+    /// To the position where `seek` finds a key in `span`, or to the first key of the spans after
+    /// it.
     fn forward(&mut self, span: usize, seek: impl FnOnce(&mut ImageCursor<'m>)) {
         self.inner = None;
         let mut seek = Some(seek);
@@ -163,7 +167,8 @@ impl<'m> MunkCursor<'m> {
         }
     }
 
-    /// To where `seek` finds a key in `span`, or to the last key of the spans before it.
+    /// To the position where `seek` finds a key in `span`, or to the last key of the spans before
+    /// it.
     fn backward(&mut self, span: usize, seek: impl FnOnce(&mut ImageCursor<'m>)) {
         self.inner = None;
         let mut seek = Some(seek);
@@ -183,7 +188,7 @@ impl<'m> MunkCursor<'m> {
     }
 }
 
-/// All records, all versions, forward, of the spans that are there.
+/// All records, all versions, forward, of the spans that are present.
 #[derive(Clone)]
 pub(crate) struct MunkEntries<'m> {
     munk: &'m Munk,

@@ -1,45 +1,48 @@
-//! How often a span is used: a decayed sum, in reads from disk that the span in RAM would spare.
+//! The use of a span: a decayed sum, counted in the disk reads that the span in RAM would
+//! spare.
 //!
 //! ```text
 //! 64 bits   heat: the upper 24 bits of an f32 | tick of the last touch 16 | key 8 | repeats 16
 //! ```
 //!
-//! The sum decays when it is touched, by the ticks since the last touch: nothing goes over all spans. A tick is a
-//! number of accesses, not a time.
+//! The sum decays when it is touched, by the ticks since the last touch, so no job has to visit all
+//! spans. A tick is a number of accesses, not a time.
 //!
-//! **Repeats** estimate how likely two touches after each other are of the same key: `1 / n` where `n` keys share
-//! the gets evenly. A span most of whose gets are of a few keys is worth little, because rows of these keys would
-//! take less memory.
+//! **Repeats** estimate how likely two consecutive touches are of the same key: `1 / n` where `n`
+//! keys share the gets evenly. If a few keys have the larger part of a span's gets, the span is
+//! worth little, because rows of these keys would take less memory.
 //!
-//! **Hits are counted at a cost that fits the heat** ([`SpanHeat::is_cool`]). All readers of a hot span share its word,
-//! and a store makes them wait for each other. So a caller counts one hit in sixteen of a hot span, with sixteen times
-//! the weight, and each hit of a cool one. Which spans go is decided among the cool ones, and there a count of one in
-//! sixteen would be mostly chance (simulated: misses of prefixes 1.013 times the ideal's instead of 1.038, and a tenth
-//! of the loads).
+//! **The cost of counting hits fits the heat** ([`SpanHeat::is_cool`]). All readers of a hot span
+//! share its word, and a store makes them wait for each other. So a caller counts one hit in
+//! sixteen of a hot span, with sixteen times the weight, and each hit of a cool span. The spans
+//! that go are chosen among the cool ones, and there a count of one in sixteen would be largely
+//! chance (simulated: with exact counts, misses of prefixes are 1.013 times the ideal's instead of
+//! 1.038, with a tenth of the loads).
 //!
-//! Thread safety: relaxed loads and stores. What is lost to a race is one observation. Ticks wrap: after 8192
-//! half-lives without a touch a sum may look younger than it is. Not here: what follows from it
-//! ([`crate::cache::spans`]).
+//! Thread safety: relaxed loads and stores. A race loses one observation. Ticks wrap: after 8192
+//! half-lives without a touch a sum may look younger than it is. Not here: what follows from the
+//! heat ([`crate::cache::spans`]).
 
-// Not the seam's: it orders no other data, so the models need not step through it.
+// Not an atomic of the seam: it orders no other data, so the models need not step through it.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The ticks in which a sum that is not touched halves: about one access for each row that memory has room for. Longer
-/// ones follow a change of load too late, shorter ones take chance for heat.
+/// The number of ticks in which a sum that is not touched halves: about one access for each row
+/// that memory has room for. A longer half-life follows a change of load too late, a shorter one
+/// takes chance for heat.
 pub(crate) const HALF_LIFE_TICKS: f32 = 8.0;
-/// So many keys count as used for each one that the repeats show. An estimate that is too low costs more than one that
-/// is too high.
+/// The number of used keys that are assumed for each key that the repeats show. An estimate that is
+/// too low costs more than one that is too high.
 const KEYS_FACTOR: f32 = 4.0;
-/// A span with less than so many touches in its sum is cool.
+/// A span with fewer touches than this in its sum is cool.
 const COOL_TOUCHES: f32 = 64.0;
-/// By what part the estimate of repeats moves with a touch.
+/// The part by which one touch moves the estimate of repeats.
 const REPEATS_GAIN: f32 = 1.0 / 32.0;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SpanHeat(AtomicU64);
 
-/// What a [`SpanHeat`] says at one moment.
+/// The value of a [`SpanHeat`] at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Worth {
     /// Reads from disk, decayed.
@@ -49,10 +52,10 @@ pub(crate) struct Worth {
 }
 
 impl Worth {
-    /// What the span is worth beside rows of `row_bytes`, which could take its place where few of its keys are
-    /// used; it takes `bytes`.
+    /// The worth of a span of `bytes` bytes beside rows of `row_bytes` bytes, which could replace
+    /// it if few of its keys are used.
     pub(crate) fn beside_rows(&self, bytes: usize, row_bytes: usize) -> f32 {
-        // So many keys would spread their gets like this, if evenly.
+        // The number of keys whose evenly spread gets would repeat like this.
         let keys = KEYS_FACTOR / self.repeats.max(1e-6);
         self.heat * (keys * row_bytes as f32 / bytes.max(1) as f32).min(1.0)
     }
@@ -63,7 +66,8 @@ impl SpanHeat {
         SpanHeat(AtomicU64::new(pack(worth, tick, 0)))
     }
 
-    /// Adds `reads`; `key` is a part of the hash of the key that was asked for, if it was one.
+    /// Adds `reads`; `key` is a part of the hash of the key that was read, if a single key was
+    /// read.
     pub(crate) fn touch(&self, reads: f32, key: Option<u8>, tick: u16) {
         let word = self.0.load(Ordering::Relaxed);
         let mut worth = at(word, tick);
@@ -75,22 +79,23 @@ impl SpanHeat {
         self.0.store(packed, Ordering::Relaxed);
     }
 
-    /// Whether each hit of `reads` should be counted. If not, one in several is enough, with several times the weight.
+    /// Whether each hit of `reads` should be counted. If not, one in several is enough, with
+    /// several times the weight.
     #[inline]
     pub(crate) fn is_cool(&self, reads: f32) -> bool {
         heat_of(self.0.load(Ordering::Relaxed)) < COOL_TOUCHES * reads
     }
 
-    /// What it says at `tick`.
+    /// The worth at `tick`.
     pub(crate) fn worth(&self, tick: u16) -> Worth {
         at(self.0.load(Ordering::Relaxed), tick)
     }
 
-    /// One of both.
+    /// One heat for two spans that become one.
     pub(crate) fn joined(&self, other: &SpanHeat) -> SpanHeat {
         let tick_of = |heat: &SpanHeat| (heat.0.load(Ordering::Relaxed) >> 24) as u16;
         let (mine, others) = (tick_of(self), tick_of(other));
-        // The later one, as far as wrapping lets it be told.
+        // The later tick, as far as wrapping allows to tell.
         let tick = match mine.wrapping_sub(others) < 1 << 15 {
             true => mine,
             false => others,
@@ -104,7 +109,7 @@ impl SpanHeat {
         SpanHeat::new(Worth { heat, repeats }, tick)
     }
 
-    /// A copy that says a `part` of it.
+    /// The heat of a `part` of the span.
     pub(crate) fn share(&self, part: f32) -> SpanHeat {
         let word = self.0.load(Ordering::Relaxed);
         let tick = (word >> 24) as u16;
@@ -114,7 +119,7 @@ impl SpanHeat {
     }
 }
 
-/// The part of a sum that is left after so many ticks.
+/// The part of a sum that is left after this number of ticks.
 pub(crate) fn left_after(ticks: f32) -> f32 {
     (-number(ticks) / HALF_LIFE_TICKS).exp2()
 }
@@ -175,7 +180,7 @@ mod tests {
         let worth = |keys: u64| {
             let heat = SpanHeat::default();
             for get in 0..1000u64 {
-                // Not in turns: a cheap mixture.
+                // Not one key after the other: a cheap mixture.
                 let mixed = get.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let key = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
                 heat.touch(1.0, Some((key % keys) as u8), 3);
@@ -196,7 +201,7 @@ mod tests {
             touches += 1;
         }
         assert_eq!(touches, COOL_TOUCHES as i32);
-        // Touches of more reads are fewer for the same sum.
+        // With more reads per touch, the same sum has fewer touches.
         assert!(heat.is_cool(4.0));
     }
 

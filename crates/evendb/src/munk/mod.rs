@@ -1,4 +1,4 @@
-//! The munk: records of a chunk in RAM, up to some completed checkpoint, span by span.
+//! The munk: records of a chunk in RAM, up to a completed checkpoint, span by span.
 //!
 //! ```text
 //!   Munk   separators of spans   low 0 (none) | low 1 | low 2 | ...
@@ -6,18 +6,20 @@
 //!                                              absent: only the funk has it
 //! ```
 //!
-//! A span is a contiguous part of the chunk's key range, of some [`span_bytes`] of records. Of each span the
-//! munk has everything, as an [`Image`], or nothing. A munk with all its spans is whole: then it alone is the
-//! truth below the deltas, and jobs read it instead of the funk.
+//! A span is a contiguous part of the chunk's key range, of about [`span_bytes`] bytes of records.
+//! The munk has either all records of a span, as an [`Image`], or none. A munk with all its spans
+//! is whole: then the munk alone is the truth below the deltas, and jobs read it instead of the
+//! funk.
 //!
-//! Immutable: puts go to deltas. [`Munk::absorb`] and what adds and takes spans make a new munk, which shares
-//! all images but those that change. A get costs a search of the spans and one of the image.
+//! Immutable: puts go to deltas. [`Munk::absorb`], and the methods that add and take spans, make a
+//! new munk, which shares all images except the changed ones. A get costs a search of the spans and
+//! one of the image.
 //!
 //! Invariants:
 //! * The spans lie side by side and cover the chunk's range: each key is in one.
-//! * Absorbing takes newer records only into spans that are there. What falls into the others is in the
-//!   funk already.
-//! * Spans are cut at twice their size. Small neighbours go together when one of them is rebuilt.
+//! * Absorbing takes newer records only into present spans. Newer records of absent spans are in
+//!   the funk already.
+//! * Spans are cut at twice their size. Small neighbours are joined when one of them is rebuilt.
 //!
 //! Thread safety: immutable, so `Send + Sync`.
 //!
@@ -50,16 +52,16 @@ use presence::Presence;
 use separators::Separators;
 use std::fmt;
 
-/// About how many bytes of records a span has in a chunk of up to `chunk_bytes`.
+/// The approximate bytes of records of a span in a chunk of up to `chunk_bytes` bytes.
 pub(crate) fn span_bytes(chunk_bytes: u64) -> usize {
     (chunk_bytes / 128).clamp(PAGE_BYTES as u64, 64 << 10) as usize
 }
 
-/// What a munk says of a key.
+/// The munk's answer for a key.
 pub(crate) enum Sought<'a> {
-    /// Its newest record; a tombstone is one of kind `Delete`.
+    /// Its newest record; a tombstone is a record of kind `Delete`.
     Found(MunkHit<'a>),
-    /// There is none.
+    /// The key has no record.
     Nothing,
     /// The key's span is absent.
     Absent,
@@ -77,13 +79,13 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// Spans side by side that are all there, or all absent.
+/// Neighbouring spans that are all present, or all absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment<'m> {
     pub(crate) present: bool,
     /// Its least key, if it does not begin with the chunk.
     pub(crate) low: Option<&'m [u8]>,
-    /// Where it ends, if that is not where the chunk does.
+    /// Its end, if it does not end with the chunk.
     pub(crate) high: Option<&'m [u8]>,
 }
 
@@ -91,20 +93,20 @@ pub(crate) struct Segment<'m> {
 #[derive(Clone)]
 pub(crate) struct Munk {
     separators: Separators,
-    /// One at least.
+    /// At least one span.
     spans: Box<[Span]>,
     presence: Presence,
     sizes: Sizes,
     totals: Totals,
-    /// Nothing is in it that range deletions of the chunk up to this version hide. Kept by what takes spans and cuts, and by an
-    /// absorb: deltas that become durable later have only what is newer.
+    /// Range deletions of the chunk up to this version hide nothing in the munk. Taking spans,
+    /// cutting and absorbing keep it: deltas that become durable later have only newer records.
     mended_to: Version,
     /// The memory of this list; images are charged by themselves.
     charge: Charge,
 }
 
-/// A span: what it is worth in RAM, and its records if it is there. An absent one takes nothing beside its place in the list:
-/// where data outgrows memory most are absent.
+/// A span: its heat, and its records if it is present. An absent span takes nothing beside its
+/// place in the list, because nearly all spans are absent where data is much larger than memory.
 enum Span {
     Absent(SpanHeat),
     Present(Arc<PresentSpan>),
@@ -141,7 +143,8 @@ impl Span {
 }
 
 impl Clone for Span {
-    /// It shares the image. What is counted in the copied list of an absent one while its successor is made may be lost.
+    /// The clone shares the image. Reads of an absent span that are counted in the old list, while
+    /// the new munk is made, may be lost.
     fn clone(&self) -> Span {
         match self {
             Span::Absent(heat) => Span::Absent(heat.share(1.0)),
@@ -150,7 +153,7 @@ impl Clone for Span {
     }
 }
 
-/// Of what size parts are made.
+/// The sizes of pages and spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub(crate) page_bytes: usize,
@@ -167,7 +170,7 @@ impl Sizes {
     }
 }
 
-/// Sums over the spans that are there.
+/// Sums over the present spans.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     entries: usize,
@@ -197,23 +200,24 @@ impl Munk {
         self.totals.absent == 0
     }
 
-    /// Whether any span is there.
+    /// Whether any span is present.
     pub(crate) fn holds_any(&self) -> bool {
         self.totals.absent < self.spans.len()
     }
 
-    /// Up to which version range deletions hide nothing of it.
+    /// The version up to which range deletions hide nothing in the munk.
     pub(crate) fn mended_to(&self) -> Version {
         self.mended_to
     }
 
-    /// How much the span of `key` is used.
+    /// The heat of the span of `key`.
     #[inline]
     pub(crate) fn heat_of(&self, key: &[u8]) -> &SpanHeat {
         self.spans[self.separators.find(key)].heat()
     }
 
-    /// Counts a scan of the keys from `first` to `last`, which spares `reads` in each span that is there.
+    /// Counts a scan of the keys from `first` to `last`, which spares `reads` reads in each present
+    /// span.
     pub(crate) fn count_scan(&self, first: &[u8], last: &[u8], reads: f32, tick: u16) {
         let (first, last) = (self.separators.find(first), self.separators.find(last));
         for span in &self.spans[first.min(last)..=last.max(first)] {
@@ -221,14 +225,15 @@ impl Munk {
         }
     }
 
-    /// Counts a scan of span `index`, which spares `reads` if it is there. What the span is worth now.
+    /// Counts a scan of span `index`, which would spare `reads` reads if the span is present.
+    /// Returns the span's heat.
     pub(crate) fn count_span(&self, index: usize, reads: f32, tick: u16) -> f32 {
         let heat = self.spans[index].heat();
         heat.touch(reads, None, tick);
         heat.worth(tick).heat
     }
 
-    /// The spans that are absent and that `wants` them, by what they are worth.
+    /// The indexes of the absent spans that `wants` accepts by their worth.
     pub(crate) fn wanted(&self, tick: u16, wants: impl Fn(Worth) -> bool) -> Vec<usize> {
         let spans = self.spans.iter().enumerate();
         let wanted = spans.filter(|(_, span)| match span {
@@ -238,14 +243,14 @@ impl Munk {
         wanted.map(|(span, _)| span).collect()
     }
 
-    /// The spans that are there: where each begins, and what it is worth.
+    /// The present spans: the beginning and the worth of each.
     pub(crate) fn present(&self, tick: u16) -> impl Iterator<Item = (&[u8], Worth)> {
         let spans = self.spans.iter().enumerate();
         let present = spans.filter(|(_, span)| span.image().is_some());
         present.map(move |(index, span)| (self.separators.get(index), span.heat().worth(tick)))
     }
 
-    /// Some span that is there, by a random number: its index, what it is worth, and its bytes.
+    /// A present span, chosen by a random number: its index, its worth, and its bytes.
     pub(crate) fn any_span(&self, random: u64, tick: u16) -> Option<(usize, Worth, usize)> {
         let first = (random % self.spans.len() as u64) as usize;
         let mut indexes = (first..self.spans.len()).chain(0..first);
@@ -255,7 +260,7 @@ impl Munk {
         Some((index, span.heat().worth(tick), bytes))
     }
 
-    /// Where span `index` begins, and where it ends if not with the chunk.
+    /// The beginning of span `index`, and its end if it does not end with the chunk.
     pub(crate) fn limits(&self, index: usize) -> (&[u8], Option<&[u8]>) {
         (self.separators.get(index), self.separators.upper(index))
     }
@@ -266,18 +271,18 @@ impl Munk {
         self.separators.find(key)
     }
 
-    /// Whether there is a span `index`, with its records.
+    /// Whether span `index` exists and is present.
     pub(crate) fn has_span(&self, index: usize) -> bool {
         let span = self.spans.get(index);
         span.is_some_and(|span| span.image().is_some())
     }
 
-    /// About how many bytes of records a span has.
+    /// The approximate bytes of records of a span.
     pub(crate) fn span_bytes(&self) -> usize {
         self.sizes.span_bytes
     }
 
-    /// How many spans there are, absent ones counted.
+    /// The number of spans, absent spans included.
     pub(crate) fn span_count(&self) -> usize {
         self.spans.len()
     }
@@ -292,18 +297,18 @@ impl Munk {
         self.totals.memory_bytes + self.charge.bytes()
     }
 
-    /// Whether some record lists operands: what such a one says is not told by its page alone.
+    /// Whether some record lists operands: the page alone does not have the value of such a key.
     #[inline]
     pub(crate) fn has_others(&self) -> bool {
         self.totals.others
     }
 
-    /// Bytes of keys and values that are there; a key counts once however many versions it has.
+    /// Bytes of keys and values in present spans; a key counts once however many versions it has.
     pub(crate) fn data_bytes(&self) -> usize {
         self.totals.data_bytes
     }
 
-    /// Records that are there, all versions and tombstones counted.
+    /// Records in present spans, all versions and tombstones counted.
     pub(crate) fn entries(&self) -> usize {
         self.totals.entries
     }
@@ -319,12 +324,12 @@ impl Munk {
         MunkCursor::new(self)
     }
 
-    /// All records, all versions, of the spans that are there.
+    /// All records, all versions, of the present spans.
     pub(crate) fn all_entries(&self) -> MunkEntries<'_> {
         MunkEntries::new(self)
     }
 
-    /// The first and the last key that are there.
+    /// The first and the last key in present spans.
     pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
         let first = self.images().find_map(|image| {
             let mut cursor = image.cursor();
@@ -363,7 +368,7 @@ impl Munk {
         span - usize::from(span > 0 && *self.separators.get(span) == *key)
     }
 
-    /// The segments that are absent, each with the share of all spans that it has.
+    /// The absent segments, each with its share of all spans.
     pub(crate) fn absent_segments(&self) -> Vec<(Segment<'_>, f64)> {
         let mut segments: Vec<(Segment<'_>, f64)> = Vec::new();
         let share = 1.0 / self.spans.len() as f64;
@@ -397,7 +402,7 @@ impl Munk {
         }
     }
 
-    /// The images that are there, in order.
+    /// The images of the present spans, in order.
     fn images(&self) -> impl DoubleEndedIterator<Item = &Image> {
         self.spans.iter().filter_map(Span::image)
     }

@@ -1,9 +1,10 @@
-//! Which spans of a munk are there: a bit each, so that where a stretch of them ends is found without touching the spans.
+//! Which spans of a munk are present: one bit each, so that the end of a stretch of them is found
+//! without touching the spans.
 //!
 //! ```text
-//!   word 0: spans 0..64, the lowest bit first | word 1: spans 64..128 | ...      bits behind the last span are zero
+//!   word 0: spans 0..64, the lowest bit first | word 1: spans 64..128 | ...
 //! ```
-//! Thread safety: immutable. Not here: the spans.
+//! Bits behind the last span are zero. Thread safety: immutable. Not here: the spans.
 
 /// See the module.
 #[derive(Clone)]
@@ -13,7 +14,7 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Of spans in order.
+    /// Made from the spans in order.
     pub(super) fn new(present: impl ExactSizeIterator<Item = bool>) -> Presence {
         let len = present.len();
         let mut words = vec![0; len.div_ceil(64)].into_boxed_slice();
@@ -23,13 +24,13 @@ impl Presence {
         Presence { words, len }
     }
 
-    /// Whether span `index` is there.
+    /// Whether span `index` is present.
     #[inline]
     pub(super) fn get(&self, index: usize) -> bool {
         self.words[index / 64] >> (index % 64) & 1 != 0
     }
 
-    /// Ones where spans are not as `present` says.
+    /// A word with ones for the spans whose presence is not `present`.
     #[inline]
     fn others(&self, word: usize, present: bool) -> u64 {
         match present {
@@ -38,7 +39,7 @@ impl Presence {
         }
     }
 
-    /// The first span behind `index` that is not as that one is.
+    /// The first span after `index` whose presence differs from that of span `index`.
     pub(super) fn other_after(&self, index: usize) -> Option<usize> {
         let present = self.get(index);
         let mut word = index / 64;
@@ -54,7 +55,7 @@ impl Presence {
         (found < self.len).then_some(found)
     }
 
-    /// The last span before `index` that is not as that one is.
+    /// The last span before `index` whose presence differs from that of span `index`.
     pub(super) fn other_before(&self, index: usize) -> Option<usize> {
         let present = self.get(index);
         let mut word = index / 64;

@@ -1,7 +1,8 @@
 //! Separators: keys in order that cut a key range into parts, and the search for the part of a key.
 //!
-//! Separators are the shortest keys that lie between neighbouring parts. Their heads lie side by side
-//! ([`crate::key_heads`]), and so do the separators themselves, so no part is touched before the right one.
+//! Separators are the shortest keys that lie between neighbouring parts. Their heads lie side by
+//! side ([`crate::key_heads`]), and so do the separators themselves, so no part is touched before
+//! the right one.
 //!
 //! Invariants: ascending; the first part has no lower bound, so its separator is empty.
 //! Thread safety: immutable. Not here: what the parts are.
@@ -15,7 +16,7 @@ pub(super) struct Separators {
     /// `heads[i]` belongs to part `i + 1`: the first one has no lower bound.
     heads: Box<[u64]>,
     bytes: Box<[u8]>,
-    /// Where the separator of part `i` ends; the first one is empty.
+    /// The end of the separator of part `i`; the first separator is empty.
     ends: Box<[usize]>,
     prefix_len: usize,
 }
@@ -27,7 +28,7 @@ pub(super) fn shortest_separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
 }
 
 impl Separators {
-    /// How many parts there are.
+    /// The number of parts.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -39,7 +40,7 @@ impl Separators {
         &self.bytes[start..self.ends[index]]
     }
 
-    /// Where part `index` ends: the lower bound of the next one, if there is one.
+    /// The end of part `index`: the lower bound of the next part, if there is one.
     pub(super) fn upper(&self, index: usize) -> Option<&[u8]> {
         (index + 1 < self.len()).then(|| self.get(index + 1))
     }
@@ -74,7 +75,7 @@ impl SeparatorsBuilder {
         }
     }
 
-    /// Appends a part whose keys are `>= separator`. The first takes whatever lies below it.
+    /// Appends a part whose keys are `>= separator`. The first part also takes all keys below it.
     pub(super) fn push(&mut self, separator: &[u8]) {
         if !self.ends.is_empty() {
             self.bytes.extend_from_slice(separator);
@@ -91,7 +92,7 @@ impl SeparatorsBuilder {
         };
         let last = separators.len().saturating_sub(1);
         if last > 0 {
-            // In order, so what the first and the last share all share.
+            // They are in order, so a prefix that the first and the last share is shared by all.
             let prefix_len = common_prefix(separators.get(1), separators.get(last));
             separators.prefix_len = prefix_len;
             separators.heads = (1..=last)

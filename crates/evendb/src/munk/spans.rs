@@ -29,13 +29,14 @@ impl SpansBuilder {
         }
     }
 
-    /// Appends a span from `low` on.
+    /// Appends a span that begins at `low`.
     fn push(&mut self, low: &[u8], heat: SpanHeat, image: Option<Image>) {
         self.separators.push(low);
         self.spans.push(Span::new(heat, image));
     }
 
-    /// Appends a span whose image is new: in parts if it is large, with the span before if both are small.
+    /// Appends a span whose image is new. A large image becomes several spans; if the span before
+    /// is small, too, both become one.
     fn push_new(&mut self, low: &[u8], heat: SpanHeat, image: Image) {
         let span_bytes = self.sizes.span_bytes;
         if image.bytes() > 2 * span_bytes
@@ -58,7 +59,7 @@ impl SpansBuilder {
         self.push(low, heat, Some(image));
     }
 
-    /// Appends spans `range` of `other` as they are.
+    /// Appends spans `range` of `other` without changes.
     fn share(&mut self, other: &Munk, range: Range<usize>) {
         for span in range {
             self.separators.push(other.separators.get(span));
@@ -144,7 +145,7 @@ impl MunkBuilder {
     }
 }
 
-/// Makes the images of neighbouring spans of records in order, which lie within them.
+/// Makes the images of neighbouring spans from records in order, which lie within the spans.
 pub(crate) struct SpanImages<'m> {
     munk: &'m Munk,
     spans: Range<usize>,
@@ -154,7 +155,7 @@ pub(crate) struct SpanImages<'m> {
 }
 
 impl<'m> SpanImages<'m> {
-    /// For `spans` of `munk`, one at least.
+    /// For `spans` of `munk`, which are at least one.
     pub(crate) fn new(munk: &'m Munk, spans: Range<usize>) -> SpanImages<'m> {
         SpanImages {
             munk,
@@ -202,7 +203,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Records and tombstones among them.
+    /// The number of records, and of tombstones among them.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let entries = self.images.iter().map(Image::entries).sum();
         (entries, self.images.iter().map(Image::deletes).sum())
@@ -210,12 +211,14 @@ impl Loaded {
 }
 
 impl Munk {
-    /// This munk overlaid by `newer`, whose records are newer than what the munk has of their
-    /// keys (of equal versions `newer` wins). Of spans that are absent, newer records are passed over.
+    /// This munk overlaid by `newer`, whose records are newer than the munk's records of their keys
+    /// (of two equal versions the one in `newer` wins). Newer records of absent spans are passed
+    /// over.
     ///
-    /// A version goes when `horizon` lets it go beneath the next newer one kept. With
-    /// `drop_tombstones` a tombstone goes too if nothing older of its key is kept and every
-    /// reader reads at or above it: the image is the whole truth of its span below the deltas.
+    /// A version is dropped if `horizon` allows that beneath the next newer version that is kept.
+    /// With `drop_tombstones` a tombstone is dropped, too, if no older record of its key is kept
+    /// and every reader reads at or above it: the image is the whole truth of its span below the
+    /// deltas.
     pub(crate) fn absorb(
         &self,
         newer: &mut dyn MunkInput,
@@ -256,7 +259,7 @@ impl Munk {
         }
     }
 
-    /// A munk of a chunk that is cut at `lows`, of which no span is there.
+    /// A munk of a chunk that is cut into spans at `lows`, with all spans absent.
     pub(crate) fn absent(lows: &[Vec<u8>], sizes: Sizes, ledger: Ledger) -> Munk {
         let mut out = SpansBuilder::new(lows.len() + 1, sizes, ledger);
         out.push(&[], SpanHeat::default(), None);
@@ -283,7 +286,7 @@ impl Munk {
         out.finish()
     }
 
-    /// This munk without the spans of which `which` says so.
+    /// This munk without the spans that `which` selects.
     pub(crate) fn without(&self, which: impl Fn(usize) -> bool) -> Munk {
         let mut out = SpansBuilder::new(self.spans.len(), self.sizes, self.ledger());
         for (span, own) in self.spans.iter().enumerate() {
@@ -298,8 +301,9 @@ impl Munk {
         }
     }
 
-    /// This munk without what range deletions up to version `to` hide: of the keys of spans that they touch, the records
-    /// with a smaller version than `hidden_below` says. Every reader of `horizon` reads at `to` or above.
+    /// This munk without the records that range deletions up to version `to` hide: in the touched
+    /// spans, records whose version is smaller than `hidden_below` gives for their key. Every
+    /// reader of `horizon` reads at `to` or above.
     pub(crate) fn mended(
         &self,
         to: Version,
@@ -327,7 +331,7 @@ impl Munk {
         }
     }
 
-    /// The parts below and from `key` on.
+    /// Two munks: of the keys below `key`, and of the keys from `key` on.
     pub(crate) fn split_at(&self, key: &[u8]) -> (Munk, Munk) {
         let cut = self.separators.find(key);
         let mut left = SpansBuilder::new(cut + 1, self.sizes, self.ledger());
@@ -357,7 +361,7 @@ impl Munk {
         (part(left), part(right))
     }
 
-    /// One munk of two of neighbouring chunks, of which the upper one begins at `border`.
+    /// One munk made of the munks of two neighbouring chunks; the upper chunk begins at `border`.
     pub(crate) fn concat(lower: &Munk, border: &[u8], upper: &Munk) -> Munk {
         let spans = lower.spans.len() + upper.spans.len();
         let mut out = SpansBuilder::new(spans, lower.sizes, lower.ledger());
@@ -386,7 +390,7 @@ impl Munk {
                 before = after;
                 continue;
             }
-            // It may have one key only. Then the cut is at one of its ends.
+            // The image may have only one key. Then the cut is at one of its ends.
             let within = image.key_near(half - before);
             let below = || (before > 0).then(|| self.separators.get(span).to_vec());
             let above = || {
@@ -399,7 +403,7 @@ impl Munk {
     }
 }
 
-/// Newer records as far as they lie below a key.
+/// The newer records below a key.
 struct Below<'n> {
     newer: &'n mut dyn MunkInput,
     high: Option<&'n [u8]>,

@@ -1,4 +1,4 @@
-//! Model tests: a munk, some of whose spans are absent, against an ordered map from key to its versions.
+//! Model tests: a munk with some absent spans, against an ordered map from key to its versions.
 
 use super::image::tests::{
     Model, Records, absorb_model, newest, numbered, owned, probes, random_key, random_records,
@@ -32,7 +32,7 @@ fn is_present(munk: &Munk, key: &[u8]) -> bool {
     munk.spans[munk.separators.find(key)].image().is_some()
 }
 
-/// What of the model lies in spans that are there.
+/// The part of the model that lies in present spans.
 fn present(munk: &Munk, model: &Model) -> Model {
     let present = model.iter().filter(|(key, _)| is_present(munk, key));
     present
@@ -40,7 +40,7 @@ fn present(munk: &Munk, model: &Model) -> Model {
         .collect()
 }
 
-/// Every way to read, of a munk that has what the model has in the spans that are there.
+/// Checks every way to read a munk that has the model's records in its present spans.
 fn check(munk: &Munk, model: &Model, random: &mut StdRng) {
     check_structure(munk, model);
     for key in probes(model, random) {
@@ -87,7 +87,7 @@ fn check_structure(munk: &Munk, model: &Model) {
     assert!(all.current().is_none());
 }
 
-/// A segment's limits, and that cursors read all of it from `probe` on, and nothing beyond.
+/// Checks a segment's limits, and that cursors read all of it from `probe` on, and nothing beyond.
 fn check_segments(munk: &Munk, model: &Model, probe: &[u8]) {
     let within = |segment: Segment<'_>, key: &[u8]| {
         segment.low.is_none_or(|low| *key >= *low) && segment.high.is_none_or(|high| *key < *high)
@@ -108,7 +108,7 @@ fn check_segments(munk: &Munk, model: &Model, probe: &[u8]) {
         cursor.next_within_page();
     }
     assert!(!cursor.valid());
-    // The same page by page.
+    // The same, page by page.
     cursor.seek(probe);
     let above = model.range(probe.to_vec()..).map(|(key, _)| key);
     let mut rest = above.filter(|key| segment.present && within(segment, key));
@@ -139,7 +139,7 @@ fn check_segments(munk: &Munk, model: &Model, probe: &[u8]) {
     assert!(!cursor.valid());
 }
 
-/// From one end to the other, segment by segment, as scans go.
+/// Reads from one end to the other, segment by segment, as scans do.
 fn check_whole_range(munk: &Munk, model: &Model) {
     let mut cursor = munk.cursor();
     let (mut found, mut from) = (Vec::new(), None::<Vec<u8>>);
@@ -180,7 +180,7 @@ fn check_whole_range(munk: &Munk, model: &Model) {
     assert!(found.iter().eq(there.keys().rev()));
 }
 
-/// The images of `spans` of what the model has.
+/// The images of `spans` with the records of the model.
 fn images(munk: &Munk, spans: std::ops::Range<usize>, model: &Model) -> spans::Loaded {
     let mut images = SpanImages::new(munk, spans);
     let mut records = Records::of(model);
@@ -212,7 +212,8 @@ fn without_some(munk: &Munk, random: &mut StdRng) -> Munk {
     munk.without(|span| gone[span])
 }
 
-/// Of a database that is much larger than memory most spans are absent, and of each there is an entry.
+/// In a database that is much larger than memory nearly all spans are absent, and each has an
+/// entry.
 #[test]
 fn an_absent_span_takes_little() {
     let lows: Vec<Vec<u8>> = (1..320u32)
@@ -222,7 +223,7 @@ fn an_absent_span_takes_little() {
     let munk = Munk::absent(&lows, sizes, Ledger::SHARED);
     let each = munk.bytes() / munk.span_count();
     assert!(each <= 64, "{each}");
-    // A thousandth and a half of what the span has.
+    // At most a thousandth and a half of the bytes of the span.
     assert!(each * 600 <= sizes.span_bytes, "{each}");
 }
 
@@ -240,7 +241,7 @@ fn what_is_there_reads_like_the_model() {
     }
 }
 
-/// Loads what is absent, a few spans at a time, until the munk is whole.
+/// Loads absent spans, a few at a time, until the munk is whole.
 #[test]
 fn spans_come_and_go() {
     for seed in 0..40 {
@@ -286,7 +287,7 @@ fn absorbing_changes_what_is_there_and_nothing_else() {
             let count = [0, 1, 10, 150][random.random_range(0..4)];
             let newer = random_records(random, count, round * 30);
             let before = munk.clone();
-            // Everything below the newest goes.
+            // All versions below the newest go.
             let horizon = Horizon {
                 floor: Version(round * 30 + 60),
                 snapshots: Vec::new(),
@@ -299,7 +300,7 @@ fn absorbing_changes_what_is_there_and_nothing_else() {
             for key in newer.keys() {
                 assert_eq!(is_present(&before, key), is_present(&munk, key));
             }
-            // Untouched pages keep older versions: of each key the newest is what counts.
+            // Untouched pages keep older versions, so only the newest of each key is compared.
             for (key, versions) in &all {
                 let hit = match munk.get(key, RamHash::of(key), Version::MAX) {
                     Sought::Found(hit) => owned(Some(hit)),
@@ -361,7 +362,7 @@ fn mending_takes_what_is_hidden_and_nothing_else() {
             };
             assert_eq!(hit, wanted, "{key:?}");
         }
-        // A span leaves only for a key of which a part is hidden.
+        // A span leaves only because of a key with hidden and visible records.
         let mut keys = model
             .iter()
             .filter(|(key, _)| !is_present(&mended, key))
@@ -381,7 +382,7 @@ fn mending_takes_what_is_hidden_and_nothing_else() {
     assert!(lost > 0, "no span had a key of which a part is hidden");
 }
 
-/// All records that are there.
+/// All records in present spans.
 fn read(munk: &Munk) -> Model {
     let mut model = Model::new();
     let mut all = munk.all_entries();
@@ -458,7 +459,7 @@ fn spans_keep_their_size() {
     };
     let random = &mut StdRng::seed_from_u64(7);
     let mut munk = build(&Model::new(), sizes);
-    // In order, one by one, and then between what is there.
+    // First in order, one by one, and then between the existing keys.
     for number in (0..2_000).step_by(2).chain((1..2_000).step_by(2)) {
         let newer = numbered(number..number + 1, 1);
         munk = munk.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
@@ -474,7 +475,7 @@ fn spans_keep_their_size() {
     let pairs = munk.spans.iter().zip(&absorbed.spans);
     let shared = pairs.filter(|(old, new)| shares_image(old, new)).count();
     assert_eq!(shared, munk.spans.len() - 1);
-    // All but a few are deleted: what is left goes together.
+    // All but a few are deleted: the remaining ones are joined.
     let mut deletes = numbered((0..2_000).filter(|number| number % 100 > 0), 3);
     for versions in deletes.values_mut() {
         versions

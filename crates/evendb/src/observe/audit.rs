@@ -1,4 +1,4 @@
-//! What several parts of the state say of the same thing, compared.
+//! Compares the parts of the state that must agree with each other.
 //!
 //! ```text
 //! manifest's state     =  chunks and tables that the views name
@@ -7,10 +7,11 @@
 //! index                 covers every key once;  views hold their invariants
 //! ```
 //!
-//! [`assert_agree`] runs in debug builds when a database closes, so that every test that closes one is a
-//! test of this. No job runs any more then; gets and scans may. [`assert_charged`] runs when one has been opened.
+//! [`assert_agree`] runs in debug builds when a database closes, so every test that closes a
+//! database is a test of it. No job runs any more then; gets and scans may run. [`assert_charged`]
+//! runs at the end of an opening.
 //!
-//! Not here: whether the records are the right ones.
+//! Not here: whether the records are right.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::check::assert_covers;
@@ -36,8 +37,9 @@ pub(crate) struct Parts {
     pub(crate) deltas: u64,
 }
 
-/// Panics in debug builds if the parts of the state disagree. All jobs have ended, and what is queued for
-/// the manifest is in it. A thread that panics already is let go: a second panic would end the process.
+/// Panics in debug builds if the parts of the state disagree. All jobs have ended, and the
+/// manifest's queue is empty. It does nothing in a thread that already panics: a second panic would
+/// end the process.
 pub(crate) fn assert_agree(engine: &Engine) {
     if !cfg!(debug_assertions) || std::thread::panicking() {
         return;
@@ -50,7 +52,7 @@ pub(crate) fn assert_agree(engine: &Engine) {
         chunk.assert_view(view, "at the close");
     }
     let manifest = engine.disk.manifest();
-    // An edit that found no room stays queued; then the manifest's state is an older one.
+    // If an edit found no room, it stays queued, and the manifest's state is older.
     if manifest.queued() == 0 {
         assert_named(engine, &chunks);
     }
@@ -65,7 +67,7 @@ pub(crate) fn assert_agree(engine: &Engine) {
     );
 }
 
-/// Panics in debug builds if deltas are charged as anything else than what they take. Nothing runs yet.
+/// Panics in debug builds if the charge for deltas differs from their bytes. Nothing runs yet.
 pub(crate) fn assert_charged(engine: &Engine) {
     if cfg!(debug_assertions) {
         let (charged, held) = (charged(engine).deltas, parts(&views(engine)).deltas);
@@ -87,7 +89,8 @@ fn views(engine: &Engine) -> Views {
     with_view.collect()
 }
 
-/// The manifest names exactly the chunks and tables that are there, and the tables' counts are right.
+/// Asserts that the manifest names exactly the existing chunks and tables, and that the tables'
+/// counts are right.
 fn assert_named(engine: &Engine, chunks: &Views) {
     let mut there: BTreeMap<u64, ChunkRecord> = BTreeMap::new();
     let mut named: BTreeMap<TableId, usize> = BTreeMap::new();
@@ -112,7 +115,7 @@ fn assert_named(engine: &Engine, chunks: &Views) {
     }
 }
 
-/// Range deletions may be listed in other pieces: what they hide counts.
+/// Range deletions may be listed in different pieces: only the keys that they hide count.
 fn is_same(engine: &Engine, a: &ChunkRecord, b: &ChunkRecord) -> bool {
     let range = KeyRange {
         low: a.low.clone().into(),
@@ -138,7 +141,7 @@ fn sorted(mut record: ChunkRecord) -> ChunkRecord {
     record
 }
 
-/// What the views hold. What several share counts once.
+/// The bytes that the views hold. Shared parts count once.
 fn parts(chunks: &Views) -> Parts {
     let mut parts = Parts::default();
     let (mut tables, mut searches, mut deltas) = (HashSet::new(), HashSet::new(), HashSet::new());
@@ -150,7 +153,7 @@ fn parts(chunks: &Views) -> Parts {
         let own = view.funk.tables().filter(unseen);
         parts.metadata += own.map(|table| table.charged_bytes() as u64).sum::<u64>();
         parts.munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
-        // Filters are left out: several may share parts of one.
+        // Filters are left out: several searches may share parts of a filter.
         if let Some(search) = view.funk.search.get()
             && let Search::Index(index) = &*search
             && searches.insert(Arc::as_ptr(index))
@@ -167,7 +170,7 @@ fn parts(chunks: &Views) -> Parts {
     parts
 }
 
-/// What is charged for the same.
+/// The bytes that are charged for these parts.
 fn charged(engine: &Engine) -> Parts {
     let ledger = engine.core.ledger();
     Parts {
@@ -186,10 +189,11 @@ mod tests {
     use crate::options::Options;
     use evendb_storage::vfs::SimVfs;
 
-    /// Looks until nothing waits to be reclaimed; other tests of the process hold pins for a while.
+    /// Compares until nothing waits to be reclaimed; other tests in the process may hold pins for a
+    /// while.
     fn assert_equal_at_rest(db: &Db) {
         let engine = db.engine();
-        // Tables go with the edit that drops them.
+        // Tables are removed with the edit that drops them.
         engine.disk.manifest().flush(Vec::new()).unwrap();
         let mut found = None;
         for _ in 0..100_000 {

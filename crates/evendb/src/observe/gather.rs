@@ -1,4 +1,4 @@
-//! Gathering [`Stats`] from the counters and from the chunks.
+//! Gathers [`Stats`] from the counters and from the chunks.
 
 use crate::engine::Engine;
 use crate::funk::tables::file_blocks;
@@ -60,7 +60,7 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
         files.extend(in_files.map(|part| (part.table, file_blocks(part.meta.len))));
     }
     space::fill_space(engine, &mut stats.space, files.values().sum());
-    // Pages outlive their munks until nobody reads them, or a user drops its value.
+    // A munk's pages stay until no reader uses them and the user has dropped their values.
     let pages = engine.core.ledger().bytes(Use::Munks);
     stats.memory.unreclaimed =
         pages.saturating_sub(stats.memory.munks) + crate::memory::slab::slack_bytes();

@@ -1,17 +1,18 @@
-//! Looking inside a running database from outside of it.
+//! Statistics of a running database for observers outside of it.
 //!
-//! * [`crate::figures::names`]: the statistics as named numbers, the one list of names that all of the following,
-//!   reports and `evendb stats` share.
-//! * [`crate::figures::live`]: the file `STATS`, which the owner of a database keeps up to date and any process may
-//!   read while the database is open.
+//! * [`crate::figures::names`]: the statistics as named numbers; all of the following, reports and
+//!   `evendb stats` share this one list of names.
+//! * [`crate::figures::live`]: the file `STATS`, which the owner of a database keeps up to date and
+//!   any process may read while the database is open.
 //! * [`crate::figures::export`] (feature `metrics`): the same numbers through the `metrics` facade.
 //!
-//! All of it is done by a thread of its own, `evendb-stats`, every [`Options::stats_interval`] while
-//! calls come: a checkpoint or a sync must not hold the figures up just when they are of interest. It
-//! reads counters and views, waits for no job, and takes at most a part in [`PART_OF_TIME`] of one core.
-//! A while after upkeep has begun to rest it writes them once more, with a mark that no next writing is
-//! due, and ends: nothing changes, and nothing is written, until the next call. Nothing that fails or
-//! panics here fails the database: then there are no figures.
+//! A thread of its own, `evendb-stats`, does all of it every [`Options::stats_interval`] while
+//! calls come: a checkpoint or a sync must not delay the figures just when they are of interest.
+//! The thread reads counters and views, waits for no job, and takes at most one part in
+//! [`PART_OF_TIME`] of one core's time. A while after upkeep has begun to rest, the figures are
+//! written once more, with a mark that no next writing is due, and the thread ends: nothing
+//! changes, and nothing is written, until the next call. A failure or a panic here does not fail
+//! the database: then there are no figures.
 //!
 //! Not here: what is counted ([`crate::metrics`]), and events as they happen ([`crate::trace`]).
 //!
@@ -29,17 +30,17 @@ use crate::figures::{export, names::Figure};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// The thread rests this many times as long as it worked, however short the interval: a database of
-/// many thousand chunks takes milliseconds to look at.
+/// The thread rests this number of times as long as it worked, however short the interval: the
+/// figures of a database with many thousand chunks take milliseconds.
 const PART_OF_TIME: u32 = 200;
 
-/// One look by the thread `evendb-stats`; after what time the next one is due. None if there are to be
-/// none any more.
+/// One look by the thread `evendb-stats`. Returns the time until the next look; `None` if no more
+/// looks are due.
 pub(crate) fn look(engine: &Engine) -> Option<Duration> {
     let started = Instant::now();
     let interval = engine.core.options.stats_interval;
     let mut state = engine.observer.state.lock();
-    // Upkeep has written all there is to say, or is about to.
+    // If upkeep rests, it has written the last figures, or is about to.
     if !engine.work.is_resting() && !state.look(engine, interval) {
         return None;
     }
@@ -51,18 +52,18 @@ pub(crate) fn last_look(engine: &Engine) {
     engine.observer.state.lock().look(engine, Duration::ZERO);
 }
 
-/// Whether the last look that there was has been the last for now.
+/// Whether the most recent look was the last for now.
 pub(crate) fn has_looked_last(engine: &Engine) -> bool {
     engine.observer.state.lock().was_last
 }
 
-/// The database closes, and no thread looks any more.
+/// Ends the figures: the database closes, and no thread looks any more.
 pub(crate) fn end(engine: &Engine) {
     engine.observer.state.lock().end(engine);
 }
 
 impl ObserverState {
-    /// Whether there are figures still.
+    /// Whether there will be more figures.
     fn look(&mut self, engine: &Engine, interval: Duration) -> bool {
         if engine.core.options.stats_interval.is_zero() || matches!(self.target, Target::Ended) {
             return false;
@@ -76,7 +77,7 @@ impl ObserverState {
             self.observe(engine, interval);
         }));
         self.was_last = interval.is_zero();
-        // Somebody else may own the directory by now.
+        // Another process may own the directory by now.
         if looked.is_err() || disowned(engine) {
             self.end(engine);
             return false;
@@ -91,7 +92,7 @@ impl ObserverState {
         }
     }
 
-    /// Into the file, and to the recorder of metrics.
+    /// Writes the figures into the file, and gives them to the recorder of metrics.
     fn observe(&mut self, engine: &Engine, interval: Duration) {
         let figures = gather::stats(engine).figures();
         if let Target::File(file) = &mut self.target {
@@ -119,7 +120,7 @@ fn disowned(engine: &Engine) -> bool {
 
 #[cfg(feature = "metrics")]
 #[cfg(feature = "metrics")]
-/// Gives the figures to the recorder of metrics that this process or thread has.
+/// Gives the figures to the recorder of metrics of this process or thread.
 pub(crate) fn publish_metrics(engine: &Engine) {
     publish(engine, &gather::stats(engine).figures());
 }

@@ -1,11 +1,14 @@
-//! Creation: the files of a new database. One that fails leaves the directory as it was: absent if it was, empty if it was.
+//! Creation: the files of a new database. A creation that fails leaves the directory as it was:
+//! absent or empty.
 //!
-//! Until `CURRENT` is there nothing that was created is a database, and a creation that a crash cut short is
-//! replaced by the next one (`directory.rs`). Here is what one does that can still say why it failed: it
-//! takes `CURRENT` away first, durably, lest a power loss leave it without the files it names; then the
-//! others, then the directories that it made. All of it is under the lock, whose file goes too.
+//! Until `CURRENT` exists, the created files are no database, and a creation that a crash cut short
+//! is replaced by the next one (`directory.rs`). This file handles a creation that can still say
+//! why it failed. It removes `CURRENT` first, durably, because after a power loss `CURRENT` must
+//! not exist without the files that it names. Then it removes the other files, and then the
+//! directories that it made. All of this is under the lock, whose file is removed, too.
 //!
-//! Best effort: what a failing disk does not let go stays, and the next creation replaces it.
+//! Best effort: files that a failing disk does not remove stay, and the next creation replaces
+//! them.
 
 use super::directory::{self, Wish};
 use super::keyspace::keyspace_changes;
@@ -33,15 +36,15 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     StorageError::io(path, what, source).into()
 }
 
-/// The lock of an opening under way.
+/// The lock of an opening in progress.
 pub(crate) struct Locked {
     pub(crate) guard: Option<Box<dyn LockGuard>>,
-    /// There was no database when it was taken.
+    /// There was no database when the lock was taken.
     pub(crate) creates: bool,
 }
 
-/// What a new database takes on the disk, with a first record: its ring, what it keeps back, room for
-/// runs and edits, and a few small files.
+/// The bytes that a new database takes on the disk, with a first record: its ring, its reserve,
+/// room for runs and edits, and a few small files.
 fn room_needed(options: &Options) -> u64 {
     let ring = match options.durability {
         Durability::Relaxed => 0,
@@ -56,7 +59,7 @@ pub(super) fn create(
     dir: &Path,
     options: &Options,
 ) -> Result<(Arc<dyn Vfs>, Manifest)> {
-    // Asked again under the lock: a copy may be being made here by now.
+    // Asked again under the lock: meanwhile a copy may be under way here.
     directory::check_vacant(&**vfs, dir, Wish::Create)?;
     let names = vfs
         .list(dir)
@@ -77,7 +80,7 @@ pub(super) fn create(
                 .map_err(|error| failed(&path, "remove a leftover", error))?;
         }
     }
-    // First: what is encrypted is encrypted from its first byte on.
+    // This comes first: encrypted files are encrypted from their first byte on.
     let vfs = encryption::begin(vfs, dir, options.advanced.encryption.as_ref())?;
     let ring_bytes = match options.durability {
         Durability::Relaxed => 0,
@@ -86,8 +89,8 @@ pub(super) fn create(
     if ring_bytes > 0 {
         commit_log::create_file(&*vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
     }
-    // It has no bytes: its name is all that is to be made durable, with those of the others, before
-    // `CURRENT` is written.
+    // The file has no bytes: only its name has to become durable, together with the other names,
+    // before `CURRENT` is written.
     let container = dir.join(CONTAINER);
     vfs.create(&container)
         .map_err(|error| failed(&container, "create the chunks' logs", error))?;
@@ -95,7 +98,7 @@ pub(super) fn create(
         ring_bytes,
         ..ManifestState::default()
     };
-    // The keyspace that is always there, in the first edit. Its chunk's id is of no epoch.
+    // The first edit has the keyspace that always exists. Its chunk's id belongs to no epoch.
     for change in keyspace_changes(
         KeyspaceId(state.next_keyspace),
         DEFAULT_KEYSPACE,
@@ -109,14 +112,14 @@ pub(super) fn create(
     Ok((vfs, manifest))
 }
 
-/// What there was before a database was created, to leave it like that if nothing comes of it.
+/// The state before a database was created, so that a failed creation can restore it.
 pub(crate) struct Creation {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     /// Directories that were missing, the innermost first.
     missing: Vec<PathBuf>,
     names: Vec<OsString>,
-    /// What a new database takes on the disk.
+    /// The bytes that a new database takes on the disk.
     needs: u64,
 }
 
@@ -155,17 +158,17 @@ impl Creation {
         }
     }
 
-    /// Removes what was created, as far as the disk lets it, and says why, and of a full disk how much
-    /// room it takes. The lock is held until its file is gone.
+    /// Removes the created files, as far as the disk allows it, and says why; for a full disk it
+    /// says how much room a database takes. The lock is held until its file is gone.
     pub(crate) fn undo(&self, locked: Option<Locked>, error: Error) -> Error {
         match locked {
-            // Somebody else created it meanwhile: theirs, whatever went wrong with it here.
+            // Another process created it meanwhile: it stays, whatever went wrong with it here.
             Some(locked) if !locked.creates => return error,
             Some(_) => {
                 let current = self.dir.join(CURRENT);
                 let is_database = self.vfs.exists(&current).unwrap_or(true);
-                // First and for good: a power loss must not bring it back without the files it names.
-                // What is left otherwise is whole, or is replaced by the next creation.
+                // This is first and final: a power loss must not bring it back without the files
+                // that it names. Any other remains are whole, or are replaced by the next creation.
                 if is_database
                     && (self.vfs.remove(&current).is_err() || self.vfs.sync_dir(&self.dir).is_err())
                 {
@@ -173,7 +176,7 @@ impl Creation {
                 }
                 self.remove_new_files();
             }
-            // Whatever there is of a lock file may be another's by now.
+            // A lock file that is there now may belong to another process.
             None => {}
         }
         for dir in &self.missing {
@@ -187,7 +190,7 @@ impl Creation {
 
     fn remove_new_files(&self) {
         let manifest = writer::manifest_path(&self.dir, 1);
-        // The keys go after what they open.
+        // The keys are removed after the files that they open.
         let own = [
             CURRENT_UNFINISHED,
             COMMIT_LOG,
@@ -200,7 +203,8 @@ impl Creation {
         .map(|name| self.dir.join(name));
         for path in own.iter().chain([&manifest]) {
             let was_there = |name: &OsString| path.file_name() == Some(name);
-            // A lock's file may have been there; of the others only what a creation left that was cut short.
+            // A lock file may have been there before; the other names that were there before are
+            // remains of a creation that was cut short.
             if !(path.ends_with(LOCK) && self.names.iter().any(was_there)) {
                 let _ = self.vfs.remove(path);
             }
@@ -228,7 +232,8 @@ mod tests {
     use crate::files::UNFINISHED_COPY;
     use evendb_storage::vfs::{CrashMode, SimVfs};
 
-    /// Between the first look at a directory and its lock a copy may have been begun there, or a database made and damaged.
+    /// Between the first look at a directory and its lock, a copy may have been begun there, or a
+    /// database made and damaged.
     #[test]
     fn what_came_to_lie_there_before_the_lock_was_taken_is_left_alone() {
         let manifest = writer::manifest_path(Path::new("/db"), 2);
@@ -247,7 +252,8 @@ mod tests {
         }
     }
 
-    /// A process may die between the rename of `CURRENT` and the sync of its name, and the next one goes on with what it finds.
+    /// A process may die between the rename of `CURRENT` and the sync of its name, and the next one
+    /// goes on with the files that it finds.
     #[test]
     fn what_is_flushed_after_a_creation_that_was_cut_off_survives() {
         for level in [Durability::Relaxed, Durability::Process, Durability::Sync] {

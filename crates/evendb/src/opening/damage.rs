@@ -1,14 +1,14 @@
-//! Where the commit log ends: as a crash leaves it, or by damage.
+//! Whether the end of the commit log is one that a crash leaves, or damage.
 //!
-//! A record that was cut short by a crash and one whose bytes have changed since look alike; what lies
-//! behind tells them apart ([`commit_log::survey`] says by what rules). Damage is refused, with
-//! nothing changed, because what lies behind it was acknowledged and can be saved; the caller may also
-//! give it up, and then the log is kept as it was under another name.
+//! A record that a crash cut short and one whose bytes have changed since look alike; the bytes
+//! behind it tell them apart ([`commit_log::survey`] has the rules). Damage is refused, with
+//! nothing changed, because the records behind it were acknowledged and can be saved. The caller
+//! may also give them up, and then the log is kept as it was under another name.
 //!
-//! A record that names a value extent which does not verify is an end too. If the extent was synced before
-//! that record was written, as the record says, it is damaged, always; else the same rules tell.
+//! A record whose value extent does not verify is an end, too. If the extent was synced before that
+//! record was written, as the record says, it is always damaged; otherwise the same rules decide.
 //!
-//! Not here: what damage in other files means; each refuses it where it reads.
+//! Not here: damage in other files, which each reader refuses.
 
 use super::replay::Bad;
 use super::{Opening, io};
@@ -21,10 +21,10 @@ use crate::{trace, value_extents};
 use evendb_storage::vfs::{File, read_exact_at};
 use std::path::PathBuf;
 
-/// What is copied at once, and left out if all of it is zeros.
+/// The number of bytes that are copied at once, and left out if all of them are zeros.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Damage in the log, and what lies behind it.
+/// Damage in the log, and the records behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Damage {
     file: PathBuf,
@@ -32,19 +32,20 @@ pub(super) struct Damage {
     at: Lsn,
     /// Records that verify behind it.
     pub(super) records: u64,
-    /// Where the last of them ends.
+    /// The end of the last of them.
     end: Lsn,
 }
 
 impl Opening {
-    /// The damage at the end of what recovery read, if it is none that a crash leaves.
-    /// `bad`: the record there verifies, but not what it names: a value extent, or a value in a value file. That
-    /// counts as an extent of which the record does not say that it was synced.
+    /// The damage at the end of what recovery read; `None` if a crash leaves such an end. With
+    /// `bad`, the record there verifies, but not the value extent that it names, or a value in a
+    /// value file. A value counts like an extent for which the record does not say that it was
+    /// synced.
     pub(super) fn find_damage(&self, at: Lsn, bad: Option<Bad>) -> Result<Option<Damage>> {
         let Some(ring) = &self.ring else {
             return Ok(None);
         };
-        // Then nothing was written behind it, and the ring need not be looked through.
+        // Then nothing was written behind it, and the ring need not be searched.
         if self.closed || self.state.epochs.is_empty() {
             return Ok(None);
         }
@@ -91,7 +92,7 @@ impl Opening {
         }))
     }
 
-    /// An error, unless the caller gives up what lies behind the damage.
+    /// An error, unless the caller gives up the records behind the damage.
     pub(super) fn refuse_damage(&self, damage: &Damage) -> Result<()> {
         if self.options.accept_log_loss {
             trace::event!(
@@ -128,7 +129,7 @@ impl Opening {
         let path = self.dir.join(format!("{DAMAGED_LOG}{epoch}"));
         let left = self.vfs.exists(&path);
         if left.map_err(io(&path, "look for a kept commit log"))? {
-            // Of an opening that died here.
+            // Left by an opening that died here.
             self.vfs
                 .remove(&path)
                 .map_err(io(&path, "remove a leftover"))?;
@@ -139,7 +140,7 @@ impl Opening {
             .and_then(|file| copy_sparsely(&**ring, &*file))
             .and_then(|()| self.vfs.sync_dir(&self.dir));
         kept.map_err(|error| {
-            // Of no use, and in the way of others on a full disk.
+            // It is of no use, and takes room that others need on a full disk.
             let _ = self.vfs.remove(&path);
             io(&path, "keep the damaged commit log")(error)
         })
@@ -175,7 +176,7 @@ mod tests {
     use evendb_storage::vfs::{CrashMode, SimVfs};
     use std::path::Path;
 
-    /// What is given up can be looked at later, whatever happens to the machine.
+    /// Records that are given up can be looked at later, whatever happens to the machine.
     #[test]
     fn a_damaged_log_that_is_given_up_is_kept_through_power_loss() {
         let options = |vfs: &SimVfs| {

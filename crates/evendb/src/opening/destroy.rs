@@ -1,4 +1,4 @@
-//! Removing a database: which files are its own. How they go: [`evendb_base::destroy`].
+//! Removing a database: which files belong to it. How they are removed: [`evendb_base::destroy`].
 
 use crate::error::Result;
 use crate::files::{
@@ -9,11 +9,11 @@ use evendb_base::EngineKind;
 use evendb_storage::vfs::OsVfs;
 use std::path::Path;
 
-/// Removes the database in directory `path` with all that it holds, and the directory unless it holds other files. A
-/// directory that is not there is no error.
+/// Removes the database in directory `path` with all that it holds, and the directory unless it
+/// holds other files. A missing directory is no error.
 ///
-/// Files that are none of a database's stay. If this is cut short, or returns an error, what is left is no database
-/// that opens; call it again.
+/// Files that do not belong to a database stay. If this is cut short, or returns an error, the
+/// remaining files are no database that opens; call it again.
 ///
 /// ```
 /// # fn main() -> evendb::Result<()> {
@@ -27,10 +27,11 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's (its `CURRENT` is none of
-/// EvenDB's, or it has none and holds other files) or is a database of another engine,
-/// `InvalidArgument` for a backup and for a symbolic link, `Io` (also if one of its names is a link, a directory or a pipe,
-/// which no database has; nothing is removed then), and `Forked` as for an opening.
+/// `Locked` if the database is open; `Unsupported` for a directory that may be another store's (its
+/// `CURRENT` is not EvenDB's, or it has none and holds other files) or is a database of another
+/// engine; `InvalidArgument` for a backup and for a symbolic link; `Io` (also if one of its names
+/// is a link, a directory or a pipe, which no database has; then nothing is removed); and `Forked`
+/// as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     let engine = EngineKind::EvenDb;
@@ -117,7 +118,7 @@ mod tests {
         let error = destroy(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
-        // What is left without CURRENT may be anybody's.
+        // Files without `CURRENT` may belong to anyone.
         fs::rename(dir.path().join("CURRENT"), dir.path().join("000005.ldb")).unwrap();
         let error = destroy(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -1,17 +1,20 @@
-//! A directory without `CURRENT`: may a database be created there, and if none is, what is it?
+//! A directory without `CURRENT`: whether a database may be created there, and what the directory
+//! is if not.
 //!
-//! Nothing is written here; opening asks before it takes the lock, whose file it would have to make.
+//! Nothing is written here; opening asks before it takes the lock, whose file it would have to
+//! make.
 //!
-//! | what lies there | opening for writing, with `create_if_missing` | otherwise |
+//! | content | opening for writing, with `create_if_missing` | otherwise |
 //! |---|---|---|
 //! | nothing, or no directory | creates | `NotFound` |
-//! | what a creation cut short leaves, never data | creates | `NotFound` |
+//! | remains of a creation that was cut short, never data | creates | `NotFound` |
 //! | the mark of a copy that was not finished | `NotFound` | `NotFound` |
 //! | data of a database | `Corruption`: `CURRENT` is missing | the same |
-//! | files that are none of a database's | `AlreadyExists` | `NotFound` |
+//! | files that belong to no database | `AlreadyExists` | `NotFound` |
 //!
-//! Names that begin with a dot, and `lost+found`, are no hindrance: file systems, desktops and version
-//! control put them into directories that their users call empty, and a database has none such.
+//! Names that begin with a dot, and `lost+found`, are no obstacle: file systems, desktops and
+//! version control put them into directories that their users call empty, and a database has no
+//! such names.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
@@ -25,15 +28,15 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-/// Foreign files that the refusal names.
+/// The largest number of foreign files that the refusal names.
 const NAMED_MAX: usize = 3;
 
-/// What the database is to be opened for.
+/// The purpose of an opening.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
     /// To be created.
     Create,
-    /// To be written, if it is there.
+    /// To be written, if it exists.
     Write,
     /// To be read.
     Read,
@@ -72,8 +75,8 @@ fn unfinished_copy(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-/// Which file tells that there was a database. A creation that was cut short leaves logs full of
-/// zeros and the first manifest, and no more.
+/// The file that shows that there was a database. A creation that was cut short leaves only logs
+/// full of zeros and the first manifest.
 fn data_of_a_database(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -105,7 +108,7 @@ fn data_of_a_database(
     Ok(None)
 }
 
-/// Whether any of the file's first bytes is not zero: preallocated room is, data is not.
+/// Whether any of the file's first bytes is not zero: preallocated room is zero, data is not.
 fn holds_data(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
     let mut first = [0; 512];
     let first = first_bytes(vfs, path, &mut first)?;
@@ -118,8 +121,8 @@ fn first_bytes<'a>(vfs: &dyn Vfs, path: &Path, to: &'a mut [u8]) -> Result<&'a [
     Ok(&to[..read])
 }
 
-/// Whether a file that a creation would remove as a leftover by its name holds what no creation writes. What was not written
-/// yet when one was cut short is missing, or zeros.
+/// Whether a file whose name a creation would remove as a leftover has bytes that no creation
+/// writes. In a creation that was cut short, bytes that were not written yet are missing, or zeros.
 fn is_foreign_inside(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<bool> {
     let begin: &[u8] = match name {
         CURRENT_UNFINISHED => b"EVENCUR",

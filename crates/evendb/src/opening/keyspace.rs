@@ -1,4 +1,4 @@
-//! A keyspace that is new: one chunk, which covers everything and holds nothing.
+//! A new keyspace: one chunk, which covers all keys and has no records.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::index::Index;
@@ -14,7 +14,7 @@ use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::Version;
 
-/// A keyspace with one chunk that covers everything, and the edit that makes it known.
+/// A keyspace with one chunk that covers all keys, and the edit that makes it known.
 pub(crate) fn new_keyspace(
     core: &Core,
     disk: &Disk,

@@ -1,17 +1,17 @@
 //! Opening: from the files of a directory to an engine, after any kind of end.
 //!
-//! Order (docs/concurrency.md, open); the steps on the log are in `replay.rs`, on what the manifest names in
-//! `structure.rs`:
+//! Order (docs/concurrency.md, open); the steps on the log are in `replay.rs`, the steps on the
+//! manifest's content in `structure.rs`:
 //! 1. Directory lock. `CURRENT` names the manifest; its edits give the structure. No data is read.
 //! 2. The commit log is read from the manifest's replay position to the first invalid byte, over
 //!    all epochs' segments. A record whose tail lies above that position proves a lost manifest
-//!    edit: corruption. So is an end that no crash leaves (`damage.rs`), unless the caller gives up what
-//!    lies behind it.
+//!    edit: corruption. An end that no crash leaves is corruption, too (`damage.rs`), unless the
+//!    caller gives up the records behind it.
 //! 3. A new epoch is recorded and synced **before** any other write: a record beyond the end that
 //!    was found must not come back to life behind a new one.
 //! 4. The records of checkpoints not completed are applied to deltas, in order, at one new version.
-//!    Those of completed ones are skipped: else a log cut short by a power loss would bring an old
-//!    value over a checkpointed one.
+//!    Records of completed checkpoints are skipped: otherwise a log cut short by a power loss would
+//!    bring an old value over a checkpointed one.
 //! 5. Files that nothing names are removed: SSTables, value extents, manifests. No others.
 
 use crate::admission::Admission;
@@ -104,7 +104,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         encryption::check_creation(&dir, options.advanced.encryption.as_ref())?;
         creation = Some(Creation::begin(&options, &dir)?);
     } else {
-        // Before anything is touched, the lock's file too.
+        // Before anything is touched, including the lock's file.
         encryption::find(&vfs, &dir, options.advanced.encryption.as_ref())?;
     }
     let mut locked = None;
@@ -115,8 +115,8 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     }
 }
 
-/// Locks the directory, and opens what is there or creates it. What goes wrong leaves the lock with the
-/// caller.
+/// Locks the directory, and opens the database or creates it. After an error the caller still has
+/// the lock.
 fn open_locked(
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
@@ -125,7 +125,7 @@ fn open_locked(
 ) -> Result<Engine> {
     let how = (options.read_only, options.advanced.wait_for_lock);
     let guard = directory_lock::lock_within(&*vfs, &dir, LOCK, how)?;
-    // Asked again under the lock: somebody may have created it meanwhile.
+    // Asked again under the lock: another process may have created it meanwhile.
     let exists = vfs
         .exists(&dir.join(CURRENT))
         .map_err(io(&dir, "look for the database"))?;
@@ -134,7 +134,8 @@ fn open_locked(
         creates: !exists,
     });
     if !options.read_only {
-        // Figures and the list of hot records may lack: what lies in their place is left as it is.
+        // The figures and the list of hot spans may be missing: other files under their names are
+        // left as they are.
         let is_needed = |name: &str| destroy::is_of_database(name) && name != STATS && name != HEAT;
         placement::refuse_foreign(&*vfs, &dir, &is_needed)?;
     }
@@ -149,7 +150,7 @@ fn open_locked(
     Opening::new(vfs, dir, options, manifest)?.run(&mut locked.guard)
 }
 
-/// What opening works on.
+/// The state of an opening.
 struct Opening {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
@@ -158,7 +159,7 @@ struct Opening {
     manifest: Option<Manifest>,
     manifest_id: u64,
     manifest_end: u64,
-    /// The end was clean: the commit log holds nothing.
+    /// The end was clean: the commit log has no records.
     closed: bool,
     ring: Option<Arc<dyn File>>,
 }
@@ -207,7 +208,7 @@ impl Opening {
         })
     }
 
-    /// Takes the lock when nothing can fail any more.
+    /// Takes the lock only when nothing can fail any more.
     fn run(mut self, lock: &mut Option<Box<dyn LockGuard>>) -> Result<Engine> {
         let choices = self.keyspace_options()?;
         let replay = self.scan_commit_log()?;
@@ -288,7 +289,7 @@ impl Opening {
         })
     }
 
-    /// `expires`: something in the commit log does.
+    /// `expires` says that a record in the commit log expires.
     fn start_clock(&self, version: Version, expires: bool) -> Clock {
         let clock = Clock::with_wall_clock(version, self.options.advanced.wall_clock.clone());
         #[cfg(test)]
@@ -324,9 +325,9 @@ impl Opening {
         Tables::new(vfs, &self.dir, container, values, ledger, files_max)
     }
 
-    /// Its seed is a number that nobody can guess, and that no other life has which began from the
-    /// same state: bytes of other lives do not verify by it, and in an encrypted database the keys
-    /// of two lives differ by nothing else.
+    /// The seed is a number that nobody can guess, and that no other life has which began from the
+    /// same state. Bytes of other lives do not verify with it, and in an encrypted database it is
+    /// the only difference between the keys of two lives.
     fn next_epoch(&self, replay: &Replay) -> Result<EpochRecord> {
         let last_epoch = self.state.epochs.back().map_or(0, |epoch| epoch.epoch);
         if last_epoch >= EPOCH_MAX && !self.options.read_only {
@@ -344,7 +345,7 @@ impl Opening {
         })
     }
 
-    /// Step 3: the new epoch, and the commit log as it goes on in it.
+    /// Step 3: the new epoch, and the commit log that continues in it.
     fn begin_life(
         &mut self,
         epoch: &EpochRecord,
@@ -403,11 +404,11 @@ impl Opening {
         })
     }
 
-    /// A manifest that was created by this opening goes on; another is resumed.
+    /// A manifest that was created by this opening goes on; any other one is resumed.
     fn begin_epoch(&mut self, epoch: &EpochRecord, ballast: &mut Ballast) -> Result<()> {
         if self.manifest.is_none() {
-            // The process before may have died between a rename and the sync of the directory:
-            // what is built on the names found here must not be lost with them.
+            // The process before may have died between a rename and the sync of the directory: data
+            // that is built on the names found here must not be lost with them.
             self.vfs
                 .sync_dir(&self.dir)
                 .map_err(io(&self.dir, "sync the directory"))?;
@@ -435,7 +436,7 @@ impl Opening {
             }
             let created = commit_log::create_file(&*self.vfs, &path, bytes);
             self.ring = Some(created.inspect_err(|_| {
-                // Of no use, and in the way of others on a full disk.
+                // It is of no use, and takes room that others need on a full disk.
                 let _ = self.vfs.remove(&path);
             })?);
             self.vfs

@@ -1,5 +1,5 @@
-//! The commit log: where its valid records end (step 2), how it goes on (step 3), and its records of
-//! checkpoints that were not completed, as deltas (step 4).
+//! The commit log: where its valid records end (step 2), how it goes on (step 3), and its records
+//! of checkpoints that were not completed, as deltas (step 4).
 
 use super::{Opening, damage, io};
 use crate::catalog::KeyspaceState;
@@ -29,24 +29,24 @@ use evendb_storage::{Apart, Error as StorageError, ErrorKind as StorageErrorKind
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Chunks that wait for a checkpoint, and for which one.
+/// Chunks that wait for a checkpoint, with its number.
 type Dirty = Vec<(Weak<Chunk>, u64)>;
 
 /// The commit log as recovery found it.
 pub(super) struct Replay {
-    /// Where the valid records end.
+    /// The end of the valid records.
     pub(super) end: Lsn,
-    /// What lies behind the end was lost by damage, and the caller gave it up.
+    /// The records behind the end were lost by damage, and the caller gave them up.
     pub(super) given_up: Option<damage::Damage>,
     /// Highest checkpoint number seen in any record or in the manifest.
     pub(super) checkpoint_max: u64,
-    /// Value extents that valid records name, with the ends of those records.
+    /// Value extents that valid records name, with the ends of these records.
     pub(super) extents: Vec<(Lsn, u64)>,
-    /// Value files that records name which are replayed.
+    /// Value files that replayed records name.
     pub(super) value_files: BTreeSet<u64>,
-    /// Those of their values that verify.
+    /// The values in these files that verify.
     pub(super) values: Vec<Apart>,
-    /// Where a filler begins, which no put reserved, and where it ends.
+    /// Begin and end of a filler, which no put reserved.
     pub(super) filler: Option<(Lsn, Lsn)>,
 }
 
@@ -64,7 +64,7 @@ impl Opening {
     }
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
-    /// position returned is where the valid ones end.
+    /// returned position is the end of the valid records.
     fn for_each_record(&self, each: &mut dyn FnMut(&LogRecord<'_>) -> Result<bool>) -> Result<Lsn> {
         let from = self.state.replay_from;
         let Some(ring) = &self.ring else {
@@ -97,7 +97,8 @@ impl Opening {
 
     /// Step 2: finds the end of the valid records, changing nothing.
     pub(super) fn scan_commit_log(&self) -> Result<Replay> {
-        // What was ingested, and rewritten while a snapshot was open, may be of the checkpoint that was under way.
+        // Records that were ingested, and rewritten while a snapshot was open, may belong to the
+        // checkpoint that was under way.
         let parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
         let in_tables = parts.map(|part| checkpoint_of(part.meta.max_version)).max();
         let mut checkpoint_max = self.state.completed.max(in_tables.unwrap_or(0));
@@ -185,8 +186,8 @@ impl Opening {
         }
     }
 
-    /// Whether all values that lie apart are where the operations of a record say. After a power loss one may not be: then the
-    /// record ends the log, as one that does not verify.
+    /// Whether all values apart are at the places that a record's operations name. After a power
+    /// loss one may be missing: then the record ends the log, like one that does not verify.
     fn values_are_there(&self, ops: &[DecodedOp<'_>], looks: &mut ValueLooks<'_>) -> Result<bool> {
         if planted!(self.options, ValuesNotLookedAt) {
             let places = ops.iter().filter_map(place_of);
@@ -201,8 +202,9 @@ impl Opening {
         Ok(true)
     }
 
-    /// Writes the values again, where they are, that replayed records name. A sync of the life before may have failed, and then
-    /// the kernel may call their pages clean although they are not on the disk: the next sync would leave them out.
+    /// Writes the values that replayed records name again, at their places. A sync of the life
+    /// before may have failed, and then the kernel may call their pages clean although they are not
+    /// on the disk: the next sync would leave them out.
     pub(super) fn write_values_again(&self, replay: &Replay) -> Result<()> {
         let mut files = LastOpened::new(&*self.vfs, &self.dir, true);
         for place in &replay.values {
@@ -250,7 +252,7 @@ impl Opening {
             .map_err(io(&path, "open the commit log"))?;
         let manifest = self.manifest.as_ref().expect("the epoch is in it");
         match manifest.seal(false) {
-            // What it records only helps to tell damage from a torn end.
+            // The mark only helps to tell damage from a torn end.
             Err(error) if error.kind() == StorageErrorKind::NoSpace => {}
             sealed => sealed?,
         }
@@ -266,7 +268,7 @@ impl Opening {
         .with_room(commit_log::room_found(live, allocated, capacity), grower)
         .with_filler(replay.filler);
         match log.back() {
-            // A full disk must not keep a database from opening: what is put asks again.
+            // A full disk must not keep a database from opening: puts ask again.
             Err(error) if error.kind() == StorageErrorKind::NoSpace => {
                 if ballast.release(Need::Jobs)
                     && let Err(error) = log.back()
@@ -282,7 +284,8 @@ impl Opening {
 
     /// Step 4. Returns the chunks that are dirty now, and the version of the last record.
     ///
-    /// All records have one version, but that a range deletion, and a single delete, must have a greater one than what lies before it.
+    /// All records have one version, except that a range deletion, and a single delete, must have a
+    /// greater one than the records before it.
     pub(super) fn apply(
         &self,
         replay: &Replay,
@@ -307,7 +310,8 @@ impl Opening {
                             .ok_or_else(|| self.bad_record(record))?;
                     }
                     Some(keyspace) => onto.put(keyspace, op),
-                    // Dropped since; an id never given out is another matter.
+                    // The keyspace was dropped since; an id that was never given out is a different
+                    // case.
                     None if op.keyspace.0 >= self.state.next_keyspace => {
                         return Err(self.bad_record(record));
                     }
@@ -338,7 +342,7 @@ impl Opening {
     }
 }
 
-/// Where the value of an operation lies, if it lies apart.
+/// The place of an operation's value, if it lies apart.
 fn place_of(op: &DecodedOp<'_>) -> Option<Apart> {
     match op.kind {
         OpKind::One(kind) => Apart::of(kind, op.value),
@@ -346,16 +350,17 @@ fn place_of(op: &DecodedOp<'_>) -> Option<Apart> {
     }
 }
 
-/// What ends the log although its record verifies.
+/// The reason why the log ends although its record verifies.
 #[derive(Clone, Copy)]
 pub(super) enum Bad {
     /// The value extent that it names does not verify.
     Extent(ExtentName),
-    /// A value does not that it names, in a value file.
+    /// A value that it names, in a value file, does not verify.
     Value,
 }
 
-/// Opens value files, one after the other. Most values are followed by another one of the same file.
+/// Opens value files, one after the other. A value is usually followed by another one of the same
+/// file.
 struct LastOpened<'a> {
     vfs: &'a dyn Vfs,
     dir: &'a Path,
@@ -386,7 +391,7 @@ impl<'a> LastOpened<'a> {
     }
 }
 
-/// Looks at values that records of the commit log name.
+/// Looks at the values that records of the commit log name.
 struct ValueLooks<'a> {
     dir: &'a Path,
     files: LastOpened<'a>,
@@ -426,17 +431,17 @@ impl<'a> ValueLooks<'a> {
     }
 }
 
-/// Operands of one key and version are gathered in one record up to this length.
+/// Operands of one key and version are gathered in one record up to this number of bytes.
 const OPERANDS_BYTES_MAX: usize = 4096;
 
-/// What replayed records are applied to. They are charged whatever the limit: the ring bounds them. Nearly all have one version, so each
-/// leaves the one before it of its key behind.
+/// The target of replayed records. They are charged whatever the limit is, because the ring bounds
+/// them. Nearly all have one version, so each makes the previous one of its key superfluous.
 struct Onto {
-    /// That of the last record.
+    /// The version of the last record.
     version: Version,
     ledger: Ledger,
     dirty: Dirty,
-    /// Something expires.
+    /// Some record expires.
     expires: bool,
 }
 
@@ -457,7 +462,7 @@ impl Onto {
         if tied >= self.version {
             self.next_version();
         }
-        // Where versions have run out, a delete that hides all that is older does as well.
+        // When there are no more versions, a delete that hides all older records does as well.
         let kind = match kind {
             Kind::SingleDelete if tied >= self.version => Kind::Delete,
             kind => kind,
@@ -472,8 +477,9 @@ impl Onto {
         writer.active.adopt(new);
     }
 
-    /// A merge, which becomes one record with the operands that its key has of this version. Over another record of this
-    /// version it has the next one. None if there is no next version: after sixteen million such.
+    /// A merge, which becomes one record with the operands that its key has at this version. Over
+    /// another kind of record of this version it gets the next version. Returns `None` if there is
+    /// no next version: after sixteen million such merges.
     fn merge(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) -> Option<()> {
         let chunk = keyspace.index.load_full().find(op.key).clone();
         let hash = RamHash::of(op.key);
@@ -503,8 +509,8 @@ impl Onto {
         Some(())
     }
 
-    /// Goes on with the next version, if there is one: all belong to one checkpoint. Sixteen million of these are more than
-    /// nearly every log has.
+    /// Goes on with the next version, if there is one: all versions belong to one checkpoint. It
+    /// has sixteen million of them, which is more than nearly every log needs.
     fn next_version(&mut self) -> bool {
         let next = Version(self.version.0 + 1);
         let is_there = checkpoint_of(next) == checkpoint_of(self.version);
@@ -514,7 +520,7 @@ impl Onto {
         is_there
     }
 
-    /// The chunk has something of this version.
+    /// Notes that the chunk has a record of this version.
     fn touch(&mut self, chunk: &Arc<Chunk>, writer: &mut ChunkWriter) {
         writer.changed_at = self.version;
         if !writer.queued {
@@ -534,7 +540,7 @@ impl Onto {
         let ties = |chunk: &Arc<Chunk>| chunk.latch.lock().changed_at >= self.version;
         let tied = chunks.iter().any(ties);
         let is_last = tied && !self.next_version();
-        // Nobody reads yet.
+        // There are no readers yet.
         let horizon = Horizon {
             floor: Version::MAX,
             snapshots: Vec::new(),
@@ -556,7 +562,8 @@ impl Onto {
         }
     }
 
-    /// Deletes one by one what the delta has of a range, where records are of the version of the range deletion.
+    /// Deletes the delta's keys in a range one by one, where records have the version of the range
+    /// deletion.
     fn delete_each(&self, writer: &ChunkWriter, low: &[u8], high: Option<&[u8]>) {
         let pin = reclaim::pin();
         let mut live: Vec<Vec<u8>> = Vec::new();

@@ -1,5 +1,5 @@
-//! What the manifest says there is: the container with its extents, keyspaces, chunks and their tables; and
-//! the files that it does not name (step 5).
+//! The content of the manifest: the container with its extents, keyspaces, chunks and their tables;
+//! and the files that the manifest does not name (step 5).
 
 use super::replay::Replay;
 use super::{Opening, io};
@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 impl Opening {
-    /// Bytes in tables; those that chunks share count for each.
+    /// Bytes in tables; a table that chunks share counts once for each.
     pub(super) fn table_bytes(&self) -> u64 {
         let chunks = self.state.chunks.values();
         let parts = chunks.flat_map(|chunk| &chunk.parts);
@@ -142,8 +142,8 @@ impl Opening {
         let mut base = Vec::new();
         let mut runs = Vec::new();
         for part in &record.parts {
-            // The recovery table as a check (I7 makes it unreachable): nothing of a checkpoint that
-            // was not completed is ever named.
+            // The recovery table, as a check (I7 makes it unreachable): nothing of a checkpoint
+            // that was not completed is ever named.
             if part.checkpoint > self.state.completed {
                 let path = self.dir.join(CURRENT);
                 let detail = format!("table {:?} is of a checkpoint never completed", part.table);
@@ -185,15 +185,16 @@ impl Opening {
         Ok(covers.map(Arc::new))
     }
 
-    /// The value files that tables name, or records that are replayed. Some come more than once.
+    /// The value files that tables or replayed records name. Some come more than once.
     fn value_files_named<'a>(&'a self, replay: &'a Replay) -> impl Iterator<Item = u64> + 'a {
         let parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
         let in_tables = parts.flat_map(|part| part.meta.value_files.iter().map(|file| file.0));
         in_tables.chain(replay.value_files.iter().copied())
     }
 
-    /// The value files that are there and needed. What is replayed is of `checkpoint`: until that is completed, files that
-    /// replayed records name stay, and its edit waits for a sync of theirs.
+    /// The value files that exist and are needed. Replayed records belong to `checkpoint`: until
+    /// that is completed, the files that they name stay, and its edit waits for a sync of these
+    /// files.
     pub(super) fn open_value_files(
         &self,
         replay: &Replay,
@@ -212,7 +213,7 @@ impl Opening {
             let path = value_files::file_path(&self.dir, id);
             let len = match self.vfs.open(&path, false) {
                 Ok(file) => file.len().map_err(io(&path, "look at a value file"))?,
-                // It is told when a value is read that lies there.
+                // A missing file is reported when a value in it is read.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(source) => {
                     return Err(StorageError::open(&path, "open a value file", source).into());
@@ -251,7 +252,7 @@ impl Opening {
         for name in names.iter().filter_map(|name| name.to_str()) {
             let path = self.dir.join(name);
             if name == STATS {
-                // No part of the database: whether it can be removed does not matter.
+                // It is no part of the database: whether it can be removed does not matter.
                 let _ = self.vfs.remove(&path);
             }
             if is_own_name(name) && !named.contains(&path) {
@@ -283,7 +284,8 @@ mod tests {
         Options::new().vfs(vfs.clone()).workers(0).open(DIR)
     }
 
-    /// A closed database of one chunk with a base and a run, whose manifest is written anew by `forge`.
+    /// A closed database of one chunk with a base and a run, whose manifest is written again by
+    /// `forge`.
     fn forged(forge: impl FnOnce(&mut Vec<Part>)) -> Result<Db> {
         forged_state(|state| {
             let chunk = state.chunks.values_mut().next().unwrap();
@@ -292,7 +294,7 @@ mod tests {
         })
     }
 
-    /// The same of all that the manifest says.
+    /// The same for the whole content of the manifest.
     fn forged_state(forge: impl FnOnce(&mut ManifestState)) -> Result<Db> {
         let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
         let db = open(&vfs).unwrap();
@@ -437,7 +439,8 @@ mod tests {
             Manifest::create(vfs.clone(), Path::new(DIR), found.id + 1, state).unwrap();
             open(&vfs).map(drop)
         };
-        // Dropped, as far as the manifest says; then it is none that there ever was.
+        // The keyspace was dropped, as far as the manifest says; then the manifest says that it
+        // never existed.
         opened(state.clone()).unwrap();
         state.next_keyspace = id.0;
         let error = opened(state).expect_err("opens");
@@ -456,7 +459,7 @@ mod tests {
             db.put(key, "value").unwrap();
             db.flush().unwrap();
         }
-        // It says that the log is not needed up to here.
+        // This says that the log is not needed up to here.
         db.put("fourth", "value").unwrap();
         drop(db);
         let dir = Path::new(DIR);
@@ -489,14 +492,14 @@ mod tests {
         });
     }
 
-    /// Jobs assert it of every view, and so did not expect it of a database that had just been opened.
+    /// Jobs assert it of every view, but did not expect it in a database that had just been opened.
     #[test]
     fn a_manifest_whose_table_has_no_key_of_its_chunk_is_damage() {
         let with_second = |low: &[u8]| {
             forged_state(|state| {
                 let first = state.chunks.values_mut().next().unwrap();
                 let mut second = first.clone();
-                // The base has but one key.
+                // The base has only one key.
                 first.parts.retain(|part| part.role != Role::Base);
                 second.id.0 += 1;
                 second.low = low.to_vec();

@@ -1,5 +1,5 @@
-//! What few users ever set: sizes that follow from the memory budget, and choices between ways of
-//! working that experiments compare.
+//! Settings that few users ever touch: sizes that follow from the memory budget, and choices
+//! between ways of working that experiments compare.
 
 use super::keyspace::{APART_LIMITS, BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
 use super::{refuse, within};
@@ -13,7 +13,8 @@ use std::time::Duration;
 /// How a get finds a record in the log of a chunk that is not in RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogSearch {
-    /// An index of all log records in RAM, about 10 bytes each: one block read per hit.
+    /// An index of all log records in RAM, about 10 bytes for each record: one block is read per
+    /// hit.
     Index,
     /// The paper's partitioned Bloom filter: the log in `split_factor` sections, each with a
     /// filter; a section that may hold the key is searched.
@@ -30,38 +31,38 @@ impl LogSearch {
     }
 }
 
-/// How rows are chosen to leave the row cache. Decision 0006 compares the two.
+/// How rows are chosen to leave the row cache. Decision 0006 compares the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum RowPolicy {
-    /// A small queue on probation, a main queue, and the hashes of what left the small one.
+    /// A small queue on probation, a main queue, and the hashes of rows that left the small one.
     #[default]
     S3Fifo,
-    /// The paper's: a queue of three tables; a row that is read moves to the first; when that is
-    /// full, the last is dropped whole, under its lock.
+    /// The paper's policy: a queue of three tables. A row that is read moves to the first table;
+    /// when that is full, the last table is dropped whole, under its lock.
     ThreeTables,
 }
 
 /// How spans are chosen to be in RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum MunkPolicy {
-    /// By what they spare, and what loading them costs.
+    /// By the reads that they spare, and the cost of loading them.
     #[default]
     Worth,
-    /// The paper's: by decayed counts of accesses alone.
+    /// The paper's policy: by decayed counts of accesses alone.
     Counts,
 }
 
 /// Settings that nearly every database leaves alone, given through
 /// [`Options::advanced`](crate::Options::advanced). Each setter says when to touch it.
 ///
-/// Each default follows from the memory budget, or is what measured best. Two settings come from the
-/// paper and are there so that its experiments can be repeated: [`log_search`](Self::log_search) and
+/// Each default follows from the memory budget, or is the value that measured best. Two settings
+/// come from the paper and serve to repeat its experiments: [`log_search`](Self::log_search) and
 /// [`log_bytes_limits`](Self::log_bytes_limits).
 ///
 /// All of them may differ from one opening to the next, except
-/// [`commit_log_bytes`](Self::commit_log_bytes), which is fixed when the log is made. Sizes are checked
-/// by [`Options::open`](crate::Options::open), which refuses what is outside of its limits with
-/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
+/// [`commit_log_bytes`](Self::commit_log_bytes), which is fixed when the log is made. Sizes are
+/// checked by [`Options::open`](crate::Options::open), which refuses what is outside of its limits
+/// with [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
 #[derive(Clone, Debug)]
 pub struct Advanced {
     pub(crate) chunk_bytes: Option<u64>,
@@ -116,11 +117,11 @@ impl Advanced {
         }
     }
 
-    /// How long an opening waits while another process has the database open, before it fails with
-    /// [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A process that was killed has its lock until the
-    /// system has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next
-    /// process can be started at once. Zero: the opening tries once. A handle in the same process is not waited
-    /// for.
+    /// The time for which an opening waits while another process has the database open, before it
+    /// fails with [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A killed process
+    /// keeps its lock until the system has taken the process down: usually a few milliseconds, and
+    /// longer if it had much memory. So the next process can be started at once. Zero: the opening
+    /// tries once. An opening does not wait for a handle in the same process.
     ///
     /// Touch it when a program that follows another one should wait for it longer, or not at all.
     pub fn wait_for_lock(mut self, patience: Duration) -> Self {
@@ -130,18 +131,21 @@ impl Advanced {
 
     /// The clock by which records expire. Default: the system's.
     ///
-    /// Touch it when tests of your own are to let time pass, or when another clock is to be trusted more. A clock that goes back
-    /// brings nothing back that has expired since the database was opened: the greatest time that it told counts.
+    /// Touch it when your tests should let time pass, or when you trust another clock more. A clock
+    /// that goes back brings back no record that has expired since the database was opened: the
+    /// greatest time that it told counts.
     pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
         self.wall_clock = clock;
         self
     }
 
-    /// Who gives the key of an encrypted database; a new one is encrypted if there is a provider. Default: none. With the
-    /// feature `encryption` alone; other builds refuse it as [`Unsupported`](crate::ErrorKind::Unsupported). docs/encryption.md
-    /// says what it protects from, and what it does not hide.
+    /// The provider of the key of an encrypted database. A new database is encrypted if there is a
+    /// provider. Default: none. It needs the feature `encryption`; other builds refuse it as
+    /// [`Unsupported`](crate::ErrorKind::Unsupported). docs/encryption.md says what encryption
+    /// protects from, and what it does not hide.
     ///
-    /// Touch it when what lies on the disk is to be of no use to whoever gets hold of the disk, a copy or a backup.
+    /// Touch it when the data on the disk must be of no use to anyone who gets hold of the disk, a
+    /// copy or a backup.
     ///
     /// ```
     /// use evendb::{Key, KeyRing, Options};
@@ -160,44 +164,46 @@ impl Advanced {
         self
     }
 
-    /// Greatest size of a chunk's live data in bytes, from 256 to 1 GiB. Default: a 64th of the memory
-    /// budget, for small budgets a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the paper's
-    /// limit).
+    /// The largest size of a chunk's live data in bytes, from 256 to 1 GiB. Default: a 64th of the
+    /// memory budget, for small budgets a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the
+    /// paper's limit).
     ///
-    /// Touch it when experiments with your own load ask for it. Smaller chunks keep less cold data in RAM
-    /// beside the hot; larger ones cost less memory for their structure.
+    /// Touch it when experiments with your own load ask for it. Smaller chunks keep less cold data
+    /// in RAM beside hot data; larger chunks need less memory for their structure.
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.chunk_bytes = Some(bytes);
         self
     }
 
-    /// Bits per key of each SSTable's filter for absent keys, at most 64. Default: 0, which means no
-    /// filter. SSTables that exist keep theirs until they are rewritten.
+    /// Bits per key of each SSTable's filter for absent keys, at most 64. Default: 0, which means
+    /// no filter. Existing SSTables keep their filters until they are rewritten.
     ///
-    /// Touch it when many gets ask for keys that are not there, and those keys lie in chunks that are not in
-    /// RAM: 10 bits answer about 99 of 100 such gets without reading a block. The filters take memory that
+    /// Touch it when many gets ask for keys that are not there, in chunks that are not in RAM: 10
+    /// bits answer about 99 of 100 such gets without reading a block. The filters take memory that
     /// munks and rows could have.
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.filter_bits_per_key = bits;
         self
     }
 
-    /// How records are found in the logs of chunks that are not in RAM. Default: [`LogSearch::Index`].
+    /// How records are found in the logs of chunks that are not in RAM. Default:
+    /// [`LogSearch::Index`].
     ///
-    /// Touch it when you repeat the paper's experiments, and hardly ever else: the index reads one block
-    /// where the filters read several.
+    /// Touch it when you repeat the paper's experiments, and hardly ever else: the index reads one
+    /// block where the filters read several.
     pub fn log_search(mut self, search: LogSearch) -> Self {
         self.log_search = search;
         self
     }
 
-    /// Fixed limits of a chunk's log in bytes, without and with all of the chunk in RAM, from 256 bytes to 1 TiB each.
-    /// Default: none; each log has a share of what
-    /// [`Options::space_amplification`](crate::Options::space_amplification) allows for all, and with
-    /// fixed limits that option has no effect.
+    /// Fixed limits of a chunk's log in bytes, from 256 bytes to 1 TiB: the first for a chunk that
+    /// is not wholly in RAM, the second for one that is. Default: none; then each log has a share
+    /// of the space that [`Options::space_amplification`](crate::Options::space_amplification)
+    /// allows for all logs. With fixed limits that option has no effect.
     ///
     /// Touch it when you repeat the paper's experiments (2 MiB and 20 MiB), and hardly ever else:
-    /// `space_amplification` trades the same space for fewer writes, and gives it to the chunks that use it.
+    /// `space_amplification` trades the same space for fewer writes, and gives it to the chunks
+    /// that use it.
     pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
         self.log_bytes_limits = Some((without_munk, with_munk));
         self
@@ -205,38 +211,39 @@ impl Advanced {
 
     /// Whether hot spans of chunks are kept in RAM (munks). Default: yes.
     ///
-    /// Touch it when you measure what munks bring, or for a tool that reads or writes everything once and
-    /// closes the database.
+    /// Touch it when you measure what munks bring, or for a tool that reads or writes everything
+    /// once and closes the database.
     pub fn munks(mut self, yes: bool) -> Self {
         self.munks = yes;
         self
     }
 
-    /// Whether the spans that were in RAM when the database was last open are loaded again in the background, the
-    /// hottest first, into memory that is free. Default: yes. Which ones these were stands in the file `HEAT`, which is
-    /// written when the database is closed, and once a minute while calls come.
+    /// Whether the spans that were in RAM when the database was last open are loaded again in the
+    /// background, the hottest first, into free memory. Default: yes. The file `HEAT` names these
+    /// spans; it is written when the database is closed, and once a minute while calls come.
     ///
-    /// Touch it when the database is opened for a moment only, or when the first minutes must not read more than
-    /// they are asked for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells how far it is. A database that is
-    /// open for reading only, or has no workers, has no threads that could load: it neither reads the file nor writes it.
+    /// Touch it when the database is opened for a moment only, or when the first minutes must not
+    /// read more than the calls ask for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells
+    /// the progress. A database that is open for reading only, or has no workers, has no threads
+    /// that could load: it neither reads nor writes the file.
     pub fn warm_reopening(mut self, yes: bool) -> Self {
         self.warm_reopening = yes;
         self
     }
 
-    /// Whether hot rows of spans that are not in RAM are kept there. Default: yes.
+    /// Whether hot rows of spans that are not in RAM are kept in RAM. Default: yes.
     ///
-    /// Touch it when you measure what the row cache brings, or for a tool that reads everything once. Its
-    /// memory goes to munks by itself where rows are not worth it.
+    /// Touch it when you measure what the row cache brings, or for a tool that reads everything
+    /// once. Its memory goes to munks by itself where rows are not worth it.
     pub fn row_cache(mut self, yes: bool) -> Self {
         self.row_cache = yes;
         self
     }
 
-    /// The share, 0 to 1, of the memory for munks and rows that rows have. Default: `None`; the share
-    /// follows the workload: what a byte more would bring is measured on both sides, and memory moves
-    /// to where it brings more, within seconds of many gets. Rows have besides what munks leave. A fixed
-    /// share is not exceeded, whatever lies idle.
+    /// The share, 0 to 1, of the memory for munks and rows that rows have. Default: `None`; then
+    /// the share follows the workload. The gain of one more byte is measured on both sides, and
+    /// memory moves to the greater gain, within seconds of many gets. In addition, rows use memory
+    /// that munks leave free. A fixed share is not exceeded, even if other memory lies idle.
     ///
     /// Touch it when you compare fixed shares with the one that follows the workload. It is for
     /// experiments.
@@ -245,25 +252,26 @@ impl Advanced {
         self
     }
 
-    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression. Default: 4,096, and 8,192 of what
-    /// is compressed. A get that goes to disk reads one block. SSTables that exist keep their blocks until they are rewritten.
+    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression. Default:
+    /// 4,096, and 8,192 in compressed tables. A get that goes to disk reads one block. Existing
+    /// SSTables keep their blocks until they are rewritten.
     ///
-    /// Touch it when space counts for more than gets: compressed blocks of 16 KiB are smaller together, and each get
-    /// from disk reads and unpacks more.
+    /// Touch it when space counts for more than gets: compressed blocks of 16 KiB are smaller
+    /// together, and each get from disk reads and unpacks more.
     pub fn block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = Some(bytes);
         self
     }
 
-    /// Greatest size of the commit log in bytes, from 64 KiB to 1 TiB, fixed when the log is made: with the
-    /// database, or at its first opening above [`Durability::Relaxed`]. The log grows up to that as it is
-    /// needed (more than 256 MiB are taken at once). Default: an eighth of the memory budget, but at most
-    /// 256 MiB; at [`Durability::Sync`], where it takes no memory, half of the budget up to 128 MiB, if
-    /// that is more.
+    /// The largest size of the commit log in bytes, from 64 KiB to 1 TiB. It is fixed when the log
+    /// is made: with the database, or at its first opening above [`Durability::Relaxed`]. The log
+    /// grows to that size as needed (above 256 MiB it is allocated at once). Default: an eighth of
+    /// the memory budget, but at most 256 MiB. At [`Durability::Sync`], where it takes no memory,
+    /// the default is half of the budget up to 128 MiB, if that is more.
     ///
-    /// Touch it when a database must open faster after a crash (a smaller log is replayed sooner), or when
-    /// few keys are written over and over at [`Durability::Sync`] (a larger log writes fewer of their
-    /// versions to the chunks).
+    /// Touch it when a database must open faster after a crash (a smaller log is replayed sooner),
+    /// or when few keys are written over and over at [`Durability::Sync`] (a larger log writes
+    /// fewer of their versions to the chunks).
     ///
     /// [`Durability::Relaxed`]: crate::Durability::Relaxed
     /// [`Durability::Sync`]: crate::Durability::Sync
@@ -273,12 +281,12 @@ impl Advanced {
     }
 
     /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
-    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or a sync was
-    /// just made; not at [`Durability::Sync`], where the thread that syncs writes for all that
-    /// wait, and a mapped page takes longer to sync.
+    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or a
+    /// sync was just made. Not mapped at [`Durability::Sync`], where the thread that syncs writes
+    /// for all waiting threads, and a mapped page takes longer to sync.
     ///
-    /// Touch it when the file system handles writable mappings badly (some network and user-space file
-    /// systems do): `false` makes a system call in each put, and the promise is the same.
+    /// Touch it when the file system handles writable mappings badly (some network and user-space
+    /// file systems do): `false` makes a system call in each put, and the promise is the same.
     ///
     /// [`Durability::Process`]: crate::Durability::Process
     /// [`Durability::Sync`]: crate::Durability::Sync
@@ -287,44 +295,49 @@ impl Advanced {
         self
     }
 
-    /// SSTables that are kept open at once; others are opened when they are read. At least 1, and at most
-    /// what the process may have open; all other files of the process count there too. Default: half of
-    /// that, at most 8,192.
+    /// The largest number of SSTables that are kept open; others are opened when they are read. At
+    /// least 1, and at most the number of files that the process may have open; all other files of
+    /// the process count there, too. Default: half of that number, at most 8,192.
     ///
-    /// Touch it when one process opens many databases, or needs many files and sockets for itself. Raising
-    /// the limit of the process is better where that is possible.
+    /// Touch it when one process opens many databases, or needs many files and sockets for itself.
+    /// Raising the limit of the process is better where that is possible.
     pub fn open_files_max(mut self, files: u64) -> Self {
         self.open_files_max = Some(files);
         self
     }
 
-    /// Bytes of changes that are kept for [`Db::changes_since`](crate::Db::changes_since) beyond those that the
-    /// commit log still has, from 64 KiB to 1 TiB; large writes with their values. Default: 0, none. Each checkpoint
-    /// appends what was written since the last one to files `CHANGES-n`, and syncs them; the oldest go when the others have
-    /// so many bytes. So each byte is written once more, and a checkpoint syncs one file more. An opening without this
-    /// option removes them. A full disk may cost all that was kept.
+    /// Bytes of changes that are kept for [`Db::changes_since`](crate::Db::changes_since) beyond
+    /// the changes that the commit log still has, from 64 KiB to 1 TiB; large writes are kept with
+    /// their values. Default: 0, which keeps none. Each checkpoint appends the writes since the
+    /// last one to files `CHANGES-n`, and syncs the files. The oldest file goes when the others
+    /// have this number of bytes. So each byte is written once more, and a checkpoint syncs one
+    /// file more. An opening without this option removes the files. A full disk may cost all kept
+    /// changes.
     ///
-    /// Touch it when consumers of changes (replicas, caches) are away for longer than the log keeps changes, which
-    /// is one lap of it, and filling them anew from a snapshot is dear.
+    /// Touch it when consumers of changes (replicas, caches) are away for longer than the log keeps
+    /// changes, which is one lap of the log, and filling them again from a snapshot is expensive.
     pub fn keep_changes_bytes(mut self, bytes: u64) -> Self {
         self.keep_changes_bytes = bytes;
         self
     }
 
-    /// From how many bytes on values are written apart, into files of their own beside tables and commit log; not 0.
-    /// Default: `None`, never. A keyspace may have an answer of its own
-    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It takes much space while values are overwritten: docs/large-values.md.
+    /// Values of at least this number of bytes are written apart, into files of their own beside
+    /// tables and commit log; not 0. Default: `None`, never. A keyspace may have a value of its own
+    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It
+    /// takes much space while values are overwritten: docs/large-values.md.
     ///
-    /// Touch it when values are large, from about 4 KiB on: each is then written once and hardly ever moved, a scan of keys
-    /// alone reads none, and a get of one on disk takes a second read. `docs/large-values.md` says what it costs.
+    /// Touch it when values are large, from about 4 KiB on. Each value is then written once and
+    /// hardly ever moved, and a scan of keys alone reads no value; a get of a value on disk takes a
+    /// second read. `docs/large-values.md` says what it costs.
     #[doc(alias = "blob")]
     pub fn values_apart_from(mut self, bytes: Option<u32>) -> Self {
         self.values_apart_from = bytes;
         self
     }
 
-    /// How long a value file becomes before the next one is begun, in bytes, from 4 KiB to 1 TiB. Default: 64 MiB. As much may
-    /// be read by an opening after a crash; a checkpoint comes with each file.
+    /// The length in bytes at which a value file is closed and the next one is begun, from 4 KiB to
+    /// 1 TiB. Default: 64 MiB. After a crash, an opening may read this number of bytes; a
+    /// checkpoint comes with each file.
     ///
     /// Touch it when values are very large.
     pub fn value_file_bytes(mut self, bytes: u64) -> Self {
@@ -332,17 +345,20 @@ impl Advanced {
         self
     }
 
-    /// How much of all value files is live, at least and about, in percent from 0 to 90. Where less is, what is live of the deadest files is
-    /// moved, so that these can go. Default: 50, so that the files take up to twice their data. 0 means that a file goes only when all of it is dead.
+    /// The share of live data in all value files that is kept up, approximately, in percent from 0
+    /// to 90. Below it, the live values of the files with the least live data are moved, so that
+    /// these files can go. Default: 50, so that the files take up to twice their data. 0 means that
+    /// a file goes only when all of it is dead.
     ///
-    /// Touch it when space counts for more than writes (higher), or the other way round.
+    /// Touch it to a higher value when space counts for more than writes, and to a lower value in
+    /// the opposite case.
     pub fn value_file_live_percent(mut self, percent: u32) -> Self {
         self.value_file_live_percent = percent;
         self
     }
 
-    /// Refuses what no database can work with, naming the limit. `files_max` is how many files the process
-    /// may have open.
+    /// Refuses values that no database can work with, naming the limit. `files_max` is the number
+    /// of files that the process may have open.
     pub(super) fn check(&self, files_max: Option<u64>) -> Result<()> {
         if let Some(bytes) = self.block_bytes {
             within("block_bytes", bytes as u64, BLOCK_BYTES_LIMITS)?;
@@ -380,7 +396,8 @@ impl Advanced {
         let percent = u64::from(self.value_file_live_percent);
         within("value_file_live_percent", percent, (0, 90))?;
         if let Some(files) = self.open_files_max {
-            // More than the process may have open would fail when it is read, not here.
+            // A larger number than the process may have open would fail later, when a table is
+            // read.
             within("open_files_max", files, (1, files_max.unwrap_or(u64::MAX)))?;
         }
         match self.row_cache_share {

@@ -3,8 +3,9 @@
 //! ```text
 //! none | lz4 | zstd | zstd:level        level 1 to 22; zstd alone is level 3
 //! ```
-//! The text with the level is what the manifest keeps. A build without the feature `zstd` knows that choice, and refuses
-//! it by name. Plain data. Not here: how blocks are compressed (`packing` of the storage crate).
+//! The manifest keeps the text with the level. A build without the feature `zstd` knows that
+//! choice, and refuses it by name. Plain data. Not here: how blocks are compressed (`packing` of
+//! the storage crate).
 
 use super::within;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,8 +13,8 @@ use evendb_storage::table::{Codec, HAS_ZSTD};
 use std::fmt;
 use std::str::FromStr;
 
-/// Compression of what is written to disk, block by block. A block that does not get smaller by an eighth is stored as it
-/// is.
+/// Compression of data on disk, block by block. A block that does not get smaller by an eighth is
+/// stored as it is.
 ///
 /// As text it is `none`, `lz4`, `zstd` or `zstd:level`:
 /// ```
@@ -25,21 +26,21 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
-    /// None.
+    /// No compression.
     #[default]
     None,
     /// LZ4: fast to make and to read.
     Lz4,
-    /// Zstandard: smaller than LZ4, and slower. An SSTable of some size has a dictionary, made of its first records. Only
-    /// in builds with the feature `zstd`; others refuse it, and tables that have it, as
-    /// [`Unsupported`](crate::ErrorKind::Unsupported).
+    /// Zstandard: smaller than LZ4, and slower. An SSTable above a certain size has a dictionary,
+    /// made of its first records. Only in builds with the feature `zstd`; others refuse it, and
+    /// tables that have it, as [`Unsupported`](crate::ErrorKind::Unsupported).
     Zstd {
-        /// How hard it tries, 1 to 22. What is read costs the same at each.
+        /// The effort of compression, 1 to 22. Reading costs the same at each level.
         level: u8,
     },
 }
 
-/// The level of `zstd` alone, which is that of the library.
+/// The level of the text `zstd` without a level; it is the library's default.
 const LEVEL: u8 = 3;
 
 const LEVEL_LIMITS: (u64, u64) = (1, 22);
@@ -52,7 +53,7 @@ impl Compression {
         }
     }
 
-    /// Refuses a level that there is not, and what this build cannot make or read.
+    /// Refuses a level that does not exist, and a compression that this build cannot make or read.
     pub(crate) fn check(self) -> Result<()> {
         self.check_level()?;
         if matches!(self, Compression::Zstd { .. }) && !HAS_ZSTD {
@@ -79,7 +80,8 @@ impl Compression {
         }
     }
 
-    /// Size of blocks, if none is chosen: without compression the system's page, with it about what becomes one.
+    /// The default size of blocks: without compression the system's page, with compression a size
+    /// that becomes about one page.
     pub(super) fn block_bytes(self) -> usize {
         match self {
             Compression::None => 4 << 10,

@@ -1,11 +1,12 @@
-//! Departures from the paper's design, each of which can be undone: so the paper's own design can be measured
-//! beside ours, and what each departure brings.
+//! Departures from the paper's design. Each can be undone, so that the paper's own design, and the
+//! gain of each departure, can be measured beside ours.
 //!
-//! Only those are here that a choice between two ways of working undoes. Others go through the whole engine: logs are runs
-//! in one container, one commit log is there for all chunks, munks come and go by spans, a delta is in front of each chunk.
+//! Only departures that are a choice between two ways of working are here. Others go through the
+//! whole engine: logs are runs in one container, one commit log serves all chunks, munks come and
+//! go by spans, and a delta is in front of each chunk.
 //!
-//! Not for users, so not in the documentation: nothing is kept of it in a database, and a later release may have fewer of
-//! them.
+//! Not for users, and therefore not in the documentation: a database keeps nothing of it, and a
+//! later release may have fewer departures.
 
 use super::{Advanced, LogSearch, MunkPolicy, RowPolicy};
 
@@ -13,24 +14,26 @@ use super::{Advanced, LogSearch, MunkPolicy, RowPolicy};
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Departure {
-    /// An index finds a record in a chunk's log. Undone: sixteen Bloom filters, each over a section of the log, which is read
-    /// from end to end.
+    /// An index finds a record in a chunk's log. Undone: sixteen Bloom filters, each over a section
+    /// of the log, and a section is read from end to end.
     LogIndex,
-    /// Logs share the space that the space amplification allows. Undone: 2 MiB for each chunk, 20 MiB for one in RAM.
+    /// Logs share the space that the space amplification allows. Undone: 2 MiB for each chunk, 20
+    /// MiB for a chunk in RAM.
     LogShares,
-    /// Rows leave by S3-FIFO. Undone: a queue of three tables, the last of which goes as a whole.
+    /// Rows leave by S3-FIFO. Undone: a queue of three tables; the last table goes as a whole.
     RowQueue,
-    /// Munks and rows share memory by what a byte more would bring. Undone: two parts and one.
+    /// Munks and rows share memory by the gain of one more byte. Undone: munks have two parts of
+    /// three, and rows one.
     MemoryShares,
-    /// A span is in RAM for what it spares, as far as rows of its keys would not spare it. Undone: for its decayed
-    /// count alone, and what is counted more takes the place of what is counted least.
+    /// A span is in RAM for the reads that it spares and that rows of its keys would not spare.
+    /// Undone: for its decayed count alone; spans with higher counts replace spans with the lowest.
     SpanWorth,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl Departure {
-    /// All of them: undone together they are the paper's design, as far as it can be had.
+    /// All departures: undone together they give the paper's design, as far as it can be had.
     pub const ALL: [Departure; 5] = [
         Departure::LogIndex,
         Departure::LogShares,
@@ -41,7 +44,7 @@ impl Departure {
 }
 
 impl Advanced {
-    /// Does as the paper does, in one respect. Settings that are given afterwards count.
+    /// Does as the paper does, in one respect. Settings that are given later override it.
     #[doc(hidden)]
     pub fn undo(mut self, departure: Departure) -> Self {
         match departure {

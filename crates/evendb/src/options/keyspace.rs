@@ -1,4 +1,4 @@
-//! What a keyspace has of its own, whatever the options of the database say.
+//! Options of a single keyspace, which override the options of the database.
 //!
 //! Each option that is chosen is a property of the keyspace, which the manifest keeps:
 //! ```text
@@ -10,8 +10,8 @@
 //! evendb.option.ttl_millis            decimal
 //! evendb.option.values_apart_from     decimal
 //! ```
-//! A value that is not one of these is refused when the database is opened. An option of another name is that of a later
-//! version, and passed over: it stays as it is.
+//! A value of another form is refused when the database is opened. An option of another name
+//! belongs to a later version, and is passed over: it stays as it is.
 //!
 //! Thread safety: plain data. Not here: when properties are written and read.
 
@@ -25,16 +25,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the names of these properties begin with.
+/// The beginning of these properties' names.
 pub(crate) const OPTION_PREFIX: &str = "evendb.option.";
 
-/// Options of one keyspace: [`Db::keyspace_with`](crate::Db::keyspace_with) makes a keyspace with them, and
-/// [`Keyspace::set_options`](crate::Keyspace::set_options) changes them. What is not chosen here follows the options with
-/// which the database is opened, each time.
+/// Options of one keyspace: [`Db::keyspace_with`](crate::Db::keyspace_with) makes a keyspace with
+/// them, and [`Keyspace::set_options`](crate::Keyspace::set_options) changes them. An option that
+/// is not chosen here follows the options with which the database is opened, each time.
 ///
-/// The keyspace remembers them: they are recorded in the manifest, are part of copies, and hold from one opening to the
-/// next. Those of tables hold for tables written from then on; [`Keyspace::compact`](crate::Keyspace::compact) does
-/// not rewrite tables for them alone.
+/// The keyspace remembers them: they are recorded in the manifest, are part of copies, and hold
+/// from one opening to the next. Options of tables hold for tables written from then on;
+/// [`Keyspace::compact`](crate::Keyspace::compact) does not rewrite tables only to apply them.
 ///
 /// ```
 /// # fn main() -> evendb::Result<()> {
@@ -65,7 +65,8 @@ pub struct KeyspaceOptions {
     pub(crate) values_apart_from: Option<u32>,
 }
 
-/// A merge operator by its name, which the keyspace remembers, and itself, if it was given or its name says all.
+/// A merge operator by its name, which the keyspace remembers, and the operator itself, if it was
+/// given or its name is enough.
 #[derive(Clone)]
 pub(crate) struct NamedOperator {
     pub(crate) name: Arc<str>,
@@ -87,7 +88,7 @@ impl fmt::Debug for NamedOperator {
 }
 
 impl NamedOperator {
-    /// The operator of this name, as far as the name tells.
+    /// The operator of this name; the operator itself is known if the name is one of [`Merges`].
     fn named(name: &str) -> NamedOperator {
         NamedOperator {
             name: name.into(),
@@ -97,7 +98,7 @@ impl NamedOperator {
 }
 
 impl KeyspaceOptions {
-    /// Nothing of its own: everything as the database has it.
+    /// No options of its own: everything follows the database.
     pub fn new() -> KeyspaceOptions {
         KeyspaceOptions::default()
     }
@@ -122,16 +123,17 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Whether its rows may take room in the row cache, if the database has one. Rows that are there when this is turned
-    /// off leave as others do, when they are not read.
+    /// Whether its rows may take room in the row cache, if the database has one. Rows that are
+    /// there when this is turned off leave like others, when they are not read.
     pub fn row_cache(mut self, yes: bool) -> Self {
         self.row_cache = Some(yes);
         self
     }
 
-    /// What [`Keyspace::merge`](crate::Keyspace::merge) merges with: an operator of one's own, or one of
-    /// [`Merges`]. The keyspace remembers its name. One that is not of [`Merges`] must be given at every opening of the
-    /// database, before the keyspace is used; another one, or none, is refused with both names.
+    /// The operator of [`Keyspace::merge`](crate::Keyspace::merge): one of your own, or one of
+    /// [`Merges`]. The keyspace remembers its name. An operator that is not one of [`Merges`] must
+    /// be given at every opening of the database, before the keyspace is used; another one, or
+    /// none, is refused with both names.
     pub fn merge_operator(mut self, operator: impl MergeOperator) -> Self {
         self.merge_operator = Some(NamedOperator {
             name: operator.name().into(),
@@ -140,8 +142,9 @@ impl KeyspaceOptions {
         self
     }
 
-    /// How long a value stays that is put without an expiry of its own, from a millisecond on; a further part of one counts as one. It
-    /// counts from the put: a change holds for later puts. What is merged or ingested does not count as put. See
+    /// How long a value stays that is put without an expiry of its own: at least a millisecond,
+    /// rounded up to whole milliseconds. The time counts from the put: a change holds for later
+    /// puts. Merged or ingested values do not count as put. See
     /// [`Keyspace::put_with_ttl`](crate::Keyspace::put_with_ttl).
     #[doc(alias = "time_to_live")]
     pub fn ttl(mut self, ttl: Duration) -> Self {
@@ -153,8 +156,8 @@ impl KeyspaceOptions {
         self
     }
 
-    /// From how many bytes on values are written apart, into value files: from 1 on, `u32::MAX` for never. It
-    /// holds for what is put from then on; what lies apart, or does not, is read as it is. See
+    /// Values of at least this number of bytes are written apart, into value files: from 1 on,
+    /// `u32::MAX` for never. It holds for later puts; earlier values are read where they lie. See
     /// [`Advanced::values_apart_from`](crate::Advanced::values_apart_from).
     #[doc(alias = "blob")]
     pub fn values_apart_from(mut self, bytes: u32) -> Self {
@@ -162,19 +165,20 @@ impl KeyspaceOptions {
         self
     }
 
-    /// The options that are chosen, by name, with their values as they are recorded.
+    /// The chosen options by name, with their values in the form that is recorded.
     pub fn chosen(&self) -> impl Iterator<Item = (&'static str, String)> {
         let each = self.values().into_iter();
         each.filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Refuses what no table can have, and what this build cannot make or read.
+    /// Refuses values that no table can have, and a compression that this build cannot make or
+    /// read.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_limits()?;
         self.compression.map_or(Ok(()), Compression::check)
     }
 
-    /// Refuses what no table can have.
+    /// Refuses values that no table can have.
     fn check_limits(&self) -> Result<()> {
         if let Some(compression) = self.compression {
             compression.check_level()?;
@@ -240,7 +244,7 @@ impl KeyspaceOptions {
         ]
     }
 
-    /// The properties that say so: name and value, none where the option is not chosen.
+    /// The properties for these options: name and value, no value where the option is not chosen.
     pub(crate) fn to_properties(&self) -> impl Iterator<Item = (String, Option<Vec<u8>>)> {
         let each = self.values().into_iter();
         each.map(|(name, value)| {
@@ -249,7 +253,8 @@ impl KeyspaceOptions {
         })
     }
 
-    /// The options that properties say. The error is the name and the value of one that makes no sense.
+    /// The options in a keyspace's properties. The error has the name and the value of a property
+    /// that makes no sense.
     pub(crate) fn of_properties(
         properties: &BTreeMap<String, Vec<u8>>,
     ) -> std::result::Result<KeyspaceOptions, (String, String)> {
@@ -267,7 +272,8 @@ impl KeyspaceOptions {
         Ok(options)
     }
 
-    /// Sets an option from its text. `None` if the text makes no sense; an option that is not known makes sense.
+    /// Sets an option from its text. Returns `None` if the text makes no sense; an unknown option
+    /// makes sense.
     fn set(&mut self, option: &str, text: &str) -> Option<()> {
         match option {
             "compression" => self.compression = Some(text.parse().ok()?),
@@ -288,8 +294,8 @@ impl KeyspaceOptions {
         Some(())
     }
 
-    /// The first option that is chosen here and not so in a keyspace with the options `recorded`: its name, the value
-    /// there, if it was chosen there, and the one here.
+    /// The first option that is chosen here and is different in a keyspace with the options
+    /// `recorded`: its name, the value there, if it was chosen there, and the value here.
     pub(crate) fn contradiction(
         &self,
         recorded: &KeyspaceOptions,
@@ -300,7 +306,7 @@ impl KeyspaceOptions {
             .find_map(|((name, asked), (_, there))| Some((name, there, asked?)))
     }
 
-    /// How tables of such a keyspace are made in a database with these options.
+    /// The options of tables of this keyspace in a database with these options.
     pub(crate) fn table_options(&self, options: &Options) -> TableOptions {
         let default = options.table_options();
         let compression = self.compression.unwrap_or(options.compression);
@@ -318,11 +324,12 @@ impl KeyspaceOptions {
     }
 }
 
-/// Limits of these options, both of which are allowed.
+/// Limits of these options; both ends are allowed.
 pub(super) const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
 pub(super) const FILTER_BITS_LIMITS: (u64, u64) = (0, 64);
 const TTL_LIMITS: (u64, u64) = (1, u64::MAX);
-/// That a short value is no longer than what says where it lies is no harm but to space and time.
+/// In bytes. A value may be shorter than the place that replaces it: that costs only space and
+/// time.
 pub(super) const APART_LIMITS: (u64, u64) = (1, u32::MAX as u64);
 
 const MERGE_OPERATOR: &str = "merge_operator";

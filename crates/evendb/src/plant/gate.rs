@@ -1,5 +1,6 @@
-//! Every call that changes files is inside of the gate while it does, so that closing waits for it. Nothing is left to chance
-//! here: the simulated disk asks the gate at each operation. The rounds of `tests/closing` are the same with real threads.
+//! Every call that changes files is inside the gate while it does so, and closing waits for it.
+//! This test does not depend on luck: the simulated disk asks the gate at each operation.
+//! `tests/closing` does the same rounds with real threads.
 
 #[path = "../../tests/common/outside.rs"]
 mod outside;
@@ -16,7 +17,7 @@ fn fill(db: &Db) {
     }
 }
 
-/// The calls that changed something outside.
+/// The calls that changed a file outside of the gate.
 fn found(plant: Plant) -> Vec<&'static str> {
     let vfs = SimVfs::new(1);
     let mut options = Options::new()

@@ -1,4 +1,5 @@
-//! Reading ahead of a long scan: the system is asked for what comes next while records are given out.
+//! Reading ahead for a long scan: the system is asked for the next data while records are given
+//! out.
 //!
 //! ```text
 //!   position of the end           at
@@ -6,17 +7,20 @@
 //!        |<------- window ------------>|
 //!                 chunk        ^ border of a chunk, of a table, of spans that are in RAM
 //! ```
-//! A [`TableCursor`](evendb_storage::table::TableCursor) asks for its own next blocks, up to the end of its table. Here it goes over that end: a step is a
-//! stretch of keys, and all tables of its chunk are asked for what they have of it, before any is read. Tables that
-//! are not open are asked for their ends first, and opened one refill later. What is in RAM, or hidden by range
-//! deletions, is passed over.
+//! A [`TableCursor`](evendb_storage::table::TableCursor) asks for its own next blocks, up to the
+//! end of its table. This module goes beyond that end: a step is a stretch of keys, and all tables
+//! of its chunk are asked for their part of it, before any of them is read. Tables that are not
+//! open are asked for their ends first, and opened one refill later. Stretches that are in RAM, or
+//! hidden by range deletions, are passed over.
 //!
-//! Invariants: a scan that has read little asks for nothing ([`FROM_BYTES`]). A window is no larger than what the scan
-//! is expected to read, which is half of what it has read unless scans usually read more; and at most [`WINDOW_BYTES`].
-//! So a scan that stops has asked for a third of what was read for it at most, beyond what usual scans read. Nothing waits for a hint
-//! and nothing rests on one: a cursor that is dropped leaves reads behind that end by themselves.
+//! Invariants: a scan that has read little asks for nothing ([`FROM_BYTES`]). A window is no larger
+//! than [`WINDOW_BYTES`], and no larger than what the scan is expected to read: half of what it has
+//! read, unless scans usually read more. So when a scan stops, at most a third of what was read for
+//! it was asked for in vain, beyond what usual scans read. Nothing waits for a hint and nothing
+//! rests on one: a cursor that is dropped leaves no trace except reads that end by themselves.
 //!
-//! Thread safety: belongs to one end of a cursor. Takes no pin while it opens tables. Not here: reading.
+//! Thread safety: belongs to one end of a cursor. Takes no pin while it opens tables. Not here:
+//! reading.
 
 use super::end::End;
 use super::refill::{RefillPlan, chunk_at, chunk_limit, plan_refill};
@@ -33,38 +37,40 @@ use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 use std::collections::VecDeque;
 
-/// A scan that has read less from disk is short.
+/// A scan that has read fewer bytes from disk is short, and nothing is read ahead for it.
 const FROM_BYTES: u64 = 128 << 10;
-/// Most bytes that are asked for ahead of a scan, and that many while buffers take much memory.
+/// The largest number of bytes that are asked for ahead of a scan; the second one holds while
+/// buffers take much memory.
 const WINDOW_BYTES: u64 = 1 << 20;
 const WINDOW_BYTES_SHORT: u64 = 128 << 10;
-/// Bytes of one step, and fewest for which one is made.
+/// Bytes of one step, and the fewest bytes for which a step is made.
 const STEP_BYTES: u64 = 256 << 10;
 const STEP_BYTES_MIN: u64 = 64 << 10;
-/// Steps by one refill.
+/// The largest number of steps in one refill.
 const STEPS_MAX: usize = 8;
-/// What a stretch in RAM counts for, so that the window does not reach far behind it.
+/// The bytes that a stretch in RAM counts for, so that the window does not reach far behind it.
 const IN_RAM_BYTES: u64 = STEP_BYTES;
-/// Tables of the base behind the one that is read whose ends are asked for.
+/// The number of tables of the base, behind the table being read, whose ends are asked for.
 const TABLES_AHEAD: usize = 2;
-/// So many names of tables are remembered at most.
+/// The largest number of remembered names of tables.
 const OPENING_MAX: usize = 256;
 
-/// What was asked for and not read yet.
+/// The stretches that were asked for and not read yet.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// Up to where: forward keys below are asked for, backward those from there on.
+    /// The end of the keys that were asked for: forward the keys below it, backward the keys from
+    /// it on.
     at: Option<Vec<u8>>,
-    /// Ends of the steps that the scan has not passed, and their bytes.
+    /// Ends of the steps that the scan has not passed, and the bytes of all these steps.
     steps: VecDeque<(Vec<u8>, u64)>,
     bytes: u64,
-    /// Tables of which the ends were asked for.
+    /// Tables whose ends were asked for.
     opening: Vec<TableId>,
     /// Nothing is left to ask for.
     ended: bool,
 }
 
-/// What a scan covers.
+/// The range that a scan covers.
 pub(super) struct ScanRange<'a> {
     pub(super) direction: Direction,
     pub(super) low: &'a [u8],
@@ -72,7 +78,7 @@ pub(super) struct ScanRange<'a> {
     pub(super) at: Version,
 }
 
-/// After a refill: asks for what the next ones will read, if the scan is long enough.
+/// Called after a refill: asks for what the next refills will read, if the scan is long enough.
 pub(super) fn look_ahead(
     core: &Core,
     keyspace: &KeyspaceState,
@@ -95,7 +101,7 @@ pub(super) fn look_ahead(
     ahead.pass(range.direction, position);
     for _ in 0..STEPS_MAX {
         let room = window.saturating_sub(ahead.bytes);
-        // What fails here fails again where the scan reads it.
+        // An error here comes again where the scan reads the table.
         if ahead.ended
             || room < STEP_BYTES_MIN
             || !ahead
@@ -109,7 +115,7 @@ pub(super) fn look_ahead(
 }
 
 impl Ahead {
-    /// Leaves behind what the scan has passed.
+    /// Drops the steps that the scan has passed.
     fn pass(&mut self, direction: Direction, position: &[u8]) {
         let passed = |key: &[u8]| match direction {
             Direction::Forward => *key <= *position,
@@ -124,7 +130,7 @@ impl Ahead {
         }
     }
 
-    /// Asks for a stretch of about so many bytes. Whether another may follow at once.
+    /// Asks for a stretch of about `bytes` bytes. Returns whether another step may follow at once.
     fn step(
         &mut self,
         keyspace: &KeyspaceState,
@@ -163,8 +169,9 @@ impl Ahead {
         Ok(true)
     }
 
-    /// Asks the tables for a stretch of keys from here up to `to` at most. Where it ends, if before that, and how many
-    /// bytes it has. `None` if tables have to be opened, whose ends are asked for now.
+    /// Asks the tables for a stretch of keys from here to at most `to`. Returns where the stretch
+    /// ends, if it ends before `to`, and how many bytes it has. `None` means that tables have to be
+    /// opened, and that their ends are asked for now.
     fn ask(
         &mut self,
         funk: &Funk,
@@ -227,7 +234,7 @@ impl Ahead {
         Ok(Some((end, asked)))
     }
 
-    /// Asks for the end of a table that is not open, once. Whether it did.
+    /// Asks for the end of a table that is not open, once. Returns whether it asked.
     fn will_open(&mut self, table: &Arc<TableHandle>) -> bool {
         let id = table.part.table;
         if table.is_open() || self.opening.contains(&id) {

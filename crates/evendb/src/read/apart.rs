@@ -1,21 +1,25 @@
-//! Values that lie apart, on their way to the caller: what a record has is exchanged for the value itself.
+//! Values that lie apart, on their way to the caller: the place in a record is exchanged for the
+//! value itself.
 //!
-//! Where it lies is found in one look at a view, and its file is read after that. In between a rewrite may have moved the
-//! value, or the key was overwritten, and then the file may be gone. So whoever finds none asks for the key again: a file
-//! goes only after what names it has gone from the view of now. A snapshot asks again, too: what it sees stays in the
+//! One look at a view finds the place, and the file is read after that. In between, a rewrite may
+//! have moved the value, or a write may have replaced it, and then the file may be gone. A reader
+//! that finds no file asks for the key again: a file is removed only after the current view has
+//! lost the record that names it. A snapshot asks again, too: the record that it sees stays in the
 //! tables, but perhaps with another place.
 //!
-//! Thread safety: any; no pin is held here. Not here: the files ([`crate::value_files`]).
+//! Thread safety: any thread; no pin is held here. Not here: the files ([`crate::value_files`]).
 
 use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::value::Value;
 use evendb_storage::Error as StorageError;
 
-/// So often in a row no file is there only if it was taken away: each time takes a checkpoint and a rewrite, or two.
+/// A file that is missing at this many tries in a row is really lost: a move between two tries
+/// takes a checkpoint and a rewrite, or two.
 const TRIES_MAX: usize = 100;
 
-/// What `ask` answers, with its value read. It may be asked several times, each time of now.
+/// The answer of `ask`, with its value read. `ask` may be called several times, and looks at the
+/// current state each time.
 #[inline]
 pub(crate) fn in_place(
     core: &Core,
@@ -50,7 +54,7 @@ fn read(
     Err(gone(core, missing))
 }
 
-/// The error of a value whose file is not there.
+/// The error for a value whose file is missing.
 #[cold]
 pub(crate) fn gone(core: &Core, file: u64) -> Error {
     let path = core.value_files.path(file);

@@ -1,15 +1,17 @@
 //! The buffer of a cursor's end: records gathered ahead, with what keeps their bytes alive.
 //!
 //! ```text
-//!   slots   [record][record][run: records h.. of a page][record] ...     in the order in which they are given out
-//!   owners  [record][page][block] ...                                     each counted once, not once a record
+//!   slots   [record][record][run: records h.. of a page][record] ...   in the order of giving out
+//!   owners  [record][page][block] ...                                  each counted once
 //!   taken: the current record      looked ahead: the one after it, if it was asked for
 //! ```
-//! A **run** is the rest of a page that nothing overlays. Its records are looked at when they are taken, for a scan that ends
-//! before pays nothing for them: each costs a cache miss or two.
+//! A **run** is the rest of a page that nothing overlays. Its records are looked at when they are
+//! taken, so a scan that ends before them pays nothing for them: each costs a cache miss or two.
 //!
-//! Invariants: owners are only added until the buffer is cleared. A run is read at the version that it was pushed with, of a
-//! page that never changes. Thread safety: belongs to one cursor. Not here: what is gathered ([`super::fill`]).
+//! Invariants: owners are only added until the buffer is cleared. A run is read at the version with
+//! which it was pushed, and its page never changes.
+//!
+//! Thread safety: belongs to one cursor. Not here: what is gathered ([`super::fill`]).
 
 use super::tables::{Direction, TableHit};
 use crate::munk::{MunkCursor, PageArc};
@@ -27,11 +29,11 @@ struct RecordSlot {
     value_owner: u32,
     key: Range<usize>,
     value: Range<usize>,
-    /// The value is where the value lies.
+    /// The bytes of the value are its place in a value file.
     is_apart: bool,
 }
 
-/// The records of a page from the key on whose newest record is `head`, as `at` sees them at a time.
+/// The rest of a page, from the key whose newest record is `head`, as seen at a version and a time.
 #[derive(Clone, Copy)]
 struct PageRun {
     owner: u32,
@@ -50,31 +52,31 @@ enum Slot {
 pub(crate) struct Buffer {
     owners: Vec<Owner>,
     slots: Vec<Slot>,
-    /// Keys that are nowhere in one piece (prefix-compressed blocks); becomes an owner.
+    /// Keys that lie nowhere in one piece (prefix-compressed blocks); becomes an owner.
     arena: Vec<u8>,
-    /// Records of the slots; of runs older versions and tombstones are counted too.
+    /// Records of the slots; in runs, older versions and tombstones are counted, too.
     gathered: usize,
-    /// Slots before this one were looked at.
+    /// The index of the first slot that was not looked at.
     next: usize,
-    /// What is left of the run before `next`.
+    /// The rest of the run before `next`.
     run: Option<PageRun>,
     ahead: Option<RecordSlot>,
     current: RecordSlot,
-    /// Records taken.
+    /// The number of records taken.
     taken: usize,
     /// Bytes of the blocks among the owners.
     block_bytes: usize,
-    /// How much of a record of a run is fetched ahead.
+    /// The number of bytes of a run's record that are fetched ahead.
     fetched: Fetched,
 }
 
-/// Bytes of the record behind the current one that are fetched while that is looked at.
+/// Bytes of the next record that are fetched while the current one is looked at.
 #[derive(Clone, Copy)]
 struct Fetched(usize);
 
-/// Key and value, unless the value is long.
+/// Enough for key and value, unless the value is long.
 const FETCHED: Fetched = Fetched(1024);
-/// Where keys alone are asked for: what lies in front of a key, and most of it.
+/// Used where keys alone are asked for: the bytes before a key, and the larger part of the key.
 const FETCHED_KEYS: Fetched = Fetched(64);
 
 impl Default for Fetched {
@@ -86,26 +88,28 @@ impl Default for Fetched {
 /// Stands for the arena until it has its owner.
 const ARENA: u32 = u32::MAX;
 
-/// Memory of a buffer that is small: not counted, and kept for the thread's next scan.
+/// Below this number of bytes a buffer is small: it is not counted, and kept for the thread's next
+/// scan.
 pub(crate) const SMALL_BYTES: usize = 16 << 10;
 
 std::thread_local! {
-    /// Empty: only its memory. The allocator's locks took a tenth of the time of short scans.
+    /// An empty buffer that keeps its memory. The allocator's locks took a tenth of the time of
+    /// short scans.
     static SPARE: Cell<Buffer> = Cell::default();
 }
 
 impl Buffer {
-    /// An empty buffer, by the memory of one that this thread has done with.
+    /// An empty buffer, with the memory of one that this thread no longer uses.
     pub(crate) fn spare() -> Buffer {
         SPARE.try_with(Cell::take).unwrap_or_default()
     }
 
-    /// Gives its memory to the thread's next scan.
+    /// Keeps the buffer's memory for the thread's next scan.
     pub(crate) fn done(mut self) {
         self.clear();
         self.fetched = FETCHED;
         if self.bytes() < SMALL_BYTES {
-            // A thread that ends has no use for it.
+            // Fails only in a thread that ends, which needs no spare buffer.
             let _ = SPARE.try_with(|spare| spare.set(self));
         }
     }
@@ -119,27 +123,29 @@ impl Buffer {
         self.block_bytes = 0;
     }
 
-    /// From now on keys alone are asked for.
+    /// From now on values are not asked for.
     pub(super) fn fetch_keys_only(&mut self) {
         self.fetched = FETCHED_KEYS;
     }
 
-    /// Whether it has never held anything.
+    /// Whether the buffer has never held a record.
     pub(crate) fn is_new(&self) -> bool {
         self.slots.capacity() == 0
     }
 
-    /// Records gathered; of pages that nothing overlays older versions and tombstones are counted too.
+    /// Records gathered; in pages that nothing overlays, older versions and tombstones are counted,
+    /// too.
     pub(crate) fn gathered(&self) -> usize {
         self.gathered
     }
 
-    /// Bytes of the blocks that it keeps.
+    /// Bytes of the blocks that the buffer keeps.
     pub(super) fn block_bytes(&self) -> usize {
         self.block_bytes
     }
 
-    /// Memory it takes or keeps, but for records and pages, which are counted where they are.
+    /// Memory of the buffer and its blocks, without records and pages, which are counted where they
+    /// are.
     pub(crate) fn bytes(&self) -> usize {
         self.block_bytes
             + 2 * self.arena.capacity()
@@ -157,7 +163,7 @@ impl Buffer {
         Some(self.owners[slot.key_owner as usize].slice(&slot.key))
     }
 
-    /// Moves on; whether there was a record.
+    /// Moves on; returns whether there was a record.
     #[inline]
     pub(crate) fn take(&mut self) -> bool {
         let next = self.ahead.take().or_else(|| self.find_next());
@@ -169,7 +175,7 @@ impl Buffer {
         true
     }
 
-    /// The record behind those that were looked at. In runs the one after it is fetched meanwhile.
+    /// The next record that was not looked at. In a run, the record after it is fetched meanwhile.
     fn find_next(&mut self) -> Option<RecordSlot> {
         loop {
             if let Some(run) = &mut self.run {
@@ -204,8 +210,8 @@ impl Buffer {
         }
     }
 
-    /// Goes back or on to the first record, in the order in which they are given out, whose key is `to` or above or, if
-    /// that order is backward, below `to`. Nothing counts as taken then.
+    /// Moves, back or on, to the first record at `to` or above; in backward order, to the first
+    /// record below `to`. Then no record counts as taken.
     pub(super) fn seek(&mut self, direction: Direction, to: &[u8]) {
         let comes_before = |slot: &Slot| {
             let last = self.last_key_of(slot);
@@ -227,7 +233,7 @@ impl Buffer {
         }
     }
 
-    /// How many have been taken, since the buffer was cleared or sought.
+    /// The number of records taken since the buffer was cleared or sought.
     pub(crate) fn taken_count(&self) -> usize {
         self.taken
     }
@@ -254,19 +260,19 @@ impl Buffer {
         )
     }
 
-    /// Whether of the record last taken the value is only where it lies: then this is where, or nothing if its key is to be
-    /// asked for again.
+    /// The place of the value of the record last taken, if it lies apart; `Some(None)` if the key
+    /// has to be asked for again.
     #[inline]
     pub(super) fn current_apart(&self) -> Option<Option<Apart>> {
         let slot = &self.current;
         slot.is_apart.then(|| {
             let value = &self.owners[slot.value_owner as usize];
-            // The blocks of keys alone are not kept, and who wants keys alone does not ask.
+            // Keys-only scans do not keep blocks, and they do not ask for places.
             Apart::decode(value.slice(&slot.value))
         })
     }
 
-    /// Whether what the key of the record last taken has is to be asked for.
+    /// Whether the key of the record last taken has to be asked for again.
     #[inline]
     pub(super) fn current_is_asked(&self) -> bool {
         self.current.is_apart && self.current.value.is_empty()
@@ -288,7 +294,8 @@ impl Buffer {
 
     fn value(&self, owner: u32, range: &Range<usize>) -> Value {
         match &self.owners[owner as usize] {
-            // Blocks of a scan lie in buffers of many: a value kept would keep all of that.
+            // Buffers of many records hold the blocks of a scan: a kept value would keep a whole
+            // buffer alive.
             block @ (Owner::Block(_) | Owner::Bytes(_)) => {
                 Value::of_bytes(Arc::from(block.slice(range)))
             }
@@ -344,7 +351,7 @@ impl Buffer {
         });
     }
 
-    /// A record whose bytes are nowhere else.
+    /// Gathers a record whose bytes lie nowhere else.
     pub(super) fn push_bytes(&mut self, key: &[u8], value: &Value) {
         let owner = self.owners.len() as u32;
         let bytes = [key, value.stored()].concat();
@@ -367,7 +374,7 @@ impl Buffer {
         self.owners.len() as u32 - 1
     }
 
-    /// The record that the cursor is on, whose value lies in its page.
+    /// Gathers the record that the cursor is on, whose value lies in its page.
     pub(super) fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>, kind: Kind) {
         let owner = self.own_page(cursor.page());
         self.push(RecordSlot {
@@ -379,7 +386,7 @@ impl Buffer {
         });
     }
 
-    /// The rest of the cursor's page, as `at` sees it at a time.
+    /// Gathers the rest of the cursor's page, as seen at a version and a time.
     pub(super) fn push_run(&mut self, cursor: &MunkCursor<'_>, at: Version, time: Time) {
         let owner = self.own_page(cursor.page());
         let (head, count) = cursor.rest_of_page();
@@ -427,8 +434,8 @@ impl Buffer {
         }
     }
 
-    /// Lets go of the blocks in which the values of its records lie; nobody may ask for these any more. Keys out of blocks
-    /// are copies.
+    /// Drops the blocks that hold the values of the gathered records; these values must not be
+    /// asked for any more. Keys out of blocks are copies, and stay.
     pub(super) fn forget_blocks(&mut self) {
         if self.block_bytes == 0 {
             return;

@@ -1,4 +1,5 @@
-//! Keys that somebody chose for a hash that everybody can compute share places in RAM no more often than others do.
+//! Keys that somebody chose for a hash that everybody can compute share places in RAM no more often
+//! than others do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,8 +15,8 @@ use std::collections::HashSet;
 
 const KEYS: u64 = 100_000;
 
-/// The first word of the constant that xxh3 adds to keys of this length. Where a key has it, a factor is zero, and the other one
-/// may be anything.
+/// The first word of the constant that xxh3 adds to keys of this length. Where a key has this word,
+/// a factor is zero, and the other factor may be anything.
 const ZERO: [u8; 8] = [0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
 
 fn key(number: u64) -> Vec<u8> {
@@ -34,7 +35,8 @@ fn keys_of_one_hash_without_a_secret_have_others_in_ram() {
     assert_eq!(hashes.len() as u64, KEYS);
 }
 
-/// Pages of munks and of deltas compare the keys whose tags are equal: of a hundred keys those of 4,950 pairs, one in 256.
+/// Pages of munks and of deltas compare the keys whose tags are equal. A hundred keys have 4,950
+/// pairs, and one pair in 256 has equal tags.
 #[test]
 fn keys_of_one_hash_share_tags_of_pages_by_chance_alone() {
     let mut equal = [0u64; 2];
@@ -52,7 +54,7 @@ fn keys_of_one_hash_share_tags_of_pages_by_chance_alone() {
             }
         }
     }
-    // 2,475,000 pairs: none of 32 bits, and 9,668 of 8 bits.
+    // 2,475,000 pairs: chance gives none with equal 32 bits, and 9,668 with equal 8 bits.
     assert!(equal[0] <= 3, "{equal:?}");
     assert!((8_700..10_700).contains(&equal[1]), "{equal:?}");
 }
@@ -72,7 +74,7 @@ fn keys_of_one_hash_are_found_in_a_log_without_reading_others() {
         index.candidates(RamHash::of(&key(number)), u32::MAX, &mut candidates);
         looked_at += candidates.iter().count();
     }
-    // One each, and one in 2^24 of all others.
+    // Each key finds one, and one in 2^24 of all others.
     assert!((1_000..1_060).contains(&looked_at), "{looked_at}");
 }
 

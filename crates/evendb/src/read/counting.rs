@@ -1,10 +1,12 @@
-//! What reads tell the caches: how often spans are used, and which of them would be worth loading.
+//! The reports of reads to the caches: the use of spans, and the spans that are worth loading.
 //!
-//! Of a hot span one get in [`HITS_PER_COUNT`] counts, with that weight: a sum that all its readers share is a cache
-//! line that they fight for. What was read from disk counts each time, and asks for the span if the policy wants it.
+//! In a hot span one get in [`HITS_PER_COUNT`] is counted, with that weight: a sum that all readers
+//! share is a cache line that they fight for. A read from disk is always counted, and asks for the
+//! span if the policy wants it.
 //!
-//! Thread safety: any. No lock but the queue's, and that only where a load is asked for. Not here: what becomes of
-//! it ([`crate::cache::spans`] decides, [`crate::rebalance::spans`] loads).
+//! Thread safety: any thread. The only lock is the queue's, taken only where a load is asked for.
+//! Not here: what follows from the counts ([`crate::cache::spans`] decides,
+//! [`crate::rebalance::spans`] loads).
 
 use super::tables::Direction;
 use crate::chunk::{Chunk, Heat, View};
@@ -17,15 +19,17 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use evendb_storage::key_hash::RamHash;
 
-/// One get from RAM in so many counts; a power of two.
+/// One get in this many gets from RAM is counted; a power of two.
 const HITS_PER_COUNT: u32 = 16;
-/// One refill from RAM in so many counts; a power of two.
+/// One refill in this many refills from RAM is counted; a power of two.
 const REFILLS_PER_COUNT: u32 = 4;
-/// Reads that a scan of a span from disk takes at most, as far as they count.
+/// The largest number of disk reads that are counted for a scan of a span.
 const SCAN_READS_MAX: usize = 16;
-/// What a scan's read of one run takes, as bytes of a merge that the disk reads and writes in one piece.
+/// The cost of a scan's read of one run, as bytes of a merge that the disk reads and writes in one
+/// piece.
 const RUN_READ_BYTES: u64 = 32 << 10;
-/// What a merge takes beside its bytes: a job, a part of a sync, an edit of the manifest.
+/// The cost of a merge beside its bytes (a job, a part of a sync, an edit of the manifest), in
+/// bytes.
 const MERGE_BYTES_LEAST: u64 = 512 << 10;
 
 /// Counts a get that the view's munk answered.
@@ -33,7 +37,7 @@ const MERGE_BYTES_LEAST: u64 = 512 << 10;
 pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash: RamHash) {
     let count = Heat::count(&chunk.heat.gets);
     let sampled = count.is_multiple_of(HITS_PER_COUNT);
-    // Relaxed: a hint. Where there is room for all, nothing is decided by it.
+    // Relaxed: a hint. Where there is room for all spans, the counts decide nothing.
     if (sampled || !caches.all_fit.load(Ordering::Relaxed))
         && let Some(munk) = &view.munk
     {
@@ -74,8 +78,8 @@ pub(super) fn miss(
     }
 }
 
-/// Counts a refill of a scan that came from RAM, of the keys between the ends, which are asked for only where that is
-/// counted.
+/// Counts a refill that a scan got from RAM. `ends` gives the first and last key of the refill, and
+/// is called only where it is counted.
 pub(super) fn refill_hit<'b>(
     caches: &Caches,
     chunk: &Chunk,
@@ -93,7 +97,8 @@ pub(super) fn refill_hit<'b>(
     }
 }
 
-/// Counts the refill of a scan that begins at `from`, in a span that is absent. The span, if it is worth having now.
+/// Counts the refill of a scan that begins at `from`, in a span that is absent. Returns the span if
+/// it is worth loading now.
 pub(super) fn wanted_by_scan(
     caches: &Caches,
     view: &View,
@@ -110,8 +115,8 @@ pub(super) fn wanted_by_scan(
     wants.then(|| (munk.clone(), span))
 }
 
-/// Counts the refill of a scan from disk. Sees to it that the chunk has a munk, if only one without spans: they are counted
-/// there.
+/// Counts the refill of a scan from disk. If the chunk has no munk, it asks for one without spans,
+/// in which reads of spans are counted.
 pub(super) fn refill_miss(
     core: &Core,
     caches: &Caches,
@@ -129,8 +134,9 @@ pub(super) fn runs_loaded(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &V
     runs_read(core, work, chunk, view, view.funk.runs.len());
 }
 
-/// Counts what a scan of the chunk read of its runs from disk (`reads`). Once those since the log was last merged cost as
-/// much as a merge does, it is asked for: so scans pay at most twice what they would if it were known how many come.
+/// Counts the reads of runs from disk (`reads`) by a scan of the chunk. Once the reads since the
+/// last merge of the log cost what a merge costs, a merge is asked for. So scans pay at most twice
+/// what they would pay if the number of coming scans were known.
 pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View, reads: usize) {
     let is_few = view.funk.runs.len() < RUNS_MERGE_SCANNED as usize;
     if is_few || reads < 2 {
@@ -143,7 +149,7 @@ pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &Vie
     let merge_bytes = MERGE_BYTES_LEAST + view.funk.log_bytes();
     if u64::from(read) * RUN_READ_BYTES >= merge_bytes && core.health.check_writable().is_ok() {
         chunk.runs_scanned.store(0, Ordering::Relaxed);
-        // If another job has the chunk when its turn comes, later scans ask again.
+        // If another job has the chunk when the merge's turn comes, later scans ask again.
         if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
             work.push_merge(chunk, true);
         }
@@ -157,14 +163,15 @@ fn ask_for_list(caches: &Caches, work: &Work, chunk: &Arc<Chunk>) {
     }
 }
 
-/// What a scan of a span reads from disk: each run, and the base.
+/// The number of disk reads in a scan of a span: one for each run, and one for the base.
 fn scan_reads(view: &View) -> f32 {
     (1 + view.funk.runs.len()).min(SCAN_READS_MAX) as f32
 }
 
 /// Queues the loading of the chunk's spans, once.
 fn ask(work: &Work, chunk: &Arc<Chunk>) {
-    // Relaxed: a load more or less does no harm. The load first, so that what many readers ask for stays shared.
+    // Relaxed: one load more or less does no harm. The flag is loaded before it is swapped, so that
+    // its cache line stays shared while many readers ask.
     if !chunk.load_wanted.load(Ordering::Relaxed)
         && !chunk.load_wanted.swap(true, Ordering::Relaxed)
         && !work.push_load(chunk)

@@ -1,15 +1,19 @@
-//! What range deletions hide from reads (`chunk/covers.rs`), and what need not be read because of them.
+//! The records that range deletions hide from reads (`chunk/covers.rs`), and the sources that need
+//! not be read because of them.
 //!
 //! ```text
-//!   range deletion     |---------- 9 ----------|                         a scan at 12
-//!   deltas               10        11                  12                read everywhere
-//!   munk, tables        4 5 6 3 2 1 7 3 2 4 5 6      8   9               not read where all of it is older than 9
+//!   range deletion     |---------- 9 ----------|             a scan at 12
+//!   deltas               10        11                  12    read everywhere
+//!   munk, tables        4 5 6 3 2 1 7 3 2 4 5 6      8   9   not read where all are below 9
 //! ```
-//! A record that decides is hidden if a range deletion of its key that the reader sees has a greater version. A scan that
-//! begins within a range deletion reads, up to its end, only what may have something newer: [`beneath`]. One that comes to a
-//! range deletion reads on, because most are short, and after some hidden records begins anew within it.
+//! The deciding record is hidden if a range deletion that the reader sees has the key and a greater
+//! version. A scan that begins within a range deletion reads, up to its end, only the sources that
+//! may have something newer: [`beneath`]. A scan that comes to a range deletion reads on, because
+//! range deletions are usually short; after a number of hidden records it begins again within the
+//! range deletion.
 //!
-//! Thread safety: under the caller's pin, or of a counted view. Not here: how a chunk comes to its range deletions.
+//! Thread safety: under the caller's pin, or on a counted view. Not here: how a chunk gets its
+//! range deletions.
 
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
@@ -27,14 +31,15 @@ use crate::sync::reclaim::Guard;
 use evendb_storage::Version;
 use evendb_storage::key_hash::RamHash;
 
-/// So many hidden records in a row are read one by one.
+/// The number of hidden records in a row that are read one by one.
 const HIDDEN_IN_A_ROW_MAX: u32 = 24;
 
-/// The rest of a search in RAM for a key that the range deletion `cover` has, which the reader sees. `record` is what the
-/// deltas had a moment before.
+/// The rest of a search in RAM for a key in the range deletion `cover`, which the reader sees.
+/// `record` is what the deltas had a moment before.
 ///
-/// The range deletion may be of a batch that has put the key, too, and that was not to be seen when the deltas were
-/// searched. So they are searched once more: what the batch has put is seen by now.
+/// The range deletion may belong to a batch that has also put the key, while the put was not
+/// visible when the deltas were searched. So they are searched once more: by now the put is
+/// visible.
 #[cold]
 pub(super) fn search<'g>(
     view: &'g View,
@@ -51,7 +56,7 @@ pub(super) fn search<'g>(
         false => record,
     };
     if let Some(record) = record {
-        // What lies below it is older still.
+        // Records below it are older still.
         return match record.version() >= hidden_below {
             true => of_delta(record, time),
             false => InRam::Answer(Component::Delta, None),
@@ -70,24 +75,24 @@ pub(super) fn search<'g>(
     }
 }
 
-/// What a refill reads below the deltas, where it begins within a range deletion.
+/// The part below the deltas that a refill reads if it begins within a range deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Below {
-    /// Nothing: all of it is older.
+    /// Nothing: all records there are older than the range deletion.
     Nothing,
     /// Tables that may have records of this version or newer ones.
     TablesFrom(Version),
 }
 
-/// Where that is so no more, if not at the chunk's limit.
+/// The part to read below the deltas, and its end; `end` is `None` at the chunk's limit.
 #[derive(Clone, Copy)]
 pub(super) struct Beneath<'v> {
     pub(super) below: Below,
     pub(super) end: Option<&'v [u8]>,
 }
 
-/// What a refill at `from` reads below the deltas; `None`: everything, as if there were no range deletion. `in_ram`: the
-/// munk has these keys.
+/// The part below the deltas that a refill at `from` reads. `None` means everything, as if there
+/// were no range deletion. `in_ram` says that the munk has these keys.
 pub(super) fn beneath<'v>(
     view: &'v View,
     direction: Direction,
@@ -106,7 +111,7 @@ pub(super) fn beneath<'v>(
     };
     let mut below = below(view, &stretch, at, in_ram)?;
     let mut end = end_of(&stretch, direction);
-    // Neighbours of which nothing is read either.
+    // Joins the following stretches in which nothing is read, either.
     while below == Below::Nothing
         && let Some(next) = behind(covers, &stretch, direction)
         && next.hidden_below(at) > view.funk.max_version
@@ -155,16 +160,17 @@ fn below(view: &View, stretch: &Stretch<'_>, at: Version, in_ram: bool) -> Optio
     spares.then_some(Below::TablesFrom(hidden_below))
 }
 
-/// What a fill does with a record that decides.
+/// The treatment of a deciding record by a fill.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Shown,
     Hidden,
-    /// Hidden, as many were before it: the fill had better begin anew behind it, because what comes need not be read.
+    /// Hidden, like many records before it: the fill should begin again behind it, because what
+    /// follows need not be read.
     Long,
 }
 
-/// Looks at the record of this version that decides for `key`.
+/// Looks at the deciding record of `key`, which has this version.
 #[inline]
 pub(super) fn look_at(shade: &mut Option<Shade<'_>>, key: &[u8], version: Version) -> Look {
     match shade {
@@ -173,21 +179,21 @@ pub(super) fn look_at(shade: &mut Option<Shade<'_>>, key: &[u8], version: Versio
     }
 }
 
-/// What range deletions hide from a fill, which goes through the keys in order.
+/// The keys that range deletions hide from a fill that goes through the keys in order.
 pub(crate) struct Shade<'v> {
     view: &'v View,
     covers: &'v Covers,
     at: Version,
     in_ram: bool,
-    /// Where it is.
+    /// The stretch that has the current key.
     stretch: Stretch<'v>,
     hidden_below: Version,
-    /// Hidden records since one that was not.
+    /// Hidden records since the last one that was shown.
     in_a_row: u32,
 }
 
 impl<'v> Shade<'v> {
-    /// `None` where nothing is hidden.
+    /// `None` where range deletions hide nothing.
     #[inline]
     pub(super) fn new(view: &'v View, at: Version, in_ram: bool) -> Option<Shade<'v>> {
         let covers = view.covers.as_deref()?;
@@ -211,7 +217,7 @@ impl<'v> Shade<'v> {
         *key >= *self.stretch.low && self.stretch.high.is_none_or(|high| *key < *high)
     }
 
-    /// Moves to `key`.
+    /// Moves to the stretch of `key`.
     #[inline]
     fn go_to(&mut self, key: &[u8]) {
         if !self.is_in_stretch(key) {
@@ -219,7 +225,7 @@ impl<'v> Shade<'v> {
         }
     }
 
-    /// A scan forward mostly comes to the next stretch.
+    /// Moves to another stretch; for a forward scan it is usually the next one.
     fn leave_for(&mut self, key: &[u8]) {
         let is_behind = self.stretch.high.is_some_and(|high| *key >= *high);
         let next = self.covers.stretch_behind(&self.stretch);
@@ -240,7 +246,7 @@ impl<'v> Shade<'v> {
         Look::Shown
     }
 
-    /// Behind a hidden record.
+    /// Counts a hidden record, and says whether to go on.
     fn look_on(&mut self) -> Look {
         self.in_a_row += 1;
         if self.in_a_row < HIDDEN_IN_A_ROW_MAX {
@@ -253,7 +259,7 @@ impl<'v> Shade<'v> {
         }
     }
 
-    /// Whether nothing from `key` to below `end` is hidden.
+    /// Whether no record from `key` to below `end` is hidden.
     #[inline]
     pub(super) fn leaves_alone(&mut self, key: &[u8], end: &[u8]) -> bool {
         if !self.is_in_stretch(key) && self.covers.leaves_out_between(key, end) {

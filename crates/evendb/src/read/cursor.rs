@@ -5,15 +5,17 @@
 //!        taken ^ ->                  <- ^ taken
 //! ```
 //!
-//! An end ([`End`]) keeps a key and a bounded buffer, no view and no root: a refill looks the key up in the
-//! current root, so splits, merges and evictions in between do not matter. Only where that leads to
-//! the same funk as before does the scan of its tables go on without seeking. The ends meet by
-//! comparing keys. A seek moves one end, and the other one stays where it is.
+//! An end ([`End`]) keeps a key and a bounded buffer, no view and no root: a refill looks the key
+//! up in the current root, so splits, merges and evictions in between do not matter. The scan of
+//! the tables goes on without a seek only if the key leads to the same funk as before. The ends
+//! meet by comparing keys. A seek moves one end, and the other one stays where it is.
 //!
-//! A cursor's error is sticky: it is returned again by every later call, at either end. An iterator
-//! ([`super::iter`]) gives it once, and then nothing more, so that what collects or counts comes to an end.
+//! A cursor's error is sticky: every later call returns it again, at either end. An iterator
+//! ([`super::iter`]) gives it once and then ends, so that code that collects or counts comes to an
+//! end.
 //!
-//! Thread safety: one thread at a time has a cursor. Not here: how an end is refilled ([`super::refill`]).
+//! Thread safety: one thread at a time has a cursor. Not here: how an end is refilled
+//! ([`super::refill`]).
 
 use super::buffer::Buffer;
 use super::end::{End, RECORDS_MAX, RECORDS_MIN};
@@ -34,8 +36,9 @@ use evendb_storage::Apart;
 pub(crate) use evendb_storage::codec::successor;
 use std::time::Instant;
 
-/// The first refill takes as many records as a scan does as a rule, so many while that is not known;
-/// each further one what is left of those, or half of what came before.
+/// The first refill takes as many records as a scan usually takes; this is the number while the
+/// usual one is unknown. Each further refill takes the rest of that number, or half of all that
+/// came before.
 const FIRST_RECORDS: usize = 32;
 /// A cursor that lends the bytes of one record at a time, from either end of its range.
 ///
@@ -43,9 +46,9 @@ const FIRST_RECORDS: usize = 32;
 /// kept until it is dropped. No reference is counted per record, so it is the fastest way to
 /// scan.
 ///
-/// A cursor that failed stays where it is: both ends return the same error from then on. A loop over
-/// it leaves at an error, as `?` does; one that goes on after errors would never end. ([`Iter`] gives
-/// an error once, and ends.)
+/// A cursor that failed stays where it is: both ends return the same error from then on. A loop
+/// over it leaves at an error, as `?` does; one that goes on after errors would never end.
+/// ([`Iter`] gives an error once, and ends.)
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -63,12 +66,13 @@ pub struct Cursor {
     pub(super) high: Option<Vec<u8>>,
     pub(super) front: End,
     pub(super) back: End,
-    /// How many records are wanted was said, so what is taken tells nothing of other scans.
+    /// The caller gave a hint of the records it wants, so this cursor says nothing about other
+    /// scans.
     hinted: bool,
     error: Option<Error>,
     /// The value of the record last given, if it lies apart.
     in_place: Option<Value>,
-    /// What goes into a trace, if one is recorded.
+    /// The part of a trace that this scan makes, if one is recorded.
     record: Option<Box<ScanRecord>>,
 }
 
@@ -114,14 +118,14 @@ impl Cursor {
         cursor
     }
 
-    /// The same cursor, of which a trace has `record`.
+    /// The same cursor, with `record` for a trace.
     #[inline]
     pub(crate) fn recorded(mut self, record: Option<Box<ScanRecord>>) -> Cursor {
         self.record = record;
         self
     }
 
-    /// What it sees, unless it could not be made.
+    /// The moment that the cursor sees, unless the cursor could not be made.
     pub(crate) fn moment(&self) -> Option<Arc<Moment>> {
         self.moment.clone()
     }
@@ -129,10 +133,11 @@ impl Cursor {
     /// The next record in key order: key and value, valid until the cursor moves again.
     ///
     /// # Errors
-    /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after the database was
-    /// closed; and from the first call on what kept the cursor from being made (`KeyspaceDropped`, or
-    /// `InvalidArgument` for a keyspace that is not of the snapshot's database). Sticky: later calls,
-    /// of [`next_back`](Self::next_back) too, return the same error.
+    /// Of kind `Io` or `Corruption` if a table cannot be read, and `Closed` after the database was
+    /// closed. If the cursor could not be made, the first call returns the reason
+    /// (`KeyspaceDropped`, or `InvalidArgument` for a keyspace of another database than the
+    /// snapshot's). Sticky: later calls, of [`next_back`](Self::next_back) too, return the same
+    /// error.
     #[expect(
         clippy::should_implement_trait,
         reason = "a lending iterator cannot be an Iterator"
@@ -148,7 +153,7 @@ impl Cursor {
     /// The next record from the end of the range, in reverse key order.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// The errors of [`next`](Self::next).
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         Ok(if self.advance(Direction::Backward)? {
             Some(self.current(Direction::Backward))
@@ -157,16 +162,17 @@ impl Cursor {
         })
     }
 
-    /// Moves the front of what is left: [`next`](Self::next) then gives the first record of the range whose key is `key`
-    /// or above, be it ahead or behind.
+    /// Moves the front of the remaining range: [`next`](Self::next) then gives the first record of
+    /// the cursor's range whose key is `key` or above, ahead or behind.
     ///
-    /// What is left of a cursor lies between its two ends. Each seek moves one end, to anywhere in the cursor's
-    /// range, and leaves the other one where it is: [`next_back`](Self::next_back) then goes down to `key`, and `next`
-    /// goes up to what the other end gave last. If the ends have crossed, nothing is left, until a seek moves one back. A
-    /// record is given a second time only where a seek went back over it. The moment stays that of the cursor.
+    /// The remaining range lies between the cursor's two ends. Each seek moves one end, to anywhere
+    /// in the cursor's range, and leaves the other one where it is: [`next_back`](Self::next_back)
+    /// then goes down to `key`, and `next` goes up to the last record that the other end gave. If
+    /// the ends have crossed, nothing remains, until a seek moves one back. A record is given a
+    /// second time only where a seek went back over it. The moment stays that of the cursor.
     ///
-    /// A seek reads nothing. To a key that is gathered already it takes a look into the buffer; else the next call
-    /// gathers anew, as that of a new cursor.
+    /// A seek reads nothing. A seek to a key that is already gathered takes a look into the buffer;
+    /// otherwise the next call gathers again, like the first call of a new cursor.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -193,8 +199,8 @@ impl Cursor {
         self.move_end(Direction::Forward, to);
     }
 
-    /// Moves the back of what is left: [`next_back`](Self::next_back) then gives the last record of the range whose key
-    /// is `key` or below. See [`seek`](Self::seek).
+    /// Moves the back of the remaining range: [`next_back`](Self::next_back) then gives the last
+    /// record of the cursor's range whose key is `key` or below. See [`seek`](Self::seek).
     #[doc(alias = "seek_for_prev")]
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         let end = successor(key.as_ref());
@@ -205,9 +211,10 @@ impl Cursor {
         self.move_end(Direction::Backward, to);
     }
 
-    /// Says that about `records` records are wanted, of each end that is used, before it is sought again: so many are
-    /// gathered first. It is a hint: the cursor goes on behind them. Without it the first refill gathers about what scans
-    /// of this keyspace took so far: one record, if most took no more, or 16 to 512 records.
+    /// Says that about `records` records are wanted of each end, until it is sought again: that
+    /// number is gathered first. It is a hint: the cursor goes on behind them. Without it the first
+    /// refill gathers about what scans of this keyspace took so far: one record if scans usually
+    /// took one, otherwise 16 to 512 records.
     #[must_use = "the cursor with the hint is returned"]
     pub fn limit_hint(mut self, records: u64) -> Cursor {
         self.expect(records);
@@ -225,8 +232,8 @@ impl Cursor {
         self.back.expect(records);
     }
 
-    /// Becomes a new cursor over its range, at the same moment and with the same hints, of which so much is left as lies
-    /// from `front` to below `back`.
+    /// Becomes a new cursor over its range, at the same moment and with the same hints; what
+    /// remains of it lies from `front` to below `back`.
     pub(crate) fn begin_anew(&mut self, front: Vec<u8>, back: Option<Vec<u8>>) {
         let Some(moment) = self.moment.clone().filter(|_| !fork::is_child()) else {
             // Every call fails anyway.
@@ -247,7 +254,7 @@ impl Cursor {
         *self = anew;
     }
 
-    /// The same cursor, which leaves values alone: see [`KeyCursor`].
+    /// The same cursor without values: see [`KeyCursor`].
     #[must_use = "the cursor of keys is returned"]
     pub fn keys_only(mut self) -> KeyCursor {
         if let Some(record) = &mut self.record {
@@ -258,7 +265,8 @@ impl Cursor {
         KeyCursor::new(self)
     }
 
-    /// An end of the range was sought to `to`: its keys are those from there on or, of the back, those below.
+    /// Seeks an end of the range to `to`: the front's keys are then `to` and above, the back's keys
+    /// are below `to`.
     fn move_end(&mut self, direction: Direction, to: Vec<u8>) {
         let Some(moment) = self.moment.as_ref().filter(|_| !fork::is_child()) else {
             // Every call fails anyway.
@@ -283,13 +291,13 @@ impl Cursor {
             }
             false => end.seek(direction, to, metrics),
         };
-        // What comes after a seek is another scan, as far as it matters how much scans take.
+        // For the usual length of scans, what follows a seek is another scan.
         if !in_buffer && before > 0 && !self.hinted {
             self.keyspace.note_scan(before);
         }
     }
 
-    /// What a key has at the cursor's moment, wherever the cursor is.
+    /// The value of a key at the cursor's moment, wherever the cursor is.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -308,7 +316,7 @@ impl Cursor {
         )
     }
 
-    /// The record that an end has given last, of both ends.
+    /// The record that this end has given last.
     #[inline]
     fn current(&self, direction: Direction) -> (&[u8], &[u8]) {
         let buffer = self.buffer(direction);
@@ -318,7 +326,7 @@ impl Cursor {
         }
     }
 
-    /// The same as handles.
+    /// Like [`current`](Self::current), as handles.
     #[inline]
     pub(super) fn current_values(&self, direction: Direction) -> (Value, Value) {
         let buffer = self.buffer(direction);
@@ -328,8 +336,8 @@ impl Cursor {
         }
     }
 
-    /// Reads the value of the record that an end is about to give, if it lies apart. False if the key has none after all:
-    /// only operands over a value can tell.
+    /// Reads the value of the record that an end is about to give, if it lies apart. Returns false
+    /// if the key has no value after all, which only operands over a value can cause.
     #[cold]
     fn read_apart(&mut self, direction: Direction, place: Option<Apart>) -> Result<bool> {
         let Some(moment) = &self.moment else {
@@ -347,7 +355,7 @@ impl Cursor {
         Ok(self.in_place.is_some())
     }
 
-    /// What an end has gathered.
+    /// The buffer of an end.
     #[inline]
     pub(super) fn buffer(&self, direction: Direction) -> &Buffer {
         match direction {
@@ -409,7 +417,7 @@ impl Cursor {
 }
 
 impl Cursor {
-    /// Refills an end, and takes the time where a trace has it.
+    /// Refills an end, and takes the time if a trace is recorded.
     fn gather(&mut self, direction: Direction) -> Result<()> {
         if self.record.is_none() {
             return self.refill(direction);
@@ -426,7 +434,8 @@ impl Cursor {
 impl Drop for Cursor {
     fn drop(&mut self) {
         if fork::is_child() {
-            // Tables and blocks are left where they are, with whatever locks guard them.
+            // In a forked child, tables and blocks are leaked: locks that guard them may be held
+            // for ever.
             for end in [&mut self.front, &mut self.back] {
                 std::mem::forget(std::mem::replace(end, End::new(None, 0)));
             }

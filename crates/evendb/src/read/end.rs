@@ -5,13 +5,15 @@
 //!                         ^ reached, or the key last taken
 //!   back      not looked at yet | position .......... from :buffer | passed
 //! ```
-//! The buffer holds all that the cursor sees between `from` and `position`, and if the end is exhausted all that there is
-//! behind `from`. So a seek to a key between them moves within the buffer, and any other seek throws the buffer away.
+//! The buffer holds all records that the cursor sees between `from` and `position`; if the end is
+//! exhausted, all records behind `from`. So a seek to a key between them moves within the buffer,
+//! and any other seek throws the buffer away.
 //!
-//! Invariants: an end never gives what the other one has passed ([`End::has_passed`]). What an end has passed is what lies
-//! before the key that it took last or, if it took none since it was refilled or sought, before `reached`.
+//! Invariants: an end never gives what the other one has passed ([`End::has_passed`]). An end has
+//! passed the keys before the last one that it took. If it took none since it was refilled or
+//! sought, it has passed the keys before `reached`.
 //!
-//! Thread safety: belongs to one cursor. Not here: refilling ([`super::cursor`]).
+//! Thread safety: belongs to one cursor. Not here: refilling ([`super::refill`]).
 
 use super::ahead::Ahead;
 use super::buffer::{Buffer, SMALL_BYTES};
@@ -21,38 +23,40 @@ use super::tables::Direction;
 use crate::memory::{Charge, Ledger, Use};
 use crate::metrics::Metrics;
 
-/// Fewest and most records that a refill takes, if nothing is known of how many are wanted.
+/// The fewest and the largest number of records in a refill, if it is not known how many are
+/// wanted.
 pub(super) const RECORDS_MIN: usize = 16;
 pub(super) const RECORDS_MAX: usize = 512;
 
 /// See the module.
 pub(super) struct End {
     pub(super) buffer: Buffer,
-    /// Up to where it has passed the keys, unless it took one out of the buffer: forward those below, backward those
-    /// from this one on.
+    /// The limit of the passed keys, unless a key was taken out of the buffer: forward the keys
+    /// below it are passed, backward the keys from it on.
     reached: Option<Vec<u8>>,
-    /// Where the buffer begins: forward its least key may be this one, backward its greatest is below.
+    /// The begin of the buffer: forward its keys are at or above this one, backward they are below
+    /// it.
     from: Option<Vec<u8>>,
-    /// Forward: where the next refill begins. Backward: below what.
+    /// Forward: the first key of the next refill. Backward: the next refill takes keys below it.
     pub(super) position: Option<Vec<u8>>,
     pub(super) exhausted: bool,
-    /// Records to take by the next refill, and those that a scan takes as a rule.
+    /// Records of the next refill, and the records that a scan usually takes.
     pub(super) records: usize,
     usual: usize,
-    /// `usual` was said, so that no more than what is left of it is wanted.
+    /// The caller gave `usual` as a hint, so no more than the rest of it is wanted.
     expected: bool,
-    /// Records that were given out since the last seek, and before the buffer was last refilled.
+    /// Records that were given out since the last seek and before the last refill.
     given: u64,
     /// Whether the buffer came from RAM.
     pub(super) from_ram: bool,
-    /// Where the last fill left a funk.
+    /// The scan of the funk, where the last fill left it.
     pub(super) scan: Option<FunkScan>,
     /// Bytes that came from disk since the last seek.
     pub(super) from_disk: u64,
-    /// What the disk was asked for ahead, of a long scan.
+    /// The stretches that a long scan asked the disk for ahead.
     pub(super) ahead: Option<Ahead>,
     charge: Option<Charge>,
-    /// Nobody will ask for values.
+    /// The caller will not ask for values.
     pub(super) keys_only: bool,
 }
 
@@ -77,13 +81,13 @@ impl End {
         }
     }
 
-    /// From now on about so many records are wanted, until the end is sought.
+    /// From now on about `records` records are wanted, until the end is sought.
     pub(super) fn expect(&mut self, records: usize) {
         (self.records, self.usual) = (records.min(RECORDS_MAX), records);
         self.expected = true;
     }
 
-    /// How many records are wanted, as a rule.
+    /// The usual number of wanted records.
     pub(super) fn usual(&self) -> usize {
         self.usual
     }
@@ -104,7 +108,7 @@ impl End {
         })
     }
 
-    /// Empties the buffer, and remembers what was given out of it.
+    /// Empties the buffer, and remembers the records that were given out of it.
     pub(super) fn empty(&mut self, direction: Direction, metrics: &Metrics) {
         if let Some(last) = self.buffer.taken_key() {
             self.reached = Some(match direction {
@@ -127,7 +131,7 @@ impl End {
         self.given = self.given();
     }
 
-    /// Counts what was given out of the buffer.
+    /// Counts the records that were given out of the buffer.
     pub(super) fn count_given(&self, metrics: &Metrics) {
         let given = self.buffer.taken_count() as u64;
         metrics.scanned_records.add(given);
@@ -141,8 +145,9 @@ impl End {
         self.given + self.buffer.taken_count() as u64
     }
 
-    /// Bytes that will yet be read from disk, if the scan takes as many records as was said, or else as is usual, or else
-    /// half of what it has taken.
+    /// Bytes that the scan is expected to read from disk yet. It is expected to take the hint's
+    /// number of records; without a hint the usual number, or half of the number that it has taken
+    /// if that is more.
     pub(super) fn bytes_expected(&self, usual: usize) -> u64 {
         let seen = self.given as usize + self.buffer.gathered();
         let left = match self.expected && seen <= self.usual {
@@ -152,7 +157,7 @@ impl End {
         self.from_disk.saturating_mul(left as u64) / seen.max(1) as u64
     }
 
-    /// The buffer was filled from there on, without a limit from the end of all keys.
+    /// Notes that the buffer was filled from `from` on; `None` means from the end of all keys.
     pub(super) fn take_in(&mut self, from: Option<Vec<u8>>) {
         if !self.from_ram {
             self.from_disk += self.buffer.block_bytes() as u64;
@@ -163,13 +168,14 @@ impl End {
         }
     }
 
-    /// There is nothing at the position, nor behind it.
+    /// Notes that no record lies at the position or behind it.
     pub(super) fn exhaust(&mut self) {
         self.from = self.position.take();
         self.exhausted = true;
     }
 
-    /// Goes on behind what came, which was sought up to `to`; nothing lies behind that if it was the `last`.
+    /// Moves the position behind what was filled, which was sought up to `to`. If this was the
+    /// `last` part, no record lies behind it.
     pub(super) fn move_on(
         &mut self,
         direction: Direction,
@@ -191,7 +197,7 @@ impl End {
         }
     }
 
-    /// How many records the next refill takes.
+    /// Sets the number of records for the next refill.
     pub(super) fn plan_next(&mut self) {
         let seen = self.given as usize + self.buffer.gathered();
         let left = self.usual.saturating_sub(seen);
@@ -204,7 +210,7 @@ impl End {
     /// Charges what the end holds now.
     pub(super) fn count(&mut self, ledger: Ledger) {
         let bytes = self.buffer.bytes() + self.scan.as_ref().map_or(0, FunkScan::bytes);
-        // Small ones are not worth an addition that all cursors share.
+        // A small buffer is not worth an addition to a counter that all cursors share.
         match &mut self.charge {
             Some(charge) => charge.set(bytes),
             None if bytes >= SMALL_BYTES => {
@@ -214,8 +220,9 @@ impl End {
         }
     }
 
-    /// Moves to `to`, which lies within the cursor's range: what it gives next is the first key from there on or, backward,
-    /// the last key below. Whether that lies in the buffer; if not, the buffer is gone.
+    /// Moves to `to`, which lies within the cursor's range: next comes the first key at or above
+    /// `to` or, backward, the last key below it. Returns whether that lies in the buffer; if not,
+    /// the buffer is emptied.
     pub(super) fn seek(&mut self, direction: Direction, to: Vec<u8>, metrics: &Metrics) -> bool {
         let gathered = self.has_gathered(direction, &to);
         if gathered {
@@ -229,7 +236,7 @@ impl End {
         gathered
     }
 
-    /// Moves beyond the end of the cursor's range, where `to` lies: nothing comes any more.
+    /// Moves beyond the end of the cursor's range, where `to` lies: no record comes any more.
     pub(super) fn seek_nothing(&mut self, direction: Direction, to: Vec<u8>, metrics: &Metrics) {
         self.begin_anew(direction, &to, metrics);
         self.exhausted = true;
@@ -248,7 +255,7 @@ impl End {
         (self.from, self.position) = (Some(from.to_vec()), None);
     }
 
-    /// Whether the buffer has all that lies between `to` and the position.
+    /// Whether the buffer has all records between `to` and the position.
     fn has_gathered(&self, direction: Direction, to: &[u8]) -> bool {
         let from = self.from.as_deref();
         let position = self.position.as_deref();

@@ -6,8 +6,8 @@
 //!               overlay, runs newest first, base keys as the buffer takes; then merged unpinned
 //! ```
 //!
-//! Sources are ordered newest first: of a key that several have, the first with a visible record
-//! decides. A pending record never has a version that a registered snapshot sees.
+//! Sources are ordered newest first: if several sources have a key, the first one with a visible
+//! record decides. A pending record never has a version that a registered snapshot sees.
 
 use super::buffer::Buffer;
 use super::covered::{Look, Shade, look_at};
@@ -29,7 +29,8 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What a fill covers: from a position in a direction, within a chunk and the caller's bounds.
+/// The span that a fill covers: from a position in a direction, within a chunk and the caller's
+/// bounds.
 pub(crate) struct FillSpan<'a> {
     pub(crate) direction: Direction,
     /// Forward: first key wanted. Backward: keys below this are wanted; `None`: no limit.
@@ -37,15 +38,15 @@ pub(crate) struct FillSpan<'a> {
     /// Forward: keys below this are wanted. Backward: last key wanted.
     pub(crate) to: Option<&'a [u8]>,
     pub(crate) at: Version,
-    /// By what time records expire.
+    /// The time by which records expire.
     pub(crate) time: Time,
     pub(crate) records_max: usize,
-    /// Bytes of blocks after which a fill from tables ends.
+    /// The fill from tables ends once its blocks have this number of bytes.
     pub(crate) block_bytes_max: usize,
     pub(crate) fold: Fold<'a>,
 }
 
-/// The value of a key whose record lists operands, in the view that is read.
+/// Gives the value of a key whose record lists operands, in the view that is read.
 pub(crate) type Fold<'a> = &'a dyn Fn(&View, &[u8]) -> Result<Option<Value>>;
 
 impl FillSpan<'_> {
@@ -57,7 +58,7 @@ impl FillSpan<'_> {
         }
     }
 
-    /// Whether a table has keys at or behind the span's start, and some that are wanted.
+    /// Whether a table has keys at or behind the span's start, and wanted keys.
     fn begins_in(&self, meta: &TableMeta) -> bool {
         match self.direction {
             Direction::Forward => {
@@ -131,7 +132,7 @@ impl<'g> DeltaKeys<'g> {
     }
 }
 
-/// The deltas of a view merged: per key the record that a version sees.
+/// The deltas of a view, merged: for each key the record that a version sees.
 struct Overlay<'g> {
     deltas: SmallVec<[DeltaKeys<'g>; 4]>,
 }
@@ -146,7 +147,7 @@ impl<'g> Overlay<'g> {
             let cursor = frozen.delta.cursor(guard);
             deltas.push(DeltaKeys::seek(cursor, frozen.limits.as_deref(), span));
         }
-        // They are looked at when the munk has been searched.
+        // They are looked at only when the munk has been searched.
         deltas.iter().for_each(|delta| delta.cursor.fetch());
         Overlay { deltas }
     }
@@ -199,14 +200,14 @@ impl<B: Candidate> Candidate for Seen<'_, B> {
     }
 }
 
-/// Pages whose fronts are fetched ahead.
+/// The number of pages whose fronts are fetched ahead.
 const PAGES_AHEAD: usize = 3;
-/// So many times the records that a fill is to take may come from pages that nothing overlays.
+/// A fill may gather this many times its wanted records from pages that nothing overlays.
 const RUNS_FACTOR: usize = 2;
 
-/// How a fill ended.
+/// The way in which a fill ended.
 pub(crate) enum Filled {
-    /// The span holds nothing more.
+    /// The span holds no more records.
     Exhausted,
     /// Everything up to and including this key has been seen.
     UpTo(Vec<u8>),
@@ -232,9 +233,10 @@ pub(crate) fn fill_from_munk(
         (Direction::Backward, None) => munk.seek_last(),
     }
     let mut upper = overlay.key(span);
-    // Whether the page or the deltas' next key is another than when it was asked last.
+    // Whether the page, or the next key of the deltas, has changed since the last call of
+    // `push_runs`.
     let mut ask = true;
-    // Where the last run ends, if nothing came after it.
+    // The end of the last run, if nothing was gathered after it.
     let mut below = None;
     while buffer.gathered() < span.records_max {
         if ask && let Some(end) = push_runs(buffer, &mut munk, upper, &mut shade, span) {
@@ -294,7 +296,7 @@ pub(crate) fn fill_from_munk(
     })
 }
 
-/// Gathers the value of a key whose record lists operands, if it has one.
+/// Gathers the value of a key whose record lists operands, if the key has a value.
 #[cold]
 fn push_folded(buffer: &mut Buffer, view: &View, key: &[u8], span: &FillSpan<'_>) -> Result<()> {
     if let Some(value) = (span.fold)(view, key)? {
@@ -303,8 +305,9 @@ fn push_folded(buffer: &mut Buffer, view: &View, key: &[u8], span: &FillSpan<'_>
     Ok(())
 }
 
-/// Gathers the rest of the cursor's page, and the pages after it, as long as nothing overlays them. They cost nothing until they
-/// are taken, so there may be more of them than are likely to be. The end of the last one.
+/// Gathers the rest of the cursor's page, and the pages after it, as long as nothing overlays them.
+/// Their records cost nothing until they are taken, so more of them may be gathered than are
+/// probably wanted. Returns the end of the last page.
 fn push_runs<'m>(
     buffer: &mut Buffer,
     munk: &mut MunkCursor<'m>,
@@ -327,7 +330,7 @@ fn push_runs<'m>(
     below
 }
 
-/// A fill that stops early, which it does only at a record.
+/// The result of a fill that stops early, which happens only at a record.
 fn up_to_last(buffer: &Buffer) -> Filled {
     let last = buffer
         .last_key()
@@ -335,8 +338,9 @@ fn up_to_last(buffer: &Buffer) -> Filled {
     Filled::UpTo(last.to_vec())
 }
 
-/// The end of the page that a forward cursor stands on, if all of its rest is wanted and no delta has a key in it: two
-/// comparisons instead of two for each record, and nothing of the page is read for them.
+/// The end of the page that a forward cursor stands on, if its whole rest is wanted and no delta
+/// has a key in it. This takes two comparisons, and not two for each record, and reads nothing of
+/// the page.
 #[inline]
 fn end_if_alone<'m>(
     munk: &MunkCursor<'m>,
@@ -346,13 +350,13 @@ fn end_if_alone<'m>(
     if !munk.valid() || span.direction == Direction::Backward || munk.has_others() {
         return None;
     }
-    // Of the last page none is known, so that one is read record by record.
+    // The last page has no known end, so it is read record by record.
     let end = munk.end_of_page()?;
     let not_above = |key: Option<&[u8]>| key.is_none_or(|key| *end <= *key);
     (not_above(upper) && not_above(span.to)).then_some(end)
 }
 
-/// Fills from a view's deltas alone, under the caller's pin: below them nothing is to be seen.
+/// Fills from a view's deltas alone, under the caller's pin: nothing below them is visible.
 pub(crate) fn fill_from_deltas(
     buffer: &mut Buffer,
     view: &View,
@@ -379,7 +383,7 @@ pub(crate) fn fill_from_deltas(
     Ok(up_to_last(buffer))
 }
 
-/// What the deltas hold of a span, counted so that it outlives the pin.
+/// The records of a span in the deltas, counted so that they outlive the pin.
 pub(crate) struct GatheredDeltas {
     records: Vec<RecordRef>,
     /// The deltas hold nothing beyond the last record.
@@ -387,7 +391,7 @@ pub(crate) struct GatheredDeltas {
 }
 
 impl GatheredDeltas {
-    /// The first record, if it is one of `key`.
+    /// The first record, if it is of `key`.
     pub(super) fn first_if(&self, key: &[u8]) -> Option<&Record> {
         let first = self.records.first().map(|record| &**record);
         first.filter(|record| *record.key() == *key)
@@ -416,29 +420,32 @@ pub(crate) fn gather(view: &View, span: &FillSpan<'_>, guard: &Guard) -> Gathere
 }
 
 /// Log and base of a funk, key by key, newest source first. It stays where a fill left it, so that
-/// the next fill of the same funk goes on without seeking; it keeps the funk, not its view.
+/// the next fill of the same funk goes on without a seek. It keeps the funk alive, but not its
+/// view.
 pub(crate) struct FunkScan {
     funk: Arc<Funk>,
     /// Newest first.
     runs: Vec<TableKeys>,
     base: BaseKeys,
-    /// Memory of the blocks it holds, about.
+    /// Approximate bytes of the blocks that it holds.
     block_bytes: usize,
-    /// Runs of which the seek read a block, and records that were read of others.
+    /// The number of runs in which the seek read a block, and of single records read in keyed runs.
     run_reads: usize,
 }
 
-/// Pages that are read at once when a scan moves on; twice as many each time, up to the most.
+/// Pages that are read at once when a scan moves on; the number doubles each time, up to the
+/// maximum.
 const READAHEAD_PAGES: usize = 8;
 const READAHEAD_PAGES_MAX: usize = 32;
 
-/// Pages that a seek reads of a table in which `wanted_bytes` of the records are expected that a scan is to take: so many
-/// that they suffice wherever in a page the first record lies. Backward that is with the record behind the last one, which
-/// tells that this was the newest version of its key. A page too many costs little; a page too few is a second read that
-/// waits for the first.
+/// The number of pages that a seek reads in a table. `wanted_bytes` are the bytes of wanted records
+/// that the table is expected to have. The pages suffice wherever the first record lies in its
+/// page; backward they include the record behind the last one, which shows that the last one was
+/// the newest version of its key. A page too many costs little; a page too few costs a second read
+/// that waits for the first.
 fn pages_wanted(direction: Direction, wanted_bytes: u64, record_bytes: u64) -> usize {
     if wanted_bytes < record_bytes {
-        // Most likely none: the page of the record that the seek finds.
+        // The table probably has no wanted record: one page, with the record that the seek finds.
         return 1;
     }
     let page_bytes = PAGE_BYTES as u64;
@@ -450,14 +457,14 @@ fn pages_wanted(direction: Direction, wanted_bytes: u64, record_bytes: u64) -> u
 }
 
 impl FunkScan {
-    /// At the start of a span. Its records are taken to be spread over the tables as all records are:
-    /// each is read by one read, if that is right, and no further than the span reaches. Where there are several, all these
-    /// reads are under way at once.
+    /// A scan at the start of a span. The wanted records are assumed to be spread over the tables
+    /// as all records are. If that is right, each table is read by one read, and no further than
+    /// the span reaches. If there are several tables, all these reads are under way at once.
     pub(crate) fn seek(funk: &Arc<Funk>, span: &FillSpan<'_>) -> Result<FunkScan> {
         FunkScan::seek_from(funk, span, Version::ZERO)
     }
 
-    /// The same without tables of which all records are older than `least`.
+    /// Like [`seek`](Self::seek), without tables whose records are all older than `least`.
     pub(crate) fn seek_from(
         funk: &Arc<Funk>,
         span: &FillSpan<'_>,
@@ -532,7 +539,8 @@ impl FunkScan {
         })
     }
 
-    /// How many blocks of runs it has read, apart from those that lie behind ones that were read.
+    /// The number of blocks of runs that were read. A block directly behind a read block does not
+    /// count.
     pub(crate) fn run_reads(&self) -> usize {
         self.run_reads
     }
@@ -542,12 +550,13 @@ impl FunkScan {
         size_of::<FunkScan>() + self.runs.len() * size_of::<TableKeys>() + self.block_bytes
     }
 
-    /// Whether it scans this very funk.
+    /// Whether it is a scan of this very funk.
     pub(crate) fn is_of(&self, funk: &Arc<Funk>) -> bool {
         Arc::ptr_eq(&self.funk, funk)
     }
 
-    /// The next key of all, copied into `out`; whether there is one. Reads where the last one was left.
+    /// Copies the next key of all sources into `out`, and returns whether there is one. Sources
+    /// whose key was left move on first, which may read.
     fn next_key(&mut self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> Result<bool> {
         for run in &mut self.runs {
             run.settle()?;
@@ -569,7 +578,8 @@ impl FunkScan {
         })
     }
 
-    /// The visible record of `key`, which all sources then leave behind. Where it is not `wanted`, nothing is read for it.
+    /// The visible record of `key`; all sources then leave the key behind. If it is not `wanted`,
+    /// nothing is read for it.
     fn take(&mut self, key: &[u8], wanted: bool) -> Result<Option<TableHit>> {
         let mut search = RecordSearch::open();
         for run in &mut self.runs {
@@ -591,8 +601,8 @@ impl FunkScan {
     }
 }
 
-/// Has the disk read what a seek in each of the tables will read, before any of it is waited for. Of a keyed run that is what
-/// has keys in the stretch that is read of the base.
+/// Has the disk read what a seek in each of the tables will read, before the first read is waited
+/// for. Of a keyed run it asks for the keys in the stretch that will be read from the base.
 fn ask_for_blocks(
     runs: &[(&Arc<TableHandle>, ReadAhead)],
     base: Option<(&Arc<TableHandle>, ReadAhead)>,
@@ -646,12 +656,12 @@ pub(crate) fn fill_from_funk(
         if buffer.gathered() >= span.records_max || buffer.block_bytes() >= span.block_bytes_max {
             break None;
         }
-        // Not before it is wanted: it may cost a read.
+        // Not earlier than it is wanted: it may cost a read.
         if std::mem::take(&mut taken) {
             lower = funk.next_key(span, &mut key)?;
         }
         let order = match (upper.peek(), lower) {
-            // Beyond the last gathered record the deltas may hold more.
+            // The deltas may hold more beyond the last gathered record.
             (None, _) if !gathered.complete => {
                 break gathered
                     .records
@@ -672,7 +682,7 @@ pub(crate) fn fill_from_funk(
             search.ask(|| upper.next().map(|record| Seen::Record(record)));
         }
         if order.is_ge() {
-            // It is left behind whether or not it decides.
+            // The key is left behind in the funk whether or not the funk's record decides.
             let below = funk.take(&key, search.is_open())?;
             search.ask(|| below.map(Seen::Below));
             taken = true;

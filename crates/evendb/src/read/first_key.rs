@@ -1,18 +1,23 @@
-//! The key with which a scan of one record begins, asked for as a get asks for it.
+//! The key with which a scan of one record begins is looked up like the key of a get.
 //!
 //! ```text
-//!   one record from k on     deltas have k:                  nothing is read
-//!                            the log's index names run 2     base   run 1  [run 2]  run 3     one block is read
-//!                            it names none                  [base]  run 1   run 2   run 3     one block, if the base has k
+//!   one record from k on   deltas have k                                   nothing is read
+//!                          the log's index names run 2:
+//!                            base   run 1  [run 2]  run 3                  one block is read
+//!                          it names none:
+//!                            [base]  run 1   run 2   run 3                 one block, if the
+//!                                                                          base has k
 //!   k is not there, or deleted: all tables are sought, as for any scan
 //! ```
-//! No key lies before the one that a scan begins with. So where that key is there, its record is all that a scan of one record
-//! gives, and one table is read instead of all of the chunk's.
+//! No key lies before the one that a scan begins with. So if that key is there, its record is all
+//! that a scan of one record gives, and one table is read in place of all tables of the chunk.
 //!
-//! Where the key is not there, the block of the base was waited for alone, before those of the runs. So the funk is asked only
-//! if most such scans of the keyspace found their key lately, and if the log's index is in RAM.
+//! If the key is not there, the block of the base was waited for alone, before the blocks of the
+//! runs. So the funk is asked only if the majority of such scans in the keyspace found their key
+//! lately, and if the log's index is in RAM.
 //!
-//! Thread safety: of a counted view; takes no pin. Not here: all other scans ([`super::fill`]).
+//! Thread safety: works on a counted view; takes no pin. Not here: all other scans
+//! ([`super::fill`]).
 
 use super::buffer::Buffer;
 use super::fill::{FillSpan, Filled, GatheredDeltas};
@@ -36,15 +41,15 @@ pub(super) struct FirstKey<'a> {
 }
 
 impl<'a> FirstKey<'a> {
-    /// Of a span in a view, in which a scan begins that has given nothing yet; if there is a key with which it begins, and
-    /// one record is all that it wants.
+    /// For a scan that has given nothing yet and begins at `span` in `view`; `None` if the span has
+    /// no key to begin with, or if more than one record is wanted.
     pub(super) fn of(
         keyspace: &'a KeyspaceState,
         view: &'a View,
         span: &'a FillSpan<'a>,
     ) -> Option<FirstKey<'a>> {
         let only = span.records_max == 1 && span.direction == Direction::Forward;
-        // What range deletions hide is looked at record by record.
+        // With range deletions, each record has to be looked at.
         let key = span
             .from
             .filter(|key| only && view.covers.is_none() && span.wants(key))?;
@@ -56,7 +61,7 @@ impl<'a> FirstKey<'a> {
         })
     }
 
-    /// Fills with the record of the key, if it is there, and if that spares reads.
+    /// Fills with the key's record, if it is there and if that spares reads.
     pub(super) fn fill(
         &self,
         caches: &Caches,
@@ -95,7 +100,7 @@ impl<'a> FirstKey<'a> {
         }
     }
 
-    /// Whether there are tables that need not be read if the key is there.
+    /// Whether tables can be left unread if the key is there.
     fn leaves_tables_out(&self) -> bool {
         !self.view.funk.runs.is_empty()
     }

@@ -1,15 +1,18 @@
-//! Reads of keys whose newest record lists operands of a merge: what all sources have of the key, folded.
+//! Reads of keys whose newest record lists operands of a merge: the records of all sources, folded.
 //!
 //! ```text
-//! active delta     40 merge +3                      each source is asked for its newest record up to the reader's version,
-//! frozen deltas    31 merge +2   20 put 30          then for the one before, until one says what lies beneath
+//! active delta     40 merge +3                      each source is asked for its newest record
+//! frozen deltas    31 merge +2   20 put 30          at the reader's version, then for older ones,
+//!                                                   until one says what lies beneath
 //! munk, or funk    not asked                        30, +2, +3: 35
 //! ```
-//! Deltas that are durable count only over the munk: what the funk has of their keys is those records, and perhaps folded by
-//! now. So each operand is met once. A value that has expired by the reader's time is no value: operands over it count from nothing. A range deletion that the reader sees ends the search where it lies between records.
+//! Durable deltas count only over the munk: the funk has their records, too, perhaps folded by now.
+//! So each operand is met once. A value that has expired by the reader's time is no value: operands
+//! over it count from nothing. If a range deletion that the reader sees lies between records, it
+//! ends the search.
 //!
-//! Thread safety: any; no pin is held across I/O. Not here: reads of other keys ([`super::get`], [`super::fill`]), which come
-//! here when they have met an operand.
+//! Thread safety: any thread; no pin is held across I/O. Not here: reads of other keys
+//! ([`super::get`], [`super::fill`]), which come here when they have met an operand.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
@@ -37,51 +40,53 @@ pub(crate) struct Folded {
     pub(crate) value: Option<Value>,
     /// The oldest source that was asked.
     pub(crate) component: Component,
-    /// What the operands lie on expires, or has: the value is not the same to all who read the same records.
+    /// The value below the operands expires, or has expired: readers at different times get
+    /// different values from the same records.
     pub(crate) changes_with_time: bool,
-    /// The funk alone had something of the key.
+    /// Only the funk had records of the key.
     pub(crate) of_funk_alone: bool,
-    /// The newest record, if the active delta has it and many operands were merged: the value may take its place.
+    /// The newest record, if the active delta has it and many operands were merged: the folded
+    /// value may replace it.
     pub(crate) long: Option<RecordRef>,
 }
 
-/// What becomes of a value apart on which operands lie.
+/// The treatment of operands on a value apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhatIsApart {
     /// It is read. The caller has no pin.
     IsRead,
-    /// The value of the key is [to be asked for](Value::to_be_asked), by one who has no pin.
+    /// The value of the key is [to be asked for](Value::to_be_asked), by a caller without a pin.
     IsAskedFor,
 }
 
-/// From so many operands on it pays to put their value in their place.
+/// The number of operands from which it pays to replace them by their value.
 const MANY_OPERANDS: usize = 16;
-/// A longer value is not copied for that.
+/// The largest value in bytes that is copied for that.
 const FOLDED_BACK_BYTES_MAX: usize = 4096;
 
-/// A version, and what a record of it says.
+/// The version, kind and value of a record.
 type Seen = (Version, Kind, Vec<u8>);
 
-/// What was found of a key, newest first.
+/// The records of a key that were found, newest first.
 struct Search<'c> {
     time: ReadTime<'c>,
-    /// What has a smaller version is deleted.
+    /// Records of smaller versions are deleted.
     hidden_below: Version,
     /// The record of the active delta.
     newest: Option<RecordRef>,
     /// Values of records that list operands.
     lists: Vec<Vec<u8>>,
-    /// What they lie on, once that is known.
+    /// The value below the operands, once it is known.
     beneath: Option<Option<Vec<u8>>>,
-    /// That lies apart: the record's kind and value.
+    /// The kind and value of the record below the operands, if its value lies apart.
     apart: Option<(Kind, Vec<u8>)>,
-    /// That expires, or has.
+    /// The record below the operands expires, or has expired.
     changes_with_time: bool,
 }
 
 impl Search<'_> {
-    /// Asks a source, for its newest record up to a version, until it has no more or what lies beneath is known. Whether
-    /// it is.
+    /// Asks a source for its newest record up to a version, again and again, until it has no more
+    /// or it is known what lies beneath the operands. Returns whether that is known.
     fn ask(
         &mut self,
         at: Version,
@@ -122,7 +127,7 @@ impl Search<'_> {
     }
 }
 
-/// What operands lie on, as `visibility` sees it.
+/// The record below operands, as `visibility` sees it.
 struct Base(Kind, Vec<u8>);
 
 impl Candidate for Base {
@@ -135,8 +140,8 @@ impl Candidate for Base {
     }
 }
 
-/// The value of `key` as a reader at `point` sees it in `view`. The caller has no pin, unless the view has a munk
-/// with the key's span or range deletions hide all that lies below the deltas.
+/// The value of `key` that a reader at `point` sees in `view`. The caller has no pin, unless the
+/// view has a munk with the key's span, or range deletions hide everything below the deltas.
 #[cold]
 pub(crate) fn get(
     core: &Core,
@@ -158,7 +163,8 @@ pub(crate) fn get(
         let hidden = hidden_below();
         let (mut search, component, of_funk_alone) =
             search(core, caches, view, (key, hash), point, hidden)?;
-        // A range deletion may have come to be seen meanwhile, with what its batch has put.
+        // A range deletion may have become visible meanwhile, with the records that its batch has
+        // put.
         if hidden_below() != hidden {
             continue;
         }
@@ -209,7 +215,7 @@ pub(crate) fn get(
     }
 }
 
-/// Gathers what the sources have of a key.
+/// Gathers the records of a key from the sources.
 fn search<'c>(
     core: &Core,
     caches: &Caches,
@@ -272,8 +278,9 @@ fn search<'c>(
     Ok((search, Component::Sstable, of_funk_alone))
 }
 
-/// Puts the value that was made of many operands in the place of the newest of their records, so that the next read is short.
-/// It says the same to every reader that sees that record, so nothing is logged, and nobody is waited for.
+/// Replaces the newest of many operands by the value that they make, so that the next read is
+/// short. The value says the same to every reader that sees that operand, so nothing is logged and
+/// no writer is waited for.
 pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordRef, value: &[u8]) {
     if value.len() > FOLDED_BACK_BYTES_MAX || core.options.read_only {
         return;
@@ -289,7 +296,7 @@ pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordR
     {
         let pin = reclaim::pin();
         let now = delta.get(key, hash, Version::MAX, &pin);
-        // The record is kept, so another one does not lie where it does.
+        // The caller keeps `newest` alive, so no other record can have its address.
         if !now.is_some_and(|now| std::ptr::eq(now, &**newest)) {
             return;
         }
@@ -309,7 +316,8 @@ fn of_found(found: &Found) -> Seen {
     (found.version, found.kind, value)
 }
 
-/// What the operands of `lists`, oldest first, each as a record lists them, make of `existing`.
+/// The value that the operands of `lists` make of `existing`. The lists come oldest first, each as
+/// a record has it.
 pub(crate) fn over(
     keyspace: &KeyspaceState,
     key: &[u8],
@@ -332,7 +340,7 @@ fn merged(
     merged.map_err(|error| in_keyspace(keyspace, &error))
 }
 
-/// The same error of an operator, with the name of the keyspace.
+/// An operator's error, with the name of the keyspace.
 fn in_keyspace(keyspace: &KeyspaceState, error: &Error) -> Error {
     let message = format!("in the keyspace {:?} {error}", keyspace.name);
     Error::new(error.kind(), message)
@@ -391,8 +399,8 @@ pub(crate) fn operator_of(keyspace: &KeyspaceState) -> Result<Operator> {
     })
 }
 
-/// The record that the last of `records`, oldest first, all of one key and one write, becomes: a merge with all merges before
-/// it, and what those lie on.
+/// The folded form of the last of `records`, if it is a merge. `records` are of one key and one
+/// write, oldest first. All merges up to the last are folded with the record that they lie on.
 pub(crate) fn last_of(
     keyspace: &KeyspaceState,
     records: &[&RecordRef],
@@ -415,7 +423,7 @@ pub(crate) fn last_of(
             RamHash::of(key),
         )));
     };
-    // What was put expires whatever was merged into it.
+    // The value expires as the put says, whatever was merged into it.
     let expires = base.kind().expires(base.value());
     let existing = match base.kind() {
         kind @ (Kind::Put | Kind::PutUntil) => Some(&base.value()[kind.prefix_bytes()..]),

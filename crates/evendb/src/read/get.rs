@@ -2,7 +2,9 @@
 //!
 //! A get reads one root and one view (I1). It takes no lock that can wait: deltas and munk are
 //! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
-//! kernel it takes a counted reference to the view and unpins (I17).
+//! kernel it takes a counted reference to the view and unpins (I17). There is one exception: a
+//! value that lies apart is found under the mutex of [`crate::value_files`], under which a put may
+//! create a file.
 
 use super::{apart, counting, covered, folded};
 use crate::cache::row::RowValue;
@@ -30,13 +32,13 @@ use evendb_storage::table::Found;
 use evendb_storage::{Kind, Time, Version};
 use std::time::Instant;
 
-/// What the components in RAM say of a key.
+/// The answer of the components in RAM about a key.
 pub(crate) enum InRam {
     /// The newest record, or its absence.
     Answer(Component, Option<Value>),
     /// The newest record lists operands of a merge: [`super::folded`] has the value.
     Operands,
-    /// They do not know: the funk decides. What it has with a smaller version than this is deleted.
+    /// The funk decides. Its records with a smaller version than this are deleted.
     Unknown(Version),
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn search_ram(
 ) -> InRam {
     let ReadPoint { at, time } = point;
     let record = search_deltas(view, key, hash, at, guard);
-    // Of a mended munk nothing is hidden.
+    // In a mended munk, range deletions hide nothing.
     if record.is_none()
         && view.munk_is_mended()
         && let Some(answer) = search_munk(view, key, hash, point)
@@ -70,7 +72,8 @@ pub(crate) fn search_ram(
     search_munk(view, key, hash, point).unwrap_or(InRam::Unknown(Version::ZERO))
 }
 
-/// What the view's munk says, if it has the key's span: the oldest source, so what is not there does not exist.
+/// The munk's answer, if it has the key's span. It is the oldest source, so a key that it lacks
+/// does not exist.
 #[inline]
 fn search_munk(view: &View, key: &[u8], hash: RamHash, point: ReadPoint<'_>) -> Option<InRam> {
     match view.munk.as_ref()?.get(key, hash, point.at) {
@@ -153,7 +156,7 @@ pub(crate) fn get_at(
     })
 }
 
-/// Whether `key` has a value that a reader sees. One that lies apart is not read.
+/// Whether `key` has a value that a reader sees. A value that lies apart is not read.
 pub(crate) fn contains(
     engine: &Engine,
     keyspace: &KeyspaceState,
@@ -163,7 +166,7 @@ pub(crate) fn contains(
     let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
     let found = get_stored(core, caches, work, keyspace, key, point)?;
     match found {
-        // Operands over it, which may make anything of it.
+        // Operands lie over the value apart, and they may make anything of it.
         Some(value) if value.is_apart() && value.place_apart().is_none() => {
             Ok(get_at(core, caches, work, keyspace, key, point)?.is_some())
         }
@@ -171,8 +174,8 @@ pub(crate) fn contains(
     }
 }
 
-/// The value of `key` that a reader sees or, if it lies apart, where. Rows are the newest values only, so a
-/// snapshot, whose version is never the greatest, passes them over.
+/// The value that a reader of `key` sees, or its place if it lies apart. Rows hold only newest
+/// values, so a snapshot, whose version is never the greatest, passes them over.
 pub(crate) fn get_stored(
     core: &Core,
     caches: &Caches,
@@ -208,7 +211,7 @@ pub(crate) fn get_stored(
             return Ok(value);
         }
     };
-    // Gets that deltas answer do not count: a munk would not save them anything.
+    // Gets that deltas answer are not counted: a munk would save them nothing.
     Heat::count(&chunk.heat.gets);
     let newest = at == Version::MAX;
     if newest
@@ -264,14 +267,16 @@ fn handed_out(caches: &Caches, value: Value) -> Value {
     }
 }
 
-/// What a cached row means: it is the newest record, so where it has expired nothing older counts.
+/// The value of a cached row. The row is the newest record, so if it has expired, no older record
+/// counts.
 #[inline]
 fn value_of_row(row: RecordRef, time: ReadTime<'_>) -> Option<Value> {
     let is_live = live(&*row, time).is_some();
     is_live.then(|| Value::of_record(row))
 }
 
-/// Whether a range deletion that may still be pending is newer than the record of this version: it hides that from rows, too.
+/// Whether a range deletion that may still be pending is newer than this version: it hides the
+/// record from rows, too.
 #[inline]
 fn is_deleted_soon(view: &View, key: &[u8], version: Version) -> bool {
     let covers = view.covers.as_ref();
@@ -297,8 +302,8 @@ fn get_folded(
         Component::Delta => {}
         _ => counting::miss(core, caches, work, chunk, view, key, hash),
     }
-    // Where deltas have operands, what the funk has is not the newest value. A value that is another one when what it was
-    // made of expires is none for a row.
+    // Where deltas have operands, the funk's value is not the newest. A value that changes when its
+    // base expires must not become a row.
     if let Some(value) = &folded.value
         && !value.is_apart()
         && point.at == Version::MAX
@@ -326,7 +331,7 @@ fn get_folded(
     Ok(folded.value)
 }
 
-/// What counts as having served a get.
+/// The component that counts as having served a get.
 #[inline]
 fn served_by(component: Component, value: &Option<Value>) -> Component {
     match value {
@@ -350,8 +355,8 @@ fn search_funk(
     found.inspect_err(|error| chunk.note_damage(error))
 }
 
-/// When the value of `key` expires that a reader at `at` has just been shown. None for a value of operands, which changes when
-/// what they lie on expires.
+/// The expiry of the value of `key` that a reader at `at` has just got. `None` for a value of
+/// operands, which changes when the record below them expires.
 pub(crate) fn expiry_of(
     core: &Core,
     caches: &Caches,
@@ -363,7 +368,7 @@ pub(crate) fn expiry_of(
     let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
     let view = chunk.view.load(&guard);
-    // No range deletion hides it, or it would not have been shown.
+    // No range deletion hides the record, because the reader has got the value.
     if let Some(record) = search_deltas(view.get(), key, hash, at, &guard) {
         return Ok(record.kind().expires(record.value()));
     }
@@ -380,9 +385,9 @@ pub(crate) fn expiry_of(
     Ok(found.and_then(|(_, found)| found.kind.expires(found.stored_value())))
 }
 
-/// Puts what the funk gave into the row cache, if it is still the newest: only if a fresh
-/// lookup from the root gives the same view, and no delta of it has the key by now. A check of
-/// the chunk that was looked up would not do: after a split its last view stays for ever.
+/// Puts a value from the funk into the row cache, if it is still the newest. It is if a fresh
+/// lookup from the root gives the same view, and no delta of it has the key by now. A check of the
+/// chunk that was looked up would not do: after a split its last view stays for ever.
 fn fill_row(
     core: &Core,
     caches: &Caches,

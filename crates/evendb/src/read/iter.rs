@@ -1,7 +1,8 @@
-//! Iterators over a cursor: [`Iter`], whose items are pairs of handles, and [`Keys`], of keys alone.
+//! Iterators over a cursor: [`Iter`], whose items are pairs of handles, and [`Keys`], of keys
+//! alone.
 //!
-//! Both end after an error, which is their last item, and after as many items as [`Iter::limit`] allows. Thread safety:
-//! one thread at a time has an iterator.
+//! Both end after an error, which is their last item, and after the number of items that
+//! [`Iter::limit`] allows. Thread safety: one thread at a time has an iterator.
 
 use super::cursor::Cursor;
 use super::tables::Direction;
@@ -13,9 +14,9 @@ use std::iter::FusedIterator;
 ///
 /// Items are handles that share the store's memory; they may be kept.
 ///
-/// An error is the last item: after it both ends return `None`, whichever met it, so that `count`,
-/// `collect` and the like end. What was given before the error is right; what lies between the two
-/// ends was not read. To go on behind a damaged block, begin a new range there.
+/// An error is the last item: after it both ends return `None`, whichever end met it, so that
+/// `count`, `collect` and the like end. What was given before the error is right; the records
+/// between the two ends were not read. To go on behind a damaged block, begin a new range there.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -36,8 +37,8 @@ impl Iter {
         &mut self.0.cursor
     }
 
-    /// Ends after `items` items from now on, those of both ends together. Where few are wanted, this costs less than
-    /// leaving the iterator early, because no more is read ahead.
+    /// Ends after `items` further items; the items of both ends count. If few are wanted, this
+    /// costs less than leaving the iterator early, because no more is read ahead.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -57,12 +58,14 @@ impl Iter {
         self
     }
 
-    /// Moves the front, as [`Cursor::seek`]. After an error the error comes once more; at the limit still nothing comes.
+    /// Moves the front, as [`Cursor::seek`] does. After an error the error comes once more; at the
+    /// limit still nothing comes.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.0.seeking().seek(key);
     }
 
-    /// Moves the back, as [`Cursor::seek_back`]. After an error the error comes once more; at the limit still nothing comes.
+    /// Moves the back, as [`Cursor::seek_back`] does. After an error the error comes once more; at
+    /// the limit still nothing comes.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         self.0.seeking().seek_back(key);
     }
@@ -85,17 +88,17 @@ impl DoubleEndedIterator for Iter {
     }
 }
 
-// Unless it is sought again, an end that returned `None` is exhausted or has met the other, which does not move back; or
-// an error was given, after which both ends return nothing else.
+// Without a further seek, an end that returned `None` is exhausted, or has met the other end, which
+// does not move back; or an error was given, after which both ends return `None`.
 impl FusedIterator for Iter {}
 
-/// An iterator over the keys of a range, as one moment sees it, from both ends; made by
-/// [`Keyspace::keys`](crate::Keyspace::keys) and its like.
+/// An iterator over the keys of a range, as one moment sees it, from both ends.
+/// [`Keyspace::keys`](crate::Keyspace::keys) and similar methods make it.
 ///
-/// Values are not copied, kept or returned, and where their keys lie in RAM not touched. What lies on disk is read
-/// in blocks, in which values lie beside their keys: there it costs the same reads as [`Iter`].
+/// Values are not copied, kept or returned, and values in RAM are not touched. On disk, values lie
+/// beside their keys in the same blocks: there it costs the same reads as [`Iter`].
 ///
-/// An error is the last item, as of [`Iter`].
+/// An error is the last item, as with [`Iter`].
 ///
 /// ```
 /// # fn main() -> evendb::Result<()> {
@@ -119,19 +122,19 @@ impl Keys {
         &mut self.0.cursor
     }
 
-    /// Ends after `items` items, as [`Iter::limit`].
+    /// Ends after `items` items, as [`Iter::limit`] says.
     #[must_use = "the iterator with the limit is returned"]
     pub fn limit(mut self, items: u64) -> Keys {
         self.0 = self.0.limit(items);
         self
     }
 
-    /// Moves the front, as [`Cursor::seek`].
+    /// Moves the front, as [`Cursor::seek`] does.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.0.seeking().seek(key);
     }
 
-    /// Moves the back, as [`Cursor::seek_back`].
+    /// Moves the back, as [`Cursor::seek_back`] does.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         self.0.seeking().seek_back(key);
     }
@@ -155,11 +158,11 @@ impl DoubleEndedIterator for Keys {
     }
 }
 
-// As `Iter`.
+// For the same reasons as `Iter`.
 impl FusedIterator for Keys {}
 
-/// A cursor that lends keys and leaves values alone: [`Cursor::keys_only`]. What is said of values at [`Keys`] is true
-/// here, and what is said of errors at [`Cursor`].
+/// A cursor that lends keys and leaves values alone: [`Cursor::keys_only`]. For values the text of
+/// [`Keys`] holds here, and for errors that of [`Cursor`].
 pub struct KeyCursor(Cursor);
 
 impl KeyCursor {
@@ -174,7 +177,7 @@ impl KeyCursor {
     /// The next key, valid until the cursor moves again.
     ///
     /// # Errors
-    /// As [`Cursor::next`].
+    /// The errors of [`Cursor::next`].
     #[expect(
         clippy::should_implement_trait,
         reason = "a lending iterator cannot be an Iterator"
@@ -186,7 +189,7 @@ impl KeyCursor {
     /// The next key from the end of the range, in reverse key order.
     ///
     /// # Errors
-    /// As [`Cursor::next`].
+    /// The errors of [`Cursor::next`].
     pub fn next_back(&mut self) -> Result<Option<&[u8]>> {
         self.step(Direction::Backward)
     }
@@ -198,24 +201,24 @@ impl KeyCursor {
         })
     }
 
-    /// Moves the front, as [`Cursor::seek`].
+    /// Moves the front, as [`Cursor::seek`] does.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.0.seek(key);
     }
 
-    /// Moves the back, as [`Cursor::seek_back`].
+    /// Moves the back, as [`Cursor::seek_back`] does.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         self.0.seek_back(key);
     }
 
-    /// Says how many keys are wanted, as [`Cursor::limit_hint`].
+    /// Says how many keys are wanted, as [`Cursor::limit_hint`] does.
     #[must_use = "the cursor with the hint is returned"]
     pub fn limit_hint(self, records: u64) -> KeyCursor {
         KeyCursor(self.0.limit_hint(records))
     }
 }
 
-/// A cursor that gives no more than so many items, and none after an error until it is sought.
+/// A cursor that gives a limited number of items, and none after an error until it is sought.
 struct Limited {
     cursor: Cursor,
     left: u64,
@@ -240,14 +243,14 @@ impl Limited {
         }
     }
 
-    /// The cursor, which is about to be sought: an error of before is told again, so that its end is not taken for that of the
-    /// records.
+    /// The cursor, which is about to be sought. An earlier error is told again, so that nobody
+    /// takes the end of the items for the end of the records.
     fn seeking(&mut self) -> &mut Cursor {
         self.failed = false;
         &mut self.cursor
     }
 
-    /// The next item at an end, made by `item` of the cursor that has it there.
+    /// The next item at an end; `item` makes it of the cursor's current record.
     fn step<T>(
         &mut self,
         direction: Direction,

@@ -1,7 +1,8 @@
-//! The one read path. [`get`] answers one key, wait-free until it must read from disk; [`fill`]
-//! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
-//! both directions, [`refill`] fills them again, [`first_key`] those of one record, and [`ahead`] asks the disk for what comes next; [`iter`] gives their records as handles; [`moment`] is one moment of
-//! the whole database; [`size`] estimates what a range holds; [`apart`] reads
+//! The one read path. [`get`] answers one key, wait-free until it must read from disk. [`fill`]
+//! merges a chunk's components over a range into a buffer. [`cursor`] moves buffers over chunks in
+//! both directions; [`refill`] fills them again, [`first_key`] does so for scans of one record, and
+//! [`ahead`] asks the disk for what comes next. [`iter`] gives the records as handles. [`moment`]
+//! is one moment of the whole database. [`size`] estimates what a range holds. [`apart`] reads
 //! values that lie in files of their own.
 
 mod ahead;

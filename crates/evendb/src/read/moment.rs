@@ -1,6 +1,6 @@
 //! [`Moment`]: a registered version of a database that stays open.
 //!
-//! Thread safety: any. Not here: the public handle ([`crate::Snapshot`]).
+//! Thread safety: any thread. Not here: the public handle ([`crate::Snapshot`]).
 
 use crate::commit_log::Lsn;
 use crate::engine::Engine;
@@ -11,13 +11,14 @@ use crate::fork;
 use crate::sync::Arc;
 use evendb_storage::{Time, Version};
 
-/// A registered version; versions that it needs are kept until it is dropped.
+/// A registered version; the versions that it needs are kept until it is dropped.
 pub(crate) struct Moment {
     pub(crate) handle: Arc<Handle>,
     version: Version,
-    /// By what time records expire for it.
+    /// The time by which records expire for it.
     time: Time,
-    /// Where it lies in the commit log, if that was asked for: its last record ends here or between.
+    /// Its place in the commit log, if that was asked for: its last record ends at or between these
+    /// two.
     in_log: Option<(Lsn, Lsn)>,
 }
 
@@ -33,14 +34,14 @@ impl Moment {
         }))
     }
 
-    /// The same, with its place in the commit log, if there is one.
+    /// Like [`now`](Self::now), with its place in the commit log, if there is a log.
     pub(crate) fn now_in_log(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
         handle.engine.core.health.check_readable()?;
         let engine = &handle.engine;
-        // Before GV moves: what lies below has at most this moment's version.
+        // Before GV moves: records below `from` have at most this moment's version.
         let from = engine.log.end();
         let (version, time) = engine.core.clock.register_timed();
-        // After the moment's puts have withdrawn: all of them lie below.
+        // After the moment's puts have withdrawn: all their records lie below `until`.
         let until = engine.log.end();
         Ok(Arc::new(Moment {
             handle: handle.clone(),
@@ -62,12 +63,12 @@ impl Moment {
         self.version
     }
 
-    /// By what time records expire for it; 0 if it was made when nothing did.
+    /// The time by which records expire for it; 0 if no record expired when it was made.
     pub(crate) fn time(&self) -> Time {
         self.time
     }
 
-    /// What it sees.
+    /// The point that it reads at.
     pub(crate) fn point(&self) -> ReadPoint<'static> {
         ReadPoint {
             at: self.version,
@@ -78,12 +79,12 @@ impl Moment {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        // In a forked child no thread waits for it, and the thread that held the registry may be
-        // missing.
+        // In a forked child no thread waits for it, and the thread that held the registry's lock
+        // may be missing.
         if !fork::is_child() {
             let engine = &self.handle.engine;
             engine.core.clock.unregister(self.version);
-            // An idle database may have waited for it, to rewrite what it saw.
+            // An idle database may have waited for this, to rewrite what the moment saw.
             engine.work.stir_gently();
         }
     }

@@ -1,9 +1,10 @@
 //! Refills one end of a cursor from one chunk, wherever the chunk has its records.
 //!
-//! The root is loaded, the chunk found, and its view read under one pin: from the munk under that pin, from the funk after
-//! it. Where the span that is needed is not in RAM and worth it, it is loaded first.
+//! The root is loaded, the chunk found, and its view read under one pin. A munk is read under that
+//! pin, a funk after it. If the needed span is not in RAM and is worth it, it is loaded first.
 //!
-//! Not here: what merges the sources ([`super::fill`]); which record is given next ([`super::cursor`]).
+//! Not here: how the sources are merged ([`super::fill`]); which record is given next
+//! ([`super::cursor`]).
 
 use super::ahead::{self, ScanRange};
 use super::counting;
@@ -32,13 +33,13 @@ use crate::value::Value;
 use evendb_storage::Version;
 use evendb_storage::key_hash::RamHash;
 
-/// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
-/// all cursors take more than a 32nd of the budget.
+/// The approximate maximum of block bytes for a refill from tables. The second one holds while the
+/// buffers of all cursors take more than a 32nd of the budget.
 const BLOCK_BYTES_MAX: usize = 256 << 10;
 const BLOCK_BYTES_SHORT: usize = 16 << 10;
 
 impl Cursor {
-    /// Refills one end from one chunk; leaves the buffer empty if the chunk had nothing.
+    /// Refills one end from one chunk. The buffer stays empty if the chunk had no records.
     pub(super) fn refill(&mut self, direction: Direction) -> Result<()> {
         let mut may_load = true;
         while !self.refill_unless_loaded(direction, &mut may_load)? {}
@@ -46,7 +47,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Has the disk read what the next refills need, of a long scan.
+    /// Has the disk read what the next refills of a long scan need.
     fn look_ahead(&mut self, direction: Direction) {
         let Some(moment) = &self.moment else {
             return;
@@ -64,8 +65,8 @@ impl Cursor {
         ahead::look_ahead(&moment.engine().core, &self.keyspace, end, &range);
     }
 
-    /// Refills one end. Where the span that it needs is absent and worth having, it loads that instead, once (then
-    /// `may_load` is false), and says false.
+    /// Refills one end. If the needed span is absent and worth having, it loads the span instead,
+    /// at most once (`may_load` then becomes false), and returns false.
     fn refill_unless_loaded(&mut self, direction: Direction, may_load: &mut bool) -> Result<bool> {
         let Some(moment) = &self.moment else {
             return Ok(true);
@@ -109,7 +110,7 @@ impl Cursor {
             let chunk = chunk.clone();
             drop(guard);
             end.position = from;
-            // What fails here fails again where the scan reads the funk.
+            // An error here comes again where the scan reads the funk.
             drop(spans::load_for_scan(engine, &chunk, &wanted));
             return Ok(false);
         }
@@ -168,27 +169,28 @@ fn block_bytes_max(core: &Core) -> usize {
     }
 }
 
-/// Where a refill comes from.
+/// The source of a refill.
 #[derive(Clone, Copy)]
 struct RefillSegment<'a> {
     /// The munk, if it has these keys.
     munk: Option<&'a Munk>,
-    /// Where that is no longer so, if not at the chunk's limit.
+    /// The end of the keys for which this holds; `None` for the chunk's limit.
     end: Option<&'a [u8]>,
 }
 
-/// What a refill reads below the deltas, and up to where.
+/// The sources that a refill reads below the deltas, and its end.
 pub(super) struct RefillPlan<'v> {
     /// The munk, if it has these keys.
     pub(super) munk: Option<&'v Munk>,
-    /// What range deletions leave of it.
+    /// The part that range deletions leave to be read below the deltas.
     pub(super) below: Option<Below>,
     pub(super) to: Option<Vec<u8>>,
-    /// Nothing wanted lies behind that.
+    /// No wanted record lies behind `to`.
     pub(super) last: bool,
 }
 
-/// A refill at `from`, which may go as far as `to`, ends where it would have to read something else.
+/// Plans a refill at `from`, which may go as far as `to`: it ends where it would have to read
+/// another source.
 pub(super) fn plan_refill<'v>(
     view: &'v View,
     direction: Direction,
@@ -239,7 +241,8 @@ fn segment<'a>(
     })
 }
 
-/// Fills from the view's funk, going on where the last fill left it if it is still the same.
+/// Fills from the view's funk. It goes on where the last fill left the funk, if it is still the
+/// same one.
 fn fill_unpinned(
     engine: &Engine,
     end: &mut End,
@@ -266,7 +269,7 @@ fn fill_unpinned(
     filled.inspect_err(|error| chunk.note_damage(error))
 }
 
-/// Fills from the view's funk, sought for this fill.
+/// Fills from the view's funk, with a new seek.
 fn begin(
     engine: &Engine,
     end: &mut End,
@@ -293,7 +296,7 @@ fn begin(
     Ok(filled)
 }
 
-/// Fills from a scan of the funk, and keeps that if there may be more.
+/// Fills from a scan of the funk, and keeps the scan if there may be more records.
 fn go_on(
     end: &mut End,
     mut scan: FunkScan,
@@ -306,14 +309,14 @@ fn go_on(
     Ok(filled)
 }
 
-/// Keeps a scan of the funk if there may be more.
+/// Keeps a scan of the funk if there may be more records.
 fn keep(end: &mut End, scan: FunkScan, filled: &Filled) {
     if matches!(filled, Filled::UpTo(_)) {
         end.scan = Some(scan);
     }
 }
 
-/// What a fill folds operands by.
+/// The function by which a fill folds operands.
 fn folding<'a>(
     engine: &'a Engine,
     keyspace: &'a KeyspaceState,
@@ -327,7 +330,8 @@ fn folding<'a>(
     }
 }
 
-/// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.
+/// The key where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the
+/// chunk.
 pub(super) fn chunk_limit(
     chunk: &Chunk,
     direction: Direction,

@@ -1,13 +1,17 @@
-//! About how much a key range holds, without a look at its data.
+//! Estimates how much a key range holds, without a look at its data.
 //!
 //! ```text
-//! chunk wholly inside    figures of its tables and runs, which the manifest has; a look at some pages of its deltas
-//! chunk at an end        the same for what is wholly inside; of tables that are cut the share by their block index
+//! chunk wholly inside    figures of its tables and runs, from the manifest;
+//!                        a look at some pages of its deltas
+//! chunk at an end        the same for tables wholly inside;
+//!                        for cut tables a share, by their block index
 //! ```
-//! Base, log and deltas are counted each for itself. A put of the log or of a delta counts as a new key by the share that
-//! rewrites of the chunk have found ([`crate::chunk::share`]), as one if none is known; a tombstone takes one record away.
+//! Base, log and deltas are counted each for itself. A put in the log or in a delta counts as a new
+//! key by the share that rewrites of the chunk have found ([`crate::chunk::share`]), or fully if no
+//! share is known. A tombstone takes one record away.
 //!
-//! Thread safety: any. No block of data is read. A table that is cut is opened, which reads its block index.
+//! Thread safety: any thread. No block of data is read. A table that is cut is opened, which reads
+//! its block index.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::Chunk;
@@ -58,7 +62,7 @@ struct Limits<'a> {
 }
 
 impl<'a> Limits<'a> {
-    /// What two ranges have in common, if they have any key.
+    /// The intersection of two ranges, if they have a key in common.
     fn with(self, low: &'a [u8], high: Option<&'a [u8]>) -> Option<Limits<'a>> {
         let high = match (self.high, high) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -70,7 +74,7 @@ impl<'a> Limits<'a> {
     }
 }
 
-/// About what the keyspace holds from `low` to below `high`.
+/// Estimates what the keyspace holds from `low` to below `high`.
 pub(crate) fn approximate_size(
     keyspace: &KeyspaceState,
     low: &[u8],
@@ -112,7 +116,7 @@ impl Sums {
         let bytes = base.bytes + share * newer.bytes;
         let deletes = (base.deletes + newer.deletes).min(puts);
         self.records += puts - deletes;
-        // What is deleted is taken to be as long as the others.
+        // Deleted records are assumed to be as long as the others.
         self.bytes += bytes * (1.0 - deletes / puts.max(1.0));
         self.disk_bytes += base.disk_bytes + newer.disk_bytes;
         Ok(())
@@ -123,7 +127,7 @@ impl Sums {
     }
 }
 
-/// What the deltas have that no run has yet; and the funk that goes with that.
+/// The size of the records that deltas have and no run has yet, and the funk that belongs to them.
 fn in_deltas(chunk: &Chunk, limits: Limits<'_>) -> (Held, Arc<Funk>) {
     let guard = reclaim::pin();
     let view = chunk.view.load(&guard);
@@ -162,7 +166,7 @@ fn in_tables<'t>(
             true => 1.0,
             false => table.open()?.share_between(limits.low, limits.high),
         };
-        // Of the bytes some are the keys of tombstones, which are short.
+        // Some of the bytes are keys of tombstones, which are short.
         held += Held {
             puts: share * meta.entries.saturating_sub(meta.deletes) as f64,
             deletes: share * meta.deletes as f64,

@@ -3,12 +3,14 @@
 //! [`TableKeys`] is one run; [`BaseKeys`] the disjoint tables of the base, end to end. Both move in
 //! one direction, chosen at the seek.
 //!
-//! A key is left behind only when the next one is asked for ([`TableKeys::leave`], [`TableKeys::settle`]): forward, the record
-//! that is seen is the first of its key that may be, and the next key may lie in a block that nobody wants. Backward, the
-//! versions of a key rise, so which one is the newest is known only behind them, or where a block begins with the key.
+//! A key is left behind only when the next one is asked for ([`TableKeys::leave`],
+//! [`TableKeys::settle`]). Forward, the first visible record of a key decides, and the next key may
+//! lie in a block that nobody wants. Backward, the versions of a key rise, so the newest one is
+//! known only behind them, or where a block begins with the key.
 //!
-//! Of a table that is keyed the index has all keys. There a seek and a step read nothing; a block is read when the record of its
-//! key is taken. So a scan reads of such runs only what it gives out.
+//! The index of a keyed table has all its keys. There a seek and a step read nothing; a block is
+//! read when the record of its key is taken. So a scan reads of such runs only the records that it
+//! gives out.
 
 use crate::error::Result;
 use crate::funk::Funk;
@@ -47,7 +49,7 @@ impl Candidate for TableHit {
 }
 
 impl TableHit {
-    /// What was put, within the block's bytes.
+    /// The value as the caller put it, within the block's bytes.
     #[inline]
     pub(crate) fn shown(&self) -> Range<usize> {
         self.value.start + self.kind.prefix_bytes()..self.value.end
@@ -64,14 +66,15 @@ pub(crate) struct TableKeys {
     hit: Option<Option<TableHit>>,
     /// The cursor may still be on a record of `key`.
     within_key: bool,
-    /// `key` is done with, and the next one was not asked for.
+    /// `key` is done with, but the next key was not asked for yet.
     left: bool,
-    /// Of a keyed table: the block of `key`, and whether it is still to be read.
+    /// Only in a keyed table: the block of `key`, and whether it is still to be read.
     block: Option<usize>,
     unread: bool,
 }
 
-/// What a seek in a table reads at once, if nothing behind `until` is wanted: of `readahead` in pages, in blocks.
+/// The blocks that a seek in a table reads at once, if nothing behind `until` is wanted.
+/// `readahead` is in pages, the result in blocks.
 pub(crate) fn read_until(
     table: &Table,
     from: Option<&[u8]>,
@@ -97,7 +100,8 @@ pub(crate) fn read_until(
 
 impl TableKeys {
     /// On the first key at or after `from` (forward), or the last key before `from` (backward);
-    /// with no `from` on the first or last key. Nothing behind `until` is wanted for now, so it is not read ahead.
+    /// without `from` on the first or last key. Nothing behind `until` is wanted for now, so it is
+    /// not read ahead.
     pub(crate) fn seek(
         table: Arc<Table>,
         from: Option<&[u8]>,
@@ -136,7 +140,7 @@ impl TableKeys {
         self.gather()
     }
 
-    /// The same of a keyed table, of which nothing is read.
+    /// Seeks in a keyed table, without reading it.
     fn seek_by_index(&mut self, from: Option<&[u8]>) {
         let table = self.cursor.table();
         let behind = from.map(|key| table.first_block_at(key));
@@ -147,7 +151,7 @@ impl TableKeys {
         self.name_block();
     }
 
-    /// The key of `block`, of which nothing is read.
+    /// Sets the key to the key of `block`, without reading it.
     fn name_block(&mut self) {
         let table = self.cursor.table();
         self.block = self.block.filter(|&block| block < table.block_count());
@@ -158,7 +162,7 @@ impl TableKeys {
         });
     }
 
-    /// Reads the visible record of a key that was only named.
+    /// Reads the visible record of a key that is known from the index alone.
     fn read_named(&mut self, block: usize) -> Result<Option<TableHit>> {
         let backward = self.direction == Direction::Backward;
         self.cursor.seek_block(block, backward)?;
@@ -170,7 +174,7 @@ impl TableKeys {
         }
     }
 
-    /// The record that the cursor is on, if it is seen.
+    /// The cursor's record, if it is visible.
     fn seen_here(&self) -> Option<TableHit> {
         let entry = self.cursor.entry();
         entry.version.is_seen_at(self.at).then(|| {
@@ -184,13 +188,14 @@ impl TableKeys {
         })
     }
 
-    /// The key it is on. None is left behind ([`settle`](Self::settle)).
+    /// The current key. The caller has settled a key that was left ([`settle`](Self::settle)).
     pub(crate) fn key(&self) -> Option<&[u8]> {
         debug_assert!(!self.left, "the next key was not asked for");
         self.hit.as_ref().map(|_| &self.key[..])
     }
 
-    /// The visible record of the key, given out once. It is read now, if the key is known from the index alone.
+    /// The visible record of the key, given out once. If the key is known from the index alone, the
+    /// record is read now.
     pub(crate) fn take_hit(&mut self) -> Result<Option<TableHit>> {
         match self.block.filter(|_| std::mem::take(&mut self.unread)) {
             Some(block) => self.read_named(block),
@@ -198,17 +203,17 @@ impl TableKeys {
         }
     }
 
-    /// Whether the seek read a block of it, or the record of its key was read.
+    /// Whether a block was read by the seek, or for the record of the key.
     pub(crate) fn has_read(&self) -> bool {
         self.block.is_none() || !self.unread
     }
 
-    /// The key is done with. Nothing is read for it.
+    /// Marks the key as done with. Nothing is read for it.
     pub(crate) fn leave(&mut self) {
         self.left = true;
     }
 
-    /// Goes to the next key, if the last one was left.
+    /// Goes to the next key, if the current one was left.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if std::mem::take(&mut self.left) {
             if let Some(block) = self.block {
@@ -233,7 +238,7 @@ impl TableKeys {
         Ok(())
     }
 
-    /// Leaves the records of the key behind.
+    /// Moves behind the records of the key.
     fn pass_key(&mut self) -> Result<()> {
         if std::mem::take(&mut self.within_key) {
             self.step()?;
@@ -248,7 +253,8 @@ impl TableKeys {
         self.cursor.valid() && *self.cursor.entry().key == *self.key
     }
 
-    /// Looks for the visible record of the key that the cursor is on, and leaves the cursor there or behind the key.
+    /// Looks for the visible record of the cursor's key, and leaves the cursor on it or behind the
+    /// key.
     fn gather(&mut self) -> Result<()> {
         self.hit = None;
         if !self.cursor.valid() {
@@ -262,7 +268,7 @@ impl TableKeys {
                 hit = Some(seen);
             }
             let is_last = match self.direction {
-                // The versions fall: no other one is newer.
+                // The versions fall, so no later one is newer.
                 Direction::Forward => hit.is_some(),
                 Direction::Backward => self.cursor.begins_key(),
             };
@@ -295,7 +301,7 @@ pub(crate) fn base_index(funk: &Funk, from: Option<&[u8]>, direction: Direction)
     }
 }
 
-/// The base's tables end to end.
+/// The base's tables, one after the other.
 pub(crate) struct BaseKeys {
     funk: Arc<Funk>,
     /// The table of `current`.
@@ -307,7 +313,7 @@ pub(crate) struct BaseKeys {
 }
 
 impl BaseKeys {
-    /// As [`TableKeys::seek`].
+    /// Like [`TableKeys::seek`].
     pub(crate) fn seek(
         funk: Arc<Funk>,
         from: Option<&[u8]>,
@@ -378,20 +384,20 @@ impl BaseKeys {
         self.current.as_ref().and_then(TableKeys::key)
     }
 
-    /// As [`TableKeys::take_hit`].
+    /// Like [`TableKeys::take_hit`].
     pub(crate) fn take_hit(&mut self) -> Result<Option<TableHit>> {
         let current = self.current.as_mut();
         current.map_or(Ok(None), TableKeys::take_hit)
     }
 
-    /// As [`TableKeys::leave`].
+    /// Like [`TableKeys::leave`].
     pub(crate) fn leave(&mut self) {
         if let Some(current) = &mut self.current {
             current.leave();
         }
     }
 
-    /// As [`TableKeys::settle`].
+    /// Like [`TableKeys::settle`].
     pub(crate) fn settle(&mut self) -> Result<()> {
         if let Some(current) = &mut self.current {
             current.settle()?;

@@ -1,18 +1,23 @@
-//! What of the public calls is recorded in a trace ([`Db::start_trace`](crate::Db::start_trace)), and how it is described there.
+//! Which public calls are recorded in a trace ([`Db::start_trace`](crate::Db::start_trace)), and
+//! how the trace describes them.
 //!
 //! ```text
-//!   public call:  began = recording.begin(key)      one relaxed load; None unless a trace is on and takes the key
-//!                 result = what the call does
+//!   public call:  began = recording.begin(key)      one relaxed load; None unless a trace is on,
+//!                                                   and takes the key
+//!                 result = the call's own work
 //!                 if began: recording.got / wrote / did (began, description, &result)
 //! ```
-//! * A call is recorded when it ends, whatever came of it; a scan when it is dropped, or sought again ([`scan`]).
-//! * One public call is one operation. What it does by other calls inside of it is not recorded a second time, but for
-//!   `compare_and_swap`, `fetch_update` and `transact`, which are transactions: these are recorded by their parts.
-//! * The parts of a batch, a transaction, or a lookup of several keys have one group. Each is taken or not by its own key; what
-//!   holds them together is recorded if one of them is. Those of a batch are recorded when its outcome is known, which is theirs.
+//! * A call is recorded when it ends, whatever its result; a scan when it is dropped or sought
+//!   again ([`scan`]).
+//! * One public call is one operation. The calls that it makes inside are not recorded again,
+//!   except in `compare_and_swap`, `fetch_update` and `transact`: these are transactions, and are
+//!   recorded by their parts.
+//! * The parts of a batch, of a transaction, or of a lookup of several keys have one group. Each
+//!   part is taken or not by its own key; the operation that holds them together is recorded if one
+//!   of them is. The parts of a batch are recorded with the batch's outcome, once that is known.
 //!
-//! Thread safety: any. A forked child records nothing: the writer of the trace is not there, and its locks may be held.
-//! Not here: buffers, files and the format (`evendb-trace`).
+//! Thread safety: any thread. A forked child records nothing: the trace's writer is not in the
+//! child, and its locks may be held. Not here: buffers, files and the format (`evendb-trace`).
 
 pub(crate) mod scan;
 pub(crate) mod transaction;
@@ -23,14 +28,14 @@ use evendb_trace::{Began, Call, Failure, Kind, Operation, Outcome, RecorderHandl
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Where an open database has its trace, if one is recorded.
+/// Holds the trace of an open database, while one is recorded.
 #[derive(Default)]
 pub(crate) struct Recording {
     pub(crate) slot: Arc<RecorderHandle>,
 }
 
 impl Recording {
-    /// Begins an operation of a key.
+    /// Begins an operation on a key.
     #[inline]
     pub(crate) fn begin(&self, key: &[u8]) -> Option<Began> {
         match self.slot.is_on() {
@@ -48,7 +53,7 @@ impl Recording {
         }
     }
 
-    /// Begins an operation of no key, or of several that are taken one by one.
+    /// Begins an operation without a key, or with several keys that are taken one by one.
     #[inline]
     pub(crate) fn begin_always(&self) -> Option<Began> {
         match self.slot.is_on() && !fork::is_child() {
@@ -76,7 +81,7 @@ impl Recording {
         self.slot.end(began, &call);
     }
 
-    /// Records a question whether a key is there.
+    /// Records a question whether a key exists.
     #[cold]
     pub(crate) fn asked(&self, began: Began, mut call: Call<'_>, result: &Result<bool>) {
         call.outcome = match result {
@@ -90,14 +95,14 @@ impl Recording {
         self.slot.end(began, &call);
     }
 
-    /// Records a write, or whatever is done or fails.
+    /// Records a write, or another call that succeeds or fails.
     #[cold]
     pub(crate) fn wrote<T>(&self, began: Began, mut call: Call<'_>, result: &Result<T>) {
         call.outcome = outcome(result);
         self.slot.end(began, &call);
     }
 
-    /// Records a lookup of several keys, of which each was found or not.
+    /// Records a lookup of several keys, with the result for each key.
     #[cold]
     pub(crate) fn got_all<'k, V: Deref<Target = [u8]>>(
         &self,
@@ -122,7 +127,8 @@ impl Recording {
         }
     }
 
-    /// Records a batch: the parts that the trace takes, each with the outcome of the commit, and the commit.
+    /// Records a batch: the parts that the trace takes, each with the outcome of the commit, and
+    /// the commit itself.
     #[cold]
     pub(crate) fn wrote_batch(
         &self,
@@ -144,7 +150,7 @@ impl Recording {
         self.wrote(began, call, result);
     }
 
-    /// Runs a call that concerns no single key, and records it by its name.
+    /// Runs a call that belongs to no single key, and records it by its name.
     #[inline]
     pub(crate) fn other<T>(&self, name: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let began = self.begin_always();
@@ -156,7 +162,7 @@ impl Recording {
     }
 }
 
-/// What a result is in a trace, where there is nothing to find.
+/// The outcome in a trace of a call that looks nothing up.
 pub(crate) fn outcome<T>(result: &Result<T>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,

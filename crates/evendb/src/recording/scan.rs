@@ -1,9 +1,10 @@
-//! What a cursor or iterator is in a trace: one operation for each end that was used, from its beginning or a seek to the next
-//! seek of that end, or to the drop.
+//! Cursors and iterators in a trace: one operation for each end that was used, from its beginning
+//! or a seek to the next seek of that end, or to the drop.
 //!
-//! It is taken by the key where it begins: the front by the range's least key or the one sought, the back by where the
-//! range ends. Its latency is the time that gathering records took; what the caller does between is not in it. An iterator that
-//! gave no record is a scan of none, backward if the back alone was asked, else forward.
+//! An operation is taken by the key where it begins: the front by the range's lowest key or the
+//! sought key, the back by the end of the range. Its latency is the time that gathering records
+//! took, without the caller's time between the calls. An iterator that gave no record is a scan of
+//! no records, backward if only the back was asked, else forward.
 
 use super::{Recording, failed};
 use crate::error::Error;
@@ -12,16 +13,16 @@ use evendb_trace::{Began, Call, Kind, Outcome, RecorderHandle};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of whom a scan is.
+/// The keyspace and the transaction that a scan belongs to.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanOf {
     pub(crate) keyspace: u32,
-    /// That of a transaction; 0: none.
+    /// The group of its transaction; 0: none.
     pub(crate) group: u64,
     pub(crate) older_moment: bool,
 }
 
-/// What is known so far of the scans of one cursor. Dropping it records nothing.
+/// The state of one cursor's scans so far. Dropping it records nothing.
 pub(crate) struct ScanRecord {
     slot: Arc<RecorderHandle>,
     of: ScanOf,
@@ -29,14 +30,14 @@ pub(crate) struct ScanRecord {
     pub(crate) limit: Option<u64>,
     low: Vec<u8>,
     high: Option<Vec<u8>>,
-    /// Front and back.
+    /// The front and the back.
     ends: [EndRecord; 2],
     told: bool,
 }
 
 struct EndRecord {
     began: Began,
-    /// Where it begins, if it was sought.
+    /// The key to which this end was sought.
     sought: Option<Vec<u8>>,
     asked: bool,
     given: u64,
@@ -44,7 +45,7 @@ struct EndRecord {
 }
 
 impl Recording {
-    /// Begins to note what a cursor over a range does, if a trace is on.
+    /// Begins to note the steps of a cursor over a range, if a trace is on.
     #[inline]
     pub(crate) fn scan(
         &self,
@@ -74,25 +75,25 @@ impl Recording {
 }
 
 impl ScanRecord {
-    /// An end was asked for a record, and gave one or not.
+    /// Notes that an end was asked for a record, and whether it gave one.
     pub(crate) fn asked(&mut self, is_back: bool, gave: bool) {
         let end = &mut self.ends[usize::from(is_back)];
         end.asked = true;
         end.given += u64::from(gave);
     }
 
-    /// So long an end took to gather records.
+    /// Adds the time that an end took to gather records.
     pub(crate) fn gathered(&mut self, is_back: bool, took: Duration) {
         self.ends[usize::from(is_back)].gathering += took;
     }
 
-    /// An end is sought: to `to`, from which the front goes on, and below which the back does.
+    /// Notes a seek of an end: the front goes on from `to`, the back below it.
     pub(crate) fn sought(&mut self, is_back: bool, to: &[u8]) {
         self.tell(is_back, None);
         let Some(began) = self.slot.begin_always().filter(|_| !fork::is_child()) else {
             return;
         };
-        // The group is one of the trace in which the scan began.
+        // A group belongs to the trace in which the scan began.
         if self.of.group != 0 && !began.is_of_trace_of(&self.ends[0].began) {
             return;
         }
@@ -105,7 +106,7 @@ impl ScanRecord {
         };
     }
 
-    /// The cursor is dropped.
+    /// Records the scans when the cursor is dropped.
     pub(crate) fn dropped(&mut self, error: Option<&Error>) {
         self.tell(false, error);
         self.tell(true, error);
@@ -115,7 +116,7 @@ impl ScanRecord {
         }
     }
 
-    /// Records what an end did, if it did anything.
+    /// Records the operation of an end, if the end was used.
     fn tell(&mut self, is_back: bool, error: Option<&Error>) {
         let end = &self.ends[usize::from(is_back)];
         if end.given > 0 || end.sought.is_some() {

@@ -1,4 +1,4 @@
-//! The planted fault of recordings.
+//! The planted fault of recordings (P61).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use evendb_storage::vfs::SimVfs;
 use evendb_trace::{Kind, Reader};
 use std::sync::Arc;
 
-/// Whether the parts of a batch have the group of its commit.
+/// Whether the parts of a batch have the group of the batch's commit.
 fn parts_have_their_group(plant: Plant) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::new().vfs(Arc::new(SimVfs::new(1))).workers(0);

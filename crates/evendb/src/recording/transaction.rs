@@ -1,13 +1,15 @@
-//! What a transaction is in a trace: its beginning, what it reads and writes, its commit or abort, all of one group.
+//! Transactions in a trace: begin, reads and writes, and commit or abort, all in one group.
 //!
-//! The beginning is recorded when the first part is, so that a transaction of which the sample takes nothing is not in the trace.
-//! Reads are of an older moment. A savepoint is a call `savepoint`, a return to it one `rollback_to`; the count of both is the
-//! savepoint's number.
+//! The begin is recorded with the first recorded part: a transaction with no part in the sample is
+//! not in the trace. Its reads are marked as reads of an older moment. A savepoint is a call
+//! `savepoint`, and a return to it a call `rollback_to`; the count of both is the savepoint's
+//! number.
 //!
-//! A read is recorded when it is done. A write is recorded when its outcome is known, with the time at which it was called: it is
-//! done if the commit is, failed as the commit failed, or rolled back. Savepoints and returns to them stay in order with the
-//! writes. All of these are kept in memory until then, up to [`KEPT_BYTES_MAX`]; above that they are recorded at once, and the
-//! outcome of the writes is not known.
+//! A read is recorded when it is done. A write is recorded when its outcome is known, with the time
+//! of its call: it is done if the commit succeeds, failed like the commit, or rolled back.
+//! Savepoints and returns to them stay in order with the writes. All of these are kept in memory
+//! until the end, up to [`KEPT_BYTES_MAX`]; above that they are recorded at once, and the outcome
+//! of the writes is unknown.
 //!
 //! A transaction is in the trace in which it began, and in no later one.
 
@@ -19,18 +21,19 @@ use evendb_trace::{Began, Call, Failure, Kind, Operation, Outcome, RecorderHandl
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Bytes of what one transaction keeps for its end.
+/// The number of bytes that one transaction keeps for its end.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// See the module. Dropped before it is committed, it records an abort.
+/// The record of one transaction: see the module. A drop before the commit records an abort.
 pub(crate) struct TransactionRecord {
     slot: Arc<RecorderHandle>,
     began: Began,
-    /// 0 as long as nothing of it is recorded.
+    /// 0 while no part is recorded.
     group: Cell<u64>,
-    /// The first savepoint that is in the trace: those before it were made when nothing of the transaction was.
+    /// The first savepoint in the trace: earlier savepoints were made before the first recorded
+    /// part.
     first_savepoint: Option<u64>,
-    /// Writes, savepoints and returns to them, in their order.
+    /// Writes, savepoints and returns to savepoints, in their order.
     kept: Vec<Kept>,
     kept_bytes: usize,
     is_committed: bool,
@@ -44,7 +47,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Whether it is a write that has done what it should so far.
+    /// Whether it is a write that has succeeded so far.
     fn is_write(&self) -> bool {
         let kind = self.operation.kind;
         let writes = kind.is_point_write() || kind == Kind::DeleteRange;
@@ -53,7 +56,7 @@ impl Kept {
 }
 
 impl Recording {
-    /// Begins to note what a transaction does, if a trace is on.
+    /// Begins to note the steps of a transaction, if a trace is on.
     #[inline]
     pub(crate) fn transaction(&self) -> Option<TransactionRecord> {
         let began = self.begin_always()?;
@@ -77,12 +80,12 @@ impl TransactionRecord {
         Some(began)
     }
 
-    /// Begins what is of no key.
+    /// Begins a part without a key.
     fn now(&self) -> Option<Began> {
         self.in_own_trace(RecorderHandle::begin_always)
     }
 
-    /// Begins something, if the trace in which the transaction began is still recorded.
+    /// Begins a part, if the trace in which the transaction began is still recorded.
     fn in_own_trace(&self, begin: impl FnOnce(&RecorderHandle) -> Option<Began>) -> Option<Began> {
         match fork::is_child() {
             true => None,
@@ -90,7 +93,7 @@ impl TransactionRecord {
         }
     }
 
-    /// Its group, from now on in the trace.
+    /// The transaction's group; the first call records the begin.
     fn group(&self) -> u64 {
         if self.group.get() == 0 {
             let group = self.slot.new_group();
@@ -102,7 +105,7 @@ impl TransactionRecord {
         self.group.get()
     }
 
-    /// A description of a part that has begun.
+    /// The description of a part that has begun.
     pub(crate) fn call<'k>(&self, kind: Kind, keyspace: u32, key: &'k [u8]) -> Call<'k> {
         let mut call = Call::new(kind, keyspace, key);
         call.group = self.group.get();
@@ -110,7 +113,7 @@ impl TransactionRecord {
         call
     }
 
-    /// Begins to note what an iterator does.
+    /// Begins to note the steps of an iterator.
     pub(crate) fn scan(
         &self,
         recording: &Recording,
@@ -127,7 +130,7 @@ impl TransactionRecord {
         recording.scan(of, low, high)
     }
 
-    /// A write was called, which ends now with this result.
+    /// Notes a write that ends now with this result.
     pub(crate) fn wrote(&mut self, began: Began, mut call: Call<'_>, result: &Result<()>) {
         call.outcome = outcome(result);
         self.keep(began, call);
@@ -152,7 +155,7 @@ impl TransactionRecord {
         }
     }
 
-    /// Records what was kept. The writes that were not taken back have this outcome.
+    /// Records the kept parts. Writes that were not rolled back get this outcome.
     fn record_kept(&mut self, outcome: Outcome) {
         for kept in &mut self.kept {
             if kept.is_write() {
@@ -166,7 +169,7 @@ impl TransactionRecord {
         self.kept_bytes = 0;
     }
 
-    /// A savepoint was made, of this number within the transaction, from 1 on.
+    /// Notes a savepoint. Savepoints of a transaction are numbered from 1 on.
     pub(crate) fn savepoint(&mut self, number: u64) {
         if self.group.get() != 0
             && let Some(began) = self.now()
@@ -176,7 +179,8 @@ impl TransactionRecord {
         }
     }
 
-    /// It was rolled back to a savepoint, if anything of it is in the trace. The number is 0 there if nothing was when it was made.
+    /// Notes a return to a savepoint, if a part of the transaction is in the trace. The number is 0
+    /// there if the savepoint was made before the first recorded part.
     pub(crate) fn rolled_back_to(&mut self, savepoint: u64, result: &Result<()>) {
         let in_trace = self.first_savepoint.is_some_and(|first| first <= savepoint);
         let number = if in_trace { savepoint } else { 0 };
@@ -190,7 +194,8 @@ impl TransactionRecord {
         }
     }
 
-    /// The writes since a savepoint are rolled back; 0: all of them, which they are, too, if the savepoint is no longer kept.
+    /// Marks the writes since a savepoint as rolled back. It marks all writes if the number is 0,
+    /// or if the savepoint is no longer kept.
     fn take_back(&mut self, number: u64) {
         let is_it = |kept: &Kept| {
             let is_savepoint = kept.operation.key == b"savepoint";
@@ -211,7 +216,7 @@ impl TransactionRecord {
         self.keep(began, call);
     }
 
-    /// When the commit begins.
+    /// Begins the commit.
     pub(crate) fn begin_commit(&self) -> Option<Began> {
         match self.group.get() {
             0 => None,
@@ -219,7 +224,7 @@ impl TransactionRecord {
         }
     }
 
-    /// It was committed, or the commit was refused; `count` keys and ranges it wrote.
+    /// Records the commit with its result; it wrote `count` keys and ranges.
     pub(crate) fn committed(mut self, began: Option<Began>, count: usize, result: &Result<()>) {
         self.is_committed = true;
         let Some(began) = began else {

@@ -5,7 +5,7 @@ use super::world::{World, join, oracle};
 use crate::plant::Plant;
 use crate::sync::{Arc, Mutex};
 
-/// Two keys of two chunks, always put together: no read sees one without the other.
+/// Two keys of two chunks, always put together: no read sees one put without the other.
 pub(super) fn whole_batches(plant: Plant) {
     let world = World::filled(2, plant);
     world.split(1);
@@ -42,7 +42,7 @@ pub(super) fn whole_batches(plant: Plant) {
     world.finish();
 }
 
-/// A put on one of a batch's keys: whoever sees the put, and the put is the last, sees the batch.
+/// A put on one key of a batch. If the put comes last, every reader that sees it sees the batch.
 pub(super) fn put_upon_a_batch(plant: Plant) {
     const PUT: u64 = 9;
     const BATCH: u64 = 5;
@@ -93,7 +93,7 @@ pub(super) fn put_upon_a_batch(plant: Plant) {
     world.close();
 }
 
-/// Batches over two keyspaces, one of whose chunks is cut, and snapshots of both.
+/// Batches over two keyspaces, and snapshots of both; a chunk of one keyspace is split.
 fn over_keyspaces() {
     let world = World::filled(2, Plant::Nothing);
     let other = world.db().keyspace("other").expect("a keyspace");

@@ -6,7 +6,7 @@ use crate::Durability;
 use crate::plant::Plant;
 use evendb_storage::vfs::CrashMode;
 
-/// Three keys in two chunks, put in turn; gets, scans and checkpoints beside.
+/// Three keys in two chunks, put in turn, beside gets, scans and checkpoints.
 pub(super) fn puts_and_checkpoints(plant: Plant) {
     let world = World::filled(3, plant);
     world.split(2);
@@ -18,7 +18,7 @@ pub(super) fn puts_and_checkpoints(plant: Plant) {
     let reader = world.spawn(|world| {
         let mut floors = world.floors();
         for turn in 0..3 {
-            // Read against the order of the puts, each key may be ahead of the one before.
+            // Read against the order of the puts: each key may be ahead of the key before.
             let later = world.get(2, &mut floors);
             let earlier = world.get(0, &mut floors);
             super::world::oracle!(
@@ -35,7 +35,7 @@ pub(super) fn puts_and_checkpoints(plant: Plant) {
     world.finish();
 }
 
-/// Relaxed level: what a power loss leaves is a moment, with every put of the checkpoint.
+/// Relaxed level: a power loss leaves one moment, with every put of the checkpoint.
 pub(super) fn recovery_to_a_checkpoint(plant: Plant) {
     let world = World::empty(2, |mut options| {
         options.plant = plant;
@@ -56,7 +56,7 @@ pub(super) fn recovery_to_a_checkpoint(plant: Plant) {
     world.close();
 }
 
-/// A crash in the middle of puts and checkpoints loses nothing that its level promises, and leaves
+/// A crash in the middle of puts and checkpoints loses nothing that the level promises, and leaves
 /// a prefix.
 pub(super) fn killed_at_any_time(plant: Plant, durability: Durability, value_bytes: usize) {
     let world = World::with_values_of(value_bytes, 2, |mut options| {
@@ -113,7 +113,7 @@ fn shuttle_s1_killed_at_any_time() {
     }
 }
 
-/// The same with values that go to extents of their own.
+/// The same scenario with values in extents of their own.
 #[test]
 fn shuttle_s1_killed_with_value_extents() {
     for durability in [Durability::Process, Durability::Sync] {
@@ -123,7 +123,8 @@ fn shuttle_s1_killed_with_value_extents() {
     }
 }
 
-/// Puts that fill ring and delta memory: each waits for room holding nothing, and relieves itself.
+/// Puts that fill ring and delta memory: each put holds nothing while it waits for room, and makes
+/// room itself.
 #[test]
 fn shuttle_s9_full_ring_and_memory() {
     explore(300, || {

@@ -6,7 +6,7 @@ use super::world::{World, check_rounds, join, key, oracle};
 use crate::plant::Plant;
 use crate::worker;
 
-/// Puts, gets and scans while the chunks below them are cut and joined.
+/// Puts, gets and scans while the chunks below them are split and merged.
 pub(super) fn puts_and_splits() {
     let world = World::filled(4, Plant::Nothing);
     let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2, 3], 2));
@@ -27,7 +27,7 @@ pub(super) fn puts_and_splits() {
     world.finish();
 }
 
-/// The same, with munks and checkpoints, two threads that change the layout.
+/// Puts, gets and scans with munks and checkpoints; two threads change the layout.
 fn all_at_once() {
     let world = World::filled(4, Plant::Nothing);
     world.load(0);
@@ -85,8 +85,8 @@ pub(super) fn replaced_under_a_checkpoint(plant: Plant) {
     world.finish();
 }
 
-/// S4, a half that was cut again while its checkpoint ran: what a shared delta says of the other
-/// half's keys must not reach their rows.
+/// S4: a half is split again while its checkpoint runs: the shared delta's records of the other
+/// half's keys must not reach the rows of those keys.
 fn rows_of_shared_deltas() {
     let world = World::filled(4, Plant::Nothing);
     let mut floors = world.floors();
@@ -105,8 +105,8 @@ fn rows_of_shared_deltas() {
     world.finish();
 }
 
-/// S4: somebody compacts all chunks, each under its token, while they are split, merged, put and
-/// flushed by others. In the end no chunk that was left alone meanwhile has a log.
+/// S4: one thread compacts all chunks, each under its token, while other threads split, merge, put
+/// and flush. In the end no chunk that the others left alone meanwhile has a log.
 fn compaction() {
     let world = World::filled(4, Plant::Nothing);
     world.put_rounds(&[0, 1, 2, 3], 1);
@@ -131,8 +131,8 @@ fn compaction() {
     world.finish();
 }
 
-/// S4: the database is taken for idle while it is not: chunks are made smaller, and room is given back,
-/// while they are put, flushed and cut by others.
+/// S4: idle work while the database is not idle: chunks are made smaller and room is given back,
+/// while other threads put, flush and split.
 fn idle_work() {
     let world = World::filled(4, Plant::Nothing);
     world.put_rounds(&[0, 1, 2, 3], 2);
@@ -228,7 +228,7 @@ fn as_workers_do() {
     world.finish();
 }
 
-/// S4: values apart are overwritten, moved and read, and their files go.
+/// S4: values apart are overwritten, moved and read, and their files are removed.
 fn values_that_move() {
     let world = World::with_values_of(1500, 4, |options| {
         options.advanced(|advanced| {

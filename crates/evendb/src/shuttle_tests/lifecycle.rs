@@ -31,7 +31,7 @@ fn is_gone(result: crate::Result<()>) -> bool {
     }
 }
 
-/// S7: a drop among puts, batches, an iterator, a job and a checkpoint; then the log is replayed.
+/// S7: a drop beside puts, batches, an iterator, a job and a checkpoint; then the log is replayed.
 fn drop_among_everything() {
     let world = World::filled(1, Plant::Nothing);
     let keyspace = doomed(&world);
@@ -82,7 +82,8 @@ fn drop_among_everything() {
     world.finish();
 }
 
-/// S7: writes to a keyspace that goes, and a split of it, leave nothing that a checkpoint would name.
+/// S7: writes to a keyspace that is being dropped, and a split in it, leave nothing that a
+/// checkpoint would name.
 pub(super) fn writes_beside_a_drop(plant: Plant) {
     let world = World::filled(1, plant);
     let keyspace = doomed(&world);
@@ -111,7 +112,7 @@ pub(super) fn writes_beside_a_drop(plant: Plant) {
     world.finish();
 }
 
-/// S7: a snapshot is taken just when its keyspace goes.
+/// S7: a snapshot is taken while its keyspace is being dropped.
 pub(super) fn snapshot_beside_a_drop(plant: Plant) {
     let world = World::filled(1, plant);
     let keyspace = doomed(&world);
@@ -123,7 +124,7 @@ pub(super) fn snapshot_beside_a_drop(plant: Plant) {
     world.finish();
 }
 
-/// A snapshot of before the drop reads what was there, one of after it a refusal.
+/// A snapshot from before the drop reads the records; a snapshot from after it is refused.
 fn read_among_drops(world: &World, keyspace: &Keyspace) {
     let snapshot = world.db().snapshot().expect("a snapshot");
     for turn in 0..2 {
@@ -133,7 +134,7 @@ fn read_among_drops(world: &World, keyspace: &Keyspace) {
             .collect();
         let keys = match read {
             Ok(keys) => keys,
-            // A snapshot taken after the drop; one of before goes on.
+            // The snapshot came after the drop; a snapshot from before the drop goes on.
             Err(error) => {
                 oracle!(
                     is_gone(Err(error)) && turn == 0,
@@ -149,7 +150,7 @@ fn read_among_drops(world: &World, keyspace: &Keyspace) {
     }
 }
 
-/// Whatever the end, the dropped keyspace's records are gone.
+/// After either end, the dropped keyspace's records are gone.
 fn check_dropped(world: &World) {
     for mode in [CrashMode::Process, CrashMode::PowerLossAll] {
         let vfs = world.vfs.fork_state().crash(mode);
@@ -166,7 +167,7 @@ fn check_dropped(world: &World) {
     }
 }
 
-/// S7: copying A to B and dropping A never loses both, whatever the level.
+/// S7: a copy of A to B followed by a drop of A never loses both, at any level.
 fn copy_and_drop() {
     for durability in [Durability::Relaxed, Durability::Process] {
         let world = World::empty(1, |options| options.durability(durability));
@@ -199,7 +200,7 @@ fn copy_and_drop() {
     }
 }
 
-/// Two keys, at the default level or at the one where writes lead each other's syncs.
+/// Two keys, at the default level or at the level where writes lead each other's syncs.
 fn filled_at_some_level() -> std::sync::Arc<World> {
     if shuttle::rand::thread_rng().gen_bool(0.5) {
         return World::filled(2, Plant::Nothing);
@@ -209,7 +210,7 @@ fn filled_at_some_level() -> std::sync::Arc<World> {
     world
 }
 
-/// S8: close among puts, scans, checkpoints and jobs; what was acknowledged is there afterwards.
+/// S8: a close beside puts, scans, checkpoints and jobs; acknowledged writes are there afterwards.
 fn close_among_everything() {
     let world = filled_at_some_level();
     let closed = |error: &crate::Error| error.kind() == ErrorKind::Closed;
@@ -252,8 +253,9 @@ fn close_among_everything() {
     world.close();
 }
 
-/// S8: calls that write in their own threads are under way when the database is closed, and it is opened again at once:
-/// what the second life writes is whole in the third, and no call of the first one changes a file after that.
+/// S8: the database is closed while calls write in their own threads, and is opened again at once.
+/// Everything that the second life writes is there in the third, and no call of the first life
+/// changes a file after the close.
 pub(super) fn opened_again_beside_calls(plant: Plant) {
     let world = World::filled(2, plant);
     world.put(0);
@@ -295,7 +297,7 @@ pub(super) fn opened_again_beside_calls(plant: Plant) {
     world.close();
 }
 
-/// Opens the database, puts, and says what a third life finds of that.
+/// Opens the database and puts. Returns the value that a third life finds.
 fn second_life(world: &World) -> crate::Result<Option<crate::Value>> {
     let again = options(&world.vfs).open("/db")?;
     again.put("second", "life")?;
@@ -307,14 +309,14 @@ fn second_life(world: &World) -> crate::Result<Option<crate::Value>> {
     found
 }
 
-/// S8: of several threads that close at once each returns after the directory is free.
+/// S8: several threads close at once, and each returns after the directory is free.
 fn closed_by_two() {
     let world = World::filled(1, Plant::Nothing);
     let closes = |world: &World| {
         world.db().clone().close().expect("closes");
         match options(&world.vfs).open("/db") {
             Ok(again) => again.close().expect("closes"),
-            // The other one has opened it.
+            // The other thread has opened it.
             Err(error) => oracle!(error.kind() == ErrorKind::Locked, "{error}"),
         }
     };
@@ -323,13 +325,14 @@ fn closed_by_two() {
     world.close();
 }
 
-/// Who meets the failure itself gets its kind, who comes later `Latched`.
+/// Whether the error is right: the caller that meets the failure gets its kind, later callers get
+/// `Latched`.
 fn refused(error: &crate::Error) -> bool {
     matches!(error.kind(), ErrorKind::Latched | ErrorKind::Io)
 }
 
-/// S8: the disk fails for good at some write or sync; nothing acknowledged before is lost, waiters
-/// return, later writes are refused, reads go on.
+/// S8: the disk fails for good at some write or sync. Nothing that was acknowledged before is lost,
+/// waiters return, later writes are refused, and reads go on.
 fn failing_disk(kind: FaultKind, on: FaultOn) {
     let world = filled_at_some_level();
     let breaker = world.spawn(move |world| {
@@ -377,8 +380,8 @@ fn failing_disk(kind: FaultKind, on: FaultOn) {
     world.close();
 }
 
-/// S8: the disk is full for a while: writes are refused, nothing acknowledged is lost, nothing
-/// latches, and it goes on when there is room.
+/// S8: the disk is full for a while. Writes are refused, nothing acknowledged is lost, nothing
+/// latches, and writes go on when there is room.
 fn full_disk() {
     let world = World::filled(2, Plant::Nothing);
     world.put(0);
@@ -439,7 +442,7 @@ fn full_disk() {
     world.close();
 }
 
-/// S8: a worker that panics latches; nobody waits for ever.
+/// S8: a panic in a worker latches the database; no thread waits for ever.
 fn latched_by_a_worker() {
     let world = World::filled(2, Plant::Nothing);
     let worker = world.spawn(|world| {
@@ -472,7 +475,7 @@ fn latched_by_a_worker() {
     world.close();
 }
 
-/// S8: the engine's own threads: checkpoints, flushes and jobs asked for, done, and stopped.
+/// S8: the engine's own threads: checkpoints, flushes and jobs are asked for, done, and stopped.
 fn own_threads() {
     let world = World::with_values_of(90, 3, |options| {
         options

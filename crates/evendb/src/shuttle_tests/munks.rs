@@ -5,7 +5,7 @@ use super::world::{World, check_rounds, join, oracle};
 use crate::plant::Plant;
 use crate::worker;
 
-/// A munk comes and goes while deltas become durable.
+/// A munk is loaded and evicted while deltas become durable.
 pub(super) fn munks_and_checkpoints(plant: Plant) {
     let world = World::filled(2, plant);
     let writer = world.spawn(|world| world.put_rounds(&[0, 1], 3));
@@ -31,7 +31,8 @@ pub(super) fn munks_and_checkpoints(plant: Plant) {
     world.finish();
 }
 
-/// Spans come and go one by one while deltas become durable, and the chunk is cut and rewritten.
+/// Spans are loaded and evicted one by one while deltas become durable, and the chunk is split and
+/// rewritten.
 pub(super) fn spans_and_checkpoints(plant: Plant) {
     let world = World::filled(3, plant);
     let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2], 3));
@@ -102,7 +103,7 @@ fn shuttle_s3_parts_and_checkpoints() {
     explore(2000, || parts_and_checkpoints(Plant::Nothing));
 }
 
-/// Rows are filled by gets while checkpoints, splits and munks go on.
+/// Gets fill rows while checkpoints, splits and munks go on.
 pub(super) fn rows(plant: Plant) {
     let world = World::filled(2, plant);
     let writer = world.spawn(|world| {
@@ -133,8 +134,9 @@ pub(super) fn rows(plant: Plant) {
     world.finish();
 }
 
-/// One get fills a row with what it found before its chunk was split, the key put again, and the put
-/// checkpointed: the least in which a look at the old chunk alone would keep a stale row.
+/// One get reads a record; then its chunk is split, the key put again, and the put checkpointed;
+/// then the get fills a row. This is the shortest case in which a check of the old chunk alone
+/// would keep a stale row.
 pub(super) fn row_across_a_split(plant: Plant) {
     let world = World::filled(2, plant);
     let reader = world.spawn(|world| {
@@ -209,7 +211,7 @@ fn shuttle_s3_deleted() {
     explore(2000, || deleted(Plant::Nothing));
 }
 
-/// S6: what a snapshot saw it sees for ever, through run writing, absorbing, loading, rewriting,
+/// S6: a snapshot's state never changes, through run writing, absorbing, loading, rewriting,
 /// splitting and merging.
 pub(super) fn snapshots_and_collectors() {
     let world = World::filled(3, Plant::Nothing);
@@ -243,7 +245,7 @@ pub(super) fn snapshots_and_collectors() {
     world.finish();
 }
 
-/// S6: without snapshots a rewrite leaves one record a key.
+/// S6: without snapshots a rewrite leaves one record per key.
 fn versions_stay_bounded() {
     let world = World::filled(2, Plant::Nothing);
     let writer = world.spawn(|world| world.put_rounds(&[0, 1], 3));
@@ -262,8 +264,8 @@ fn versions_stay_bounded() {
     world.finish();
 }
 
-/// Deltas kept for a munk are absorbed in the end, though whoever should have done it found the
-/// chunk at work: else puts wait for their memory for ever.
+/// Deltas kept for a munk are absorbed in the end, even if the thread that should have absorbed
+/// them found the chunk at work: otherwise puts would wait for their memory for ever.
 fn nothing_left_for_a_munk() {
     let world = World::filled(2, Plant::Nothing);
     let loader = world.spawn(|world| world.load(0));

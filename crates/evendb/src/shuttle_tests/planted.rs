@@ -1,12 +1,12 @@
-//! Each planted fault is noticed by a scenario.
+//! A scenario notices each planted fault.
 
 use super::{batches, finds, freeze, layouts, lifecycle, munks, notices, ranges, transactions};
 use crate::Durability;
 use crate::plant::Plant;
 use shuttle::scheduler::PctScheduler;
 
-/// Of the error of a manifest that refused an edit, and of the next write to it, whichever thread tells first. Nothing else
-/// fails there on this disk.
+/// Part of the error of a manifest that refused an edit, and of the next write to it; either thread
+/// may report first. Nothing else fails there on this disk.
 const REFUSED: &str = "append to the manifest";
 
 #[test]
@@ -35,7 +35,8 @@ fn shuttle_p7_no_row_check() {
     assert!(notices(20_000, None, || munks::rows(Plant::NoRowCheck)));
 }
 
-/// About one in 80 schedules shows it. Each of these seeds must, so that it does not hang on luck.
+/// About one in 80 schedules shows the fault. Each of these seeds must show it, so the test does
+/// not depend on luck.
 #[test]
 fn shuttle_p8_row_check_of_the_old_chunk() {
     for seed in 0..20 {
@@ -54,7 +55,7 @@ fn shuttle_p10_tombstone_dropped_in_a_run() {
     )));
 }
 
-/// About one in 2,700 schedules shows it.
+/// About one in 2,700 schedules shows the fault.
 #[test]
 fn shuttle_p13_tail_before_the_manifest_edit() {
     assert!(notices(100_000, None, || freeze::killed_at_any_time(
@@ -120,7 +121,8 @@ fn shuttle_p56_a_put_into_what_is_emptied_is_not_told() {
     )));
 }
 
-/// Found with few preemptions, as the fault itself was; at random hardly ever.
+/// Schedules with few preemptions show the fault, as they did at first; random schedules hardly
+/// ever do.
 #[test]
 fn shuttle_p20_replaced_chunks_end_a_checkpoint() {
     for seed in 0..20 {
@@ -132,7 +134,7 @@ fn shuttle_p20_replaced_chunks_end_a_checkpoint() {
     }
 }
 
-/// Found with few preemptions, as P20.
+/// Schedules with few preemptions show the fault, like P20.
 #[test]
 fn shuttle_p21_snapshots_beside_the_end_of_a_keyspace() {
     let scheduler = PctScheduler::new_from_seed(1, 3, 20_000);
@@ -169,7 +171,8 @@ fn shuttle_p37_a_write_to_a_dropped_keyspace_is_queued() {
     }));
 }
 
-/// Nearly every schedule with few preemptions shows it: the flush yields where it should have entered.
+/// Nearly every schedule with few preemptions shows the fault: the flush yields at the place where
+/// it should have entered.
 #[test]
 fn shuttle_p99_a_flush_outside_of_the_gate() {
     let scheduler = PctScheduler::new_from_seed(0, 3, 200);

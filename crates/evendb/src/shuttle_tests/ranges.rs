@@ -15,7 +15,7 @@ fn value(world: &World, index: usize) -> Option<u64> {
     ))
 }
 
-/// All keys by one iterator from one end, as numbers.
+/// All keys as numbers, read by one iterator from one end.
 fn scanned(world: &World, backward: bool) -> Vec<u64> {
     let number = |item: crate::Result<(crate::Value, crate::Value)>| {
         let (_, value) = item.expect("scans");
@@ -27,7 +27,7 @@ fn scanned(world: &World, backward: bool) -> Vec<u64> {
     }
 }
 
-/// These values are there, in the order of keys, now and after the end of the process.
+/// Asserts that these values are there, in the order of keys, now and after the end of the process.
 fn end(world: Arc<World>, expected: &[u64]) {
     let seen = scanned(&world, false);
     oracle!(seen == expected, "in the end {seen:?}, not {expected:?}");
@@ -48,13 +48,13 @@ fn reorganise(world: &World) {
     world.rebalance(2);
 }
 
-/// Puts and a deletion of everything by one thread: from its return on nothing is there; what a read has seen gone stays
-/// gone; and no moment shows a part of it.
+/// One thread puts, and deletes everything: after the deletion has returned, no record is there; a
+/// key that a read found gone stays gone; and no moment shows a part of the deletion.
 pub(super) fn deleted_at_once(plant: Plant) {
     let world = World::filled(KEYS, plant);
     world.split(2);
     let writer = world.spawn(|world| {
-        // Of the version of the deletion, if that does not see to it.
+        // Without the deletion's own precaution, these puts would have its version.
         world.put(0);
         world.put(3);
         world.db().delete_range("a".."e").expect("deletes");
@@ -83,7 +83,7 @@ pub(super) fn deleted_at_once(plant: Plant) {
     end(world, &[]);
 }
 
-/// Now, and after everything was reorganised and opened again.
+/// Asserts that nothing is left, now and after two reorganisations.
 fn nothing_is_left(world: &World) {
     for round in 0..3 {
         for index in 0..KEYS {
@@ -96,7 +96,8 @@ fn nothing_is_left(world: &World) {
     }
 }
 
-/// Cached rows beside a deletion: a get that was on its way, or comes later, does not bring one back.
+/// Cached rows beside a deletion: no get brings a row back, whether it began before the deletion or
+/// later.
 pub(super) fn rows_beside_a_deletion(plant: Plant) {
     let world = World::filled(KEYS, plant);
     let deletes = world.spawn(|world| {
@@ -105,7 +106,8 @@ pub(super) fn rows_beside_a_deletion(plant: Plant) {
         for _ in 0..2 {
             let left = value(world, 1);
             oracle!(left.is_none(), "a row of key 1 shows {left:?}");
-            // From now on the chunk has something newer on disk, so that is asked, and rows before it.
+            // From now on the chunk has newer data on disk; a get reads that, and the rows
+            // before it.
             world.put(2);
             world.checkpoint();
         }
@@ -126,7 +128,8 @@ pub(super) fn rows_beside_a_deletion(plant: Plant) {
     end(world, &[1, 3, 1]);
 }
 
-/// A batch deletes everything and puts one key anew: that key is never away, and nobody sees the one without the other.
+/// A batch deletes everything and puts one key again: that key is never away, and no reader sees
+/// the deletion without the put.
 pub(super) fn deleted_and_put_by_a_batch(plant: Plant) {
     const NEW: u64 = 77;
     let world = World::filled(KEYS, plant);

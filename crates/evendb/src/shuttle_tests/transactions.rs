@@ -1,4 +1,5 @@
-//! S11: transactions x puts, checkpoint, split, rebalance, locks: whatever commits is as if one after the other.
+//! S11: transactions x puts, checkpoint, split, rebalance, locks: the committed transactions have
+//! the effect of some order one after the other.
 
 use super::explore;
 use super::world::{World, join, oracle};
@@ -28,7 +29,7 @@ fn put(world: &World, key: &str, number: u64) {
     world.db().put(key, number.to_le_bytes()).expect("puts");
 }
 
-/// Commits; whether nothing was in the way.
+/// Commits. Returns whether there was no conflict.
 fn commits(transaction: Transaction) -> bool {
     match transaction.commit() {
         Ok(()) => true,
@@ -37,14 +38,14 @@ fn commits(transaction: Transaction) -> bool {
     }
 }
 
-/// Moves what was put into the base, and cuts the chunk at `b`.
+/// Moves the puts into the base, and splits the chunk at `b`.
 fn layout(world: &World) {
     world.checkpoint();
     world.rebalance(0);
     world.split(1);
 }
 
-/// Two are on call; each may leave if the other one stays. Their keys are of two chunks.
+/// Two are on call; each may leave if the other stays. Their keys are in two chunks.
 pub(super) fn write_skew(plant: Plant) {
     let world = world(plant);
     put(&world, "a", 1);
@@ -73,7 +74,7 @@ pub(super) fn write_skew(plant: Plant) {
     world.close();
 }
 
-/// Each puts a record if there is none in the range.
+/// Each transaction puts a record if there is none in the range.
 fn phantoms() {
     let world = world(Plant::Nothing);
     put(&world, "a", 1);
@@ -101,7 +102,7 @@ fn phantoms() {
     world.close();
 }
 
-/// Two threads add to a counter, while what they put leaves the deltas.
+/// Two threads add to a counter, while their puts leave the deltas.
 pub(super) fn counter(plant: Plant) {
     let world = world(plant);
     put(&world, "a", 0);
@@ -133,7 +134,7 @@ pub(super) fn counter(plant: Plant) {
     world.close();
 }
 
-/// Two transfers lock two keys, each in its own order, until both have happened.
+/// Two transfers lock two keys, each in its own order, until both have succeeded.
 fn locks() {
     let world = world(Plant::Nothing);
     put(&world, "a", 10);
@@ -148,7 +149,7 @@ fn locks() {
                 transaction.put(keyspace, from, (source - 3).to_le_bytes())?;
                 transaction.put(keyspace, to, (target + 3).to_le_bytes())
             });
-            // In a model every wait ends by time at once.
+            // In a model every wait times out at once.
             if let Err(error) = done {
                 assert_eq!(error.kind(), ErrorKind::LockTimeout, "{error}");
             }
@@ -161,7 +162,7 @@ fn locks() {
     world.close();
 }
 
-/// A transaction over two chunks is seen whole, and a snapshot of it sees both or none.
+/// A transaction over two chunks is seen whole: a snapshot sees both writes or none.
 fn whole() {
     let world = world(Plant::Nothing);
     put(&world, "a", 1);
@@ -189,8 +190,8 @@ fn whole() {
     world.close();
 }
 
-/// Two pop from ranges that meet, while a third puts before and between what they pop, and layouts change: nothing is popped twice,
-/// and what is left comes in order.
+/// Two threads pop from ranges that meet, while a third puts before and between the popped keys,
+/// and layouts change: no key is popped twice, and the remaining keys come in order.
 pub(super) fn pops(plant: Plant) {
     let world = world(plant);
     for key in ["b", "c", "d", "e"] {
@@ -204,7 +205,7 @@ pub(super) fn pops(plant: Plant) {
                 match world.keyspace().pop_first_range(low..) {
                     Ok(Some((key, _))) => popped.lock().push(key.to_vec()),
                     Ok(None) => {}
-                    // In a model every wait ends by time at once.
+                    // In a model every wait times out at once.
                     Err(error) => assert!(
                         matches!(error.kind(), ErrorKind::LockTimeout | ErrorKind::Conflict),
                         "{error}"

@@ -1,10 +1,10 @@
-//! The database of a scenario, what its threads do to it, and the oracle.
+//! The database of a scenario, the operations of its threads, and the oracle.
 //!
-//! Keys are numbered; the values of a key are numbers that rise by one with each put. A key has one
-//! writing thread, so between the last number acknowledged before a read and the last one begun
-//! before its end lies everything that the read may return; each thread's reads of a key never
-//! fall. The oracle's own notes are kept in `std` atomics: they are no steps of a schedule, and
-//! tasks of shuttle run one at a time.
+//! Keys are numbered. The values of a key are numbers that rise by one with each put. A key has one
+//! writing thread, so a read may return any value from the last number acknowledged before the read
+//! to the last number begun before its end. Each thread's reads of a key never fall. The oracle
+//! keeps its own notes in `std` atomics: they are no steps of a schedule, and shuttle runs one task
+//! at a time.
 
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
@@ -24,10 +24,10 @@ use shuttle::rand::Rng;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Keys of a scenario at most.
+/// The largest number of keys in a scenario.
 pub(super) const KEYS: usize = 6;
 
-/// Lowest value that each key may have, for one thread.
+/// The lowest value that each key may have, for one thread.
 pub(super) type Floors = [u64; KEYS];
 
 pub(super) use super::schedules::{ORACLE, oracle};
@@ -48,10 +48,10 @@ pub(super) fn options(vfs: &SimVfs) -> Options {
 
 pub(super) struct World {
     pub(super) vfs: SimVfs,
-    /// Not dropped when a check fails: closing while unwinding would only hide the message.
+    /// It is not dropped when a check fails: a close while unwinding would only hide the message.
     db: ManuallyDrop<Db>,
     keys: usize,
-    /// Length of the values.
+    /// The length of the values, in bytes.
     value_bytes: usize,
     begun: [AtomicU64; KEYS],
     acknowledged: [AtomicU64; KEYS],
@@ -75,7 +75,7 @@ impl World {
         World::with_values_of(8, keys, tune)
     }
 
-    /// The same; values of this length, the number first.
+    /// Like `empty`, with values of this length that begin with the number.
     pub(super) fn with_values_of(
         value_bytes: usize,
         keys: usize,
@@ -93,7 +93,7 @@ impl World {
         })
     }
 
-    /// Keys `0..keys` at 1, in the base of one chunk.
+    /// Keys `0..keys` with value 1, in the base of one chunk.
     pub(super) fn filled(keys: usize, plant: Plant) -> Arc<World> {
         let world = World::empty(keys, |mut options| {
             options.plant = plant;
@@ -103,7 +103,7 @@ impl World {
                     .advanced(|advanced| advanced.log_search(LogSearch::Bloom { split_factor: 2 }));
             }
             let mapped = random.gen_bool(0.25);
-            // With a fault planted all schedules are for that.
+            // With a planted fault, all schedules are for that fault.
             let apart = matches!(plant, Plant::Nothing) && random.gen_bool(0.25);
             options.advanced(|advanced| {
                 let apart = apart.then_some(1);
@@ -159,7 +159,7 @@ impl World {
         value
     }
 
-    /// Puts the next number.
+    /// Puts the next number of a key.
     pub(super) fn put(&self, index: usize) {
         let number = self.begin(index);
         self.db.put(key(index), self.value(number)).expect("puts");
@@ -177,7 +177,7 @@ impl World {
         self.acknowledge(b, y);
     }
 
-    /// `rounds` times the next number of each of the keys, in order.
+    /// Puts the next number of each key in order, `rounds` times.
     pub(super) fn put_rounds(&self, keys: &[usize], rounds: usize) {
         for _ in 0..rounds {
             for &key in keys {
@@ -188,7 +188,7 @@ impl World {
 
     // Reading
 
-    /// The lowest number each key may have from now on.
+    /// The lowest number that each key may have from now on.
     pub(super) fn floors(&self) -> Floors {
         std::array::from_fn(|key| self.acknowledged[key].load(SeqCst))
     }
@@ -202,7 +202,7 @@ impl World {
         *floor = value;
     }
 
-    /// Gets a key and raises the thread's floor to what it saw.
+    /// Gets a key, and raises the thread's floor to the value.
     pub(super) fn get(&self, index: usize, floors: &mut Floors) -> u64 {
         floors[index] = floors[index].max(self.acknowledged[index].load(SeqCst));
         let value = number(self.db.get(key(index)).expect("gets"));
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// All keys by one iterator, `from_end` of whose steps are from the end.
+    /// All keys by one iterator; `from_end` of its steps come from the end.
     pub(super) fn scan(&self, from_end: usize, floors: &mut Floors) -> Vec<u64> {
         let low = self.floors();
         let values = both_ends(self.db.iter(), from_end);
@@ -245,7 +245,7 @@ impl World {
         values
     }
 
-    /// A snapshot, and what it must show for ever.
+    /// A snapshot, and the values that it must show for ever.
     pub(super) fn snapshot(&self, floors: &mut Floors) -> (Snapshot, Vec<u64>) {
         let low = self.floors();
         let snapshot = self.db.snapshot().expect("a snapshot");
@@ -286,7 +286,7 @@ impl World {
         self.engine().catalog.chunks().len()
     }
 
-    /// Records in all tables.
+    /// The number of records in all tables.
     pub(super) fn records(&self) -> u64 {
         let chunks = self.engine().catalog.chunks();
         let entries = chunks.iter().flat_map(|(_, chunk)| {
@@ -301,7 +301,7 @@ impl World {
         checkpoint::checkpoint(self.engine()).expect("a checkpoint");
     }
 
-    /// Rewrites the key's chunk, unless somebody is at work on it.
+    /// Rewrites the key's chunk, unless another thread is at work on it.
     pub(super) fn rebalance(&self, index: usize) {
         let chunk = self.chunk(index);
         if let Some(_token) = chunk.try_token()
@@ -315,12 +315,12 @@ impl World {
         }
     }
 
-    /// Cuts the key's chunk before the key; its halves share the tables.
+    /// Splits the key's chunk at the key; its halves share the tables.
     pub(super) fn split(&self, index: usize) {
         self.split_of(self.state(), &key(index));
     }
 
-    /// The same of another keyspace.
+    /// Like `split`, in another keyspace.
     pub(super) fn split_of(&self, keyspace: &KeyspaceState, key: &[u8]) {
         let chunk = keyspace.index.load_full().find(key).clone();
         let Some(_token) = chunk.try_token() else {
@@ -380,7 +380,8 @@ impl World {
         }
     }
 
-    /// Loads the key's span of its chunk. A chunk that has no munk is cut at each key first.
+    /// Loads the key's span of its chunk. If the chunk has no munk, its spans are first cut at each
+    /// key.
     pub(super) fn load_span(&self, index: usize) {
         let chunk = self.chunk(index);
         let Some(_token) = chunk.try_token() else {
@@ -396,7 +397,7 @@ impl World {
                 let lows: Vec<_> = lows.into_iter().filter(inside).collect();
                 let sizes = Sizes {
                     page_bytes: 64,
-                    // So that neighbours stay apart.
+                    // Neighbours stay apart with this value.
                     span_bytes: 1,
                 };
                 view.munk = Some(Arc::new(Munk::absent(&lows, sizes, core.ledger())));
@@ -421,7 +422,7 @@ impl World {
         }
     }
 
-    /// Takes what is durable into the munk, range deletions too.
+    /// Absorbs durable data into the munk, range deletions too.
     pub(super) fn absorb(&self, index: usize) {
         let chunk = self.chunk(index);
         if let Some(_token) = chunk.try_token()
@@ -439,7 +440,7 @@ impl World {
         }
     }
 
-    /// What a worker would do with the key's chunk, by the figures.
+    /// Does the work that a worker would do with the key's chunk, by the figures.
     pub(super) fn maintain(&self, index: usize) {
         let chunk = self.chunk(index);
         let engine = self.engine();
@@ -458,7 +459,8 @@ impl World {
 
     // The end
 
-    /// All threads have ended: everything acknowledged is there, whichever way it is read.
+    /// Checks after the end of all threads: everything acknowledged is there, by every way of
+    /// reading.
     pub(super) fn check(&self) {
         let mut floors = self.floors();
         self.get_all(&mut floors);
@@ -474,7 +476,7 @@ impl World {
         }
     }
 
-    /// The disk at some moment, and what had been acknowledged then.
+    /// The state of the disk at some moment, and the values that were acknowledged then.
     pub(super) fn image_at_some_time(&self) -> (SimVfs, Floors) {
         for _ in 0..shuttle::rand::thread_rng().gen_range(0..400) {
             thread::yield_now();
@@ -482,13 +484,13 @@ impl World {
         (self.vfs.fork_state(), self.floors())
     }
 
-    /// What is on the disk now, as [`check_image`](Self::check_image).
+    /// Checks the current state of the disk like [`check_image`](Self::check_image).
     pub(super) fn check_crash(&self, mode: CrashMode, floors: &Floors, order: &[usize]) {
         self.check_image(&self.vfs, mode, floors, order);
     }
 
-    /// A disk, opened as after a crash, has at least `floors`, and of `order` a prefix: each key at
-    /// most one round behind the one before.
+    /// Opens a disk as after a crash: it has at least `floors`, and a prefix of the puts in
+    /// `order`: each key is at most one round behind the key before.
     pub(super) fn check_image(
         &self,
         disk: &SimVfs,
@@ -543,8 +545,8 @@ fn dropped_is_fine(result: crate::Result<()>) {
     }
 }
 
-/// Values of keys that are put in turn, at one moment: none is ahead of the one before, none more
-/// than a round behind the first.
+/// Checks the values, at one moment, of keys that are put in turn: no key is ahead of the key
+/// before it, and no key is more than one round behind the first.
 pub(super) fn check_rounds(values: impl Iterator<Item = u64>) {
     let values: Vec<u64> = values.collect();
     let falls = values.windows(2).all(|pair| pair[0] >= pair[1]);
@@ -552,7 +554,7 @@ pub(super) fn check_rounds(values: impl Iterator<Item = u64>) {
     oracle!(falls && near, "no moment of the order of puts: {values:?}");
 }
 
-/// All values of an iterator in key order, `from_end` steps taken from the end, alternating.
+/// All values of an iterator in key order; `from_end` steps are taken from the end, alternating.
 pub(super) fn both_ends(mut iter: crate::Iter, from_end: usize) -> Vec<u64> {
     let mut front: Vec<(Vec<u8>, u64)> = Vec::new();
     let mut back = Vec::new();

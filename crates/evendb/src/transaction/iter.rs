@@ -1,18 +1,21 @@
-//! The records that a transaction sees in a key range: those of its moment, and over them its own writes.
+//! The records that a transaction sees in a key range: the records of its moment, and over them its
+//! own writes.
 //!
 //! ```text
-//!   moment        a   c       f          each end of it is looked at one item ahead;
+//!   moment        a   c       f          each end looks one item ahead;
 //!   own writes      b   c(x)     g       of equal keys the own write decides
 //!   seen          a b         f  g       x: a delete
 //!
-//!   front_from >>>> front ........ back <<<< back_from      what is left lies between front and back; what each
-//!      passed by the front        passed by the back        end has passed since it was sought counts as read
+//!   front_from >>>> front ........ back <<<< back_from      the rest lies between front and back;
+//!      passed by the front        passed by the back        what an end has passed since it was
+//!                                                           sought counts as read
 //! ```
-//! What an iterator has seen is a read of the transaction. Its whole range counts as read when it is made; when it is
-//! dropped, only what its ends have passed still does: up to the last record that each gave, and all that was left where it
-//! found no more. One that is never dropped leaves the whole. A seek reads nothing.
+//! Everything that an iterator has seen is a read of the transaction. Its whole range counts as
+//! read when it is made. When it is dropped, only what its ends have passed still counts: up to the
+//! last record that each gave, and the whole rest if an end found no more. If an iterator is never
+//! dropped, the whole range counts. A seek reads nothing.
 //!
-//! Thread safety: of the transaction's thread. Not here: whether what was read has changed.
+//! Thread safety: belongs to the transaction's thread. Not here: whether the reads have changed.
 
 use super::ReadList;
 use super::writes::{Writes, Written};
@@ -31,7 +34,7 @@ use std::iter::FusedIterator;
 use std::ops::Bound;
 use std::time::Instant;
 
-/// What is merged: records of the moment, whole or their keys alone.
+/// The records of the moment that are merged with own writes: whole records or their keys alone.
 pub(super) trait Records: DoubleEndedIterator<Item = Result<Self::Record>> {
     type Record;
 
@@ -89,38 +92,40 @@ fn is_before(a: &Place, b: &Place) -> bool {
     }
 }
 
-/// What a transaction has written to a keyspace: by key, and the ranges that it deleted before.
-/// The time by which the transaction reads says which of it has expired.
+/// The writes of a transaction to a keyspace by key, and the ranges that it deleted before them.
+/// The time is the one by which the transaction reads, and decides which writes have expired.
 pub(super) type Own<'t> = (Option<&'t Writes>, Option<&'t RangeSet>, Time);
 
 /// See the module.
 struct Seen<'t, R: Records> {
     moment: R,
-    /// Of each end: whether the moment's was used, and what it gave and is still to be given.
+    /// For each end: whether the moment's end was used, and the record that it gave and that is
+    /// still to be given.
     used: [bool; 2],
     ahead: [Option<R::Record>; 2],
     own: Own<'t>,
     low: Box<[u8]>,
     high: Place,
-    /// What is left lies from `front` to below `back`.
+    /// The rest lies from `front` to below `back`.
     front: Place,
     back: Place,
-    /// Where each end began, or was sought last.
+    /// The place where each end began, or the last sought place.
     front_from: Place,
     back_from: Place,
-    /// What was passed before the last seeks.
+    /// The spans that were passed before the last seeks.
     passed: Vec<ReadSpan>,
-    /// So many items may still be given.
+    /// The number of items that may still be given.
     left: u64,
-    /// What ended it. It is told again after a seek, so that this end is not taken for that of the records.
+    /// The error that ended it. It is told again after a seek, so that nobody takes the end of the
+    /// items for the end of the records.
     error: Option<Error>,
-    /// It was told, and no seek has followed.
+    /// The error was told, and no seek has followed.
     has_told: bool,
     reads: &'t RefCell<ReadList>,
-    /// Its place in there.
+    /// Its index in that list.
     read: usize,
     keyspace: Arc<KeyspaceState>,
-    /// What goes into a trace, if one is recorded.
+    /// The part of a trace that this scan makes, if one is recorded.
     record: Option<Box<ScanRecord>>,
 }
 
@@ -171,7 +176,7 @@ impl<'t, R: Records> Seen<'t, R> {
         }
     }
 
-    /// The next record of an end. Takes the time, and what comes of it, where a trace has it.
+    /// The next record of an end. If a trace is recorded, it takes the time and the outcome.
     fn step(&mut self, end: End) -> Option<Result<R::Record>> {
         if self.record.is_none() {
             return self.step_on(end);
@@ -201,7 +206,7 @@ impl<'t, R: Records> Seen<'t, R> {
             }
             let first = match (&self.ahead[end as usize], own) {
                 (None, None) => {
-                    // Nothing is left, so all that was left is passed.
+                    // Nothing is left, so the whole rest is passed.
                     match end {
                         End::Front => self.front.clone_from(&self.back),
                         End::Back => self.back.clone_from(&self.front),
@@ -248,7 +253,8 @@ impl<'t, R: Records> Seen<'t, R> {
         error
     }
 
-    /// What an own write makes of its key; operands count over what the moment has there.
+    /// The value that an own write gives its key; operands count over the value that the moment has
+    /// there.
     fn value_of_own(&mut self, key: &[u8], written: &Written) -> Result<Option<Value>> {
         let is_deleted = self.own.1.is_some_and(|deleted| deleted.contains(key));
         let below = || match is_deleted {
@@ -258,7 +264,7 @@ impl<'t, R: Records> Seen<'t, R> {
         written.seen(&self.keyspace, key, self.own.2, below)
     }
 
-    /// The own write that is next at an end, of those that are left.
+    /// The next own write at an end, among the writes that are left.
     fn next_own(&self, end: End) -> Option<(&'t [u8], &'t Written)> {
         let writes = self.own.0?;
         let front = Bound::Included(self.front.as_deref()?);
@@ -272,7 +278,8 @@ impl<'t, R: Records> Seen<'t, R> {
         next.map(|(key, written)| (&**key, written))
     }
 
-    /// Has the moment's next record at an end, if there is one: the last one of all may be at the other.
+    /// Fetches the moment's next record at an end, if there is one: the last of all may be at the
+    /// other end.
     fn look_ahead(&mut self, end: End) -> Result<()> {
         let (own, other) = match end {
             End::Front => (0, 1),
@@ -336,19 +343,19 @@ impl<'t, R: Records> Seen<'t, R> {
         }
     }
 
-    /// Reads the moment anew between the ends. An end may have passed what the other one, or a place ahead, had; no seek
-    /// of the moment's own ends would bring that back.
+    /// Reads the moment again between the ends. An end may have passed records that the other end,
+    /// or a record ahead, had; no seek of the moment's own ends would bring these back.
     fn begin_anew(&mut self) {
         self.ahead = [None, None];
         self.used = [false; 2];
         let place = |place: &Place| place.as_deref().map(<[u8]>::to_vec);
         let (front, back) = (place(&self.front), place(&self.back));
-        // If nothing is left but the end of the keyspace, a seek brings the front back.
+        // If only the end of the keyspace is left, a seek brings the front back.
         let front = front.or(place(&self.high)).unwrap_or_default();
         self.moment.cursor().begin_anew(front, back);
     }
 
-    /// Takes down what an end has passed since it was sought last.
+    /// Notes the span that an end has passed since it was last sought.
     fn note_passed(&mut self, end: End) {
         let (from, to) = match end {
             End::Front => (&self.front_from, &self.front),
@@ -369,7 +376,7 @@ impl<R: Records> Drop for Seen<'_, R> {
         self.note_passed(End::Back);
         let mut list = self.reads.borrow_mut();
         let mut passed = self.passed.drain(..);
-        // Nothing at all: a range that is empty.
+        // No key at all: an empty range.
         let nothing = || ReadSpan::Range(self.low.clone(), Some(self.low.clone()));
         list[self.read].span = passed.next().unwrap_or_else(nothing);
         let keyspace = &self.keyspace;
@@ -381,21 +388,22 @@ impl<R: Records> Drop for Seen<'_, R> {
     }
 }
 
-/// An iterator over a key range as a transaction sees it, from both ends: the moment at which the transaction began, and
-/// its own writes over that.
+/// An iterator over a key range as a transaction sees it, from both ends: the moment at which the
+/// transaction began, and its own writes over that.
 ///
-/// Made by [`Transaction::range`](crate::Transaction::range) and its like. What it gives counts as read by the
-/// transaction, and so does that nothing lies between. What a seek leaves out was not read. The keyspace counts as read in any
-/// case: if it is dropped, the transaction cannot commit any more.
+/// [`Transaction::range`](crate::Transaction::range) and similar methods make it. The records that
+/// it gives count as read by the transaction, and so does the absence of keys between them. The
+/// parts that a seek leaves out were not read. The keyspace counts as read in any case: if it is
+/// dropped, the transaction cannot commit any more.
 pub struct TransactionIter<'t>(Seen<'t, Iter>);
 
-/// An iterator over the keys of a range as a transaction sees it, without their values: see [`Keys`], and
-/// [`TransactionIter`] for what counts as read.
+/// An iterator over the keys of a range as a transaction sees it, without their values: see
+/// [`Keys`], and [`TransactionIter`] for what counts as read.
 ///
-/// Made by [`Transaction::keys`](crate::Transaction::keys).
+/// [`Transaction::keys`](crate::Transaction::keys) makes it.
 pub struct TransactionKeys<'t>(Seen<'t, Keys>);
 
-/// The two iterators differ in what they give.
+/// The two iterators differ only in their items.
 macro_rules! seen_iterator {
     ($name:ident, $records:ident, $item:ty) => {
         impl<'t> $name<'t> {
@@ -409,28 +417,28 @@ macro_rules! seen_iterator {
                 $name(Seen::new(keyspace, range, moment, own, reads))
             }
 
-            /// The same iterator, of which a trace has `record`.
+            /// The same iterator, with `record` for a trace.
             pub(crate) fn recorded(mut self, record: Option<Box<ScanRecord>>) -> Self {
                 self.0.record = record;
                 self
             }
 
-            /// Ends after `items` items from now on, those of both ends together: see [`Iter::limit`]. What lies behind the
-            /// last one was not read.
+            /// Ends after `items` further items; the items of both ends count: see [`Iter::limit`].
+            /// Records behind the last one were not read.
             #[must_use = "the iterator with the limit is returned"]
             pub fn limit(mut self, items: u64) -> Self {
                 self.0.limit(items);
                 self
             }
 
-            /// Moves the front, as [`Cursor::seek`](crate::Cursor::seek). After an error the error comes once more; at the
-            /// limit still nothing comes.
+            /// Moves the front, as [`Cursor::seek`](crate::Cursor::seek) does. After an error the
+            /// error comes once more; at the limit still nothing comes.
             pub fn seek(&mut self, key: impl AsRef<[u8]>) {
                 self.0.seek(key.as_ref());
             }
 
-            /// Moves the back, as [`Cursor::seek_back`](crate::Cursor::seek_back). After an error the error comes once
-            /// more; at the limit still nothing comes.
+            /// Moves the back, as [`Cursor::seek_back`](crate::Cursor::seek_back) does. After an
+            /// error the error comes once more; at the limit still nothing comes.
             pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
                 self.0.seek_back(key.as_ref());
             }
@@ -450,7 +458,7 @@ macro_rules! seen_iterator {
             }
         }
 
-        // Unless it is sought again: ends that have met, a failure and the limit stay so.
+        // Without a further seek, ends that have met, a failure and the limit stay so.
         impl FusedIterator for $name<'_> {}
 
         impl std::fmt::Debug for $name<'_> {

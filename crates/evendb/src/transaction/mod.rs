@@ -1,4 +1,5 @@
-//! Transactions: reads of one moment, writes that nobody sees, and a commit that happens only if what was read is still so.
+//! Transactions: reads of one moment, writes that nobody else sees, and a commit that happens only
+//! if the reads have not changed.
 //!
 //! ```text
 //! begin     a registered moment                                       read/moment.rs
@@ -9,17 +10,18 @@
 //! lock      waits for the key, then brings the moment up to it        key_locks.rs
 //! commit    own writes as one write, if no read has changed           write/reads.rs
 //! ```
-//! **Why that is serializable.** While a transaction commits it has the latches of all chunks that it read or writes. If
-//! nothing that it read has changed since its moment, all its reads are what they would be at its commit: it is as if
-//! all of it happened there. So transactions, and single puts, are as if one after the other in the order of their
-//! records in the commit log, which is also what a crash leaves a prefix of. A transaction that writes nothing is as if
-//! it happened at its moment.
+//! **Why that is serializable.** While a transaction commits it has the latches of all chunks that
+//! it read or wrote. If nothing that it read has changed since its moment, all its reads would give
+//! the same at its commit: it is as if all of it happened there. So transactions, and single puts,
+//! act one after the other, in the order of their records in the commit log; a crash leaves a
+//! prefix of that order. A transaction that writes nothing acts at its moment.
 //!
-//! **A moment can be moved forward** ([`Session::renew`]): a newer one is registered, and what was read is compared at
-//! both. That is done where a commit cannot tell from RAM, because a checkpoint came between, and where a locked key is
-//! newer than the moment.
+//! **A moment can be moved forward** ([`Session::renew`]): a newer one is registered, and the reads
+//! are compared at both. That is done if a commit cannot tell from RAM, because a checkpoint came
+//! between, and if a locked key is newer than the moment.
 //!
-//! Thread safety: one thread at a time has a session. Not here: the public handle ([`crate::Transaction`]).
+//! Thread safety: one thread at a time has a session. Not here: the public handle
+//! ([`crate::Transaction`]).
 
 mod iter;
 mod operands;
@@ -55,18 +57,20 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use writes::{Mark, OwnWrites};
 
-/// A longer value that the transaction has put is not copied for each merge into it: its operands are kept beside it.
+/// A longer value that the transaction has put is not copied for each merge into it: its operands
+/// are kept beside it.
 const FOLDED_AT_ONCE_BYTES: usize = 4096;
 
-/// What a transaction has read.
+/// The reads of a transaction.
 pub(crate) type ReadList = Vec<Read>;
 
-/// How long a transaction waits for a key that another one has locked.
+/// The time for which a transaction waits for a key that another transaction has locked.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-/// The longest that it can be told to wait, 68 years: a clock does not reach the end of every duration.
+/// The longest time that it can be told to wait, 68 years: a clock does not reach the end of every
+/// duration.
 const LOCK_PATIENCE_MAX: Duration = Duration::from_secs(1 << 31);
-/// How often the moment is moved forward before a call gives up: each time a checkpoint, or a put to the very key, must
-/// have come between.
+/// The number of times that the moment is moved forward before a call gives up: each time a
+/// checkpoint, or a put to this very key, must have come between.
 const RENEWALS_MAX: u32 = 8;
 
 /// See the module.
@@ -75,22 +79,22 @@ pub(crate) struct Session {
     moment: RefCell<Arc<Moment>>,
     writes: OwnWrites,
     reads: RefCell<ReadList>,
-    /// Once it has asked for a lock.
+    /// Set once it has asked for a lock.
     owner: Cell<Option<LockOwner>>,
     locked: RefCell<Vec<LockedKey>>,
     patience: Duration,
-    /// Every key that is got is locked first.
+    /// Every key is locked before it is got.
     locks_gets: bool,
-    /// A call has found that it can only be tried again from the beginning.
+    /// A call has found that the transaction can only be tried again from the beginning.
     failed: Cell<bool>,
 }
 
-/// A place to which [`Transaction::rollback_to`](crate::Transaction::rollback_to) goes back.
+/// A state to which [`Transaction::rollback_to`](crate::Transaction::rollback_to) goes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint(Mark);
 
 impl Savepoint {
-    /// Which of the transaction's, from 1 on.
+    /// Its number within the transaction, from 1 on.
     pub(crate) fn number(self) -> u64 {
         self.0.number() + 1
     }
@@ -117,7 +121,7 @@ impl Session {
         &self.handle
     }
 
-    /// From now on every key that is got is locked first, as by [`lock`](Self::lock).
+    /// From now on every key is locked before it is got, as by [`lock`](Self::lock).
     pub(crate) fn lock_gets(&mut self) {
         self.locks_gets = true;
     }
@@ -126,12 +130,12 @@ impl Session {
         self.moment.borrow().version()
     }
 
-    /// By what time records expire for it.
+    /// The time by which records expire for it.
     fn time(&self) -> Time {
         self.moment.borrow().time()
     }
 
-    /// Whether a call has failed for a reason that a new attempt does not have.
+    /// Whether a call has failed for a reason that a new attempt would not have.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.get()
     }
@@ -154,7 +158,7 @@ impl Session {
         }
     }
 
-    /// What lies below the own writes.
+    /// The value below the own writes.
     fn get_below(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         if self.locks_gets {
             return self.lock_below(keyspace, key);
@@ -212,7 +216,7 @@ impl Session {
         Cursor::new(Ok(moment), keyspace.clone(), low, high)
     }
 
-    /// Notes a put, or a delete where there is no value.
+    /// Notes a put, or a delete if there is no value.
     pub(crate) fn set(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
@@ -226,12 +230,12 @@ impl Session {
         self.write_down(keyspace, key, written)
     }
 
-    /// By what time the database's records expire.
+    /// The time by which the database's records expire.
     pub(crate) fn expiry(&self) -> &ExpiryClock {
         &self.handle.engine.core.clock.expiry
     }
 
-    /// Notes what was asked to be done with a key.
+    /// Notes the caller's write to a key.
     pub(crate) fn write_down(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
@@ -244,7 +248,7 @@ impl Session {
         self.note(keyspace, key, written)
     }
 
-    /// Notes what the commit is to do with a key.
+    /// Notes what the commit will do with a key.
     fn note(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], written: Written) -> Result<()> {
         fork::check()?;
         let core = &self.handle.engine.core;
@@ -261,7 +265,8 @@ impl Session {
         Ok(())
     }
 
-    /// Notes a merge, which reads nothing. Over an own write of the key it is folded now, unless that is long.
+    /// Notes a merge, which reads nothing. Over an own write of the key it is folded now, unless
+    /// the result is long.
     pub(crate) fn merge(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
@@ -285,7 +290,7 @@ impl Session {
                 operands.push(keyspace.merge_operator.get(), key, list);
                 Written::Merged(base, operands)
             }
-            // What was put expires whatever was merged into it.
+            // The value expires as its put says, whatever was merged into it.
             Some(Written::Put((value, expires))) => {
                 match value.len() + operand.len() <= FOLDED_AT_ONCE_BYTES {
                     true => over(Some(&value), expires)?,
@@ -329,8 +334,9 @@ impl Session {
         }
     }
 
-    /// Locks the key until the transaction ends, and reads it as it is now. An iterator may be open: its whole range is
-    /// among the reads that are compared when the moment moves, so it goes on as it would have from the new one.
+    /// Locks the key until the transaction ends, and reads its present value. If an iterator is
+    /// open, its whole range is among the reads that are compared when the moment moves, so it goes
+    /// on as it would from the new moment.
     pub(crate) fn lock(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
         let below = || self.lock_below(keyspace, key);
@@ -349,14 +355,14 @@ impl Session {
             .map_err(|why| self.not_locked(keyspace, key, why))
     }
 
-    /// Locks the key, and reads what lies below the own writes.
+    /// Locks the key, and reads the value below the own writes.
     fn lock_below(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         self.lock_alone(keyspace, key)?;
         let read = Read::of_key(keyspace, key);
         let mut renewals = 0;
         let core = &self.handle.engine.core;
         while read.look((self.version(), self.time()), core) != Found::Same {
-            // What a put brings now and again is not worth waiting for.
+            // A key that is put again and again is not worth waiting for.
             if renewals == RENEWALS_MAX {
                 break;
             }
@@ -399,14 +405,15 @@ impl Session {
         }
     }
 
-    /// Moves the moment forward, if what was read is the same there.
+    /// Moves the moment forward, if the reads give the same there.
     fn renew(&self) -> Result<()> {
         let old = self.moment.borrow().clone();
         let new = Moment::now(&self.handle)?;
         for read in self.reads.borrow().iter() {
-            // First the new moment, then the look: what it calls the same is so at that moment.
+            // First the new moment, then the look: if the look finds no change, there is none at
+            // that moment.
             let found = read.look((old.version(), old.time()), &self.handle.engine.core);
-            // What has expired between the two was not written.
+            // Records that expired between the two moments were not written.
             let same = found == Found::Same && old.time() == new.time();
             if !same && !self.is_equal(read, &old, &new)? {
                 return Err(self.conflict(Some(read)));
@@ -416,7 +423,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether what was read has the same keys and values at both moments.
+    /// Whether a read has the same keys and values at both moments.
     fn is_equal(&self, read: &Read, old: &Arc<Moment>, new: &Arc<Moment>) -> Result<bool> {
         let keyspace = &read.keyspace;
         match &read.span {
@@ -440,7 +447,7 @@ impl Session {
         }
     }
 
-    /// Of what was read, `read` has changed, if it is known.
+    /// The error of a conflict; `read` is the read that has changed, if it is known.
     fn conflict(&self, read: Option<&Read>) -> Error {
         self.failed.set(true);
         self.handle.engine.core.metrics.transaction_conflicts.add(1);
@@ -463,7 +470,7 @@ impl Session {
         Error::new(ErrorKind::Conflict, message)
     }
 
-    /// Writes everything, if nothing that was read has changed.
+    /// Writes everything, if no read has changed.
     pub(crate) fn commit(self, durability: Durability) -> Result<()> {
         fork::check()?;
         if self.writes.is_empty() {
@@ -485,7 +492,7 @@ impl Session {
     fn write(&self, durability: Durability) -> Result<Found> {
         let core = &self.handle.engine.core;
         let mut ops = self.writes.ops()?;
-        // What operands have become is not known before.
+        // The length of folded operands is known only now.
         for Op { record, .. } in ops.iter().filter(|op| op.kind() != OpKind::RangeDelete) {
             write::check_value_size(core, record.key().len(), record.value().len())?;
         }

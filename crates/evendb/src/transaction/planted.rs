@@ -14,7 +14,8 @@ fn open(plant: Plant) -> Db {
     options.open("/db").expect("opens")
 }
 
-/// A transaction that writes what it read, which is deleted before it commits. Whether nothing is written.
+/// A transaction writes what it read, which is deleted before it commits. Returns whether nothing
+/// is written.
 fn nothing_comes_of_what_was_deleted(plant: Plant, reads_range: bool) -> bool {
     let db = open(plant);
     let keyspace = db.default_keyspace();

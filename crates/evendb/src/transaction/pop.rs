@@ -1,13 +1,14 @@
-//! The first or last record of a range, taken out of it.
+//! Removing the first or last record of a range.
 //!
-//! Pops of one range take turns: each locks the least key of its range, as `get_for_update` would, and takes its moment
-//! when it has the lock. Without turns all but one of those that meet would do their work in vain. What makes each of
-//! them right is still the look at its reads when it commits: that nothing came to lie before the record.
+//! Pops of one range take turns: each locks the least key of its range, as `get_for_update` would,
+//! and takes its moment when it has the lock. Without turns, all but one of the pops that meet
+//! would work in vain. The look at its reads at the commit still makes each pop right: no record
+//! came to lie before the popped one.
 //!
-//! A pop does not pass over what earlier pops have deleted: it begins behind that ([`crate::chunk::emptied`]). What it read is all of the
-//! range up to the record all the same.
+//! A pop does not pass over records that earlier pops have deleted: it begins behind them
+//! ([`crate::chunk::emptied`]). Its read is the whole range up to the record all the same.
 //!
-//! Thread safety: that of the session.
+//! Thread safety: as the session.
 
 use super::Session;
 use crate::catalog::KeyspaceState;
@@ -38,14 +39,15 @@ impl RangeEnd {
 }
 
 impl Session {
-    /// Deletes the record at an end of a range, and returns it. The session has neither read nor written anything.
+    /// Deletes the record at an end of a range, and returns it. The session has read and written
+    /// nothing yet.
     pub(crate) fn pop(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
         (low, high): (&[u8], Option<&[u8]>),
         end: RangeEnd,
     ) -> Result<Option<(Value, Value)>> {
-        // Else a lock that is left of before the drop would be waited for.
+        // Otherwise the pop would wait for a lock from before the drop.
         if keyspace.is_dropped() {
             return Err(keyspace.dropped_error());
         }
@@ -67,7 +69,7 @@ impl Session {
         Ok(found)
     }
 
-    /// The range without what pops have left empty at this end of it.
+    /// The range without the part at this end that pops have left empty.
     fn without_emptied(
         &self,
         keyspace: &KeyspaceState,
@@ -117,7 +119,7 @@ impl Session {
     }
 }
 
-/// What was read to find `key` at an end of the range: all of the range if there is none.
+/// The span that was read to find `key` at an end of the range: the whole range if there is no key.
 fn span_up_to(key: Option<&[u8]>, (low, high): (&[u8], Option<&[u8]>), end: RangeEnd) -> ReadSpan {
     match (key, end) {
         (None, _) => ReadSpan::Range(low.into(), high.map(Box::from)),

@@ -1,8 +1,9 @@
-//! How often a transaction that met others is tried again, and how long it waits before.
+//! The retries of a transaction that met others, and the waits before them.
 //!
-//! The first attempts wait a random time, which doubles each time up to a limit, so that those that met part. From the
-//! third on, keys are locked when they are got: then those that meet wait for each other, first come first served,
-//! instead of throwing their work away.
+//! The first attempts wait a random time, which doubles each time up to a limit, so that
+//! transactions that met part. From the third attempt on, keys are locked when they are got: then
+//! transactions that meet wait for each other, first come first served, instead of throwing their
+//! work away.
 //!
 //! Thread safety: plain data.
 
@@ -10,11 +11,11 @@ use crate::sync::thread;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// Attempts before the caller gets the conflict.
+/// The number of attempts before the caller gets the conflict.
 const ATTEMPTS_MAX: u32 = 64;
-/// From this attempt on keys are locked when they are got.
+/// The number of attempts after which keys are locked when they are got.
 const LOCKING_FROM: u32 = 2;
-/// The longest pause after the first attempt, and the longest of all.
+/// The longest pause after the first attempt, and the longest pause at all.
 const PAUSE_FIRST: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
@@ -37,7 +38,7 @@ impl Retry {
         self.attempts >= LOCKING_FROM
     }
 
-    /// An attempt met others. Waits, and says whether there is to be another one.
+    /// Called when an attempt met others. Waits, and returns whether there is another attempt.
     pub(crate) fn wait(&mut self) -> bool {
         self.attempts += 1;
         if self.attempts >= ATTEMPTS_MAX {

@@ -1,16 +1,17 @@
-//! What a transaction has written and nobody else sees yet.
+//! The writes of a transaction that nobody else sees yet.
 //!
 //! ```text
-//! keyspaces   one map each: key -> value, or that it was deleted        what its own reads see, and its commit writes
-//!             one set each of ranges that were deleted; what is in the map came after them
-//!             operands of one key are kept as lists, so that each more of them is not a copy of all (operands.rs)
-//! undo        (keyspace, what was there before), oldest first           what a rollback to a savepoint puts back
-//! marks       places in `undo`, oldest first                            the savepoints that are still there
+//! keyspaces   a map for each: key -> value, or deleted     for its own reads and its commit
+//!             a set for each of deleted ranges; the writes in the map came after them
+//!             operands of a key are kept as lists, so that a further one copies few (operands.rs)
+//! undo        (keyspace, the state before), oldest first   what a rollback to a savepoint restores
+//! marks       indexes in `undo`, oldest first              the savepoints that still exist
 //! ```
-//! Nothing is noted for undoing before the first savepoint. A rollback takes the later marks away: writes that come
-//! afterwards fill `undo` again, so a place alone would not show that it is another one.
+//! Nothing is noted for undoing before the first savepoint. A rollback removes the later marks.
+//! Writes that come afterwards fill `undo` again, so an index alone would not show that it belongs
+//! to another mark.
 //!
-//! Thread safety: plain data. Not here: limits, and what lies below these writes.
+//! Thread safety: plain data. Not here: limits, and the records below these writes.
 
 use super::iter::Own;
 use super::operands::Operands;
@@ -32,27 +33,28 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A value that was put, until a time if there is one.
+/// A value that was put, and the time at which it expires, if it does.
 pub(super) type Base = (Arc<[u8]>, Option<Time>);
 
-/// What was done with a key.
+/// The write to a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Put(Base),
     Deleted,
     DeletedOnce,
-    /// Operands over a value that the transaction has put, or else over what lies below its writes.
+    /// Operands over a value that the transaction has put, or, without one, over the value below
+    /// its writes.
     Merged(Option<Base>, Operands),
 }
 
 impl Written {
-    /// Whether what it makes of the key depends on what lies below the transaction's writes.
+    /// Whether its result depends on the value below the transaction's writes.
     pub(super) fn lies_on_more(&self) -> bool {
         matches!(self, Written::Merged(None, _))
     }
 
-    /// The value that the transaction sees, whose time is `time`. `below` is asked for what lies below its writes where that
-    /// counts.
+    /// The value that the transaction sees at the time `time`. `below` gives the value below its
+    /// writes, and is called only if that counts.
     pub(super) fn seen(
         &self,
         keyspace: &KeyspaceState,
@@ -61,7 +63,7 @@ impl Written {
         below: impl FnOnce() -> Result<Option<Value>>,
     ) -> Result<Option<Value>> {
         match self {
-            // What was merged into a value expires with it.
+            // A value expires together with the operands that were merged into it.
             Written::Put((_, Some(expires))) | Written::Merged(Some((_, Some(expires))), _)
                 if ReadTime::At(time).is_past(*expires) =>
             {
@@ -78,7 +80,7 @@ impl Written {
         }
     }
 
-    /// What was put.
+    /// The value that was put.
     pub(super) fn value(&self) -> &[u8] {
         match self {
             Written::Put((value, _)) => value,
@@ -86,7 +88,8 @@ impl Written {
         }
     }
 
-    /// Bytes of the value as it is stored; where operands are still to be folded, of all that is kept.
+    /// Bytes of the value as it is stored; if operands are still to be folded, the bytes of
+    /// everything that is kept.
     pub(super) fn stored_len(&self) -> usize {
         let of_base = |(value, expires): &Base| value.len() + expires.map_or(0, |_| EXPIRY_BYTES);
         match self {
@@ -122,12 +125,12 @@ pub(super) type Writes = BTreeMap<Box<[u8]>, Written>;
 
 /// See the module.
 pub(super) struct OwnWrites {
-    /// Tells the transaction from others: the version that it registered when it began.
+    /// Identifies the transaction: the version that it registered when it began.
     begun: Version,
     keyspaces: BTreeMap<KeyspaceId, OwnKeyspace>,
     undo: Vec<Undo>,
     marks: Vec<Mark>,
-    /// Marks given so far.
+    /// The number of marks given so far.
     marks_given: u64,
 }
 
@@ -138,7 +141,7 @@ struct OwnKeyspace {
     deleted: RangeSet,
 }
 
-/// Puts back what was there before a write.
+/// Restores the state before a write.
 struct Undo {
     keyspace: KeyspaceId,
     what: UndoWhat,
@@ -146,14 +149,14 @@ struct Undo {
 
 enum UndoWhat {
     Key(Box<[u8]>, Option<Written>),
-    /// A range deletion, and the writes that it took away.
+    /// A range deletion, and the writes that it removed.
     Range(Added, Vec<(Box<[u8]>, Written)>),
 }
 
-/// A place to which the writes can be rolled back.
+/// A point to which the writes can be rolled back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
-    /// Of which transaction, and which of its marks.
+    /// The transaction, and the number of the mark in it.
     begun: Version,
     number: u64,
     /// The length of `undo`.
@@ -161,7 +164,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// How many were given before it.
+    /// The number of marks that were given before it.
     pub(super) fn number(self) -> u64 {
         self.number
     }
@@ -188,7 +191,7 @@ impl OwnWrites {
         each.map(|own| own.writes.len() + own.deleted.len()).sum()
     }
 
-    /// The writes to a keyspace, made if there are none.
+    /// The writes to a keyspace; makes an empty entry if there are none.
     fn of_keyspace(&mut self, keyspace: &Arc<KeyspaceState>) -> &mut OwnKeyspace {
         let own = self.keyspaces.entry(keyspace.id);
         own.or_insert_with(|| OwnKeyspace {
@@ -210,7 +213,7 @@ impl OwnWrites {
         self.note(keyspace.id, UndoWhat::Key(key.into(), before));
     }
 
-    /// Deletes the keys from `low` to below `high`, which are not none.
+    /// Deletes the keys from `low` to below `high`; the range is not empty.
     pub(super) fn delete_range(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
@@ -223,7 +226,7 @@ impl OwnWrites {
         self.note(keyspace.id, UndoWhat::Range(added, gone));
     }
 
-    /// What was written to the key, if anything: nothing but a delete where a range was deleted.
+    /// The write to the key, if there is one; a delete if the key is in a deleted range.
     pub(super) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Option<Written> {
         let own = self.keyspaces.get(&keyspace.id)?;
         let written = own.writes.get(key).cloned();
@@ -242,11 +245,11 @@ impl OwnWrites {
         )
     }
 
-    /// All writes as one write has them: first the ranges that were deleted, then all others; each in the order of
-    /// keyspaces' ids and of keys.
+    /// All writes in the order of a write: first the deleted ranges, then all others; each in the
+    /// order of keyspaces' ids and of keys.
     ///
     /// # Errors
-    /// `MergeFailed`, of operands over a value that was put.
+    /// `MergeFailed` for operands over a value that was put.
     pub(super) fn ops(&self) -> Result<Vec<Op<'_>>> {
         let ranges = self.keyspaces.values().flat_map(|own| {
             let each = own.deleted.iter();
@@ -270,7 +273,7 @@ impl OwnWrites {
         mark
     }
 
-    /// Takes back what was written since the mark. Whether the mark is one of those that are still there.
+    /// Takes back the writes since the mark. Returns whether the mark still exists.
     pub(super) fn roll_back(&mut self, mark: Mark) -> bool {
         let by_number = |other: &Mark| other.number.cmp(&mark.number);
         let place = self.marks.binary_search_by(by_number);
@@ -297,7 +300,7 @@ impl OwnWrites {
     }
 }
 
-/// Takes out what a map has from `low` to below `high`, and moves nothing else.
+/// Removes the entries of a map from `low` to below `high`, and moves no other entry.
 fn take_out<K: Ord + Borrow<[u8]> + Clone, V>(
     map: &mut BTreeMap<K, V>,
     low: &[u8],
@@ -344,7 +347,8 @@ mod tests {
         }
     }
 
-    /// A range deletion in a transaction costs what it deletes, not what the transaction has written.
+    /// A range deletion in a transaction costs the writes that it deletes, and not all writes of
+    /// the transaction.
     #[test]
     fn what_a_range_has_is_taken_out_and_put_back_without_a_step_for_the_rest() {
         let key = |number: u32| Counted(format!("{number:08}").into_bytes());

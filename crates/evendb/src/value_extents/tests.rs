@@ -1,5 +1,6 @@
-//! Crashes around writes of which some have extents and some wait for the disk: what was promised is
-//! there, nothing comes back from behind it, and a log that is synced without its extents is noticed.
+//! Crashes around writes; some writes have extents, and some wait for the disk. Promised
+//! writes are there, no later write comes back, and a log that is synced without its extents is
+//! noticed.
 
 use crate::plant::Plant;
 use crate::{Db, Durability, ErrorKind, Options};
@@ -22,7 +23,7 @@ enum Step {
 }
 use Step::*;
 
-/// Every order of an extent, a write beside it, and what makes both durable.
+/// Every order of an extent, a write beside it, and the step that makes both durable.
 const RUNS: [&[Step]; 4] = [
     &[Large, Small, SmallSynced, Large, Small],
     &[Small, Large, Large, Persist, Large, Checkpoint, Small],
@@ -54,11 +55,11 @@ fn record(number: usize, step: Step) -> (String, Vec<u8>) {
     (format!("{number:03}"), vec![number as u8; len])
 }
 
-/// What of a run was begun, and what of it was promised to survive a power loss.
+/// Which writes of a run were begun, and which were promised to survive a power loss.
 #[derive(Default, Clone)]
 struct Told {
     begun: Vec<(String, Vec<u8>)>,
-    /// By the process's death, too.
+    /// Also promised to survive the death of the process.
     written: usize,
     durable: usize,
 }
@@ -92,7 +93,7 @@ fn run(db: &Db, vfs: &SimVfs, level: Durability, steps: &[Step], told: &mut Told
     }
 }
 
-/// Opens what a crash left; how many of the writes, in their order, are there.
+/// Opens what a crash left; returns how many of the writes, in their order, are there.
 fn found(db: &Db, told: &Told) -> Result<usize, String> {
     let mut here = Vec::new();
     for item in db.iter() {
@@ -105,8 +106,8 @@ fn found(db: &Db, told: &Told) -> Result<usize, String> {
     }
 }
 
-/// Looks at one crash: what is found, and that the next life, which writes and is cut off as well, has
-/// exactly that and its own.
+/// Checks one crash: the state that is found, and that the next life, which writes and is cut off
+/// as well, has exactly that state and its own writes.
 fn look(machine: &SimVfs, level: Durability, told: &Told, promised: usize) -> Result<(), String> {
     let open = |vfs: &SimVfs| options(vfs, level, Plant::Nothing, true).open(DIR);
     let db = open(machine).map_err(|error| format!("opening: {error}"))?;
@@ -130,7 +131,7 @@ fn look(machine: &SimVfs, level: Durability, told: &Told, promised: usize) -> Re
     }
 }
 
-/// All crashes of all runs; how many there were, or the first that broke a promise.
+/// All crashes of all runs; returns their number, or the first one that broke a promise.
 fn crashes(level: Durability, plant: Plant) -> Result<u64, String> {
     let mut count = 0;
     for (seed, steps) in RUNS.into_iter().enumerate() {
@@ -188,7 +189,7 @@ fn what_was_promised_survives_with_its_extents() {
 #[test]
 fn p17_a_log_that_is_synced_without_its_extents_is_caught() {
     let what = crashes(Durability::Process, Plant::NoExtentsSynced).expect_err("is noticed");
-    // The record says that it was durable, so that what is missing is even called damage.
+    // The record says that the extent was durable, so a missing extent is even called damage.
     assert!(
         what.contains("promised") || what.contains("damaged"),
         "{what}"
@@ -224,7 +225,7 @@ fn extents_are_synced_once_and_only_where_something_waits_for_the_disk() {
         (SmallSynced, 2),
         (Persist, 0),
         (Large, 0),
-        // Its own at once, then the one before.
+        // First its own extent, then the one before.
         (LargeSynced, 2),
         (Persist, 0),
     ] {
@@ -252,8 +253,8 @@ fn no_more_than_so_many_are_left_unsynced() {
     assert!(!is_synced(bound + 1));
 }
 
-/// A failed sync of an extent, or of its name, is one of the log: it stops all writes, and what it should
-/// have made durable is not acknowledged.
+/// A failed sync of an extent, or of its name, is a failed sync of the log: it stops all writes,
+/// and the writes that it should have made durable are not acknowledged.
 #[test]
 fn a_failed_sync_of_an_extent_stops_all_writes() {
     for (on, path) in [(FaultOn::Sync, ".val"), (FaultOn::Change, DIR)] {
@@ -263,7 +264,8 @@ fn a_failed_sync_of_an_extent_stops_all_writes() {
             let db = db.expect("opens");
             let mut told = Told::default();
             write(&db, Large, &mut told).expect("writes");
-            // Of operations on the directory and what is in it, the sync of the extent is the first.
+            // Among the operations on the directory and its files, the sync of the extent is the
+            // first.
             let at = u64::from(on == FaultOn::Change);
             vfs.inject(Fault {
                 at,

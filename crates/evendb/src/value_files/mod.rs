@@ -1,30 +1,35 @@
 //! Value files: large values, each written once, outside of the commit log, of runs and of tables.
 //!
 //! ```text
-//!   put --> append: bytes in the active file --> record that says where (Kind::PutApart) --> log, delta, run, table
+//!   put --> append: bytes in the active file --> record with the place (Kind::PutApart)
+//!       --> log, delta, run, table
 //!
-//!   active --sealed: long enough--> sealed --no table, no delta and no write needs it--> removed
-//!                                     `--more is dead than may be, and of it most: what is left moves into the
-//!                                         active file of values that are moved
+//!   active --sealed: long enough--> sealed --no table, delta or write needs it--> removed
+//!                                     `--too much of it is dead: the live values move into
+//!                                         the active file of moved values
 //! ```
-//! A value file has no header and no frames: values end to end, as they were put, so that a value of whole pages lies in
-//! whole pages. In an encrypted database each is sealed, and 28 bytes longer ([`sealed`]). What
-//! says where a value lies has its checksum, which names the place too ([`Apart`]). Not to be
-//! confused with value extents
-//! ([`crate::value_extents`]): each of those is the body of one write that the commit log does not take, and goes with the
-//! next checkpoint.
+//! A value file has no header and no frames: it holds values end to end, as they were put, so that
+//! a value of whole pages lies in whole pages. In an encrypted database each value is sealed, and
+//! 28 bytes longer ([`sealed`]). The place of a value ([`Apart`]) comes with a checksum, which
+//! covers the place, too. Value extents are something else ([`crate::value_extents`]): an extent is
+//! the body of one write that the commit log does not take, and goes with the next checkpoint.
 //!
 //! Invariants
-//! * A value is in its file, as the system sees it, before the record that names it is appended to the commit log or linked.
-//! * Nothing becomes durable whose values are not: who syncs the commit log syncs the files first ([`SyncedFirst`]), and a
-//!   checkpoint, and a rewrite that has moved values, syncs them before its edit.
-//! * A file goes only when nobody can name it any more ([`ValueFiles::remove_unneeded`]): no table of the manifest or of a
-//!   view, no record of a checkpoint that is not completed, no write under way. Tables and writes hold a counted reference
-//!   ([`Needed`]); a reference that comes out of nothing else but another one, or of the lock, is what makes the count right.
+//! * A value is in its file, as the system sees it, before the record that names it is appended to
+//!   the commit log or linked.
+//! * Nothing becomes durable whose values are not durable: the thread that syncs the commit log
+//!   syncs the files first ([`SyncedFirst`]). A checkpoint syncs them before its edit, and so does
+//!   a rewrite that has moved values.
+//! * A file goes only when nothing can name it any more ([`ValueFiles::remove_unneeded`]): no table
+//!   of the manifest or of a view, no record of a checkpoint that is not completed, no write under
+//!   way. Tables and writes hold a counted reference ([`Needed`]). New references are made only
+//!   from another reference or under the lock, which makes the count right.
 //!
-//! Thread safety: any. The lock is a leaf; files are created and opened under it, and nothing else is done with them.
-//! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files are worth
-//! emptying (`rebalance/`).
+//! Thread safety: any thread. The lock is a leaf; files are created, but not opened, under it, and
+//! no other I/O is done under it.
+//!
+//! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files
+//! are worth emptying (`rebalance/`).
 
 mod sealed;
 
@@ -38,10 +43,10 @@ use evendb_storage::{Apart, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// So many files are open at once, about.
+/// The approximate number of files that may be open at once.
 const OPEN_MAX: usize = 256;
 
-/// After a move that found no room.
+/// The number of looks that are passed over after a move that found no room.
 const LOOKS_PASSED_OVER: u64 = 16;
 
 /// The name of a value file.
@@ -49,34 +54,36 @@ pub(crate) fn file_name(id: u64) -> String {
     format!("{id:016x}.values")
 }
 
-/// Where a value file lies.
+/// The path of a value file.
 pub(crate) fn file_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(file_name(id))
 }
 
-/// One file, as all that need it share it.
+/// One file, shared by everything that needs it.
 pub(crate) struct ValueFile {
     id: u64,
-    /// Open, or not opened yet, or closed because many are.
+    /// The handle; `None` if it was not opened yet, or was closed because many are open.
     file: Mutex<Option<Arc<dyn File>>>,
-    /// Bytes that writes have taken; of a file of an earlier life, its length.
+    /// Bytes that writes have taken; for a file of an earlier life, its length.
     len: AtomicU64,
-    /// Appends under way.
+    /// The number of appends under way.
     writing: AtomicU64,
-    /// Something was written that no sync covers.
+    /// Some written bytes are not covered by a sync.
     unsynced: AtomicBool,
-    /// Bytes of values that tables name, a table that chunks share counted once.
+    /// Bytes of values that tables name; a table that chunks share counts once.
     live: AtomicI64,
-    /// No record of a later checkpoint names it, but those of tables.
+    /// No record of a later checkpoint names it, except records in tables.
     last_checkpoint: AtomicU64,
-    /// A value of it could not be read to be moved: it is not emptied any more.
+    /// A value in it could not be read to be moved: it is no longer emptied.
     damaged: AtomicBool,
-    /// A table that names it was let go of while the manifest may still name that: it stays in this life.
+    /// A table that names it was released in memory while the manifest may still name the table: it
+    /// stays in this life.
     stays: AtomicBool,
 }
 
-/// Where a value comes from. Those that are moved have outlived most of their neighbours, and will outlive those that are put
-/// now: in a file of their own they need not be moved again with what dies soon.
+/// The origin of a value. Moved values have outlived nearly all their neighbours, and will outlive
+/// the values that are put now: in a file of their own they need not be moved again together with
+/// short-lived values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Put = 0,
@@ -108,12 +115,12 @@ impl ValueFile {
         self.id
     }
 
-    /// A record of this checkpoint names it.
+    /// Notes that a record of this checkpoint names it.
     pub(crate) fn note_record(&self, checkpoint: u64) {
         self.last_checkpoint.fetch_max(checkpoint, Ordering::AcqRel);
     }
 
-    /// Bytes that writes have taken, and those of them that tables name.
+    /// Bytes that writes have taken, and the part of them that tables name.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let live = self.live.load(Ordering::Relaxed).max(0) as u64;
         (self.len.load(Ordering::Relaxed), live)
@@ -123,13 +130,14 @@ impl ValueFile {
 /// The files that a table names, as long as its handle lives.
 pub(crate) struct NeededByTable {
     files: Vec<(Needed, u64)>,
-    /// Its values count as live.
+    /// Whether its values count as live.
     counts: AtomicBool,
 }
 
 impl NeededByTable {
-    /// The manifest does not name the table any more: its values do not count as live. Its files are needed as long as somebody
-    /// has the handle, which may be long; those that took its place would count beside it.
+    /// Called when the manifest no longer names the table: its values no longer count as live. Its
+    /// files are needed as long as a handle exists, which may be long. Meanwhile the values in its
+    /// successors count, and must not be counted twice.
     pub(crate) fn stop_counting(&self) {
         if self.counts.swap(false, Ordering::AcqRel) {
             for (file, bytes) in &self.files {
@@ -138,7 +146,8 @@ impl NeededByTable {
         }
     }
 
-    /// The handle goes. `released`: the manifest does not name the table any more, durably.
+    /// Called when the handle goes. `released` says that the manifest durably no longer names the
+    /// table.
     pub(crate) fn let_go(&mut self, released: bool) {
         self.stop_counting();
         for (file, _) in self.files.drain(..) {
@@ -151,11 +160,11 @@ impl NeededByTable {
 
 #[derive(Default)]
 struct Known {
-    /// Those that are there.
+    /// The files that exist.
     files: BTreeMap<u64, Needed>,
-    /// Those that values are appended to: that of puts, and that of moves.
+    /// The files to which values are appended: one for puts, one for moves.
     active: [Option<Needed>; 2],
-    /// How many are open, about.
+    /// The approximate number of open files.
     open: usize,
 }
 
@@ -170,26 +179,29 @@ pub(crate) struct ValueFiles {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     known: Mutex<Known>,
-    /// A file is sealed from this length on.
+    /// A file is sealed from this length in bytes on.
     file_bytes: u64,
-    /// Everything of this checkpoint and earlier ones is in tables whose handles are there.
+    /// All records of this checkpoint and earlier ones are in tables whose handles exist.
     completed: AtomicU64,
     /// Bytes appended since the last checkpoint began.
     since_checkpoint: AtomicU64,
-    /// Those that are being emptied, and whether there are any. Relaxed: a chunk that is missed is found at the next look.
+    /// The files that are being emptied, and whether there are any. Relaxed: a chunk that is missed
+    /// is found at the next look.
     to_empty: Mutex<BTreeSet<u64>>,
     any_to_empty: AtomicBool,
     looks_to_pass_over: AtomicU64,
-    /// Bytes appended in this life, and those of them that rewrites moved.
+    /// Bytes appended in this life, and the part of them that rewrites moved.
     pub(crate) written: Counter,
     pub(crate) moved: Counter,
     /// Files removed in this life.
     pub(crate) removed: Counter,
-    /// A file was created whose name no sync of the directory covers. That comes before the file is marked unsynced.
+    /// A file was created, and no sync of the directory covers its name yet. This is set before the
+    /// file is marked unsynced.
     new_names: AtomicBool,
-    /// One thread at a time syncs: what another one has begun to sync is not durable before that ends.
+    /// One thread at a time syncs: bytes that another thread has begun to sync are not durable
+    /// before its sync ends.
     syncing: Mutex<()>,
-    /// P47: files count as unneeded whoever needs them.
+    /// P47: files count as unneeded even if something needs them.
     #[cfg(test)]
     pub(crate) planted_unneeded: AtomicBool,
 }
@@ -216,8 +228,8 @@ impl ValueFiles {
         }
     }
 
-    /// Notes a file that was there before this life, with its length. `replayed`: records of this checkpoint name it, and
-    /// what they name may not be on the disk.
+    /// Notes a file of an earlier life, with its length. With `replayed`, records of this
+    /// checkpoint name it, and their values may not be on the disk.
     pub(crate) fn adopt(&self, id: u64, len: u64, replayed: Option<u64>) {
         let mut known = self.known.lock();
         let file = known.files.entry(id);
@@ -228,12 +240,13 @@ impl ValueFiles {
         }
     }
 
-    /// The files that a table names: `files` has their numbers and the bytes of the table's values in each. Whoever asks holds
-    /// a table that names them, or what wrote them, or is opening the database.
+    /// The files that a table names: `files` has their numbers and the bytes of the table's values
+    /// in each. The caller has a table that names them, or the references of the writer, or it is
+    /// opening the database.
     pub(crate) fn needed_by_table(&self, files: &[(u64, u64)]) -> NeededByTable {
         let mut known = self.known.lock();
         let each = files.iter().map(|&(id, bytes)| {
-            // One that is missing is told when it is read.
+            // A missing file is reported when it is read.
             let file = known.files.entry(id);
             let file = file.or_insert_with(|| ValueFile::new(id, 0, None)).clone();
             file.live.fetch_add(bytes as i64, Ordering::Relaxed);
@@ -245,18 +258,18 @@ impl ValueFiles {
         }
     }
 
-    /// Where a file lies.
+    /// The path of a file.
     pub(crate) fn path(&self, id: u64) -> PathBuf {
         file_path(&self.dir, id)
     }
 
-    /// A counted reference to a file, if it is there.
+    /// A counted reference to a file, if it exists.
     pub(crate) fn find(&self, id: u64) -> Option<Needed> {
         self.known.lock().files.get(&id).cloned()
     }
 
-    /// Appends `value`: where it lies, and what keeps that file. Nothing names it yet, so a failure loses nothing but room. `new_id`
-    /// gives a number for a new file.
+    /// Appends `value`. Returns its place, and the reference that keeps its file. Nothing names the
+    /// place yet, so a failure loses only room. `new_id` gives a number for a new file.
     pub(crate) fn append(
         &self,
         origin: Origin,
@@ -279,7 +292,8 @@ impl ValueFiles {
         // Pairs with the Acquire in `seal`.
         needed.writing.fetch_sub(1, Ordering::Release);
         written?;
-        // Before anything names it: whoever then syncs finds that it has to. Pairs with the swap in `sync`.
+        // Set before anything names the value: a later sync then finds that it has to sync the
+        // file. Pairs with the swap in `sync`.
         needed.unsynced.store(true, Ordering::Release);
         if origin == Origin::Put {
             self.since_checkpoint.fetch_add(len, Ordering::Relaxed);
@@ -294,7 +308,7 @@ impl ValueFiles {
         Ok((apart, needed))
     }
 
-    /// Room in the active file, or in a new one.
+    /// Takes room in the active file, or in a new one.
     fn take_room(
         &self,
         origin: Origin,
@@ -324,7 +338,7 @@ impl ValueFiles {
         Ok((active, 0))
     }
 
-    /// Nothing more is appended to any file that is there now; what is being appended is waited for.
+    /// No more values are appended to the files that exist now; waits for the appends under way.
     pub(crate) fn seal(&self) {
         let all: Vec<Needed> = {
             let mut known = self.known.lock();
@@ -338,9 +352,11 @@ impl ValueFiles {
         }
     }
 
-    /// Chooses the files that are to be emptied, so that at least `live_percent` of what stays is live: those of which most is
-    /// dead, as little is moved for what they give back. One that was chosen stays so until it is gone: all chunks that name it
-    /// are rewritten, and the last one frees it. Files that records in RAM alone may name are left out.
+    /// Chooses the files that are to be emptied, so that at least `live_percent` percent of the
+    /// remaining bytes are live. It takes the files with the largest dead part first, because
+    /// emptying them moves little and gives back much. A chosen file stays chosen until it is gone:
+    /// all chunks that name it are rewritten, and the last one frees it. Files that records in RAM
+    /// alone may name are left out.
     pub(crate) fn look_for_files_to_empty(&self, live_percent: u32) {
         // One thread at a time looks, so a lost change does no harm.
         let passed_over = self.looks_to_pass_over.load(Ordering::Relaxed);
@@ -355,7 +371,8 @@ impl ValueFiles {
         self.any_to_empty.store(is_live, Ordering::Relaxed);
     }
 
-    /// Chooses files beyond those, which `chosen` picks by their numbers, bytes, and live ones of these. Whether there is something to be moved.
+    /// Chooses further files, which `chosen` picks by their numbers, bytes and live bytes. Returns
+    /// whether there is a value to be moved.
     pub(crate) fn empty_too(&self, chosen: impl Fn(&SealedFile) -> bool) -> bool {
         let sealed = self.sealed_and_completed();
         let more = sealed.iter().filter(|file| chosen(file));
@@ -392,18 +409,18 @@ impl ValueFiles {
         self.to_empty.lock().clone()
     }
 
-    /// Whether the last look found any.
+    /// Whether the last look found files to be emptied.
     pub(crate) fn is_any_to_be_emptied(&self) -> bool {
         self.any_to_empty.load(Ordering::Relaxed)
     }
 
-    /// Whether one of the files that a table names is among them.
+    /// Whether one of the files that a table names is being emptied.
     pub(crate) fn is_one_to_be_emptied(&self, named: &[(u64, u64)]) -> bool {
         let files = self.to_empty.lock();
         named.iter().any(|(file, _)| files.contains(file))
     }
 
-    /// A value of the file could not be read to be moved.
+    /// Notes that a value of the file could not be read to be moved.
     pub(crate) fn note_damaged(&self, id: u64) {
         if let Some(file) = self.find(id) {
             file.damaged.store(true, Ordering::Relaxed);
@@ -411,7 +428,7 @@ impl ValueFiles {
         self.to_empty.lock().remove(&id);
     }
 
-    /// There was no room to move a value: no file is to be emptied for some looks.
+    /// Notes that there was no room to move a value: no file is emptied for a number of looks.
     pub(crate) fn note_no_room(&self) {
         self.any_to_empty.store(false, Ordering::Relaxed);
         self.to_empty.lock().clear();
@@ -443,7 +460,8 @@ impl ValueFiles {
         Ok(file)
     }
 
-    /// One more is going to be open: closes others where there are many. One that is in use stays open until it is not.
+    /// Called when one more file is about to be open: closes others if there are many. A file in
+    /// use stays open until it is no longer used.
     fn close_some(&self) {
         let mut known = self.known.lock();
         known.open += 1;
@@ -453,14 +471,14 @@ impl ValueFiles {
         }
     }
 
-    /// Closes those that nobody writes.
+    /// Closes files to which nothing is written.
     fn close_idle(&self, known: &mut Known) {
         let Known {
             files,
             active,
             open,
         } = known;
-        // One that is being written has a handle for that, which nobody else would open.
+        // The handle of a file that is being written serves the writers, so it stays.
         let idle = |file: &&Needed| {
             !active.iter().flatten().any(|active| active.id == file.id)
                 && !file.unsynced.load(Ordering::Relaxed)
@@ -473,7 +491,7 @@ impl ValueFiles {
         *open = files.values().filter(is_open).count();
     }
 
-    /// The value that lies there; `None` if there is no such file (any more).
+    /// The value at this place; `None` if the file does not exist (any more).
     pub(crate) fn read(&self, apart: &Apart) -> Result<Option<Bytes>> {
         match self.find(apart.file) {
             Some(file) => self.read_of(&file, apart).map(Some),
@@ -491,22 +509,23 @@ impl ValueFiles {
         self.since_checkpoint.load(Ordering::Relaxed)
     }
 
-    /// A checkpoint begins: what was appended so far is its own.
+    /// A checkpoint begins: it takes over the count of bytes appended so far.
     pub(crate) fn begin_checkpoint(&self) -> u64 {
         self.since_checkpoint.swap(0, Ordering::Relaxed)
     }
 
-    /// A checkpoint was given up: what it began with is for the next one.
+    /// A checkpoint was given up: its bytes are for the next one.
     pub(crate) fn give_up_checkpoint(&self, bytes: u64) {
         self.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Everything of checkpoint `number` and earlier ones is in tables whose handles are there.
+    /// Notes that all records of checkpoint `number` and earlier ones are in tables whose handles
+    /// exist.
     pub(crate) fn note_completed(&self, number: u64) {
         self.completed.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// Whether [`remove_unneeded`](Self::remove_unneeded) would find any.
+    /// Whether [`remove_unneeded`](Self::remove_unneeded) would find a file.
     pub(crate) fn has_unneeded(&self) -> bool {
         let known = self.known.lock();
         known
@@ -515,7 +534,7 @@ impl ValueFiles {
             .any(|file| self.is_unneeded(&known, file))
     }
 
-    /// Asked under the lock, so that no reference is made meanwhile but of another one.
+    /// Called under the lock, so that meanwhile references are made only from other references.
     fn is_unneeded(&self, known: &Known, file: &Needed) -> bool {
         let is_active = known.is_active(file.id);
         #[cfg(test)]
@@ -525,13 +544,14 @@ impl ValueFiles {
         if is_active || Arc::strong_count(file) > 1 && !is_planted {
             return false;
         }
-        // The count first: a write notes its checkpoint before it lets go.
+        // The count is read first: a write notes its checkpoint before it drops its reference.
         fence(Ordering::Acquire);
         file.last_checkpoint.load(Ordering::Acquire) <= self.completed.load(Ordering::Acquire)
             && !file.stays.load(Ordering::Acquire)
     }
 
-    /// Removes the files that nobody can name any more. A file that could not be removed is removed by the next opening.
+    /// Removes the files that nothing can name any more. If removing a file fails, the next opening
+    /// removes it.
     pub(crate) fn remove_unneeded(&self) {
         let mut gone = Vec::new();
         {
@@ -566,9 +586,10 @@ impl ValueFiles {
             let unsynced = |file: &&Needed| file.unsynced.load(Ordering::Acquire);
             known.files.values().filter(unsynced).cloned().collect()
         };
-        // What was written may be synced, and its file's name not: a sync of the directory failed then.
+        // The bytes may be synced, but not the name of the file: then a sync of the directory
+        // failed.
         for needed in &unsynced {
-            // Before the sync: what is written meanwhile sets it again.
+            // Cleared before the sync: a write during the sync sets it again.
             needed.unsynced.store(false, Ordering::Release);
             let path = file_path(&self.dir, needed.id);
             let synced = self.opened(needed).and_then(|file| {
@@ -587,7 +608,8 @@ impl ValueFiles {
         })
     }
 
-    /// Bytes written into the files that are there, those of them that tables name, and how many files there are.
+    /// Bytes written into the existing files, the part of them that tables name, and the number of
+    /// files.
     pub(crate) fn totals(&self) -> (u64, u64, u64) {
         let known = self.known.lock();
         let each = known.files.values().map(|file| file.bytes());
@@ -596,18 +618,19 @@ impl ValueFiles {
     }
 }
 
-/// What is known of a file to which nothing more is appended.
+/// The figures of a file to which nothing is appended any more.
 pub(crate) struct SealedFile {
     pub(crate) id: u64,
     pub(crate) bytes: u64,
     pub(crate) live: u64,
 }
 
-/// Files are emptied when an eighth more is dead than may be, so that there is much to give back: each time all chunks that name
-/// one of the files are rewritten.
+/// Files are emptied when an eighth more is dead than allowed, so that there is much to give back:
+/// each time all chunks that name one of the files are rewritten.
 const BEYOND_PART: u64 = 8;
 
-/// Chooses among `files`, beyond those of them that are chosen already. Whether anything of them is live.
+/// Chooses more of `files`, beyond the ones in `chosen`. Returns whether any byte of the chosen
+/// files is live.
 fn choose(files: &[SealedFile], chosen: &mut BTreeSet<u64>, live_percent: u32) -> bool {
     chosen.retain(|id| files.iter().any(|file| file.id == *id));
     let live: u64 = files.iter().map(|file| file.live).sum();
@@ -615,7 +638,7 @@ fn choose(files: &[SealedFile], chosen: &mut BTreeSet<u64>, live_percent: u32) -
         0 => u64::MAX,
         percent => live.saturating_mul(100) / percent,
     };
-    // What is live of the chosen ones stays, elsewhere.
+    // The live part of the chosen files stays, in another file.
     let after = |file: &SealedFile| match chosen.contains(&file.id) {
         true => file.live,
         false => file.bytes,
@@ -642,7 +665,8 @@ fn is_any_live(files: &[SealedFile], chosen: &BTreeSet<u64>) -> bool {
     chosen.any(|file| file.live > 0)
 }
 
-/// Has the disk begin with what was written, a piece at a time, so that a sync does not find all of it still to be written.
+/// Makes the disk begin with the written bytes, a piece at a time, so that a sync does not find all
+/// of them still to be written.
 fn begin_writing_out(file: &dyn File, offset: u64, len: u64) {
     const PIECE_BYTES: u64 = 4 << 20;
     let (before, after) = (offset / PIECE_BYTES, (offset + len) / PIECE_BYTES);
@@ -651,7 +675,7 @@ fn begin_writing_out(file: &dyn File, offset: u64, len: u64) {
     }
 }
 
-/// The value that lies in `file`, which is that of its place.
+/// The value at this place in `file`.
 pub(crate) fn read_value(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
     let stored = read_stored(file, path, apart)?;
     let Some(secrets) = file.secrets() else {
@@ -662,11 +686,11 @@ pub(crate) fn read_value(file: &dyn File, path: &Path, apart: &Apart) -> Result<
     opened.ok_or_else(|| Error::corruption(path, apart.offset, detail))
 }
 
-/// The same as it is stored.
+/// Like [`read_value`], in its stored form.
 pub(crate) fn read_stored(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
     let damaged = |detail| Error::corruption(path, apart.offset, detail);
     let is_long = apart.len >= LONG_BYTES;
-    // A length that nobody has verified must not make the memory run out.
+    // An unverified length must not make the memory run out.
     if is_long {
         let len = file
             .len()
@@ -688,7 +712,7 @@ pub(crate) fn read_stored(file: &dyn File, path: &Path, apart: &Apart) -> Result
     }
 }
 
-/// The value that lies there; `None` if its file is gone. For those that have no database at hand.
+/// The value at this place; `None` if its file is gone. For callers without a database.
 pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, apart: &Apart) -> Result<Option<Bytes>> {
     let path = file_path(dir, apart.file);
     match vfs.open(&path, false) {
@@ -698,10 +722,10 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, apart: &Apart) -> Result<Option<By
     }
 }
 
-/// Longer values are looked at before memory is taken for them.
+/// Longer values are verified before memory is taken for them.
 const LONG_BYTES: u32 = 16 << 20;
 
-/// What is to be durable before the commit log is: value extents, and value files.
+/// The files that must be durable before the commit log is: value extents, and value files.
 pub(crate) struct BothSyncedFirst {
     pub(crate) extents: Arc<dyn SyncedFirst>,
     pub(crate) values: Arc<ValueFiles>,

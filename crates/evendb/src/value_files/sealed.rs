@@ -1,21 +1,21 @@
-//! Values of an encrypted database: what stands in a value file in their place.
+//! Values of an encrypted database: their stored form in a value file.
 //!
 //! ```text
 //! | nonce (12 bytes) | value, encrypted | tag (16 bytes) |
 //! ```
-//! The key is that of the file's number. The nonce is a fresh one in each value, because half of a
-//! number is chance, which may come again: after the file was removed, or in two lives that began
-//! from one copy. The offset is bound.
+//! The key belongs to the file's number. Each value has a fresh nonce, because half of a file's
+//! number is random and may come again: after the file was removed, or in two lives that began from
+//! one copy. The offset is bound.
 //!
-//! Below format version 6 a value had its offset for a nonce, and did not carry it. Such values are
-//! read; they are written in the new form when they are moved. Which form a value has is tried:
-//! none opens as the other.
+//! Below format version 6 the nonce of a value was its offset, and was not stored. Such values can
+//! be read; they are written in the new form when they are moved. The form of a value is found by
+//! trying: no value in one form opens as the other.
 
 use super::Bytes;
 use evendb_storage::Apart;
 use evendb_storage::sealing::{Cipher, NONCE_BYTES, Nonce, Secrets, TAG_BYTES, Use};
 
-/// Bytes that a value has more.
+/// The number of bytes by which a sealed value is longer.
 pub(super) const SEAL_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 
 fn cipher(secrets: &Secrets, file: u64) -> Cipher {
@@ -33,7 +33,7 @@ pub(super) fn seal(secrets: &Secrets, (file, offset): (u64, u64), value: &[u8]) 
     stored
 }
 
-/// The value that is stored there; `None` if this database did not encrypt it there.
+/// The value that is stored there; `None` if this database did not encrypt it at that place.
 pub(super) fn open(secrets: &Secrets, apart: &Apart, stored: &[u8]) -> Option<Bytes> {
     let opened = stored.split_first_chunk().and_then(|(nonce, sealed)| {
         let (nonce, bound) = (Nonce(*nonce), apart.offset.to_le_bytes());

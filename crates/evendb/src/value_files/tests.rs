@@ -1,5 +1,5 @@
-//! Large values through the life of a database on the simulated disk: where they lie, what crashes leave of them, when their files
-//! go; and faults planted in each, which must be noticed.
+//! Large values through the life of a database on the simulated disk: where they lie, which of them
+//! crashes leave, when their files go; and planted faults in each, which must be noticed.
 
 use super::*;
 use crate::plant::Plant;
@@ -41,7 +41,7 @@ fn key(number: usize) -> String {
     format!("key{number:04}")
 }
 
-/// That of a key at a time; large if `len` is at least [`FROM`].
+/// The value of a key in a round; large if `len` is at least [`FROM`].
 fn value(number: usize, round: usize, len: usize) -> Vec<u8> {
     let mut value = format!("{number}.{round}.").into_bytes();
     value.resize(len, (number * 31 + round) as u8);
@@ -143,7 +143,7 @@ fn short_values_stay_and_a_keyspace_may_say_otherwise() {
     early.put("short", vec![7; 10]).unwrap();
     assert_eq!(names(&vfs).len(), 1);
     assert_eq!(early.get("short").unwrap().unwrap().to_vec(), vec![7; 10]);
-    // What lies apart is read after the keyspace has another answer.
+    // Values apart can still be read after the keyspace's option has changed.
     early
         .set_options(&KeyspaceOptions::new().values_apart_from(1000))
         .unwrap();
@@ -201,11 +201,12 @@ fn merges_expiry_single_deletes_and_transactions_over_values_apart() {
     assert_eq!(appends.pop_first().unwrap().unwrap().1.to_vec(), base);
 }
 
-/// Overwrites and deletes until most files are dead; what is found of the files and the figures.
+/// Overwrites and deletes until nearly all files are dead; returns the files and figures that it
+/// finds.
 fn churn(vfs: &SimVfs, db: &Db) {
     for round in 0..12 {
         for number in 0..60 {
-            // Some are never overwritten: they are moved.
+            // Some values are never overwritten: they are moved.
             if round == 0 || number % 10 > 0 {
                 db.put(key(number), value(number, round, 400)).unwrap();
             }
@@ -292,7 +293,7 @@ fn what_is_read_of_a_dropped_keyspace_stays() {
     }
 }
 
-/// A machine that has lost its power after a checkpoint: what is read of the values.
+/// A machine that has lost its power after a checkpoint. Returns whether the values can be read.
 fn after_power_loss(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, Durability::Process, plant).unwrap();
@@ -344,7 +345,7 @@ fn a_file_that_goes_although_deltas_name_it_is_noticed() {
         }
         batch.commit().unwrap();
         assert!(names(&vfs).len() > 2);
-        // As a helper does that has nothing else to do.
+        // Like a helper that has nothing else to do.
         let engine = db.engine();
         engine.disk.collect(&engine.core.health);
         let is_there = |number| {
@@ -357,7 +358,8 @@ fn a_file_that_goes_although_deltas_name_it_is_noticed() {
     assert!(!run(Plant::RecordsNotNoted), "P92");
 }
 
-/// Whether everything is there after power was lost behind so many rounds of overwriting and moving.
+/// Whether everything is there after power was lost behind `rounds` rounds of overwriting and
+/// moving.
 fn moved_through_power_loss(rounds: usize, plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let options = options(&vfs, Durability::Process, plant);
@@ -386,8 +388,9 @@ fn moved_values_that_are_not_synced_are_noticed() {
     assert!(!(1..12).all(planted), "P53");
 }
 
-/// The most bytes that files with something live had in rounds of overwriting, by those of the data. (One of which nothing is live goes
-/// when the last reader of this process lets go of it, which may be one of another test.)
+/// The largest number of bytes of files with live values in rounds of overwriting, divided by the
+/// bytes of data. (A file without live values goes when the last reader of this process lets go of
+/// it, which may be a reader of another test.)
 fn space_of_overwriting(plant: Plant) -> f64 {
     let vfs = SimVfs::new(1);
     let options = options(&vfs, Durability::Process, plant);
@@ -436,12 +439,12 @@ fn the_deadest_files_are_emptied_and_no_more_than_needed() {
     assert!(!choose(&some, &mut chosen, 0));
     assert!(choose(&some, &mut chosen, 50));
     assert_eq!(numbers(&chosen), [1, 2]);
-    // One that was begun with is emptied to the end; one that is gone is forgotten.
+    // A file whose emptying has begun is emptied to the end; a file that is gone is forgotten.
     let later = files(&[(100, 90), (100, 5)]);
     assert!(choose(&later, &mut chosen, 20));
     assert_eq!(numbers(&chosen), [1]);
     assert!(!choose(&files(&[(100, 90), (100, 0)]), &mut chosen, 50));
-    // What is all live gives nothing back.
+    // Files that are all live give nothing back.
     let mut none = BTreeSet::new();
     assert!(!choose(&files(&[(100, 100); 3]), &mut none, 90));
     assert!(none.is_empty());
@@ -459,7 +462,8 @@ fn compaction_leaves_files_that_are_nearly_full_of_live_values() {
         }
         db.flush().unwrap();
     }
-    // Files that both have values in stay when one of the two is compacted: there is nothing to be had.
+    // Files with values of both keyspaces stay when one of the two is compacted: there is no room
+    // to be had.
     let bytes = || db.engine().core.value_files.totals().0;
     other.compact().unwrap();
     let before = bytes();
@@ -478,7 +482,7 @@ fn compaction_leaves_files_that_are_nearly_full_of_live_values() {
     assert_eq!(db.engine().core.value_files.moved.get(), moved);
 }
 
-/// Whether power losses leave a prefix of what was put, all of it readable.
+/// Whether power losses leave a prefix of the puts, all of it readable.
 fn prefixes_are_left(plant: Plant) -> bool {
     (0..60).all(|seed| {
         let vfs = SimVfs::new(seed);
@@ -568,8 +572,9 @@ fn a_full_disk_refuses_the_put_and_loses_nothing() {
     assert_eq!(db.get("more").unwrap().unwrap().to_vec(), vec![2; 3000]);
 }
 
-/// A checkpoint that finds no room at one of its operations is made again, and is durable then, with all that the first had done: the
-/// names of files, too, whose values it had synced.
+/// A checkpoint that finds no room at one of its operations is made again. The second one is
+/// durable, with everything that the first had done, including the names of files whose values it
+/// had synced.
 #[test]
 fn a_checkpoint_after_one_that_found_no_room_is_durable() {
     for kind in [FaultKind::NoSpace, FaultKind::SyncFullThenClean] {
@@ -590,7 +595,7 @@ fn a_checkpoint_after_one_that_found_no_room_is_durable() {
             let all = vfs.op_count() - operations;
             vfs.clear_faults();
             refused += u64::from(first.is_err());
-            // A sync that failed is not tried again, whatever its error: then the database stops.
+            // A failed sync is not tried again, whatever its error: then the database stops.
             if db.flush().is_ok() {
                 let machine = vfs.crash(CrashMode::PowerLossNothing);
                 let again = sound(&machine, Durability::Relaxed);
@@ -649,7 +654,7 @@ fn changes_copies_and_backups_have_the_values() {
     assert!(check_churned(&db).unwrap());
 }
 
-/// A length that nobody has verified takes no memory, which is there before the first read.
+/// A length that was not verified takes no memory, neither before the first read nor later.
 #[test]
 fn a_long_value_beyond_its_file_is_refused_before_it_is_read() {
     let vfs = SimVfs::new(1);
@@ -674,8 +679,8 @@ fn a_long_value_beyond_its_file_is_refused_before_it_is_read() {
     }
 }
 
-/// A number that is drawn again after its file was removed, and one that two lives draw which began
-/// from one copy.
+/// Two cases: a number that is drawn again after its file was removed, and a number that two lives
+/// draw which began from one copy.
 #[cfg(feature = "encryption")]
 #[test]
 fn a_number_that_is_drawn_again_encrypts_in_another_way() {

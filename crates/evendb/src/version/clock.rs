@@ -1,11 +1,11 @@
 //! The clock of all writes: the global version GV, the operations that are pending at a version
-//! (the paper's PO array), waiting for older ones, and the registered snapshots.
+//! (the paper's PO array), the wait for older operations, and the registered snapshots.
 //!
 //! ```text
 //! gv        current version; a put takes it, a snapshot takes it and adds one, a checkpoint
 //!           rounds it up to the next multiple of 2^24
 //! slots     64 words, one per cache line: 0 = free, else a lower bound of the version of the one
-//!           put that holds it, and that version itself once the put has raised it
+//!           put that holds it; once the put has raised the word, exactly its version
 //! visible   `visible_below`: no put of a version below this one is pending any more
 //! registry  version -> number of handles and time, for every snapshot in use
 //! expiry    the time by which records expire (expiry.rs)
@@ -13,17 +13,17 @@
 //!
 //! Invariants (docs/concurrency.md): I5, no record of a version >= w becomes visible before all
 //! puts of versions < w are visible: [`Clock::announce`] returns only when that holds for its
-//! version. I9: an announced operation waits only for older announced ones, which wait for still older
-//! ones, so the oldest never waits. A snapshot registered after a [`Horizon`] was taken is at or above
-//! its floor.
+//! version. I9, an announced operation waits only for older announced operations. These wait for
+//! still older ones, so the oldest never waits. A snapshot that is registered after a [`Horizon`]
+//! was taken is at or above the horizon's floor.
 //!
-//! Why the fences: a put writes its slot and then reads GV; whoever moved GV, or saw it moved,
-//! reads the slots afterwards. With a `SeqCst` fence between the two steps on both sides, either
-//! the put sees the moved GV, or the other sees the put's slot. Fences rather than `SeqCst`
-//! accesses: the loom models treat the latter as weaker than they are.
+//! Why the fences: a put writes its slot and then reads GV. A thread that moved GV, or saw it
+//! moved, reads the slots afterwards. With a `SeqCst` fence between the two steps on both sides,
+//! either the put sees the moved GV, or the other thread sees the put's slot. The code uses fences
+//! and not `SeqCst` accesses, because the loom models treat these as weaker than they are.
 //!
-//! Thread safety: everything takes `&self`. The registry mutex is a leaf and is never held while
-//! waiting for slots. Not here: what a version means to a record, and the epoch of a log.
+//! Thread safety: every method takes `&self`. The registry mutex is a leaf, and no thread holds it
+//! while it waits for slots. Not here: what a version means to a record, and the epoch of a log.
 
 use super::horizon::Horizon;
 use crate::expiry::{ExpiryClock, WallClock};
@@ -33,11 +33,12 @@ use crossbeam_utils::CachePadded;
 use evendb_storage::{Time, Version};
 use std::collections::BTreeMap;
 
-/// The low bits of a version count within a checkpoint, the high ones are its checkpoint number.
+/// The number of low bits of a version that count within a checkpoint; the higher bits are the
+/// checkpoint's number.
 pub(crate) const CHECKPOINT_SHIFT: u32 = 24;
 
-/// No database has so many checkpoints; a greater number on disk is damage. So a version leaves two bits free,
-/// of which records use one.
+/// The largest number of a checkpoint; a greater number on disk is damage. So two bits of a version
+/// stay free; records use one of them.
 pub(crate) const CHECKPOINT_MAX: u64 = 1 << (62 - CHECKPOINT_SHIFT);
 
 /// The checkpoint that a record of this version belongs to.
@@ -51,23 +52,23 @@ pub(crate) fn last_version_of(checkpoint: u64) -> Version {
     Version(checkpoint << CHECKPOINT_SHIFT | ((1 << CHECKPOINT_SHIFT) - 1))
 }
 
-/// Puts that may be pending at once; more of them wait for a slot.
+/// The largest number of pending puts; further puts wait for a slot.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const SLOTS: usize = 64;
-/// Every slot that is looked at is a step of a schedule; four show what 64 do.
+/// Every look at a slot is a step of a schedule; 4 slots show the same behaviour as 64.
 #[cfg(all(evendb_shuttle, not(evendb_loom)))]
 const SLOTS: usize = 4;
-/// In a model every slot costs states; two puts and one spare show all there is.
+/// Every slot multiplies a model's states; two slots suffice for the models.
 #[cfg(evendb_loom)]
 const SLOTS: usize = 2;
 
-/// Turns of a short spin before a waiting thread gives its core away.
+/// The turns of a short spin before a waiting thread gives its core away.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const SPINS: u32 = 64;
 #[cfg(any(evendb_loom, evendb_shuttle))]
 const SPINS: u32 = 0;
 
-/// Turns that a reader of the log waits for a slot to be free before it moves GV.
+/// The turns for which a reader of the log waits for a free slot before it moves GV.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const TURNS_SEEN: u32 = 4 * SPINS;
 #[cfg(any(evendb_loom, evendb_shuttle))]
@@ -85,7 +86,7 @@ pub(crate) enum ClockPlant {
     NoFenceToAwait,
     /// P2: no fence between writing the slot and reading GV.
     NoFenceToAnnounce,
-    /// P9: collectors take the registered snapshots for all there can be.
+    /// P9: collectors treat the registered snapshots as the only possible ones.
     NoFloor,
     /// A put withdraws before it is visible. The model itself does it.
     #[cfg(evendb_loom)]
@@ -98,11 +99,11 @@ pub(crate) struct Clock {
     gv: CachePadded<AtomicU64>,
     /// Raised AcqRel, read Acquire: a thread that reads a version here sees all records below it.
     visible_below: CachePadded<AtomicU64>,
-    /// Claimed AcqRel, raised Release, withdrawn Release; pairs with the Acquire of [`wait`].
+    /// Claimed AcqRel, raised Release, withdrawn Release; pairs with the Acquire in `await_older`.
     slots: Box<[CachePadded<AtomicU64>]>,
     /// Each snapshot in use.
     registry: Mutex<BTreeMap<Version, Registered>>,
-    /// By what time records expire.
+    /// The time by which records expire.
     pub(crate) expiry: ExpiryClock,
     #[cfg(test)]
     plant: ClockPlant,
@@ -111,13 +112,13 @@ pub(crate) struct Clock {
 /// A snapshot in use.
 #[derive(Default)]
 struct Registered {
-    /// How many handles hold it.
+    /// The number of handles that hold it.
     handles: usize,
-    /// By what time it judges; 0 until that is known, and where nothing expires.
+    /// The time by which it judges; 0 until that is known, and in a database where nothing expires.
     time: Time,
 }
 
-/// A pending put; dropping it withdraws, also when unwinding.
+/// A pending put. Its drop withdraws the put, also when the thread unwinds.
 #[must_use = "dropping the announcement withdraws it"]
 pub(crate) struct Announcement<'a> {
     slot: &'a AtomicU64,
@@ -135,7 +136,8 @@ impl Announcement<'_> {
 impl Drop for Announcement<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Pairs with the Acquire in `await_older`: a thread that sees the slot free sees the records.
+        // Pairs with the Acquire in `await_older`: a thread that sees a free slot sees the
+        // records.
         self.slot.store(0, Ordering::Release);
     }
 }
@@ -147,7 +149,7 @@ impl Clock {
         Clock::with_wall_clock(gv, Arc::new(crate::expiry::SystemWallClock))
     }
 
-    /// The same, with records that expire by this clock.
+    /// A clock at `gv`; `wall_clock` decides which records have expired.
     pub(crate) fn with_wall_clock(gv: Version, wall_clock: Arc<dyn WallClock>) -> Clock {
         assert!(gv > Version::ZERO, "versions start at 1");
         Clock {
@@ -170,9 +172,9 @@ impl Clock {
         Version(self.gv.load(Ordering::Acquire))
     }
 
-    /// Takes part in the order of all writes: from here until the announcement is dropped,
-    /// snapshots and checkpoints that cover its version wait for it. The caller holds nothing
-    /// that an announced operation may wait for, except chunk latches.
+    /// Joins the order of all writes: until the announcement is dropped, snapshots and checkpoints
+    /// that cover its version wait for it. The caller holds nothing that an announced operation may
+    /// wait for, except chunk latches.
     pub(crate) fn announce(&self) -> Announcement<'_> {
         let (slot, claimed) = self.claim();
         self.fence_to_announce();
@@ -192,13 +194,14 @@ impl Clock {
         announcement
     }
 
-    /// A snapshot of everything that has returned, and of nothing that begins later. To be given
-    /// back with [`Clock::unregister`].
+    /// Registers a snapshot of everything that has returned, and of nothing that begins later. The
+    /// caller returns it by [`Clock::unregister`].
     pub(crate) fn register(&self) -> Version {
         let snapshot = {
             let mut registry = self.registry.lock();
-            // Under the mutex, or a collector could read the registry before and GV after this
-            // snapshot, and drop what it needs.
+            // GV moves under the mutex. Otherwise a collector could read the registry before
+            // this
+            // snapshot, and GV after it, and drop a record that the snapshot needs.
             let snapshot = Version(self.gv.fetch_add(1, Ordering::AcqRel));
             registry.entry(snapshot).or_default().handles += 1;
             snapshot
@@ -207,10 +210,10 @@ impl Clock {
         snapshot
     }
 
-    /// The same, with the time by which it judges.
+    /// Like [`register`](Self::register), with the time by which the snapshot judges.
     ///
-    /// The look at whether anything expires comes after the wait for all writes that the snapshot sees
-    /// ([`ExpiryClock::note_use`]). Until the time is noted, a horizon takes it for the least there is.
+    /// The snapshot asks whether anything expires after it has waited for all writes that it sees
+    /// ([`ExpiryClock::note_use`]). Until its time is noted, a horizon assumes the least time.
     pub(crate) fn register_timed(&self) -> (Version, Time) {
         let snapshot = self.register();
         if !self.expiry.is_in_use() {
@@ -233,7 +236,7 @@ impl Clock {
         handles.handles += 1;
     }
 
-    /// Gives a handle on a snapshot back.
+    /// Returns a handle on a snapshot.
     pub(crate) fn unregister(&self, snapshot: Version) {
         let mut registry = self.registry.lock();
         let handles = registry
@@ -245,8 +248,8 @@ impl Clock {
         }
     }
 
-    /// Begins the next checkpoint number, and returns its first version once no put of an older
-    /// one is pending.
+    /// Begins the next checkpoint number. Returns its first version once no put of an older version
+    /// is pending.
     pub(crate) fn advance_checkpoint(&self) -> Version {
         let mut current = self.gv.load(Ordering::Acquire);
         let boundary = loop {
@@ -265,19 +268,21 @@ impl Clock {
         Version(boundary)
     }
 
-    /// Calls `what` with a version that is above all snapshots registered before the call, and not above any that
-    /// is registered later: those see what `what` has stored. It must not wait.
+    /// Calls `what` with a version that is above all snapshots registered before the call, and not
+    /// above any snapshot registered later: these see everything that `what` has stored. `what`
+    /// must not wait.
     pub(crate) fn between_snapshots(&self, what: impl FnOnce(Version)) {
         let _none_registers = self.registry.lock();
         what(self.now());
     }
 
-    /// Moves on by one version: what is announced from now on has a greater one than what was announced before.
+    /// Moves GV on by one: puts announced from now on have a greater version than puts announced
+    /// before.
     pub(crate) fn advance(&self) {
         self.gv.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Which versions a rewrite that starts now may drop.
+    /// The versions that a rewrite which starts now may drop.
     pub(crate) fn horizon(&self) -> Horizon {
         let registry = self.registry.lock();
         let mut horizon = Horizon {
@@ -286,7 +291,7 @@ impl Clock {
             ..Horizon::default()
         };
         if self.expiry.is_in_use() {
-            // Whoever registers from now on asks for its time later.
+            // A reader that registers from now on asks for its time later.
             horizon.now = self.expiry.now();
             let mut least = horizon.now;
             let mut times: Vec<Time> = Vec::with_capacity(registry.len());
@@ -300,8 +305,8 @@ impl Clock {
         horizon
     }
 
-    /// Returns once every put that was pending at the call has withdrawn. Every later put sees
-    /// what the caller stored before the call (a keyspace marked as dropped, a closed database).
+    /// Returns once every put that was pending at the call has withdrawn. Every later put sees the
+    /// caller's earlier stores (a keyspace marked as dropped, a closed database).
     pub(crate) fn wait_all_idle_once(&self) {
         // Moving GV tells old puts from new ones, so a slot that is taken again and again cannot
         // hold this up. A put that reads the moved GV sees the caller's stores through it.
@@ -309,12 +314,13 @@ impl Clock {
         self.await_older(last + 1);
     }
 
-    /// Returns once every put that has withdrawn or is announced, and of which the caller has seen a store that it
-    /// made while it was announced, has withdrawn: what such puts have made visible is visible to the caller.
+    /// Waits for the puts whose stores the caller has seen, if they made those stores while
+    /// announced: on return each of them has withdrawn, and its records are visible to the caller.
     ///
-    /// A put claims its slot before that store. So a slot that is free after it was left by that put, or by one
-    /// after it in the same slot. A slot that is never seen free may be taken again and again. Then GV moves,
-    /// which tells old puts from new ones; as a rule it stays, so that puts of one key go on replacing each other.
+    /// A put claims its slot before such a store. So once the slot is seen free, that put has left
+    /// it, or a later put in the same slot has. A slot may be taken again and again and never be
+    /// seen free. Then GV moves, which tells old puts from new ones. Usually it does not move, so
+    /// puts of one key go on replacing each other.
     pub(crate) fn await_seen(&self) {
         for slot in &self.slots {
             let mut tries = 0;
@@ -348,12 +354,12 @@ impl Clock {
             for step in 0..SLOTS {
                 let index = (start + step) % SLOTS;
                 let slot = &self.slots[index];
-                // Looking first keeps a taken slot's line shared.
+                // A load first keeps the line of a taken slot shared.
                 if slot.load(Ordering::Relaxed) != 0 {
                     continue;
                 }
                 let version = self.gv.load(Ordering::Acquire);
-                // Acquire: this put comes after the one that left the slot.
+                // Acquire: this put comes after the put that left the slot.
                 let claimed =
                     slot.compare_exchange(0, version, Ordering::AcqRel, Ordering::Relaxed);
                 if claimed.is_ok() {
@@ -363,12 +369,13 @@ impl Clock {
                     return (slot, version);
                 }
             }
-            // Nobody waits for this thread yet: it holds no slot.
+            // No thread waits for this one yet: it holds no slot.
             pause(&mut tries);
         }
     }
 
-    /// Waits for all puts of versions below `version`, which GV has reached, and says so.
+    /// Waits for all puts of versions below `version`, which GV has reached, and notes that they
+    /// are visible.
     fn await_older(&self, version: u64) {
         self.fence_to_await();
         for slot in &self.slots {
@@ -393,7 +400,7 @@ impl Clock {
         self.visible_below.load(Ordering::Acquire) < version
     }
 
-    /// Between writing the slot and reading GV.
+    /// The fence between writing the slot and reading GV.
     #[inline]
     fn fence_to_announce(&self) {
         #[cfg(test)]
@@ -403,7 +410,7 @@ impl Clock {
         fence(Ordering::SeqCst);
     }
 
-    /// Between moving or reading GV and reading the slots.
+    /// The fence between moving or reading GV and reading the slots.
     #[inline]
     fn fence_to_await(&self) {
         #[cfg(test)]
@@ -413,7 +420,7 @@ impl Clock {
         fence(Ordering::SeqCst);
     }
 
-    /// The least version that a snapshot registered from now on can have.
+    /// The least version of a snapshot that is registered from now on.
     fn floor(&self) -> Version {
         #[cfg(test)]
         if self.plant == ClockPlant::NoFloor {
@@ -437,7 +444,7 @@ pub(super) fn pause(tries: &mut u32) {
         *tries += 1;
         spin_loop();
     } else {
-        // Two waiters that hand the core to each other for ever are a schedule too, but not one
+        // A schedule in which two waiters give each other the core for ever is possible, but not
         // worth following.
         #[cfg(evendb_loom)]
         {
@@ -459,19 +466,20 @@ mod hints {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
     std::thread_local! {
-        /// Where this thread found a free slot last: its own cache line as a rule. Threads start
-        /// one apart, so that they do not meet at the same slot.
+        /// The place where this thread last found a free slot; usually the line is in its own
+        /// cache. The places of threads start one apart, so that threads do not meet at the same
+        /// slot.
         static SLOT: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS);
     }
 
     #[inline]
     pub(in crate::version) fn hint() -> usize {
-        // A thread that is being torn down may still write: any index will do.
+        // A thread that is being torn down may still write: any index is fine.
         SLOT.try_with(Cell::get).unwrap_or(0)
     }
 
     pub(super) fn remember(index: usize) {
-        // As above: without the hint the thread starts at 0.
+        // As above: without the hint, the thread starts at 0.
         let _ = SLOT.try_with(|slot| slot.set(index));
     }
 }

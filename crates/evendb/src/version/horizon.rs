@@ -1,27 +1,28 @@
-//! Which versions a rewrite may drop: exactly those that no registered snapshot and no future
-//! one can read (I14 in docs/concurrency.md).
+//! The versions that a rewrite may drop: exactly the versions that no registered snapshot and no
+//! future snapshot can read (I14 in docs/concurrency.md).
 //!
-//! A value of this type is taken under the snapshot registry's mutex, so that every snapshot
+//! A value of this type is taken under the mutex of the snapshot registry, so every snapshot
 //! registered later is at or above `floor`.
 
 use evendb_storage::{Time, Version};
 
-/// The registered snapshots and the lowest version a future snapshot can have.
+/// The registered snapshots, and the lowest version of a future snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Horizon {
     /// GV when the registry was read.
     pub(crate) floor: Version,
     /// Registered snapshots, ascending.
     pub(crate) snapshots: Vec<Version>,
-    /// For each of them the least time that it or a later one judges by. Empty where nothing expires.
+    /// For each snapshot the least time by which it or a later snapshot judges. Empty if nothing
+    /// expires.
     pub(crate) times: Vec<Time>,
-    /// No future reader judges by a time before this one. 0 where nothing expires.
+    /// No future reader judges by an earlier time. 0 if nothing expires.
     pub(crate) now: Time,
 }
 
 impl Horizon {
-    /// Whether a record of version `version` may go from a component that keeps one of version
-    /// `newer >= version` of the same key above it.
+    /// Whether a record of version `version` may be dropped from a component that keeps a record of
+    /// version `newer >= version` of the same key above it.
     pub(crate) fn may_drop(&self, version: Version, newer: Version) -> bool {
         if newer > self.floor {
             return false;
@@ -35,14 +36,14 @@ impl Horizon {
             .is_none_or(|&snapshot| snapshot >= newer)
     }
 
-    /// Whether every reader, present or future, reads at or above `version`: then the version
-    /// itself need not be kept and may be written as zero.
+    /// Whether every present and future reader reads at or above `version`: then the version need
+    /// not be kept, and may be written as zero.
     pub(crate) fn below_all(&self, version: Version) -> bool {
         version <= self.least_reader()
     }
 
-    /// Whether what expires at `expiry` is gone for every reader, present or future, that sees a record of this version:
-    /// then such a record says what a tombstone says.
+    /// Whether a record of this version that expires at `expiry` is gone for every present and
+    /// future reader that sees the record: then it has the effect of a tombstone.
     #[inline]
     pub(crate) fn is_expired(&self, version: Version, expiry: Time) -> bool {
         if expiry > self.now {
@@ -54,13 +55,13 @@ impl Horizon {
         self.times.get(at).is_none_or(|&time| expiry <= time)
     }
 
-    /// The least time that any reader judges by.
+    /// The least time by which any reader judges.
     pub(crate) fn least_time(&self) -> Time {
         let least = self.times.first();
         least.map_or(self.now, |&least| least.min(self.now))
     }
 
-    /// No reader, present or future, reads below this version.
+    /// The version below which no present or future reader reads.
     pub(crate) fn least_reader(&self) -> Version {
         let least = self.snapshots.first();
         least.map_or(self.floor, |&least| least.min(self.floor))

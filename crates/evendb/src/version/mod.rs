@@ -1,5 +1,6 @@
-//! Order of writes: the global version and its pending operations ([`clock`]), registered
-//! snapshots, and which old versions may go ([`horizon`]); the words that show batches ([`stamp`]).
+//! The order of writes: the global version and its pending operations ([`clock`]), registered
+//! snapshots and the old versions that may be dropped ([`horizon`]), and the words that show
+//! batches ([`stamp`]).
 
 pub(crate) mod clock;
 pub(crate) mod horizon;

@@ -5,37 +5,41 @@
 //! record   the number of a word, and beside the version a bit: pending          (record.rs)
 //! ```
 //!
-//! A batch claims a word, links its records with the word's number and the bit, and commits: that one store
-//! shows them all. Then it takes the bit out of each record and frees the word for the next batch. So a stamp
-//! costs no memory, and nothing of it waits for a grace period.
+//! A batch claims a word, links its records with the word's number and the bit, and commits: that
+//! one store shows all records. Then it clears the bit in each record, and frees the word for the
+//! next batch. So a stamp costs no memory, and no part of it waits for a grace period.
 //!
-//! Why a reader is never misled by a word that the next batch has claimed. A reader that finds the bit in a
-//! record asks [`is_pending`]. It reached the record through a link that was published after its batch had
-//! claimed the word, so it reads that claim or something later. What it reads is
+//! Why a word that the next batch has claimed never misleads a reader: a reader that finds the bit
+//! in a record asks [`is_pending`]. It reached the record through a link that was published after
+//! the record's batch had claimed the word, so it reads the word of that claim or a later state. It
+//! reads one of
 //!
-//! * PENDING of the record's own batch: the record is not to be seen;
-//! * COMMITTED or FREE: its own batch has committed, or a later one has; then its own had before;
-//! * PENDING of a later batch. Its claim is a read-modify-write that acquired FREE of the batch before it, which
-//!   was stored (Release) after the last record of that batch had lost its bit. So the reader, which acquires the
-//!   claim, finds the bit gone when it **looks at the record once more**, as it does whenever it reads PENDING.
+//! * PENDING of the record's own batch: the record is not visible;
+//! * COMMITTED or FREE: the record's own batch has committed, or a later batch has, and then the
+//!   own batch committed before;
+//! * PENDING of a later batch. That claim is a read-modify-write that acquired the FREE of the
+//!   batch before, and FREE was stored (Release) after the last record of that batch had lost its
+//!   bit. So the reader, which acquires the claim, finds the bit gone when it **reads the record
+//!   once more**, as it does whenever it reads PENDING.
 //!
-//! Invariant: a word is freed only when no record has the bit and its number any more. A batch that unwinds
-//! in between leaves its word as it is for ever, and its records with it.
+//! Invariant: a word is freed only when no record has the bit and its number any more. A batch that
+//! unwinds in between leaves its word claimed for ever, and its records with it.
 //!
-//! Thread safety: any number of batches and readers; readers never wait. A batch waits for a word while all
-//! are claimed, before it announces its version and holding only what others that have a word do not wait
-//! for: chunk latches of its own. Static, because records outlive databases.
+//! Thread safety: any number of batches and readers; readers never wait. A batch waits for a word
+//! while all words are claimed. It does so before it announces its version, and holds only its
+//! chunk latches then: a batch that has a word does not wait for these. The words are static,
+//! because records outlive databases.
 
 use super::clock::{hint, pause};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 
-/// Batches that may be between claim and free at once, in the whole process; of one database at most 64 can
-/// have announced a version.
+/// The largest number of batches between claim and free in the whole process; in one database at
+/// most 64 batches can have announced a version.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const WORDS: usize = 120;
-/// Few, so that words are used again in short schedules, too.
+/// A small number, so that short schedules use words again, too.
 #[cfg(any(evendb_loom, evendb_shuttle))]
 const WORDS: usize = 2;
 
@@ -43,16 +47,16 @@ const FREE: u8 = 0;
 const PENDING: u8 = 1;
 const COMMITTED: u8 = 2;
 
-/// No word: the record came alone.
+/// No word: the record was written alone.
 pub(crate) const NO_STAMP: u8 = 0;
-/// In a number, beside that of a word: the fault that [`is_second_look_left_out`] speaks of.
+/// A bit beside the number of a word: the fault for [`is_second_look_left_out`].
 const NO_SECOND_LOOK: u8 = 1 << 7;
 
 type Words = [CachePadded<AtomicU8>; WORDS];
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 static ALL: Words = [const { CachePadded::new(AtomicU8::new(FREE)) }; WORDS];
-// One set for each execution of a model.
+// One set of words for each execution of a model.
 #[cfg(evendb_loom)]
 loom::lazy_static! {
     static ref ALL: Words = std::array::from_fn(|_| CachePadded::new(AtomicU8::new(FREE)));
@@ -62,33 +66,34 @@ shuttle::lazy_static! {
     static ref ALL: Words = std::array::from_fn(|_| CachePadded::new(AtomicU8::new(FREE)));
 }
 
-/// The word of a number, which is one more than its place.
+/// The word of a number, which is one more than the word's index.
 #[inline]
 fn word(number: u8) -> &'static AtomicU8 {
     &ALL[usize::from(number & !NO_SECOND_LOOK) - 1]
 }
 
-/// Whether the word of this number is claimed and not committed. If so, the caller looks again at the record
-/// that names it: see the module.
+/// Whether the word of this number is claimed and not committed. If so, the caller reads the record
+/// that names it once more: see the module.
 pub(crate) fn is_pending(number: u8) -> bool {
-    // Acquire: if it is committed, the links of all records of the batch are visible; if another batch has
-    // claimed it, the records have lost their bit.
+    // Acquire: if it is committed, the links of all records of the batch are visible; if another
+    // batch has claimed it, the records have lost their bit.
     word(number).load(Ordering::Acquire) == PENDING
 }
 
-/// Whether the records of this stamp are not looked at again: a fault that a model must notice.
+/// Whether readers leave out the second look at records of this stamp: a fault that a model must
+/// notice.
 #[inline]
 pub(crate) fn is_second_look_left_out(number: u8) -> bool {
     cfg!(all(test, evendb_loom)) && number & NO_SECOND_LOOK != 0
 }
 
-/// A claimed word, pending until [`commit`](Self::commit). Dropping it frees the word, unless records still
-/// refer to it.
+/// A claimed word, pending until [`commit`](Self::commit). Its drop frees the word, unless records
+/// still refer to it.
 #[derive(Debug)]
 #[must_use = "dropping the stamp frees its word"]
 pub(crate) struct BatchStamp {
     number: u8,
-    /// Records that have the bit.
+    /// The number of records that have the bit.
     records: Cell<u32>,
 }
 
@@ -100,11 +105,12 @@ impl BatchStamp {
         loop {
             for step in 0..WORDS {
                 let number = ((start + step) % WORDS) as u8 + 1;
-                // Looking first keeps a claimed word's line shared.
+                // A load first keeps the line of a claimed word shared.
                 if word(number).load(Ordering::Relaxed) != FREE {
                     continue;
                 }
-                // Acquire: after the batch before has taken its bits out. Release: passes that on to readers.
+                // Acquire: the batch before has cleared its bits. Release: this passes it on to
+                // readers.
                 let claimed = word(number).compare_exchange(
                     FREE,
                     PENDING,
@@ -122,28 +128,29 @@ impl BatchStamp {
         }
     }
 
-    /// What a record of the batch has to name.
+    /// The number that a record of the batch names.
     pub(crate) fn number(&self) -> u8 {
         self.number
     }
 
-    /// A record got the bit.
+    /// Notes that a record got the bit.
     pub(crate) fn note_stamped(&self) {
         self.records.set(self.records.get() + 1);
     }
 
-    /// A record lost it.
+    /// Notes that a record lost the bit.
     pub(crate) fn note_released(&self) {
         self.records.set(self.records.get() - 1);
     }
 
     /// Shows the batch. All its records must be linked.
     pub(crate) fn commit(&self) {
-        // Pairs with the Acquire of `is_pending`: a reader that sees one record sees the links of all.
+        // Pairs with the Acquire of `is_pending`: a reader that sees one record sees the links of
+        // all.
         word(self.number).store(COMMITTED, Ordering::Release);
     }
 
-    /// A stamp whose records are not looked at again.
+    /// A stamp whose records get no second look.
     #[cfg(all(test, evendb_loom))]
     pub(crate) fn claim_without_second_look() -> BatchStamp {
         let mut stamp = BatchStamp::claim();
@@ -169,7 +176,7 @@ mod tests {
 
     #[test]
     fn words_are_claimed_once_and_used_again() {
-        // Tests beside this one may have claimed some.
+        // Tests beside this one may have claimed some words.
         let some: Vec<_> = (0..WORDS / 2).map(|_| BatchStamp::claim()).collect();
         let numbers: HashSet<u8> = some.iter().map(BatchStamp::number).collect();
         assert_eq!(numbers.len(), some.len());

@@ -1,5 +1,5 @@
-//! The rule against the plainest definition, and its users against each other: whatever the
-//! components do with a set of records, a reader sees the same.
+//! The rule against the plainest definition, and its users against each other: a reader sees the
+//! same, wherever the components keep a set of records.
 
 use super::*;
 use crate::admission::Admission;
@@ -71,7 +71,7 @@ impl Candidate for &Write {
 }
 
 impl Write {
-    /// What was put, if it has not expired.
+    /// The put value, if it has not expired.
     fn live_value(&self, time: Time) -> Option<Vec<u8>> {
         match self.kind {
             Kind::Put => Some(self.value.clone()),
@@ -84,7 +84,8 @@ impl Write {
     }
 }
 
-/// What each key's history may be: layers and versions never fall, and within a layer versions rise.
+/// Possible histories: for each key, layers and versions never fall, and within a layer versions
+/// rise.
 fn writes() -> impl Strategy<Value = Vec<Write>> {
     let step = (0u8..8, 0usize..3, 0u64..4, 0u64..24);
     prop::collection::vec(step, 0..60).prop_map(|steps| {
@@ -93,7 +94,7 @@ fn writes() -> impl Strategy<Value = Vec<Write>> {
         for (key, layers, versions, what) in steps {
             let (layer, version) = last.entry(key).or_insert((0, 0));
             let up = (*layer + layers / 2).min(LAYERS - 1);
-            // Of one layer no two records have one version.
+            // In one layer no two records of a key have the same version.
             let least = u64::from(up == *layer || *version == 0);
             *version += versions.max(least);
             *layer = up;
@@ -119,7 +120,7 @@ fn writes() -> impl Strategy<Value = Vec<Write>> {
 }
 
 fn horizons() -> impl Strategy<Value = Horizon> {
-    // Later snapshots judge by later times, and whoever comes by the latest.
+    // Later snapshots judge by later times, and later readers by the latest.
     let snapshots = prop::collection::btree_map(0u64..30, 0u64..4, 0..4);
     (0u64..40, snapshots, 12u64..26).prop_map(|(floor, snapshots, from)| {
         let mut time = Time(from);
@@ -136,7 +137,7 @@ fn horizons() -> impl Strategy<Value = Horizon> {
     })
 }
 
-/// Versions at which somebody reads, or may begin to, and the times by which they judge.
+/// Versions at which there are or may be readers, and the times by which they judge.
 fn readers(horizon: &Horizon) -> Vec<(Version, Time)> {
     let snapshots = horizon.snapshots.iter().copied();
     let mut all: Vec<_> = snapshots.zip(horizon.times.iter().copied()).collect();
@@ -148,8 +149,9 @@ fn readers(horizon: &Horizon) -> Vec<(Version, Time)> {
 
 type Answers = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The plainest definition: of all records of a key that are not too new, the one of the greatest
-/// version, of equal ones that of the newest layer; a tombstone is no value, and so is what has expired.
+/// The plainest definition: of all records of a key that are not too new, the one with the greatest
+/// version decides; of two equal versions, the one in the newer layer. A tombstone is no value, and
+/// neither is an expired record.
 fn expected<'w>(
     writes: impl Iterator<Item = &'w Write> + Clone,
     (at, time): (Version, Time),
@@ -167,7 +169,7 @@ fn expected<'w>(
     values.collect()
 }
 
-/// The records of a layer in order, those of a key newest first.
+/// The records of a layer in order; the records of one key come newest first.
 fn of_layer(writes: &[Write], layer: usize) -> Vec<&Write> {
     let mut own: Vec<_> = writes.iter().filter(|write| write.layer == layer).collect();
     own.sort_by_key(|write| (&write.key, Reverse(write.version)));
@@ -192,7 +194,7 @@ proptest! {
                 own.find(|write| write.key == key && write.version.is_seen_at(at))
             });
             let decides = decide(answers_of);
-            // Nothing behind the one that decides is asked.
+            // No source behind the one that decides is asked.
             let layers = decides.map_or(LAYERS, |write| LAYERS - write.layer);
             prop_assert_eq!(asked.get(), layers);
             let live = decides.and_then(|write| live(write, ReadTime::At(time)));
@@ -373,7 +375,7 @@ impl World {
             Version::ZERO,
             Ledger::SHARED,
         );
-        // Several spans: also what lies at their borders is compared.
+        // Several spans, so that records at their borders are compared, too.
         let sizes = Sizes {
             page_bytes: 100,
             span_bytes: 300,
@@ -451,7 +453,7 @@ impl World {
     }
 }
 
-/// What a merge takes.
+/// The sources of a merge.
 #[derive(Clone, Copy)]
 enum Sources<'m> {
     Funk,
@@ -459,7 +461,7 @@ enum Sources<'m> {
     DeltasAnd(&'m Munk),
 }
 
-/// What a merge writes of a chunk.
+/// The records that a merge writes of a chunk.
 fn rewritten(chunk: &Chunk, of: Sources<'_>, horizon: &Horizon, bottom: bool) -> Vec<Write> {
     let view = chunk.view.load_full();
     let pin = reclaim::pin();

@@ -1,12 +1,14 @@
-//! Values that go apart: before anything is reserved or latched, they are written into the active value file, and their
-//! records say only where ([`crate::value_files`]).
+//! Values that are stored apart. Before anything is reserved or latched, they are written into the
+//! active value file, and their records hold only the place ([`crate::value_files`]).
 //!
-//! What is written for a write that is refused afterwards is dead from the beginning, and goes with its file. A write keeps the files
-//! of its values ([`StoredApart`]) until it has noted by which checkpoint they are in tables.
+//! If the write is refused afterwards, such a value is dead from the beginning and goes with its
+//! file. A write keeps the files of its values ([`StoredApart`]) until it has noted which
+//! checkpoint brings them into tables.
 //!
-//! A checkpoint is due when a file's worth of values has come, because an opening looks at all that are in none.
+//! A checkpoint is due when the new values fill a file, because an opening looks at all values that
+//! no table names.
 //!
-//! Thread safety: any; nothing is held.
+//! Thread safety: any thread; nothing is held.
 
 use crate::catalog::KeyspaceState;
 use crate::engine::Engine;
@@ -19,10 +21,10 @@ use crate::worker;
 use evendb_storage::{Kind, Version};
 use smallvec::SmallVec;
 
-/// So many files' worth of values may wait for a checkpoint. Then writes wait, too.
+/// The largest number of files of values that wait for a checkpoint. Beyond that, writes wait, too.
 const FILES_WAITING_MAX: u64 = 4;
 
-/// The files in which the values of a write are.
+/// The files that hold the values of one write.
 #[derive(Default)]
 pub(super) struct StoredApart {
     files: SmallVec<[Needed; 2]>,
@@ -33,7 +35,7 @@ impl StoredApart {
         !self.files.is_empty()
     }
 
-    /// The write is announced, and its records have this version.
+    /// Called when the write is announced: its records have this version.
     pub(super) fn note_written(&self, version: Version) {
         for file in &self.files {
             file.note_record(checkpoint_of(version));
@@ -41,7 +43,8 @@ impl StoredApart {
     }
 }
 
-/// Writes those values of `ops` apart that are long enough, and puts other records in the places of theirs.
+/// Writes the long values of `ops` apart, and replaces their records by records that hold the
+/// place.
 pub(super) fn store(engine: &Engine, ops: &mut [Op<'_>]) -> Result<StoredApart> {
     let mut stored = StoredApart::default();
     for op in ops {
@@ -57,7 +60,7 @@ pub(super) fn store(engine: &Engine, ops: &mut [Op<'_>]) -> Result<StoredApart> 
     Ok(stored)
 }
 
-/// The length from which on values of a keyspace go apart.
+/// The length in bytes from which on values of a keyspace are stored apart.
 #[inline]
 fn bytes_from(engine: &Engine, keyspace: &KeyspaceState) -> usize {
     let own = keyspace.values_apart_from();
@@ -87,7 +90,8 @@ fn store_one(engine: &Engine, op: &mut Op<'_>, kind: Kind, stored: &mut StoredAp
     Ok(())
 }
 
-/// Asks for a checkpoint where much has come since the last one began, and waits for it where that is too much.
+/// Asks for a checkpoint when the values since the last one fill a file, and waits for it when they
+/// fill [`FILES_WAITING_MAX`] files.
 fn wait_for_checkpoint(engine: &Engine) -> Result<()> {
     let core = &engine.core;
     let since = core.value_files.since_checkpoint();

@@ -1,5 +1,5 @@
-//! Merges on their way into a delta: a record that meets another one of its key is folded with it, so that hot keys stay
-//! short.
+//! Merges on their way into a delta: a record that meets another record of its key is folded with
+//! it, so that hot keys stay short.
 //!
 //! ```text
 //! newest record in the delta     the merge +2 at version 9
@@ -7,10 +7,11 @@
 //! merge +1 at 9                  merge +3 at 9: of one version there is one record of a key
 //! put 40 at 8 or 9               put 42 at 9
 //! ```
-//! All this is done before the write is logged. What is logged is the operand alone. Where records of one version cannot become
-//! one (the operator fails, or the record would become long), the write takes the next version.
+//! All this is done before the write is logged. The log gets the operand alone. Where two records
+//! of one version cannot become one (the operator fails, or the record would become long), the
+//! write takes the next version.
 //!
-//! The operator is called under the chunk's latch, announced: others wait for it.
+//! The operator is called under the chunk's latch, announced: other threads wait for it.
 //!
 //! Thread safety: the caller holds the chunk's latch.
 
@@ -23,17 +24,19 @@ use crate::record::{Record, RecordRef};
 use crate::sync::reclaim;
 use evendb_storage::{Kind, Version};
 
-/// Records of so many bytes are not copied to become longer ones.
+/// Two records that have more bytes together are not combined: copying them would cost too much.
 const COMBINED_BYTES_MAX: usize = 4096;
 
-/// Prepares the merges among the records of one chunk. False if the write cannot have this version.
+/// Prepares the merges among the records of one chunk. Returns false if the write cannot have this
+/// version.
 pub(super) fn prepare(
     chunk: &Chunk,
     writer: &ChunkWriter,
     (ops, with_ranges): (&mut [Op<'_>], bool),
     version: Version,
 ) -> bool {
-    // Beneath a range deletion the operands would lie on nothing. Those of one version came after it.
+    // Below a range deletion the operands would have nothing to lie on. Operands of its version
+    // came after it.
     let is_covered = with_ranges || chunk.view.load_full().covers.is_some();
     let mut merges = ops.iter_mut().filter(|op| op.record.kind() == Kind::Merge);
     merges.all(|op| {
@@ -51,7 +54,7 @@ pub(super) fn prepare(
 enum Prepared {
     AsItIs,
     Folded(RecordRef),
-    /// There is a record of this version with which it cannot become one.
+    /// The delta has a record of this version, and the two cannot become one.
     Tied,
 }
 
@@ -85,7 +88,8 @@ fn combine(
         }
         Kind::Put => Some(newest.value()),
         Kind::Delete | Kind::SingleDelete => None,
-        // It expires, and what is merged into it does not; or it would have to be read.
+        // The existing value expires, while a merged one does not; or it lies apart and would have
+        // to be read.
         Kind::PutUntil | Kind::PutApart | Kind::PutUntilApart => return otherwise,
     };
     let Some(operator) = operator else {

@@ -7,10 +7,11 @@
 //! announcing and withdrawing the writer waits only for older announced operations and the ring
 //! latch (I9).
 //!
-//! A range deletion is linked into no delta, but into the views of the chunks that it overlaps ([`ranges`]).
+//! A range deletion is linked into no delta, but into the views of the chunks that it overlaps
+//! ([`ranges`]).
 //!
-//! A transaction comes with what it has read ([`reads`]). The chunks of that are latched, too, and the write happens
-//! only if nothing of it has changed.
+//! A transaction brings what it has read ([`reads`]). The chunks that it read are latched, too, and
+//! the write happens only if nothing that it read has changed.
 
 mod apart;
 mod merges;
@@ -49,9 +50,9 @@ use std::ops::Range;
 /// A chunk that takes records of a write, or that was read for it.
 struct Target {
     chunk: Arc<Chunk>,
-    /// The places of its records among those of the write; none if it was only read.
+    /// The indexes of the chunk's records in the write; empty if the chunk was only read.
     ops: Range<usize>,
-    /// The places of the range deletions that overlap it.
+    /// The indexes of the range deletions that overlap the chunk.
     ranges: Range<usize>,
 }
 
@@ -70,17 +71,17 @@ impl Target {
     }
 }
 
-/// So many chunks need no memory of their own on the way.
+/// The number of chunks for which a write's lists need no memory of the heap.
 const TARGETS_INLINE: usize = 16;
 type Targets = SmallVec<[Target; TARGETS_INLINE]>;
 type Guards<'a> = SmallVec<[MutexGuard<'a, ChunkWriter>; TARGETS_INLINE]>;
 
-/// What admission reserved for a write, given back if the write does not happen.
+/// The room that admission reserved for a write. It is given back if the write does not happen.
 struct Reserved<'a> {
     engine: &'a Engine,
     ring_bytes: u64,
     delta_bytes: u64,
-    /// The files of its values that lie apart.
+    /// The files of the write's values that lie apart.
     apart: &'a StoredApart,
 }
 
@@ -91,8 +92,8 @@ impl Reserved<'_> {
         self.ring_bytes = 0;
         let held = self.delta_bytes + before;
         if after > held {
-            // A page grew by more than its share. That is charged afterwards: it could not be refused
-            // any more.
+            // A page grew by more than its share. That is charged afterwards, when it is too late
+            // to refuse it.
             self.engine.core.admission.adopt(0, after - held);
         }
         self.delta_bytes = held.saturating_sub(after);
@@ -110,13 +111,15 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Writes `ops` as one: first range deletions, by keyspace and least key, none of which overlaps another one; then
-/// records sorted by (keyspace, key), each key once, which no range deletion of the write hides.
+/// Writes `ops` as one. First come range deletions, sorted by keyspace and least key; no two of
+/// them overlap. Then come records sorted by (keyspace, key), each key once; no range deletion of
+/// the write hides one of them.
 pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
     write_if(engine, ops, durability, None).map(|_| ())
 }
 
-/// Writes `ops` as one, as [`write`] does, if nothing of `reads` has changed: [`Found::Same`] says that it did.
+/// Writes `ops` as one, as [`write`] does, if nothing of `reads` has changed. [`Found::Same`] says
+/// that it was written.
 pub(crate) fn write_if(
     engine: &Engine,
     ops: &mut [Op<'_>],
@@ -179,7 +182,7 @@ pub(crate) fn write_if(
     Ok(Found::Same)
 }
 
-/// How a write ended that nothing failed.
+/// Result of a write that met no error.
 enum Outcome {
     /// The end of its record in the commit log, and its version.
     Written(Lsn, Version),
@@ -200,7 +203,7 @@ pub(crate) fn check_value_size(core: &Core, key_len: usize, value_len: usize) ->
     Err(Error::new(ErrorKind::ValueTooLarge, message))
 }
 
-/// What a batch of several records may count.
+/// The largest count of bytes for a batch of several records.
 pub(crate) fn batch_bytes_max(core: &Core) -> u64 {
     core.options.memory_budget / 4
 }
@@ -239,7 +242,8 @@ fn count_written(core: &Core, totals: &Totals, user_bytes: u64, ring_bytes: u64)
     }
 }
 
-/// The body for the commit log; one that does not fit goes to a value extent first.
+/// Makes the body for the commit log. A body that does not fit there is first written to a value
+/// extent.
 fn encode<'a>(
     engine: &Engine,
     ops: &[Op<'_>],
@@ -274,7 +278,7 @@ fn encode<'a>(
 
 /// Removes the value extent of a write that failed before its record named it.
 fn discard(core: &Core, log: &Log, encoded: &Encoded<'_>) {
-    // After a failure it is unknown which files the disk names, so none is removed.
+    // After a failure it is unknown which files are named on disk, so no file is removed.
     if core.health.may_remove() {
         log.value_extents.discard(encoded);
     }
@@ -345,7 +349,8 @@ fn write_admitted(
     }
 }
 
-/// What became of what was read. Nobody else writes to the chunks of it while their latches are held.
+/// Tells whether something that was read has changed. No other thread writes to these chunks while
+/// their latches are held.
 fn find_changes(core: &Core, reads: Reads<'_>, targets: &[Target], guards: &Guards<'_>) -> Found {
     let mut found = Found::Same;
     for read in reads.all {
@@ -364,7 +369,7 @@ fn find_changes(core: &Core, reads: Reads<'_>, targets: &[Target], guards: &Guar
     found
 }
 
-/// A chunk's latch. Time is taken only when another thread has it.
+/// Locks a chunk's latch. The wait is timed only when another thread holds it.
 fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     match chunk.latch.try_lock() {
         Some(guard) => guard,
@@ -372,7 +377,8 @@ fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     }
 }
 
-/// Waits, holding no latch, while an ingest is about to show its records in a chunk of the write, which comes after it.
+/// An ingest is about to show its records in a chunk of the write. Waits for that, holding no
+/// latch, because the write comes after the ingest.
 #[cold]
 fn wait_for_ingest(engine: &Engine) -> Result<()> {
     engine.core.health.check_writable()?;
@@ -390,8 +396,8 @@ fn has(ops: &[Op<'_>], kind: Kind) -> bool {
     ops.iter().any(|op| op.record.kind() == kind)
 }
 
-/// Announces a write at a version that belongs to the same checkpoint as the active deltas of its chunks.
-/// The caller holds the latches of those chunks.
+/// Announces a write at a version that belongs to the same checkpoint as the active deltas of its
+/// chunks. The caller holds the latches of these chunks.
 #[inline]
 fn announce<'e>(
     engine: &'e Engine,
@@ -402,9 +408,9 @@ fn announce<'e>(
 ) -> Result<Announcement<'e>> {
     let merges = has(ops, Kind::Merge);
     loop {
-        // Under the latches, before a chunk is queued: a drop takes each latch once after it has set its mark, and only
-        // then empties the queue. So no chunk of a dropped keyspace comes into the queue behind that, and no checkpoint
-        // names one that the manifest does not have any more.
+        // Under the latches, before a chunk is queued: a drop takes each latch once after it has
+        // set its mark, and only then empties the queue. So no chunk of a dropped keyspace enters
+        // the queue after that, and no checkpoint names one that the manifest no longer has.
         if !planted!(engine.core.options, QueuesDropped) {
             refuse_dropped(ops)?;
         }
@@ -414,9 +420,10 @@ fn announce<'e>(
         }
         let announcement = engine.core.clock.announce();
         engine.core.health.check_writable()?;
-        // Again: the drop waits for those that were announced before its mark.
+        // Checked again: the drop waits for the writes that were announced before its mark.
         refuse_dropped(ops)?;
-        // Else a commit could follow one that followed the drop, and yet have read what was dropped.
+        // Otherwise a transaction that read what was dropped could commit after one that saw the
+        // drop.
         let mut read = reads.iter().flat_map(|reads| reads.all);
         if let Some(read) = read.find(|read| read.keyspace.is_dropped()) {
             return Err(read.keyspace.dropped_error());
@@ -445,8 +452,8 @@ fn announce<'e>(
             engine.core.clock.advance();
             continue;
         }
-        // A checkpoint began: its delta is complete. Freezing under an announcement would hold
-        // the checkpoint up, so withdraw first.
+        // A checkpoint began: the old active deltas are complete. Freezing them under an
+        // announcement would hold the checkpoint up, so withdraw first.
         drop(announcement);
         for (chunk, writer) in written(targets, guards) {
             if writer.active.checkpoint() < checkpoint {
@@ -457,7 +464,8 @@ fn announce<'e>(
     }
 }
 
-/// Folds merges with what they meet. False if one cannot have this version.
+/// Folds merges with the records that they meet. Returns false if one merge cannot have this
+/// version.
 #[cold]
 fn prepare_merges(
     ops: &mut [Op<'_>],
@@ -480,7 +488,7 @@ fn refuse_dropped(ops: &[Op<'_>]) -> Result<()> {
     }
 }
 
-/// The chunks that take records, without those that were only read.
+/// The chunks that take records, without the chunks that were only read.
 fn written<'t, 'g>(
     targets: &'t [Target],
     guards: &'t mut Guards<'g>,
@@ -500,7 +508,8 @@ fn write_latched(
     targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<(Lsn, Version)> {
-    // Before the announcement: another batch that has a stamp may be younger, and be waited for.
+    // Claimed before the announcement: a batch that has a stamp already may be younger, and it may
+    // have to be waited for.
     let range_count = ranges_of(ops);
     let is_batch = ops.len() > 1 || (range_count > 0 && targets.len() > 1);
     let stamp = is_batch.then(BatchStamp::claim);
@@ -549,8 +558,10 @@ fn write_latched(
     Ok((end, version))
 }
 
-/// Links all records into their chunks' active deltas; `ranges` come before them in the write, and some are single deletes if
-/// `singles`. The chunk is told what comes into ranges that pops have emptied. What those took of memory, before and after.
+/// Links all records into the active deltas of their chunks. `ranges` is the number of range
+/// deletions that precede the records in the write; `singles` says that some records are single
+/// deletes. The chunk is told of each record that falls into a range emptied by pops. Returns delta
+/// bytes before and after.
 fn link(
     (ops, ranges, singles): (&mut [Op<'_>], usize, bool),
     tells: bool,
@@ -559,7 +570,7 @@ fn link(
     targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> (u64, u64) {
-    // One pin for all: the first costs a fence, those inside it next to nothing.
+    // One pin for all records: the first pin costs a fence, nested pins cost next to nothing.
     let _pin = stamp.map(|_| reclaim::pin());
     let (mut before, mut after) = (0, 0);
     for (target, writer) in targets.iter().zip(guards) {
@@ -594,8 +605,9 @@ fn link(
     (before, after)
 }
 
-/// Tells the chunks of what the write has left empty: a pop, of what it found nothing in but its record. That nothing newer
-/// has come there was seen under the same latches.
+/// Tells the chunks which ranges the write has left empty: a pop found nothing there except the
+/// record that it takes. The check that nothing newer has come there was made under the same
+/// latches.
 fn note_emptied(reads: Reads<'_>, version: Version, targets: &[Target], guards: &mut Guards<'_>) {
     let time = reads.time;
     for read in reads.all.iter().filter(|read| read.empties) {
@@ -624,8 +636,8 @@ fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer:
     }
 }
 
-/// Reserves room while no lock is held. If the ring or the memory of deltas is full, the write waits for a
-/// checkpoint; it is refused if that finds no room on the disk.
+/// Reserves room while no lock is held. If the ring or the memory of deltas is full, the write
+/// waits for a checkpoint; if the checkpoint finds no room on the disk, the write is refused.
 fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
     making_room::reserve_disk(engine, delta_bytes, deletes)?;
     log_room::grow_log_for(&engine.core, &engine.disk, &engine.log, ring_bytes, deletes)?;
@@ -637,7 +649,7 @@ fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> R
     };
     let mut admitted = reserve();
     if deletes && admitted == Err(Refused::Dismissed) {
-        // Without threads the put does the work itself, and asks once more.
+        // Without threads the writer frees room itself, and asks once more.
         making_room::make_room_for(engine, delta_bytes)?;
         admitted = reserve();
     }
@@ -664,7 +676,7 @@ fn wait_for_durability(
     }
 }
 
-/// The chunks that take `ops`, ascending, each once.
+/// The chunks that take `ops`, in ascending order, each once.
 fn find_targets(ops: &[Op<'_>], ranges: usize) -> Targets {
     let pin = reclaim::pin();
     let mut targets = Targets::new();
@@ -686,7 +698,7 @@ fn find_targets(ops: &[Op<'_>], ranges: usize) -> Targets {
     targets
 }
 
-/// Adds the chunks of what was read.
+/// Adds the chunks that were read.
 fn add_read_chunks(targets: &mut Targets, reads: &[Read]) {
     let pin = reclaim::pin();
     for read in reads {
@@ -696,11 +708,11 @@ fn add_read_chunks(targets: &mut Targets, reads: &[Read]) {
     }
 }
 
-/// Puts targets in the order in which they are latched, each chunk once. Where a root changed while they were gathered,
-/// one of them is retired, and the caller begins again.
+/// Sorts targets into the order of latching, each chunk once. If a root changed while they were
+/// gathered, one of the chunks is retired, and the caller begins again.
 fn put_in_order(targets: &mut Targets) {
     targets.sort_by(|a, b| (a.place(), a.ranges.start).cmp(&(b.place(), b.ranges.start)));
-    // Of one chunk: its records, and neighbouring range deletions.
+    // One chunk may occur for its records and for neighbouring range deletions.
     targets.dedup_by(|next, kept| {
         let same = Arc::ptr_eq(&next.chunk, &kept.chunk);
         if same && !next.ops.is_empty() {

@@ -1,23 +1,29 @@
 //! Range deletions in a write.
 //!
 //! ```text
-//!   chunks      [ A      | B      | C      ]        all latched, as those of the records of the same write
+//!   chunks      [ A      | B      | C      ]        all latched, as for the write's records
 //!   deletion          [-----------)                 one record, listed in the views of A, B and C
 //! ```
-//! The caller pays for the chunks that the range overlaps, and for nothing that they hold: each gets a new view.
+//! The caller pays for the chunks that the range overlaps, and for nothing that they hold: each
+//! gets a new view.
 //!
-//! **Without end.** Range deletions take memory until rewrites have applied them. That takes a checkpoint, which they ask
-//! for once they take a quarter of what deltas may, and wait for at half. Those that are durable count as metadata, and
-//! much of that slows writes (`memory_shares.rs`). Where they take a quarter of the budget, each waits some milliseconds.
+//! **Room.** Range deletions take memory until rewrites have applied them, which takes a
+//! checkpoint. Once undurable range deletions take a quarter of the memory that deltas may have, a
+//! checkpoint is asked for; at half, writes wait for it. Durable ones count as metadata, and much
+//! metadata slows writes (`memory_shares.rs`). When all range deletions together take a quarter of
+//! the budget, each new one waits some milliseconds.
 //!
-//! **Its version.** A range deletion hides what has a smaller version, so everything that was put to its chunks before
-//! must have one ([`tie`]). [`ChunkWriter::changed_at`] tells: where a record has the version that was announced, the
-//! write withdraws, moves the global version by one, as a snapshot does, and announces again. The chunks are latched, so
-//! nothing comes between. What is put later has the same version or a greater one, and is not hidden.
+//! **Version.** A range deletion hides records of smaller versions, so every earlier record of its
+//! chunks must have a smaller version ([`tie`]). [`ChunkWriter::changed_at`] tells: if a record has
+//! the announced version already, the write withdraws, moves the global version by one, as a
+//! snapshot does, and announces again. The chunks are latched, so nothing comes between. Later
+//! records have the same version or a greater one, and are not hidden.
 //!
-//! **At once.** One that overlaps several chunks is pending until all of them have it, as the records of a batch are.
+//! **Atomicity.** A range deletion that overlaps several chunks is pending until all of them have
+//! it, as the records of a batch are.
 //!
-//! Thread safety: the caller holds the latches. Not here: the log, and the order of the steps ([`super`]).
+//! Thread safety: the caller holds the latches. Not here: the log, and the order of the steps
+//! ([`super`]).
 
 use super::{Guards, Target, Targets};
 use crate::chunk::View;
@@ -34,16 +40,17 @@ use crate::worker;
 use evendb_storage::Version;
 use std::time::Duration;
 
-/// Each range deletion leaves views and lists that nobody reads any more, some ten KiB. They are not left to lie until the next
-/// round of upkeep.
+/// The number of range deletions between two collections. Each leaves some ten KiB of views and
+/// lists that nobody reads any more; they should not wait for the next round of upkeep.
 const RANGES_PER_COLLECTION: u64 = 64;
 
-/// Waits for rewrites at most, a millisecond each time.
+/// The largest number of waits for rewrites, of a millisecond each.
 const WAITS_MAX: u32 = 10;
 
-/// Waits, holding nothing, while range deletions that are not durable take too much: a checkpoint makes them part of the
-/// manifest, and then rewrites apply them. What is wrong with the checkpoint the write finds out itself. Where all together
-/// take much, it waits for rewrites, too, but not for long: a snapshot may need all of them.
+/// Waits, holding nothing, while undurable range deletions take too much memory: a checkpoint makes
+/// them part of the manifest, and then rewrites apply them. If the checkpoint fails, the write
+/// finds that out itself. When all range deletions together take much, the call waits for rewrites,
+/// too, but not for long: a snapshot may need all of them.
 pub(super) fn wait_for_room(engine: &Engine) {
     let written = engine.core.metrics.range_deletes.get();
     if written.is_multiple_of(RANGES_PER_COLLECTION) {
@@ -82,7 +89,7 @@ pub(super) fn add_targets(targets: &mut Targets, ranges: &[Op<'_>]) {
 }
 
 impl Target {
-    /// Whether one of the range deletions has all keys of the chunk.
+    /// Whether one of the range deletions covers all keys of the chunk.
     fn is_emptied(&self, ranges: &[Op<'_>]) -> bool {
         let own = &self.chunk.range;
         let has_all = |op: &Op<'_>| {
@@ -105,7 +112,7 @@ pub(super) fn tie(targets: &[Target], guards: &Guards<'_>, version: Version) -> 
     covered.any(|(_, writer)| writer.changed_at >= version)
 }
 
-/// Publishes views that have the range deletions.
+/// Publishes views that contain the range deletions.
 pub(super) fn link(
     engine: &Engine,
     ranges: &mut [Op<'_>],
@@ -121,9 +128,10 @@ pub(super) fn link(
         }
     }
     let core = &engine.core;
-    // After the announcement: no reader to come is below `version`.
+    // Taken after the announcement: no later reader has a version below `version`.
     let horizon = core.clock.horizon();
-    // Rows are filed under the tag alone, so each keyspace has one of its own. Targets are in the order of keyspaces.
+    // Rows are filed under the tag alone, so each keyspace gets a tag of its own. Targets are in
+    // the order of keyspaces.
     let mut last: Option<(KeyspaceId, RowTag)> = None;
     for (target, writer) in targets.iter().zip(guards) {
         if target.ranges.is_empty() {

@@ -1,22 +1,27 @@
-//! What a transaction has read, and whether that is still so when it writes.
+//! The reads of a transaction, and the check that they are unchanged when it writes.
 //!
 //! ```text
 //!      since                          now, all latches held
-//!        |  ...puts of others...        |
+//!        |  ...puts of other writers...   |
 //!   read x, read [a, b)           is a record of x, or of [a, b), newer than `since`?
 //! ```
-//! The writer holds the latches of the chunks that it read beside those of the chunks that it writes, until its own
-//! records are linked. Nobody else writes to these chunks meanwhile. So of two transactions that each write what the
-//! other one read, the second one to latch finds the records of the first.
+//! Until its own records are linked, the writer holds the latches of the chunks that it read,
+//! beside the latches of the chunks that it writes. Meanwhile no other thread writes to these
+//! chunks. So if two transactions each write what the other one read, the second one to latch finds
+//! the records of the first.
 //!
-//! Where a newer record lies. A record newer than `since` belongs to the checkpoint of `since` or to a later one. Its
-//! delta leaves the chunk only when the checkpoint after that is complete. While the clock is still in the checkpoint of
-//! `since`, all such records are therefore in deltas, unless they were ingested ([`crate::ingest`]), and no table is read
-//! under a latch. Else the answer may be [`Found::Unknown`]: the caller then moves `since` forward and compares what it read, holding no latch.
+//! The place of a newer record: a record newer than `since` belongs to the checkpoint of `since` or
+//! to a later one. Its delta leaves the chunk only when the checkpoint after that is complete.
+//! While the clock is still in the checkpoint of `since`, all such records are therefore in deltas,
+//! unless they were ingested ([`crate::ingest`]), and no table is read under a latch. Otherwise the
+//! answer may be [`Found::Unknown`]: the caller then moves `since` forward and compares what it
+//! read, holding no latch.
 //!
-//! Most chunks answer without a look at deltas: [`ChunkWriter::changed_at`] is the version of their newest record.
+//! For most chunks no delta is searched: [`ChunkWriter::changed_at`] is the version of their newest
+//! record.
 //!
-//! Thread safety: plain data; the caller holds the latches. Not here: what is to be done about a change.
+//! Thread safety: plain data; the caller holds the latches. Not here: what is to be done about a
+//! change.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
@@ -48,32 +53,32 @@ pub(crate) enum ReadSpan {
 pub(crate) struct Read {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) span: ReadSpan,
-    /// Nothing was found there but what the write deletes.
+    /// Only what the write deletes was found there.
     pub(crate) empties: bool,
 }
 
-/// Reads of one moment.
+/// Reads made at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads<'a> {
     pub(crate) all: &'a [Read],
-    /// The version at which they were made, and by what time.
+    /// The version at which they were made, and the time.
     pub(crate) since: Version,
     pub(crate) time: Time,
 }
 
-/// What became of something that was read.
+/// Whether what was read has changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Found {
     /// Nothing newer is there.
     Same,
-    /// What is newer would not have to be in RAM any more.
+    /// A newer record might have left RAM already.
     Unknown,
     /// A newer record is there.
     Changed,
 }
 
 impl ReadSpan {
-    /// The least key of it.
+    /// The least key of the span.
     pub(crate) fn low(&self) -> &[u8] {
         match self {
             ReadSpan::Key(key) => key,
@@ -81,25 +86,25 @@ impl ReadSpan {
         }
     }
 
-    /// The chunks that have keys of it, in order.
+    /// The chunks that have keys of the span, in order.
     pub(crate) fn chunks<'i>(
         &'i self,
         index: &'i Index<Chunk>,
     ) -> impl Iterator<Item = &'i Arc<Chunk>> {
         let high = match self {
-            // No chunk begins below it but its own and those before.
+            // Only the key's own chunk and the chunks before it begin at or below the key.
             ReadSpan::Key(key) => Some(&**key),
             ReadSpan::Range(_, high) => high.as_deref(),
         };
         index.overlapping(self.low(), high)
     }
 
-    /// From `low` to `last`, and that, too.
+    /// The range from `low` to `last`, with `last` included.
     pub(crate) fn through(low: &[u8], last: &[u8]) -> ReadSpan {
         ReadSpan::Range(low.into(), Some(successor(last).into_boxed_slice()))
     }
 
-    /// Where it ends, exclusive; `None` if it does not.
+    /// The exclusive end of the span; `None` if it has no end.
     fn high(&self) -> Option<Cow<'_, [u8]>> {
         match self {
             ReadSpan::Key(key) => Some(Cow::Owned(successor(key))),
@@ -107,7 +112,8 @@ impl ReadSpan {
         }
     }
 
-    /// Notes that nothing lives of it in a chunk whose latch the caller holds, from `since` on.
+    /// Notes for the part of the span in this chunk that no live key is there from `since` on. The
+    /// caller holds the chunk's latch.
     pub(super) fn note_emptied(&self, chunk: &Chunk, writer: &mut ChunkWriter, since: Since) {
         let range = &chunk.range;
         let low = self.low().max(&range.low);
@@ -121,7 +127,7 @@ impl ReadSpan {
         }
     }
 
-    /// Whether some of it may lie at `key` or above.
+    /// Whether a part of the span may lie at `key` or above.
     fn reaches(&self, key: &[u8]) -> bool {
         match self {
             ReadSpan::Key(own) => *key <= **own,
@@ -129,8 +135,9 @@ impl ReadSpan {
         }
     }
 
-    /// Whether the delta has a record of it that is newer than `since`. The caller holds the chunk's latch, so none is
-    /// pending. `counts` says which keys of the delta are the chunk's.
+    /// Whether the delta has a record of the span that is newer than `since`. The caller holds the
+    /// chunk's latch, so no record is pending. `counts` says which keys of the delta belong to the
+    /// chunk.
     fn is_changed_in(
         &self,
         delta: &Delta,
@@ -150,7 +157,8 @@ impl ReadSpan {
                 let mut cursor = delta.cursor(guard);
                 cursor.seek(low);
                 while cursor.valid() && self.reaches(cursor.key()) {
-                    // Nothing lived there at the moment, nor does now, whatever was deleted again.
+                    // No key lived there at the moment of the read, and none does now, whatever was
+                    // deleted again.
                     let end = emptied.and_then(|(of, reader)| of.end_from(cursor.key(), reader));
                     match end {
                         Some(Some(behind)) => {
@@ -172,18 +180,20 @@ impl ReadSpan {
         }
     }
 
-    /// Whether a range deletion newer than `since` has some of it. It is in the view as long as the reader's moment is
-    /// registered, whatever becomes durable: one may go only where all readers are behind it.
+    /// Whether a range deletion newer than `since` overlaps the span. Such a range deletion stays
+    /// in the view as long as the reader's moment is registered, even once it is durable: it may go
+    /// only when all readers are behind it.
     fn is_deleted_in(&self, covers: &Covers, since: Version) -> bool {
         match self {
             ReadSpan::Key(key) => covers.is_newer(key, since),
-            // An iterator that gave nothing has read nothing, which no range deletion meets.
+            // An iterator that gave no record has read nothing, and no range deletion meets that.
             ReadSpan::Range(low, Some(high)) if high <= low => false,
             ReadSpan::Range(low, high) => covers.is_any_newer(low, high.as_deref(), since),
         }
     }
 
-    /// What became of it in a chunk whose latch the caller holds, since it was read at a version, by a time.
+    /// Whether the part of the span in this chunk has changed since it was read at a version and a
+    /// time. The caller holds the chunk's latch.
     pub(crate) fn look(
         &self,
         chunk: &Chunk,
@@ -194,7 +204,8 @@ impl ReadSpan {
         if writer.changed_at <= since {
             return Found::Same;
         }
-        // Read before the view: what leaves a view does so under the latch, and after the clock has moved.
+        // Read before the view: a delta leaves a view under the latch, and only after the clock has
+        // moved.
         let now = checkpoint_of(core.clock.now());
         let pin = reclaim::pin();
         let view = chunk.view.load(&pin);
@@ -219,7 +230,7 @@ impl ReadSpan {
                 let counts = |key: &[u8]| limits.is_none_or(|limits| limits.contains(key));
                 self.is_changed_in(&frozen.delta, &counts, since_emptied, &pin)
             });
-        // What was ingested is in tables at once.
+        // Ingested records are in tables at once.
         let all_in_deltas = now == checkpoint_of(since) && funk.max_version <= since;
         match changed {
             true => Found::Changed,
@@ -238,14 +249,15 @@ impl Read {
         }
     }
 
-    /// Whether the read reaches behind `chunk`.
+    /// Whether the read reaches beyond `chunk`.
     pub(crate) fn goes_on_behind(&self, chunk: &Chunk) -> bool {
         let high = chunk.range.high.as_ref();
         high.is_some_and(|high| self.span.reaches(high))
     }
 
-    /// What became of it, by a look at one chunk after the other, each at its own moment. That says what was so at any
-    /// moment before: what is written later is newer than that.
+    /// Whether what was read has changed, by a look at one chunk after the other, each at its own
+    /// moment. The answer holds for every moment before the call: whatever is written later is
+    /// newer.
     pub(crate) fn look(&self, since: (Version, Time), core: &Core) -> Found {
         let mut found = Found::Same;
         let mut from: Box<[u8]> = Box::from(self.span.low());
@@ -270,7 +282,7 @@ impl Read {
 }
 
 impl Reads<'_> {
-    /// What became of all of it, chunk by chunk, each at its own moment.
+    /// Whether any read has changed, chunk by chunk, each at its own moment.
     pub(crate) fn look_unlatched(&self, core: &Core) -> Found {
         let since = (self.since, self.time);
         let looks = self.all.iter().map(|read| read.look(since, core));

@@ -3,17 +3,19 @@
 //! ```text
 //!   version      7: put x      8: single delete of x      9: put x again
 //! ```
-//! A record of a delta takes the place of one of the same key and version. A single delete must not be lost in that way:
-//! when its put lies in another component, that would come back once what took its place is deleted in the same way. And
-//! where it took the place of its put, it would never meet it. So its version is greater than that of all that was put to the
-//! chunk before, and what is put there later has a greater one. The write withdraws, moves the global version by one, and
-//! announces again, as a range deletion does ([`super::ranges`]).
+//! In a delta, a record replaces a record of the same key and version. A single delete must not be
+//! lost in that way. If its put lies in another component, the put would come back once the record
+//! that replaced the single delete is deleted in the same way. And if the single delete replaced
+//! its own put, it would never meet it. So its version is greater than the versions of all earlier
+//! records of the chunk, and later records have a greater one. The write withdraws, moves the
+//! global version by one, and announces again, as a range deletion does ([`super::ranges`]).
 //!
-//! **Beside a merge operator** a single delete is a plain delete: an older value of the key may lie beside one that operands were
-//! folded into, and a single delete would go with the newer of the two alone. A keyspace may get its operator between the call
-//! and the write, in a batch or transaction long after the call. So the write asks again under the latches ([`settle`]): an
-//! operand that is in one of these chunks already was put after the keyspace knew that it has an operator. What is logged stays
-//! a single delete; replay asks the keyspace, too.
+//! **Beside a merge operator** a single delete is a plain delete. An older value of the key may lie
+//! beside the value that operands were folded into, and a single delete would remove only the newer
+//! of the two. A keyspace may get its operator between the call and the write; in a batch or a
+//! transaction, long after the call. So the write asks again under the latches ([`settle`]): any
+//! operand in one of these chunks was put after the keyspace knew that it has an operator. The log
+//! keeps the single delete; replay asks the keyspace, too.
 //!
 //! Thread safety: the caller holds the latches.
 
@@ -27,7 +29,8 @@ fn is_single(op: &Op<'_>) -> bool {
     op.linked().kind() == Kind::SingleDelete
 }
 
-/// Makes plain deletes of the single deletes that their keyspaces do not take any more. Whether others are left.
+/// Turns single deletes into plain deletes where their keyspace does not take single deletes any
+/// more. Returns whether single deletes are left.
 #[cold]
 pub(super) fn settle(ops: &mut [Op<'_>]) -> bool {
     let mut left = false;
@@ -43,8 +46,8 @@ pub(super) fn settle(ops: &mut [Op<'_>]) -> bool {
     left
 }
 
-/// Whether a chunk that the write goes to has a single delete of `version`, or a record of it beside which a single delete is
-/// put; `singles`: the write has some.
+/// Whether a chunk of the write has a single delete of `version`, or a record of `version` beside
+/// which the write puts a single delete. `singles` says that the write has single deletes.
 #[inline]
 pub(super) fn tie(
     (ops, singles): (&[Op<'_>], bool),
@@ -62,7 +65,7 @@ pub(super) fn tie(
     })
 }
 
-/// Notes single deletes of a write of `version`.
+/// Notes the version of a write's single deletes.
 #[inline]
 pub(super) fn note(own: &[Op<'_>], writer: &mut ChunkWriter, version: Version) {
     if own.iter().any(is_single) {

@@ -1,35 +1,38 @@
 //! The row cache: single rows of chunks without a munk, for hot keys whose neighbours are cold.
 //!
 //! ```text
-//! shard (a lock each)     places: key hash -> slot     slots [row, row, free, ...]     (shard.rs, rows.rs)
+//! shard (a lock each)   places: key hash -> slot   slots [row, row, free, ..]  (shard.rs, rows.rs)
 //!   small FIFO  [new rows, a twentieth of the room]  --read again--> main FIFO
 //!   ghosts      [hashes of rows that left small] --filled again--> main FIFO
 //!   main FIFO   [rows]  --read since the last turn--> once more round
 //! ```
 //!
-//! **Room** may change at any time ([`RowCache::set_capacity`]). Rows and ghosts together stay within
-//! what was set last, after every insertion and every replacement.
+//! **Room** may change at any time ([`RowCache::set_capacity`]). Rows and ghosts together stay
+//! within the last limit, after every insertion and every replacement.
 //!
-//! Eviction is S3-FIFO (`s3_fifo.rs`), written after its description; the paper's queue of three hash
-//! tables (`three_tables.rs`) can be chosen instead ([`RowPolicy::ThreeTables`]). A test compares the hit rates of the two, 0.72 to
-//! 0.62 with room for 5 % of the rows: rows read once do not push hot ones out of S3-FIFO.
+//! Eviction is S3-FIFO (`s3_fifo.rs`), written after its description; the paper's queue of three
+//! hash tables (`three_tables.rs`) can be chosen instead ([`RowPolicy::ThreeTables`]). A test
+//! compares the hit rates of the two, 0.72 to 0.62 with room for 5 % of the rows: rows read once do
+//! not push hot ones out of S3-FIFO.
 //!
-//! **Moving together** ([`RowCache::compact`]). Rows that are left when others went lie alone in their slabs, and the holes
-//! beside them are no page that could be given back. They are copied, so that few slabs have them all.
+//! **Moving together** ([`RowCache::compact`]). When rows go, the remaining ones lie alone in their
+//! slabs, and the holes beside them are no whole pages that could be given back. The remaining rows
+//! are copied, so that they fill few slabs.
 //!
 //! Never stale (I8): a fill inserts only while the caller's check holds, and the check runs under
-//! the shard's lock; a checkpoint replaces or removes the rows of its keys under the same lock.
-//! So a check that saw the state before the checkpoint comes before the replacement. [L6]
+//! the shard's lock; a checkpoint replaces or removes the rows of its keys under the same lock. So
+//! a check that saw the state before the checkpoint comes before the replacement. [L6]
 //!
 //! Thread safety: `find` and `insert_until_if` never wait (a busy shard is a miss, or no fill);
-//! `update_stored` and `set_capacity` wait, and belong to workers. Shard locks are leaves;
-//! the check given to `insert_until_if` must not take one.
+//! `update_stored` and `set_capacity` wait, and belong to workers. Shard locks are leaves; the
+//! check given to `insert_until_if` must not take one.
 //!
-//! The number by which rows of different keyspaces are told apart is not the keyspace's own: a range deletion changes it, and
-//! so puts rows out of reach (`chunk/row_tag.rs`). Those are evicted in their turn.
+//! The number that tells rows of different keyspaces apart is not the keyspace's own: a range
+//! deletion changes it, and so puts rows out of reach (`chunk/row_tag.rs`). These rows are evicted
+//! in their turn.
 //!
-//! Two keys of one hash exclude each other: the second is not inserted. The cache knows nothing
-//! of versions: scans and snapshots pass it over.
+//! Two keys with equal hashes exclude each other: the second is not inserted. The cache knows
+//! nothing of versions: scans and snapshots pass it over.
 
 use crate::options::RowPolicy;
 use crate::record::RecordRef;
@@ -52,28 +55,28 @@ const SHARDS: usize = 16;
 const ROW_OVERHEAD_BYTES: usize = 72;
 /// A row larger than this share of its shard is not cached.
 const ROW_SHARE_MAX: usize = 8;
-/// Share of the room for rows that have not been read again: a twentieth. With a tenth, which the paper has, a Zipf load
-/// missed 1.5 % more.
+/// Share of the room for rows that have not been read again: a twentieth. With a tenth, as in the
+/// paper, a Zipf load missed 1.5 % more.
 const SMALL_SHARE: usize = 20;
-/// The most reads of a row that are counted.
+/// The largest number of reads that is counted for a row.
 const READS_MAX: u8 = 3;
-/// Rows of the main queue that one eviction looks at before it takes the next one even if that was read.
-/// This bounds the time that a lock is held.
+/// The number of rows of the main queue that one eviction examines; then it takes the next row even
+/// if that was read. This bounds the time for which a lock is held.
 const EVICT_STEPS_MAX: usize = 64;
-/// About how many rows are removed each time a lock is taken, when the cache is made smaller. Few, because
-/// gets that find the lock taken are misses.
+/// The approximate number of rows that are removed under one lock when the cache is made smaller.
+/// The number is small, because gets that find the lock taken are misses.
 const SHRINK_ROWS: usize = 32;
 
-/// What a row is made of.
+/// The parts of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct RowValue<'v> {
-    /// The value or, of one that lies apart, where.
+    /// The value, or its place if it lies apart.
     pub(crate) value: &'v [u8],
     pub(crate) expires: Option<Time>,
     pub(crate) is_apart: bool,
 }
 
-/// Where [`RowCache::compact`] goes on.
+/// The place where [`RowCache::compact`] continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compaction {
     lane: usize,
@@ -81,14 +84,14 @@ pub(crate) struct Compaction {
     moved: u64,
 }
 
-/// What a cache holds.
+/// The sizes of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowCounts {
     /// Memory of rows and ghosts.
     pub(crate) bytes: u64,
-    /// What it may take.
+    /// The limit of these bytes.
     pub(crate) bytes_max: u64,
-    /// Rows.
+    /// The number of rows.
     pub(crate) rows: u64,
 }
 
@@ -121,7 +124,8 @@ impl RowCache {
         }
     }
 
-    /// The newest record of `key`, if it is here and the shard is not busy: a put, which may have expired. Never waits.
+    /// The newest record of `key`, if the cache has it and the shard is not busy: a put, which may
+    /// have expired. Never waits.
     pub(crate) fn find(&self, keyspace: u32, key: &[u8], hash: RamHash) -> Option<RecordRef> {
         let (lane, place) = self.lane(keyspace, hash);
         let Some(mut shard) = lane.shard.try_lock() else {
@@ -160,8 +164,8 @@ impl RowCache {
         self.insert_until_if(keyspace, key, hash, row, still_valid)
     }
 
-    /// Adds a row if there is none for the key and `still_valid()`, which is asked under the
-    /// shard's lock, holds. Never waits. Whether the row was added.
+    /// Adds a row if the key has none and `still_valid()` holds, which is asked under the shard's
+    /// lock. Never waits. Returns whether the row was added.
     pub(crate) fn insert_until_if(
         &self,
         keyspace: u32,
@@ -203,8 +207,8 @@ impl RowCache {
         self.update_stored(keyspace, key, hash, value.map(|value| (Kind::Put, value)));
     }
 
-    /// Replaces the row of `key`, if there is one, by a put of this kind and stored value, or removes it for `None`. Waits
-    /// for the shard; no reader finds the old value afterwards.
+    /// If `key` has a row, replaces it by a put of this kind and stored value, or removes it for
+    /// `None`. Waits for the shard; no reader finds the old value afterwards.
     pub(crate) fn update_stored(
         &self,
         keyspace: u32,
@@ -226,9 +230,9 @@ impl RowCache {
         }
     }
 
-    /// Changes the room. If it becomes smaller, rows go a few at a time until it fits, before this
-    /// returns. The locks are given up in between; an insertion that comes meanwhile evicts only for its
-    /// own row.
+    /// Changes the room. If it becomes smaller, rows are removed, a few at a time, until they fit,
+    /// before this returns. The locks are given up in between; meanwhile an insertion evicts only
+    /// for its own row.
     pub(crate) fn set_capacity(&self, bytes_max: usize) {
         let wanted = bytes_max / self.shards.len();
         for lane in &self.shards {
@@ -248,8 +252,9 @@ impl RowCache {
         }
     }
 
-    /// Looks at `rows_max` more rows, and copies those that lie alone in their slabs. At the end of a pass it says how many it
-    /// copied, and the next one begins. Waits for shards, a few rows at a time.
+    /// Looks at `rows_max` more rows, and copies the ones that lie alone in their slabs. At the end
+    /// of a pass it returns how many rows the pass copied; the next call begins a new pass. Waits
+    /// for shards, a few rows at a time.
     pub(crate) fn compact(&self, at: &mut Compaction, rows_max: usize) -> Option<u64> {
         for _ in 0..rows_max.div_ceil(SHRINK_ROWS) {
             let Some(lane) = self.shards.get(at.lane) else {
@@ -295,7 +300,7 @@ impl RowCache {
         self.sum(|shard| shard.hits)
     }
 
-    /// Look-ups that found none, or a busy shard.
+    /// Look-ups that found no row, or a busy shard.
     #[cfg(all(test, not(evendb_loom)))]
     pub(crate) fn misses(&self) -> u64 {
         let busy = self
@@ -315,7 +320,7 @@ impl RowCache {
     /// The shard of a key and its place there. Equal keys of two keyspaces have different places.
     fn lane(&self, keyspace: u32, hash: RamHash) -> (&Lane, u64) {
         let place = hash.bits() ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The map takes its bits from both ends; the shard takes its own from between.
+        // The map takes its bits from both ends; the shard is chosen by bits in between.
         (
             &self.shards[(place >> 40) as usize & (self.shards.len() - 1)],
             place,

@@ -1,7 +1,8 @@
-//! The rows of a shard: key hash -> slot -> row, and the bytes they take. The policies choose which row goes.
+//! The rows of a shard: key hash -> slot -> row, and their bytes. The policies choose which row
+//! goes.
 //!
-//! A slot is in `places` while its row lives; its number stays in a queue until it is its turn there, and
-//! only then is the slot free for another row.
+//! A slot is in `places` while its row lives. Its number stays in a queue until its turn comes
+//! there, and only then is the slot free for another row.
 
 use super::ROW_OVERHEAD_BYTES;
 use crate::record::RecordRef;
@@ -34,7 +35,7 @@ pub(super) struct Rows {
     pub(super) places: HashMap<u64, u32, Build>,
     pub(super) slots: Vec<RowSlot>,
     pub(super) free: Vec<u32>,
-    /// Of all rows.
+    /// Bytes of all rows.
     pub(super) bytes: usize,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct RowSlot {
     pub(super) place: u64,
     pub(super) keyspace: u32,
     pub(super) reads: u8,
-    /// The queue that counts its bytes: small or not; for three tables, table number.
+    /// The queue that counts its bytes: small or main; for three tables, the table's number.
     pub(super) queue: u8,
     /// Queue entries that hold this slot's number.
     pub(super) queued: u8,
@@ -50,7 +51,7 @@ pub(super) struct RowSlot {
     pub(super) row: Option<Row>,
 }
 
-/// A row in one allocation, in the slabs in which munks' pages and deltas' records lie too: so munks can
+/// A row in one allocation, in the same slabs as munks' pages and deltas' records: so munks can
 /// take memory that rows have left, and rows memory that munks have left.
 pub(super) struct Row(pub(super) RecordRef);
 
@@ -69,7 +70,7 @@ impl Rows {
         (slot.keyspace == keyspace && *row.0.key() == *key).then_some(at)
     }
 
-    /// Takes a slot that has no row and is in no queue; its number.
+    /// Takes a slot that has no row and is in no queue; returns its number.
     pub(super) fn free_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or(self.slots.len() as u32)
     }
@@ -92,7 +93,7 @@ impl Rows {
         self.places.insert(place, at);
     }
 
-    /// Replaces the value of a row that is here: its queue, its bytes before and now.
+    /// Replaces the value of a row that is here; returns its queue, and its bytes before and now.
     pub(super) fn replace(&mut self, place: u64, record: RecordRef) -> Option<(u8, usize, usize)> {
         let &at = self.places.get(&place)?;
         let slot = &mut self.slots[at as usize];
@@ -104,7 +105,8 @@ impl Rows {
         Some((slot.queue, old, new))
     }
 
-    /// Copies the row of slot `at`, if there is one and it lies alone. Whether it did.
+    /// Copies the row of slot `at`, if there is one and it lies alone. Returns whether it was
+    /// copied.
     pub(super) fn move_if_alone(&mut self, at: u32) -> bool {
         let Some(row) = self
             .slots
@@ -121,7 +123,7 @@ impl Rows {
         alone
     }
 
-    /// Removes a row that is here; its number stays queued. Its queue, and the bytes it had.
+    /// Removes a row that is here; its number stays queued. Returns its queue, and its bytes.
     pub(super) fn remove(&mut self, place: u64) -> Option<(u8, usize)> {
         let at = self.places.remove(&place)?;
         let slot = &mut self.slots[at as usize];
@@ -130,7 +132,7 @@ impl Rows {
         Some((slot.queue, bytes))
     }
 
-    /// A slot's number left a queue; the slot is free when that was the last.
+    /// Notes that a slot's number left a queue; the slot is free when it was the last queue.
     pub(super) fn unqueue(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
         slot.queued -= 1;
@@ -144,8 +146,8 @@ impl Rows {
         self.slots.len() - self.free.len()
     }
 
-    /// Entries of a queue beyond which too many are of removed rows: removing and filling the same
-    /// keys, which keeps the bytes low, must not let queues grow without end.
+    /// The length of a queue above which too many of its entries are of removed rows. Removing and
+    /// filling the same keys keeps the bytes low, but must not let queues grow without end.
     pub(super) fn queue_len_max(&self) -> usize {
         2 * self.places.len() + 64
     }

@@ -1,5 +1,5 @@
-//! S3-FIFO: new rows wait in a small queue; those read again meanwhile move to the main one, where rows
-//! read since their last turn go round once more.
+//! S3-FIFO: new rows wait in a small queue. Rows that are read again meanwhile move to the main
+//! queue, where rows that were read since their last turn go round once more.
 
 use super::super::ghost::Ghosts;
 use super::rows::Rows;
@@ -15,7 +15,7 @@ pub(super) struct S3Fifo {
     pub(super) small: VecDeque<u32>,
     pub(super) small_bytes: usize,
     pub(super) main: VecDeque<u32>,
-    /// Rows that left the small queue unread, about as many as there are rows.
+    /// Rows that left the small queue unread; their number is about the number of rows.
     ghosts: Ghosts,
 }
 
@@ -24,8 +24,8 @@ impl S3Fifo {
         self.ghosts.bytes()
     }
 
-    /// Queues a new row: in the main queue if it left the small one not long ago. `rows` is the number of
-    /// the others.
+    /// Queues a new row: in the main queue if it left the small one not long ago. `rows` is the
+    /// number of the other rows.
     pub(super) fn add(&mut self, at: u32, place: u64, bytes: usize, rows: usize) -> u8 {
         if self
             .ghosts
@@ -45,7 +45,7 @@ impl S3Fifo {
         (queue == SMALL).then_some(&mut self.small_bytes)
     }
 
-    /// Evicts until rows and ghosts fit, and few numbers of removed rows are queued.
+    /// Evicts until rows and ghosts fit, and only few numbers of removed rows are queued.
     pub(super) fn evict(&mut self, rows: &mut Rows, bytes_max: usize) {
         let is_full = |fifo: &S3Fifo, rows: &Rows| rows.bytes + fifo.ghosts.bytes() > bytes_max;
         while is_full(self, rows) || rows.queued() > rows.queue_len_max() {
@@ -60,7 +60,8 @@ impl S3Fifo {
         }
     }
 
-    /// Takes one number off the small queue if that is above its share, else off the main one.
+    /// Takes one number off the small queue if that is above its share, otherwise off the main
+    /// queue.
     fn evict_one(&mut self, rows: &mut Rows, bytes_max: usize) {
         let is_removed = |&at: &u32| rows.slots[at as usize].row.is_none();
         if self.small_bytes > bytes_max / SMALL_SHARE
@@ -73,7 +74,8 @@ impl S3Fifo {
         }
     }
 
-    /// The next of the small queue: to the main one if it was read again, else out.
+    /// Takes the next row of the small queue: it moves to the main queue if it was read again,
+    /// otherwise it goes.
     fn evict_small(&mut self, rows: &mut Rows) {
         let Some(at) = self.small.pop_front() else {
             return;
@@ -96,7 +98,7 @@ impl S3Fifo {
         }
     }
 
-    /// The next of the main queue that was not read since its last turn.
+    /// Evicts the next row of the main queue that was not read since its last turn.
     fn evict_main(&mut self, rows: &mut Rows) {
         for step in 0..EVICT_STEPS_MAX {
             let Some(at) = self.main.pop_front() else {

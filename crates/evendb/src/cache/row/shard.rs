@@ -1,4 +1,5 @@
-//! A shard of the row cache: what one lock guards. Its rows, and the policy that says which go first.
+//! A shard of the row cache: the data under one lock. It has rows, and the policy that says which
+//! row goes first.
 
 use super::rows::{Row, Rows};
 use super::s3_fifo::S3Fifo;

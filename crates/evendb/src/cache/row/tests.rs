@@ -1,4 +1,5 @@
-//! Of both policies: the newest value or none, books that balance, hit rates, and fills beside updates.
+//! Both policies: the newest value or none, books that balance, hit rates, and fills beside
+//! updates.
 
 use super::rows::{Row, RowSlot};
 use super::s3_fifo::SMALL;
@@ -54,14 +55,15 @@ impl Shard {
     }
 }
 
-/// Rows that are left of many have their values wherever they were copied, and are found in the same order of eviction.
+/// Remaining rows keep their values wherever they are copied, and are found in the same order of
+/// eviction.
 #[test]
 #[cfg_attr(
     any(miri, feature = "general-allocator"),
     ignore = "the general allocator has no slabs"
 )]
 fn rows_that_move_together_stay_as_they_are() {
-    // Of a size that no other test has.
+    // A size that no other test uses.
     let value = |number: u32| vec![number as u8; 2900];
     for policy in POLICIES {
         let cache = RowCache::with_shards(64 << 20, policy, 4);
@@ -194,8 +196,8 @@ fn removing_and_filling_does_not_grow_the_queues() {
     }
 }
 
-/// Share of gets that hit, Zipf 0.99 over 100,000 keys with room for `share` of them; every
-/// tenth access, if `scans`, is of a key that never comes again.
+/// The share of gets that hit, Zipf 0.99 over 100,000 keys with room for `share` of them. With
+/// `scans`, every tenth access is of a key that never comes again.
 fn hit_rate(policy: RowPolicy, share: f64, scans: bool) -> f64 {
     const KEYS: usize = 100_000;
     let mut sums = Vec::with_capacity(KEYS);
@@ -237,9 +239,9 @@ fn hit_rates_on_zipf() {
     }
 }
 
-/// L6 with threads: while a writer moves a key's value on (state first, then the row, as a
-/// checkpoint does) and readers fill from what they read before, no get that starts after a
-/// state was passed on finds an older row.
+/// L6 with threads: a writer moves a key's value on (state first, then the row, as a checkpoint
+/// does), and readers fill from what they read before. No get that starts after a state was passed
+/// on finds an older row.
 #[test]
 fn rows_are_never_stale() {
     const ROUNDS: u64 = 20_000;

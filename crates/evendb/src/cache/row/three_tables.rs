@@ -1,5 +1,5 @@
-//! The paper's queue of three tables: what is filled or read goes into the first; when that has its third
-//! of the room, the last table goes, with the rows that no later table has.
+//! The paper's queue of three tables: rows that are filled or read go into the first table. When
+//! that has its third of the room, the last table goes, with the rows that no later table has.
 
 use super::rows::{RowSlot, Rows};
 
@@ -19,7 +19,8 @@ impl ThreeTables {
         self.head
     }
 
-    /// Adds a row that was read to the first table, unless it is there. Whether it was added.
+    /// Adds a row that was read to the first table, unless it is there. Returns whether it was
+    /// added.
     pub(super) fn note_read(&mut self, at: u32, slot: &mut RowSlot) -> bool {
         let Some(row) = slot.row.as_ref().filter(|_| slot.queue != self.head) else {
             return false;
@@ -37,7 +38,7 @@ impl ThreeTables {
     /// Starts a new first table, and drops the last, while the first is above its third.
     pub(super) fn evict(&mut self, rows: &mut Rows, bytes_max: usize) {
         loop {
-            // A table that holds only removed rows must stay bounded too.
+            // A table that holds only removed rows must stay bounded, too.
             let is_long = self.tables[usize::from(self.head)].len() > rows.queue_len_max();
             if self.head_bytes <= bytes_max / 3 && rows.bytes <= bytes_max && !is_long {
                 return;
@@ -47,9 +48,9 @@ impl ThreeTables {
             let last = self.head;
             for at in std::mem::take(&mut self.tables[usize::from(last)]) {
                 let slot = &rows.slots[at as usize];
-                // Rows that were read since are in a later table too, and stay.
+                // Rows that were read since then are in a later table, too, and stay.
                 if slot.queue == last && slot.row.is_some() {
-                    // Not by the head's count: the new first table is empty.
+                    // Not by the count of the head: the new first table is empty.
                     let place = slot.place;
                     rows.remove(place);
                 }

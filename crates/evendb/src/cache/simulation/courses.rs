@@ -1,21 +1,22 @@
-//! How the policy's misses come down from an empty cache, beside the best that can be learned from what was asked so far.
+//! The course of the policy's misses, from an empty cache, beside the best that can be learned from
+//! the accesses so far.
 
 use super::{Frequencies, Load, Random, Scale, VALUE_BYTES, World};
 
-/// A fifth of the records fits: the cell of the grid with 4 GiB of data and a budget of 819 MiB.
+/// A fifth of the records fits: the grid's cell with 4 GiB of data and a budget of 819 MiB.
 const FIFTH: Scale = Scale {
     one_in: 5,
     value_bytes: VALUE_BYTES,
 };
 /// Ends of windows, in accesses for each row that memory has room for.
 const ENDS: [f64; 5] = [2.5, 5.0, 10.0, 20.0, 40.0];
-/// Residents that the learner looks at for the one that was asked for least.
+/// The number of residents that the learner examines to find the one with the fewest accesses.
 const LEARNER_SAMPLED: usize = 64;
 
 /// The miss rates of windows from an empty cache.
 fn course(load: &Load, scale: Scale) -> Vec<f64> {
     let (mut world, mut random) = (World::new(scale, None), Random(1));
-    // Rounds of the engine are shorter for each row than those of the other tests.
+    // The engine's rounds have fewer accesses for each row than the rounds of the other tests.
     world.round = 200;
     let mut done = 0;
     let rate = |end: f64| {
@@ -27,8 +28,9 @@ fn course(load: &Load, scale: Scale) -> Vec<f64> {
     ENDS.map(rate).to_vec()
 }
 
-/// The same of a cache of `rows` that counts every record for ever, whether it is there or not, and keeps those counted
-/// most. Under frequencies that stay nothing learns more from gets.
+/// The same for a cache of `rows` rows that counts every record for ever, in the cache or not, and
+/// keeps the records with the highest counts. Under constant frequencies nothing learns more from
+/// gets.
 fn learner(gets: &Frequencies, rows: usize, unit: u64) -> Vec<f64> {
     let mut random = Random(1);
     let mut counts = vec![0u32; gets.each.len()];
@@ -67,8 +69,9 @@ fn learner(gets: &Frequencies, rows: usize, unit: u64) -> Vec<f64> {
     rates
 }
 
-/// Rows are asked for one by one, so what is hot shows late: with a fifth of the records in memory even the perfect learner
-/// misses 1.2 times the ideal's between 10 and 20 gets for each row, and 1.1 between 20 and 40.
+/// Rows are asked for one by one, so hot rows show late: with a fifth of the records in memory,
+/// even the perfect learner misses 1.2 times the ideal's misses between 10 and 20 gets for each
+/// row, and 1.1 times between 20 and 40.
 #[test]
 fn rows_are_learned_about_as_fast_as_can_be() {
     let load = Load::simple();
@@ -82,7 +85,7 @@ fn rows_are_learned_about_as_fast_as_can_be() {
         "misses by the ideal's until {ENDS:?} gets a row: {own:.3?}, perfect learner {best:.3?}"
     );
     assert!(best[3] > 1.13 && best[4] < 1.15, "{best:.3?}");
-    // Memory that spans took first goes to rows a fifth at a time.
+    // Memory that spans took first goes to rows, a fifth at a time.
     for (at, most) in [(1, 1.2), (2, 1.15), (3, 1.08), (4, 1.1)] {
         assert!(own[at] <= most * best[at], "{at}: {own:.3?} {best:.3?}");
     }

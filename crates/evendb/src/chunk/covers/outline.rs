@@ -1,16 +1,20 @@
-//! Which keys of a chunk have no range deletion for certain: a look at a few cache lines.
+//! A quick way to find keys of a chunk that have no range deletion for certain: a look at a few
+//! cache lines.
 //!
 //! ```text
 //!   pieces     |  none   |  5  |  8 5  | none         | 3 |  none      every piece with its list
-//!   outline    0         1             0              1   0            one border where it begins or ends that there is any
-//!              heads: eight bytes of each border behind what all borders share, the lowest bit for what comes behind it
+//!   outline    0         1             0              1   0           a border where keys with
+//!                                                                     range deletions begin or end
+//!   heads: eight bytes of each border after the prefix that all borders share; the lowest bit says
+//!          whether keys behind the border have range deletions
 //! ```
-//! Nearly every get asks for a key that has no range deletion. The index of pieces answers that by two searches and three
-//! pointers. Here it is one search without branches over heads that lie side by side, and while it is under way
-//! the processor goes on with the search of the munk, because the answer is nearly always the same.
+//! Nearly every get asks for a key that has no range deletion. The index of pieces answers that by
+//! two searches and three pointers. Here it is one search without branches over heads that lie side
+//! by side. While it is under way, the processor goes on with the search of the munk, because the
+//! answer is nearly always the same.
 //!
-//! A key whose head is that of a border is not decided here: the index is asked. So is one that has a range deletion,
-//! which the reader may not see.
+//! A key whose head equals that of a border is not decided here: the index is asked. The index is
+//! also asked for a key with a range deletion, which the reader may not see.
 //!
 //! Thread safety: immutable. Not here: when it is made ([`super::Covers`]).
 
@@ -23,11 +27,11 @@ const ANY: u64 = 1;
 
 /// See the module.
 pub(super) struct Outline {
-    /// What all borders begin with.
+    /// The prefix of all borders.
     pub(super) shared: Box<[u8]>,
-    /// Ascending but for the lowest bit.
+    /// Ascending, except for the lowest bit.
     borders: Box<[u64]>,
-    /// Whether keys before the first border have any.
+    /// Whether keys before the first border have range deletions.
     first: bool,
 }
 
@@ -59,7 +63,7 @@ impl Outline {
         }
     }
 
-    /// How many borders are below `key` or at it; `None` if its head is that of a border.
+    /// The number of borders at or below `key`; `None` if its head equals that of a border.
     #[inline]
     fn borders_below(&self, key: &[u8]) -> Option<usize> {
         let shared = &*self.shared;
@@ -76,7 +80,8 @@ impl Outline {
         }
     }
 
-    /// Whether keys behind so many borders have none, up to the next one.
+    /// Whether keys after the first `borders` borders, up to the next border, have no range
+    /// deletion.
     #[inline]
     fn has_none_behind(&self, borders: usize) -> bool {
         match borders.checked_sub(1) {
@@ -92,7 +97,7 @@ impl Outline {
         below.is_some_and(|below| self.has_none_behind(below))
     }
 
-    /// Whether it is certain that no key from `key` to below `end` has one.
+    /// Whether it is certain that no key from `key` to below `end` has a range deletion.
     #[inline]
     pub(super) fn leaves_out_between(&self, key: &[u8], end: &[u8]) -> bool {
         let Some(below) = self

@@ -37,7 +37,7 @@ fn any_deletions() -> impl Strategy<Value = Vec<Deleted>> {
     all.prop_map(|all| {
         let mut version = 1 << 24;
         let deleted = all.into_iter().map(|(low, high, more)| {
-            // Now and then of the next checkpoint.
+            // From time to time one belongs to the next checkpoint.
             version += if more == 2 { 1 << 24 } else { more };
             let high = high.filter(|high| *high > low);
             Deleted { low, high, version }
@@ -61,7 +61,7 @@ fn record_of(deleted: &Deleted) -> RecordRef {
     record
 }
 
-/// All of them in a chunk, whose readers are at these versions or at the newest.
+/// All range deletions in a chunk whose readers are at these versions or at the newest.
 fn covers_of(deletions: &[Deleted], chunk: &KeyRange, readers: &[u64]) -> Option<Covers> {
     let mut covers: Option<Covers> = None;
     for deleted in deletions {
@@ -101,8 +101,9 @@ fn seen(covers: Option<&Covers>, key: u8, at: u64) -> Version {
 }
 
 proptest! {
-    /// Whatever is pruned, each reader sees of each key the newest that it should; so do parts of the chunk, and what is
-    /// joined of them, and what is read back from the manifest.
+    /// Whatever is pruned, each reader sees the right newest range deletion of each key. The same
+    /// holds for parts of the chunk, for parts that are joined, and for the list that is read back
+    /// from the manifest.
     #[test]
     fn readers_see_what_was_deleted(
         deletions in any_deletions(),
@@ -221,7 +222,8 @@ fn any_key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// What an outline leaves out has no range deletion, and only keys whose heads are those of borders are left undecided.
+    /// Keys that an outline leaves out have no range deletion, and only keys with heads of borders
+    /// are left undecided.
     #[test]
     fn an_outline_leaves_out_what_no_range_deletion_has(
         limits in prop::collection::btree_set(any_key(), 1..40),

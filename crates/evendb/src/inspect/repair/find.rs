@@ -1,4 +1,5 @@
-//! Tables where the state does not lead: in files of other names, and named by no edit.
+//! Finds the tables to which the state does not lead: in files of other names, and tables that no
+//! edit names.
 
 use super::{Loss, Repairer, Winners, tables};
 use crate::api::db::Db;
@@ -13,9 +14,9 @@ use evendb_storage::vfs::{File, read_exact_at};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Records of tables without a chunk are merged in pieces of about this.
+/// Tables without a chunk are merged in pieces of about this number of bytes.
 const PIECE_BYTES: u64 = 64 << 20;
-/// What a scan for tables reads at once.
+/// The number of bytes that a scan for tables reads at once.
 const SCAN_BYTES: usize = 1 << 20;
 
 /// A table found by its footer.
@@ -30,8 +31,8 @@ pub(super) struct Found {
 }
 
 impl Repairer<'_, '_> {
-    /// Looks for tables where the state does not lead: in SSTables whose name or contents are not
-    /// what it says, and, if edits are lost, everywhere.
+    /// Looks for tables to which the state does not lead: in SSTables whose name or contents differ
+    /// from the state, and, if edits are lost, everywhere.
     pub(super) fn find_tables(&mut self) -> Result<()> {
         let state = &self.loaded.state;
         let parts = || state.chunks.values().flat_map(|chunk| &chunk.parts);
@@ -43,7 +44,8 @@ impl Repairer<'_, '_> {
         let missing = |part: &Part| {
             part.place == Place::File && !self.directory.has(&tables::table_file_name(part.table))
         };
-        // An SSTable goes only after the edit that drops it.
+        // An SSTable is removed only after the edit that drops it: a missing one means lost
+        // edits.
         if parts().any(missing) {
             self.stale = true;
         }
@@ -74,8 +76,8 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
-    /// Refuses a database that has tables which this build lacks a feature to read, before anything is written: all of
-    /// their records would be taken for lost.
+    /// Refuses a database with tables that need a feature which this build lacks, before anything
+    /// is written: otherwise all their records would count as lost.
     pub(super) fn refuse_lacking(&self) -> Result<()> {
         for part in self
             .loaded
@@ -97,12 +99,13 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
-    /// Ids ascend: what the lost edits named is newer than what those before them did.
+    /// Ids ascend: a table that a lost edit named is newer than the tables of the edits before.
     fn may_be_unplaced(&self, id: TableId) -> bool {
         !self.loaded.named_ever.contains(&id) && id > self.loaded.greatest_before_loss
     }
 
-    /// Tables that nothing names, into keyspaces of their own or all into the default one.
+    /// Puts tables that nothing names into keyspaces of their own, or all into the default
+    /// keyspace.
     pub(super) fn unnamed_tables(&mut self, database: &Db) -> Result<()> {
         let unplaced = std::mem::take(&mut self.unplaced);
         if unplaced.is_empty() {
@@ -145,7 +148,7 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
-    /// One table that nothing names and where it went is a loss of certainty each.
+    /// Reports a loss for each table that nothing names: the keyspace of its records is uncertain.
     pub(super) fn tell_unplaced(&mut self, keyspace: &str) {
         for found in &self.unplaced {
             let place = Some(found.offset..found.offset + found.len);
@@ -171,7 +174,7 @@ impl Found {
         *self.max_key >= *low && high.is_none_or(|high| *self.min_key < *high)
     }
 
-    /// A table whose footer was found at `footer_at`, if the rest of its tail verifies.
+    /// The table of `len` bytes at `offset`. Its limits come from its tail, if that verifies.
     fn new(file: &dyn File, name: &str, id: TableId, offset: u64, len: u64) -> Found {
         struct Limits(TableFacts);
         impl TableVisitor for Limits {
@@ -186,7 +189,7 @@ impl Found {
         let mut limits = Limits(TableFacts::default());
         table::examine(file, offset, len, id, &mut limits);
         let meta = limits.0.meta;
-        // Unknown limits are all keys.
+        // A table with unknown limits may hold any key.
         let greatest = vec![u8::MAX; table::KEY_BYTES_MAX];
         Found {
             id,
@@ -202,7 +205,7 @@ impl Found {
     }
 }
 
-/// The table that an SSTable's file ends with, or else the one its name promises.
+/// The table whose footer ends an SSTable's file, or else the table that the file's name promises.
 fn find_at_end(file: &dyn File, name: &str) -> Option<Found> {
     let len = file.len().ok()?;
     let mut footer = [0; FOOTER_LEN];
@@ -220,7 +223,7 @@ fn find_at_end(file: &dyn File, name: &str) -> Option<Found> {
     Some(Found::new(file, name, id, 0, len))
 }
 
-/// All tables whose footers verify anywhere in a file.
+/// Every table in a file whose footer verifies, wherever it lies.
 fn scan(file: &dyn File, name: &str) -> Vec<Found> {
     let len = file.len().unwrap_or(0);
     let mut found = Vec::new();
@@ -246,7 +249,7 @@ fn scan(file: &dyn File, name: &str) -> Vec<Found> {
             }
         }
         let last = start + want as u64 >= len;
-        // A footer may lie across the end of what was read.
+        // A footer may extend over the end of the bytes that were read.
         start += if last { want } else { want - (FOOTER_LEN - 1) } as u64;
     }
     found
@@ -260,7 +263,7 @@ struct Piece {
     tables: Vec<Found>,
 }
 
-/// Key ranges that cover everything, each of tables of not much more than [`PIECE_BYTES`].
+/// Key ranges that cover all keys; each begins after tables of about [`PIECE_BYTES`].
 fn pieces(found: &[Found], keyspace: &str) -> Vec<Piece> {
     let mut by_key: Vec<&Found> = found.iter().collect();
     by_key.sort_by(|a, b| a.min_key.cmp(&b.min_key));

@@ -1,4 +1,4 @@
-//! The commit log: its operations, over its holes too, and what was lost with it.
+//! Reads the commit log in a repair: its operations, also behind holes, and the losses in it.
 
 use super::salvage::Operated;
 use super::{Loss, Operations, Repairer, Stored, io};
@@ -47,7 +47,8 @@ impl Repairer<'_, '_> {
                 .losses
                 .push(Loss::new(COMMIT_LOG, Some(len..capacity), what));
         }
-        // Whether a hole is damage is known only when all was seen: then the losses are told.
+        // Whether a hole is damage is known only at the end of the survey: then losses are
+        // reported.
         let mut ends = Vec::new();
         let outcome = commit_log::survey(&*padded, &how, &mut |found| {
             match found {
@@ -76,7 +77,7 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
-    /// Bytes of the log that do not verify. `certain`: they did once.
+    /// Reports bytes of the log that do not verify. `certain`: they verified once.
     fn log_end(
         &mut self,
         capacity: u64,
@@ -120,7 +121,8 @@ impl Repairer<'_, '_> {
             let place = place.clone();
             self.report.losses.push(Loss::new(COMMIT_LOG, place, what));
         }
-        // Those of completed checkpoints are in tables, with what came after.
+        // Tables have the operations of completed checkpoints, and newer ones that these would
+        // hide.
         if checkpoint_of(record.version) <= self.loaded.state.completed {
             return;
         }
@@ -138,7 +140,8 @@ impl Repairer<'_, '_> {
     fn take_operations(&mut self, ops: &[DecodedOp<'_>]) {
         let state = &self.loaded.state;
         for op in ops {
-            // Dropped since, if it was given out; else its creation is lost.
+            // An unknown keyspace was dropped if its id was given out; otherwise its creation is
+            // lost.
             let known = state.keyspaces.contains_key(&op.keyspace);
             if !known && op.keyspace.0 < state.next_keyspace {
                 continue;
@@ -172,7 +175,7 @@ impl Repairer<'_, '_> {
             .map(|bytes| payload::decode_ops(bytes.as_deref()?));
         let (what, is_synced) = match ops {
             Ok(Some(ops)) => return self.take_operations(&ops),
-            // What makes no sense now made none then.
+            // Contents that verify and make no sense made no sense when they were written.
             Ok(None) => ("its contents make no sense".to_owned(), true),
             Err(what) => (
                 format!("the batch in it is lost: it {what}"),
@@ -183,8 +186,8 @@ impl Repairer<'_, '_> {
         self.lost_extents.push((lsn, is_synced, loss));
     }
 
-    /// Whether what is lost with value extents was on the disk once, is known only when all of the log was
-    /// seen.
+    /// Reports the value extents that are lost. Whether a lost extent was on the disk once is known
+    /// only after the survey of the whole log.
     fn extent_losses(&mut self, proof: &Proof) {
         for (lsn, is_synced, mut loss) in std::mem::take(&mut self.lost_extents) {
             loss.certain = proof.is_damaged_extent(lsn, is_synced);

@@ -1,20 +1,23 @@
-//! `repair`: what can be read of a damaged database, as a new one; the old one is left as it is.
+//! `repair`: writes all that can be read of a damaged database into a new one; the old database
+//! stays as it is.
 //!
-//! 1. The commit log is read, over its holes too: what it has is newer than any table, in its order.
-//! 2. Chunk by chunk, in key order, the chunk's tables are read block by block and merged: the
-//!    greatest version of a key wins, of equal ones the newer table; deletes hide what is older, and
-//!    so do the range deletions that the manifest has.
-//! 3. Where edits of the manifest are lost, tables that no edit names are looked for in all files.
-//!    A table does not say which keyspace it is of: each goes to a keyspace of its own, or all
-//!    into the one there is, if the caller vouches that there was one.
-//! 4. The winners are put into the new database, which is then closed.
+//! 1. It reads the commit log, also behind its holes. The log's operations are newer than any
+//!    table, and count in their order.
+//! 2. Chunk by chunk, in key order, it reads the chunk's tables block by block and merges them: the
+//!    greatest version of a key wins, and with equal versions the newer table. Deletes hide older
+//!    records, and so do the range deletions in the manifest.
+//! 3. If edits of the manifest are lost, it looks in all files for tables that no edit names. A
+//!    table does not say which keyspace it belongs to: each goes to a keyspace of its own, or all
+//!    go into the only keyspace, if the caller states that there was only one.
+//! 4. It puts the winners into the new database, and closes it.
 //!
-//! A record that expires keeps its time, one that has expired too: the clock of a machine on which something is repaired may
-//! be wrong. No read shows it, and nothing older takes its place. The report counts it apart.
+//! A record with an expiry time keeps that time, even if the time has passed: the clock of the
+//! machine that repairs may be wrong. No read shows an expired record, and no older record takes
+//! its place. The report counts expired records apart.
 //!
-//! Every stretch that could not be read is a [`Loss`] with the keys it may have held, and whether
-//! older values of those keys may have come to light. Memory: the operations of the commit log, and
-//! one chunk.
+//! Every stretch that could not be read is a [`Loss`] with the keys that it may have held; the loss
+//! also says whether older values of these keys may show now. Memory: the operations of the commit
+//! log, and one chunk.
 
 use super::load::{Loaded, LockedDirectory, io, manifests};
 use super::{
@@ -47,20 +50,20 @@ mod salvage;
 
 pub use report::{Loss, RepairReport};
 
-/// How to repair.
+/// Options of a repair.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepairOptions {
     /// The database had one keyspace: tables that nothing names are merged into it.
     pub one_keyspace: bool,
 }
 
-/// Saves what can be read of the closed database in `path` into a new one in `into`.
+/// Writes what can be read of the closed database in `path` into a new database in `into`.
 ///
 /// # Errors
-/// `NotFound` without a database, `Locked` if it is open for writing, `AlreadyExists` if `into` is
-/// not an empty or new directory, `InvalidArgument` if it lies inside of a database's directory or one with backups,
-/// `Unsupported` where tables need a feature that this build lacks, and as for writing the
-/// new one.
+/// `NotFound` if there is no database, `Locked` if it is open for writing, `AlreadyExists` if
+/// `into` exists and is not an empty directory, `InvalidArgument` if `into` lies inside the
+/// directory of a database or of backups, `Unsupported` if tables need a feature that this build
+/// lacks, and the errors of writing to the new database.
 pub fn repair(
     path: impl AsRef<Path>,
     into: impl AsRef<Path>,
@@ -115,13 +118,13 @@ fn refuse_used(directory: &LockedDirectory, into: &Path) -> Result<()> {
         false => {
             let what = "a repaired database";
             placement::refuse_inside(&**vfs, into, what)?;
-            // Where the damage is that of the mark by which a database is known.
+            // The damage may be in the file by which `refuse_inside` recognizes a database.
             placement::refuse_at(&**vfs, into, &directory.dir, what)
         }
     }
 }
 
-/// Damage to the structure, as what may be lost by it.
+/// Reports damage to the structure as losses, where it may cost data.
 fn structure_losses(directory: &LockedDirectory, loaded: &Loaded, report: &mut RepairReport) {
     let one_manifest = manifests(directory).len() == 1;
     for (finding, told) in loaded.findings.iter().zip(&mut report.findings) {
@@ -135,8 +138,9 @@ fn structure_losses(directory: &LockedDirectory, loaded: &Loaded, report: &mut R
             FindingKind::Current | FindingKind::Missing
                 if loaded.manifest.is_some() && !loaded.edits_lost =>
             {
-                // What stands in is the manifest in force, or one before or after it; of one alone
-                // it is known.
+                // The manifest that stands in may be the one in force, or one before or after
+                // it. A
+                // single manifest is known to be the one in force.
                 if one_manifest {
                     told.what += "; nothing is lost by that: the only manifest stands in";
                     continue;
@@ -151,7 +155,7 @@ fn structure_losses(directory: &LockedDirectory, loaded: &Loaded, report: &mut R
     }
 }
 
-/// A put, as it is stored.
+/// A put in its stored form.
 #[derive(Clone)]
 struct Stored {
     kind: Kind,
@@ -166,10 +170,10 @@ impl Stored {
     }
 }
 
-/// Operations of the commit log, in their order.
+/// Operations of the commit log on one keyspace, in their order.
 #[derive(Default)]
 struct Operations {
-    /// By key. They came after what was deleted by range.
+    /// By key. They came after the range deletions in `deleted`.
     ones: BTreeMap<Vec<u8>, Operated>,
     deleted: RangeSet,
 }
@@ -180,17 +184,18 @@ struct Repairer<'r, 'o> {
     options: RepairOptions,
     container: Option<Arc<dyn File>>,
     report: RepairReport,
-    /// Edits of the manifest are lost: there may be tables that it should name and does not.
+    /// Edits of the manifest are lost: there may be tables that it should name and does not name.
     stale: bool,
     log: BTreeMap<KeyspaceId, Operations>,
-    /// Value extents that do not verify: the record that names each, and whether it was synced before.
+    /// Value extents that do not verify: the record that names the extent, and whether the extent
+    /// was synced before that record.
     lost_extents: Vec<(Lsn, bool, Loss)>,
     /// Tables that nothing names, by id.
     unplaced: Vec<Found>,
     /// Tables found in files of other names.
     misplaced: BTreeMap<TableId, Found>,
     progress: Progress,
-    /// What expires by then has expired.
+    /// A record whose time is at or before this time has expired.
     time: Time,
     inspect: &'r mut InspectOptions<'o>,
 }
@@ -221,7 +226,7 @@ impl Repairer<'_, '_> {
             // A value may take a quarter of the budget.
             .memory_budget((256 << 20).max(greatest.saturating_mul(5)))
             .advanced(|advanced| {
-                // What has expired is saved, too.
+                // Expired records are saved, too.
                 let stopped = Arc::new(StoppedClock);
                 let advanced = advanced.munks(false).row_cache(false).wall_clock(stopped);
                 Advanced {
@@ -279,7 +284,7 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
-    /// A put with its value, which may lie apart; none if that is lost.
+    /// The put with its value, which may have been apart; `None` if the value is lost.
     fn in_place(&mut self, key: &[u8], stored: Stored) -> Option<Stored> {
         let Some(place) = Apart::of(stored.kind, &stored.value) else {
             return Some(stored);
@@ -325,11 +330,11 @@ impl Repairer<'_, '_> {
                 has_expired = expires.is_some_and(|expires| expires <= self.time);
                 keyspace.put_until(&key, &value[kind.prefix_bytes()..], expires)?;
             }
-            // The operator need not be known.
+            // This works without the merge operator.
             if !operands.is_empty() {
                 keyspace.merge_listed(&key, &operands)?;
             }
-            // Operands count from nothing over what has expired.
+            // Operands over an expired value apply to no value.
             let is_hidden = has_expired && operands.is_empty();
             self.report.expired += u64::from(is_hidden);
             let is_there = stored.is_some() || !operands.is_empty();
@@ -338,7 +343,7 @@ impl Repairer<'_, '_> {
         Ok(records)
     }
 
-    /// Operations of keyspaces whose creation is lost.
+    /// Saves the operations on keyspaces whose creation is lost.
     fn rest_of_log(&mut self, database: &Db) -> Result<()> {
         for (id, operations) in std::mem::take(&mut self.log) {
             let name = format!("recovered-{}", id.0);

@@ -1,29 +1,30 @@
-//! What a repair did: what was saved, and what was lost.
+//! The report of a repair: what was saved, and what was lost.
 
 use super::{ChunkName, Finding};
 use std::ops::Range;
 
-/// Something that could not be saved, or not for sure.
+/// Data that was not saved, or perhaps not saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Name of the file.
+    /// The name of the file.
     pub file: String,
     /// The bytes that could not be used.
     pub place: Option<Range<u64>>,
-    /// What is wrong with them, and what follows.
+    /// What is wrong with them, and the consequence.
     pub what: String,
-    /// The chunks concerned, where it is known.
+    /// The affected chunks, where they are known.
     pub chunks: Vec<ChunkName>,
-    /// Keys at or above this may be concerned; `None`: from the least.
+    /// The lowest key that may be affected; `None`: every key up to `keys_to`.
     pub keys_from: Option<Vec<u8>>,
-    /// Keys up to and with this may be concerned; `None`: up to the greatest.
+    /// The greatest key that may be affected; `None`: every key from `keys_from`.
     pub keys_to: Option<Vec<u8>>,
-    /// How many records are lost, where it is known.
+    /// The number of lost records, where it is known.
     pub records: Option<u64>,
-    /// Keys concerned may have an older value now, or one although they were deleted.
+    /// Affected keys may have an older value now, or a value although they were deleted.
     pub older_may_show: bool,
-    /// False where nothing may be lost at all: a last write that a crash cut short looks the same.
+    /// False if perhaps nothing is lost: the last write before a crash looks the same if it was cut
+    /// short.
     pub certain: bool,
 }
 
@@ -42,7 +43,7 @@ impl Loss {
         }
     }
 
-    /// Whether the loss may concern a key of a keyspace.
+    /// Whether the loss may affect a key of a keyspace.
     pub fn concerns(&self, keyspace: &str, key: &[u8]) -> bool {
         let of_chunk = |chunk: &ChunkName| {
             chunk.keyspace == keyspace
@@ -91,17 +92,20 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// What [`repair`](super::repair) did.
+/// The result of [`repair`](super::repair).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What was wrong with the structure, also what costs nothing: then no loss tells of it.
+    /// The damage to the structure. Damage that cost nothing is listed here alone; other damage is
+    /// a loss as well.
     pub findings: Vec<Finding>,
-    /// What could not be saved.
+    /// The data that could not be saved.
     pub losses: Vec<Loss>,
-    /// The keyspaces of the new database and the records put into each that have not expired.
+    /// The keyspaces of the new database, each with the number of records put into it that have not
+    /// expired.
     pub keyspaces: Vec<(String, u64)>,
-    /// Records that have expired, by [`InspectOptions::wall_clock`](super::super::InspectOptions::wall_clock). They are in the
+    /// Expired records, by
+    /// [`InspectOptions::wall_clock`](super::super::InspectOptions::wall_clock). They are in the
     /// new database with their times, and no read shows them.
     pub expired: u64,
     /// Records read from tables, all versions.
@@ -111,7 +115,7 @@ pub struct RepairReport {
 }
 
 impl RepairReport {
-    /// Whether everything was saved, as far as can be known.
+    /// Whether everything was saved, as far as a repair can know.
     pub fn is_complete(&self) -> bool {
         !self.losses.iter().any(|loss| loss.certain)
     }

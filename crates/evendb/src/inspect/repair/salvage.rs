@@ -1,4 +1,5 @@
-//! The tables of a chunk, read block by block and merged, and what was lost with their damaged parts.
+//! Reads the tables of a chunk block by block, merges them, and reports the losses in damaged
+//! parts.
 
 use super::find::Found;
 use super::{Loss, Operations, Repairer, Stored, chunk_name, tables};
@@ -13,24 +14,25 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::{Bound, ControlFlow};
 
-/// The winners of a key range so far: version, table, and what they say.
+/// The winners of a key range so far: version, table, and contents.
 pub(super) type Winners = BTreeMap<Vec<u8>, (Version, TableId, Saved)>;
 
-/// What is saved of a key.
+/// The saved contents of a key.
 #[derive(Clone, Default)]
 pub(super) struct Saved {
-    /// A put or delete was seen; the version is that of the winner.
+    /// A put or a delete was seen; the version in [`Winners`] is the winner's.
     seen: bool,
-    /// None if it is a delete.
+    /// `None` for a delete.
     value: Option<Stored>,
-    /// Records of merges: operands, as such a record lists them. Those above the winner's version count.
+    /// Merge records by version: operands in the form of such a record. Only operands above the
+    /// winner's version count.
     operands: BTreeMap<Version, Vec<u8>>,
     /// Operands of the log.
     later: Vec<u8>,
 }
 
 impl Saved {
-    /// The value, and the operands over it, as a record lists them.
+    /// The value, and the operands over it in the form of a merge record.
     pub(super) fn put_over(self, version: Version) -> (Option<Stored>, Vec<u8>) {
         let behind = |(own, list): (Version, Vec<u8>)| (own > version).then_some(list);
         let mut operands: Vec<u8> = self
@@ -44,12 +46,12 @@ impl Saved {
     }
 }
 
-/// What the log does to a key.
+/// The effect of the log on a key.
 #[derive(Clone, Default)]
 pub(super) struct Operated {
-    /// The value that was put, or a delete; none where there were only merges.
+    /// The value that was put, or a delete; `None` if there were only merges.
     pub(super) written: Option<Option<Stored>>,
-    /// Operands after that, as a record of a merge lists them.
+    /// The operands after that, in the form of a merge record.
     pub(super) operands: Vec<u8>,
 }
 
@@ -62,7 +64,7 @@ impl Operated {
 }
 
 impl Repairer<'_, '_> {
-    /// What the tables of a chunk hold.
+    /// The winners of a chunk's tables.
     pub(super) fn chunk(&mut self, chunk: &ChunkRecord, high: Option<&[u8]>) -> Winners {
         let mut parts: Vec<&Part> = chunk.parts.iter().collect();
         parts.sort_by_key(|part| match part.role {
@@ -97,7 +99,7 @@ impl Repairer<'_, '_> {
         };
         let (mut name, mut start) = (tables::file_name(part), tables::start(part));
         let mut file = tables::open(self.directory, self.container.as_ref(), part);
-        // Exchanged or renamed files: the footer says where it is.
+        // If files were exchanged or renamed, the footer says where the table is.
         if let Some(found) = self.misplaced.get(&part.table)
             && part.place == Place::File
             && found.name != name
@@ -147,7 +149,7 @@ impl Repairer<'_, '_> {
             loss.older_may_show |= older.iter().any(|other| shows(other) && overlaps(other));
             loss.chunks = vec![chunk_name(&self.loaded.state, chunk)];
             (loss.keys_from, loss.keys_to) = (Some(from), Some(to));
-            // Of several losses of one table only the sum is known: the first one has it.
+            // Only a table's sum of lost records is known: its first loss carries it.
             loss.records = lost.take();
             self.report.losses.push(loss);
         }
@@ -208,7 +210,7 @@ impl Repairer<'_, '_> {
     }
 }
 
-/// Damage that is all of a table.
+/// Damage to a whole table.
 fn whole(part: &Part, what: impl Into<String>) -> TableDamage {
     TableDamage {
         part: table::TablePart::Whole,
@@ -221,7 +223,7 @@ fn whole(part: &Part, what: impl Into<String>) -> TableDamage {
     }
 }
 
-/// Takes out what range deletions hide.
+/// Drops the values and operands that range deletions hide.
 pub(super) fn hide(winners: &mut Winners, chunk: &ChunkRecord) {
     let range = KeyRange {
         low: chunk.low.clone().into(),
@@ -238,7 +240,7 @@ pub(super) fn hide(winners: &mut Winners, chunk: &ChunkRecord) {
     }
 }
 
-/// What the log says of a key range, over what the tables say.
+/// Applies the log's operations on a key range over the winners of the tables.
 pub(super) fn overlay(
     winners: &mut Winners,
     operations: &Operations,
@@ -261,17 +263,18 @@ pub(super) fn overlay(
     }
 }
 
-/// Takes a table's records in.
+/// Adds a table's records to the winners.
 struct Salvage<'s> {
     low: &'s [u8],
     high: Option<&'s [u8]>,
     table: TableId,
     expected: Option<&'s Part>,
-    /// Of all records, if the table was ingested.
+    /// The version of every record, if the table was ingested.
     version: Option<Version>,
     refused: bool,
-    /// Versions decide, and of equal ones the later call. Else versions count only where neither is
-    /// zero, which stands for any: tables come in the order of their ids then.
+    /// If true, the greater version wins, and with equal versions the later table. If false, the
+    /// later table also wins over or with version zero, which stands for an unknown version; tables
+    /// then come in the order of their ids.
     by_version: bool,
     winners: &'s mut Winners,
     damages: Vec<TableDamage>,
@@ -293,7 +296,7 @@ impl TableVisitor for Salvage<'_> {
             return ControlFlow::Continue(());
         }
         if self.high.is_some_and(|high| entry.key >= high) {
-            // Damage further on is of the chunks that are told of it anyway.
+            // Damage further on is reported for the chunks that it affects.
             return ControlFlow::Continue(());
         }
         let place = self.winners.entry(entry.key.to_vec());

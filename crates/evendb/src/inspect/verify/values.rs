@@ -1,7 +1,7 @@
-//! Values that lie apart, looked at where tables and the commit log say that they lie.
+//! Values that lie apart, checked at the places that tables and the commit log name.
 //!
-//! What a table names must verify. Of what only the commit log names, the rules for the end of the log tell whether it is
-//! damage, as of a value extent that was not synced.
+//! A value that a table names must verify. If only the commit log names a value, the rules for the
+//! end of the log decide whether a bad value is damage, as for a value extent that was not synced.
 //!
 //! Thread safety: belongs to one check.
 
@@ -17,25 +17,26 @@ use evendb_storage::vfs::File;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A file, or why there is none.
+/// A file, or the reason why it cannot be read.
 type Opened = Result<Arc<dyn File>, String>;
 
 /// The values that are named.
 #[derive(Default)]
 pub(super) struct NamedValues {
-    /// By file and offset; the first record of the log that names it, where no table does.
+    /// By file and offset. The LSN is that of the first record in the log that names the value, and
+    /// `None` if a table names it.
     places: BTreeMap<(u64, u64), (Apart, Option<Lsn>)>,
 }
 
 impl NamedValues {
-    /// A table names the value, or the record of the log at this place.
+    /// Adds a value that a table names (`lsn` is `None`), or the record of the log at `lsn`.
     pub(super) fn add(&mut self, place: Apart, lsn: Option<Lsn>) {
         let known = self.places.entry((place.file, place.offset));
         let known = known.or_insert((place, lsn));
         known.1 = known.1.and(lsn.map(|_| known.1.unwrap_or_default()));
     }
 
-    /// The names of their files.
+    /// The names of the values' files.
     pub(super) fn files(&self) -> BTreeSet<String> {
         let ids = self.places.keys().map(|(file, _)| *file);
         ids.map(value_files::file_name).collect()
@@ -43,7 +44,7 @@ impl NamedValues {
 }
 
 impl Verifier<'_, '_> {
-    /// Those of a record that is replayed.
+    /// Notes the values that a replayed record names.
     pub(super) fn note_values(&mut self, lsn: Lsn, ops: &[DecodedOp<'_>]) {
         for op in ops {
             if let OpKind::One(kind) = op.kind
@@ -54,7 +55,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Reads the values that only the commit log names, of which all was seen.
+    /// Checks the values that only the commit log names. The whole log has been surveyed before.
     pub(super) fn log_values(&mut self, proof: &Proof) {
         self.look_at_values(&|lsn| {
             let lsn = lsn?;
@@ -68,7 +69,7 @@ impl Verifier<'_, '_> {
         });
     }
 
-    /// Reads the values that tables name.
+    /// Checks the values that tables name.
     pub(super) fn table_values(&mut self) {
         self.look_at_values(&|lsn| match lsn {
             None => Some((Severity::Corruption, "")),
@@ -76,7 +77,8 @@ impl Verifier<'_, '_> {
         });
     }
 
-    /// Reads the values of which `severity_of` says how bad it is if they do not verify.
+    /// Checks values. `severity_of` returns the severity of a value that does not verify, and
+    /// `None` for a value to skip.
     fn look_at_values(
         &mut self,
         severity_of: &dyn Fn(Option<Lsn>) -> Option<(Severity, &'static str)>,

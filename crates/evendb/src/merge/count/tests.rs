@@ -1,4 +1,4 @@
-//! A record that a job loses is noticed, nothing of the job is published, and what was there stays.
+//! A record that a job loses is noticed, nothing of the job is published, and the old state stays.
 
 use super::*;
 use crate::merge::{Dropping, Source};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const DIR: &str = "/db";
 
-/// Puts of one version each, of which the source says to have another number.
+/// Puts of one version each; the source claims another number of records.
 struct Claiming {
     keys: Vec<&'static str>,
     held: Held,
@@ -39,7 +39,7 @@ impl Source for Claiming {
     }
 }
 
-/// Merges two sources, the second of which holds one of the first one's keys, and counts.
+/// Merges two sources, where the second has one key of the first, and counts.
 fn merged(held: Held, written: u64, written_deletes: u64) -> Result<()> {
     let horizon = Horizon::default();
     let sources: Vec<Box<dyn Source>> = vec![

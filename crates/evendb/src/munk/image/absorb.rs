@@ -1,8 +1,8 @@
 //! Absorb: a new image from an old one and newer records, page by page.
 //!
 //! Only pages that newer records fall into are rebuilt. A page that outgrew its size is cut into
-//! even parts; one that became small goes together with the next one if that is rebuilt as well.
-//! In a rebuilt page every key loses the versions that no reader can reach (I14).
+//! even parts; a page that became small is joined with the next one if that is rebuilt as well. In
+//! a rebuilt page every key loses the versions that no reader can reach (I14).
 
 use super::build::EntryBuffer;
 use super::directory::DirectoryBuilder;
@@ -16,14 +16,15 @@ use evendb_storage::{EntryRef, Kind, Version, key_hash::RamHash};
 use std::ops::Range;
 
 impl Image {
-    /// This image overlaid by `newer`, whose records are newer than what the image has of their
-    /// keys (of equal versions `newer` wins).
+    /// This image overlaid by `newer`, whose records are newer than the image's records of their
+    /// keys (of two equal versions the one in `newer` wins).
     ///
-    /// A version goes when `horizon` lets it go beneath the next newer one kept. With
-    /// `drop_tombstones` a tombstone goes too if nothing older of its key is kept and every
-    /// reader reads at or above it: the image is the whole truth of its chunk below the deltas.
+    /// A version is dropped if `horizon` allows that beneath the next newer version that is kept.
+    /// With `drop_tombstones` a tombstone is dropped, too, if no older record of its key is kept
+    /// and every reader reads at or above it: the image is the whole truth of its chunk below the
+    /// deltas.
     ///
-    /// Operands are folded with what they lie on, as `folding` says.
+    /// `folding` folds operands with the records that they lie on.
     pub(crate) fn absorb(
         &self,
         newer: &mut dyn MunkInput,
@@ -39,7 +40,7 @@ impl Image {
         let dropping = Dropping {
             horizon,
             bottom,
-            // Versions stay as they are.
+            // No version becomes zero.
             zero_below: Version::ZERO,
         };
         let mut merge = PageMerge::new(dropping, folding, ledger);
@@ -86,14 +87,14 @@ impl Image {
     }
 }
 
-/// The buffer is cut into pages early when it holds this many: newer records that all fall behind the
-/// last page would otherwise be in RAM twice.
+/// The buffer is cut into pages early when it has this many pages: newer records that all fall
+/// behind the last page would otherwise be in RAM twice.
 const BUFFERED_PAGES_MAX: usize = 32;
 
-/// Where full buffers go.
+/// The destination of full buffers.
 struct Target<'a> {
     page_bytes: usize,
-    /// Lower bound of what the buffer holds.
+    /// Lower bound of the records in the buffer.
     separator: &'a mut Vec<u8>,
     out: &'a mut DirectoryBuilder,
 }
@@ -104,7 +105,8 @@ struct PageMerge<'h> {
     folding: Folding<'h>,
     buffer: EntryBuffer,
     key: Vec<u8>,
-    /// Newer records that were taken, and records of both that went.
+    /// The number of newer records that were taken, and the number of records of both sources that
+    /// were dropped.
     taken: usize,
     dropped: usize,
 }
@@ -114,7 +116,8 @@ struct KeyMerge {
     begin: usize,
     versions: KeyVersions,
     tag: u8,
-    /// What there was from the first record on that lists operands, and what was kept before.
+    /// `operands`: the versions from the first one that lists operands on. `before`: the state
+    /// before that one.
     operands: Vec<OwnedRecord>,
     before: KeyVersions,
 }
@@ -131,7 +134,7 @@ impl<'h> PageMerge<'h> {
         }
     }
 
-    /// Appends the records of `page` and those of `newer` below `upper`.
+    /// Appends the records of `page`, and the records of `newer` below `upper`.
     fn merge_page(
         &mut self,
         page: Option<&Page>,
@@ -182,8 +185,8 @@ impl<'h> PageMerge<'h> {
         }
     }
 
-    /// Appends keys that have nothing newer. Those with one version and a value, as a rule all,
-    /// are copied in runs.
+    /// Appends keys that have nothing newer. Keys with one version and a value, which are nearly
+    /// all keys, are copied in runs.
     fn copy(&mut self, page: &Page, range: Range<usize>) {
         let (mut run, mut index) = (range.start, range.start);
         while index < range.end {
@@ -219,7 +222,7 @@ impl<'h> PageMerge<'h> {
         for index in range {
             let record = page.record(index);
             let entry = EntryRef {
-                // Only the first record kept stores its key.
+                // Only the first kept record stores its key.
                 key: &[],
                 version: record.version,
                 kind: record.kind,
@@ -229,7 +232,7 @@ impl<'h> PageMerge<'h> {
         }
     }
 
-    /// Takes the next version of the key, if it is to stay.
+    /// Takes the next version of the key, if it is kept.
     fn offer(&mut self, key_merge: &mut KeyMerge, entry: &EntryRef<'_>) {
         if !key_merge.operands.is_empty() {
             key_merge.operands.push(OwnedRecord::of(entry));
@@ -261,7 +264,7 @@ impl<'h> PageMerge<'h> {
         self.buffer.push(&entry, key_merge.tag, older);
     }
 
-    /// All versions of the key were offered.
+    /// Called when all versions of the key were offered.
     #[inline]
     fn end_key(&mut self, key_merge: KeyMerge) {
         if !key_merge.operands.is_empty() {

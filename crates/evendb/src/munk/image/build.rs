@@ -18,7 +18,7 @@ pub(super) struct EntryBuffer {
     starts: Vec<usize>,
     records: Vec<u8>,
     scratch: Vec<u8>,
-    /// What the pages are charged to.
+    /// The ledger to which the pages are charged.
     ledger: Ledger,
 }
 
@@ -42,12 +42,12 @@ impl EntryBuffer {
         self.tags.is_empty()
     }
 
-    /// Length of a page of all of it.
+    /// Length of a page of all records.
     pub(super) fn page_length(&self) -> usize {
         Page::length(self.len(), self.records.len())
     }
 
-    /// Length of a page of all of it and one record more.
+    /// Length of a page of all records and one more.
     fn page_length_with(&self, entry: &EntryRef<'_>) -> usize {
         let more = 11 + entry.key.len() + entry.value.len();
         Page::length(self.len() + 1, self.records.len() + more)
@@ -74,7 +74,7 @@ impl EntryBuffer {
         self.records.extend_from_slice(entry.value);
     }
 
-    /// Appends records `range` of `page` as they are.
+    /// Appends records `range` of `page` without changes.
     pub(super) fn push_run(&mut self, page: &Page, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -112,7 +112,7 @@ impl EntryBuffer {
         &record[key_start..key_start + key_len]
     }
 
-    /// A key above those of all records and not above `next`, which follows them.
+    /// A key above the keys of all records and not above `next`, which follows them.
     pub(super) fn separator_before(&self, next: &[u8]) -> Vec<u8> {
         shortest_separator(self.key(self.len() - 1), next).to_vec()
     }
@@ -143,7 +143,7 @@ impl EntryBuffer {
         page
     }
 
-    /// One page of everything.
+    /// One page of all records.
     pub(super) fn into_page(mut self) -> PageArc {
         self.page(0..self.len())
     }
@@ -157,8 +157,8 @@ impl EntryBuffer {
         self.records.clear();
     }
 
-    /// Cuts everything into as few pages of at most `page_bytes` as even parts allow and hands
-    /// them to `out`; `separator` is the lower bound of the first.
+    /// Cuts all records into even pages of at most `page_bytes` bytes, as few as possible, and
+    /// hands them to `out`; `separator` is the lower bound of the first.
     pub(super) fn flush(
         &mut self,
         page_bytes: usize,
@@ -178,7 +178,7 @@ impl EntryBuffer {
             }
             let so_far = self.start(begin) - self.start(from);
             let with = self.start(next) - self.start(from);
-            // Even parts: cut at the boundary that is nearer to the share of a part.
+            // Even parts: cut at the boundary that is nearer to the size of a part.
             let uneven = so_far + (with - so_far) / 2 >= part_bytes;
             if begin > from && (uneven || Page::length(next - from, with) > page_bytes) {
                 self.flush_part(from..begin, separator, out);
@@ -214,7 +214,7 @@ pub(crate) struct ImageBuilder {
     /// Key of the last record, if there is one.
     last: Option<Vec<u8>>,
     last_tag: u8,
-    /// Lower bound of what the buffer holds.
+    /// Lower bound of the records in the buffer.
     separator: Vec<u8>,
     out: DirectoryBuilder,
 }
@@ -260,8 +260,8 @@ impl ImageBuilder {
     }
 
     #[cfg(any(test, feature = "bench-parts"))]
-    /// An image of the pages that are complete, and the lower bound of what follows, if they take `bytes`
-    /// at least: what follows becomes an image of its own.
+    /// If the complete pages have at least `bytes` bytes, an image of them, and the lower bound of
+    /// the rest, which becomes an image of its own.
     pub(crate) fn take_complete(&mut self, bytes: usize) -> Option<(Image, &[u8])> {
         if self.out.page_bytes() < bytes {
             return None;

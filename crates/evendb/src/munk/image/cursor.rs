@@ -1,22 +1,22 @@
-//! Reading an image in order: [`ImageCursor`] over distinct keys in both directions, [`ImageEntries`]
-//! over all versions forward.
+//! Reading an image in order: [`ImageCursor`] over distinct keys in both directions,
+//! [`ImageEntries`] over all versions forward.
 
 use super::directory::Directory;
 use super::{MunkHit, MunkInput, Page, PageArc};
 use evendb_storage::{EntryRef, Version};
 use std::ops::Range;
 
-/// Over distinct keys, both directions.
+/// A cursor over distinct keys, in both directions.
 #[derive(Clone)]
 pub(crate) struct ImageCursor<'m> {
     directory: &'m Directory,
     page_index: usize,
     /// The page it is on; `None` if it is on no key.
     page: Option<&'m PageArc>,
-    /// The newest record of the key it is on, among `count` records of the page.
+    /// The newest record of the current key, among `count` records of the page.
     head: usize,
     count: usize,
-    /// Where that record begins, its key, and where it ends.
+    /// The start of that record, its key, and its end.
     start: usize,
     key: Range<usize>,
     end: usize,
@@ -80,7 +80,7 @@ impl<'m> ImageCursor<'m> {
         self.next_within_page();
     }
 
-    /// As [`next`](Self::next); whether the key it is on now is on the same page.
+    /// Like [`next`](Self::next); returns whether the new key is on the same page.
     #[inline]
     pub(crate) fn next_within_page(&mut self) -> bool {
         let Some(page) = self.page else {
@@ -107,8 +107,8 @@ impl<'m> ImageCursor<'m> {
         }
     }
 
-    /// A key above all of the page it is on and not above those of the next page, if there is a next page. Nothing of the page
-    /// is read for it.
+    /// A key above all keys of the current page and not above the keys of the next page, if there
+    /// is a next page. Nothing of the page is read for it.
     #[inline]
     pub(crate) fn end_of_page(&self) -> Option<&'m [u8]> {
         self.directory.upper(self.page_index)
@@ -122,13 +122,13 @@ impl<'m> ImageCursor<'m> {
         }
     }
 
-    /// The record of its page that it is on, and how many there are from that one on.
+    /// The index of the current record in its page, and the number of records from it on.
     #[inline]
     pub(crate) fn rest_of_page(&self) -> (usize, usize) {
         (self.head, self.count - self.head)
     }
 
-    /// To the key before; on no key before the first. Does nothing on no key.
+    /// To the previous key; on no key before the first. Does nothing on no key.
     #[inline]
     pub(crate) fn prev(&mut self) {
         let Some(page) = self.page else { return };
@@ -173,7 +173,7 @@ impl<'m> ImageCursor<'m> {
         self.page.expect("a cursor is read only where it is valid")
     }
 
-    /// Where the key lies within the page's bytes.
+    /// The place of the key within the page's bytes.
     #[inline]
     pub(crate) fn key_range(&self) -> Range<usize> {
         self.key.clone()
@@ -219,7 +219,7 @@ impl<'m> ImageCursor<'m> {
 #[derive(Clone)]
 pub(crate) struct ImageEntries<'m> {
     cursor: ImageCursor<'m>,
-    /// The record it is on: the cursor's newest or one of the older ones after it.
+    /// The current record: the cursor's newest one or one of the older ones after it.
     index: usize,
 }
 
@@ -234,7 +234,7 @@ impl<'m> ImageEntries<'m> {
         ImageEntries { cursor, index }
     }
 
-    /// The record it is on, for as long as the image lives.
+    /// The current record, for as long as the image lives.
     pub(crate) fn entry(&self) -> Option<EntryRef<'m>> {
         let page = self.cursor.page?;
         let record = page.record(self.index);

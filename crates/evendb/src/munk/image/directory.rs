@@ -46,7 +46,7 @@ impl Directory {
         self.separators.get(index)
     }
 
-    /// Where page `index` ends: the lower bound of the next one, if there is one.
+    /// The end of page `index`: the lower bound of the next page, if there is one.
     #[inline]
     pub(super) fn upper(&self, index: usize) -> Option<&[u8]> {
         self.separators.upper(index)
@@ -97,10 +97,10 @@ impl DirectoryBuilder {
         self.totals.memory_bytes += totals.memory_bytes;
     }
 
-    /// Appends pages `range` of `other` as they are.
+    /// Appends pages `range` of `other` without changes.
     pub(super) fn share(&mut self, other: &Directory, range: Range<usize>) {
-        // Two passes: the loads of the first overlap, so that the atomic increments of the second,
-        // which cannot, find their lines in the cache.
+        // Two passes: the loads of the first pass overlap. The atomic increments of the second pass
+        // cannot overlap, but find their lines in the cache.
         for page in &other.pages[range.clone()] {
             self.count(page);
         }

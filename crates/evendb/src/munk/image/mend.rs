@@ -1,7 +1,8 @@
-//! Mending: an image without what range deletions hide, so that it can stay when they leave.
+//! Mending: an image without the records that range deletions hide, so that it can stay when the
+//! range deletions leave.
 //!
-//! To the image it is an absorb of a tombstone for each key that is hidden. Every reader reads at the tombstones' versions
-//! or above, so none of them stays, and nothing that is older.
+//! For the image this is an absorb of a tombstone for each hidden key. Every reader reads at the
+//! tombstones' versions or above, so no tombstone stays, and no record that is older.
 //!
 //! Thread safety: as the image.
 
@@ -10,19 +11,21 @@ use crate::folding::Folding;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Kind, Version};
 
-/// An image without what is hidden.
+/// An image without hidden records.
 pub(crate) enum Mended {
-    /// Nothing of it is.
+    /// No record is hidden.
     Same,
     Without(Image),
-    /// A key has something hidden below a record that is not. No tombstone comes between them, so the image has to go.
+    /// A key has a hidden record below a visible one. No tombstone can come between them, so the
+    /// image has to go.
     Mixed,
 }
 
 impl Image {
-    /// Without the records that have a smaller version than `hidden_below` says of their keys (zero: none is hidden), at or
-    /// above which every reader of `horizon` reads. `folding` knows all range deletions that are in the manifest: newer ones than
-    /// these may lie between operands of keys of the same pages.
+    /// The image without the records whose version is smaller than `hidden_below` gives for their
+    /// key (zero: none is hidden). Every reader of `horizon` reads at or above these versions.
+    /// `folding` knows all range deletions in the manifest, because newer ones may lie between
+    /// operands of keys of the same pages.
     pub(crate) fn mended(
         &self,
         hidden_below: &mut dyn FnMut(&[u8]) -> Version,

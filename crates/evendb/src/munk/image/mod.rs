@@ -1,12 +1,12 @@
-//! The image of a span: its records in RAM, up to some completed checkpoint.
+//! The image of a span: its records in RAM, up to a completed checkpoint.
 //!
 //! ```text
 //!   Image -> Directory   separators  of pages, with their heads side by side
 //!                        pages       [ Arc | Arc | ... ] -> Page, about 8 KiB, one allocation
 //! ```
 //!
-//! Immutable: puts go to deltas, and [`Image::absorb`] makes a new image that shares all pages but
-//! those it had to rebuild. A get costs a search of the directory and about two dependent cache
+//! Immutable: puts go to deltas, and [`Image::absorb`] makes a new image that shares all pages
+//! except the rebuilt ones. A get costs a search of the directory and about two dependent cache
 //! misses: the page's tags, which have the record's position beside them, and the record.
 //!
 //! Invariants:
@@ -16,10 +16,10 @@
 //!   `< separator[i + 1]`. The first separator stands for minus infinity.
 //! * Pages are no larger than their content, so a half-full page wastes no memory.
 //!
-//! Thread safety: immutable, so `Send + Sync`; whoever holds a `PageArc` keeps its bytes.
+//! Thread safety: immutable, so `Send + Sync`; a `PageArc` keeps its bytes alive.
 //!
-//! Not here: which span it is of; the memory budget (it is told [`Image::bytes`]). Memory shared by two
-//! images is counted in both.
+//! Not here: to which span it belongs; the memory budget (it is told [`Image::bytes`]). Memory
+//! shared by two images is counted in both.
 
 mod absorb;
 mod build;
@@ -43,20 +43,20 @@ use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::{fmt, ops::Range};
 
-/// Target size of a page: 8 KiB keep the tags of a page within a few cache lines and make
-/// rebuilding one a matter of microseconds.
+/// Target size of a page in bytes: with 8 KiB the tags of a page lie within a few cache lines, and
+/// a page is rebuilt in microseconds.
 pub(crate) const PAGE_BYTES: usize = 8 * 1024;
 
-/// Records in order (key ascending, version descending); `current` is `None` at the end.
-/// A source is in RAM: no errors.
+/// Records in order (key ascending, version descending); `current` is `None` at the end. A source
+/// is in RAM, so there are no errors.
 pub(crate) trait MunkInput {
-    /// The record it is on.
+    /// The current record.
     fn current(&self) -> Option<EntryRef<'_>>;
-    /// To the next record.
+    /// Moves to the next record.
     fn advance(&mut self);
 }
 
-/// A record found: its value, as it is stored, is `page.bytes()[value]`.
+/// A found record: its value, as it is stored, is `page.bytes()[value]`.
 #[derive(Clone)]
 pub(crate) struct MunkHit<'a> {
     pub(crate) page: &'a PageArc,
@@ -127,7 +127,7 @@ impl Image {
 }
 
 impl<'a> MunkHit<'a> {
-    /// What was put, within the page's bytes.
+    /// The value as the caller put it, within the page's bytes.
     #[inline]
     pub(crate) fn shown(&self) -> Range<usize> {
         self.value.start + self.kind.prefix_bytes()..self.value.end

@@ -6,13 +6,14 @@
 //!      records: flags u8 | key length u16 | version u64, unless zero | key | value
 //! ```
 //!
-//! `others`: some record lists operands. W is 2, 4 or 8, the least that holds the page's length; a record ends where the next begins.
-//! Positions lie beside their tags so that a tag that matches costs no further cache miss before
-//! the record itself. Only the newest version of a key stores the key; older ones follow with
-//! [`OLDER`] set and an empty key. Integers are little-endian; the bytes never leave RAM.
+//! `others`: some record lists operands. W is 2, 4 or 8, the least width that holds the page's
+//! length; a record ends where the next begins. Positions lie beside their tags so that a matching
+//! tag costs no further cache miss before the record itself. Only the newest version of a key
+//! stores the key; older ones follow with [`OLDER`] set and an empty key. Integers are
+//! little-endian; the bytes never leave RAM.
 //!
-//! A page is charged to its ledger from when it is made to when the last reference to it is gone,
-//! which may be a user's.
+//! A page is charged to its ledger from its creation until the last reference to it is gone, which
+//! may be a user's.
 
 #![expect(
     unsafe_code,
@@ -24,7 +25,8 @@ use crate::memory::fetch::fetch_ahead;
 use crate::memory::{Ledger, Use, slab};
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Kind, Time, Version};
-// Not the seam's: a page is no part of a model, and its count is `Arc`'s.
+// Not an atomic of the seam: a page is no part of a model, and its count works like that of an
+// `Arc`.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{
     fmt,
@@ -33,23 +35,23 @@ use std::{
 };
 
 const HEADER_BYTES: usize = 16;
-/// Beside the number of tombstones: there are records that are neither puts nor tombstones.
+/// A bit beside the number of tombstones: some records are neither puts nor tombstones.
 const OTHERS: u32 = 1 << 31;
-/// Where the header names the ledger.
+/// The offset in the header at which the ledger's number stands.
 const LEDGER_AT: usize = 14;
-/// The count in front of the bytes, padded.
+/// Bytes of the count in front of the page's bytes, padded.
 const COUNT_BYTES: usize = 16;
 
 /// Flag: the record is a put.
 pub(super) const PUT: u8 = 1;
-/// Flag: a version follows the key's length; else it is zero.
+/// Flag: a version follows the key's length; without it the version is zero.
 pub(super) const VERSIONED: u8 = 2;
-/// Flag: an older version of the key of the record before.
+/// Flag: an older version of the previous record's key.
 pub(super) const OLDER: u8 = 4;
-/// The kind, unless it is a put, lies above the flags.
+/// The kind lies above the flags, unless it is a put.
 const KIND_SHIFT: u32 = 4;
 
-/// The flags that say a record's kind.
+/// The flags for a record's kind.
 #[inline]
 pub(super) fn flags_of(kind: Kind) -> u8 {
     match kind {
@@ -58,12 +60,12 @@ pub(super) fn flags_of(kind: Kind) -> u8 {
     }
 }
 
-/// The kind that a record's flags say.
+/// The kind in a record's flags.
 #[inline]
 pub(super) fn kind_of(flags: u8) -> Kind {
     match flags & PUT != 0 {
         true => Kind::Put,
-        // What is no kind was never written.
+        // A byte that is no kind was never written.
         false => Kind::from_byte(flags >> KIND_SHIFT).unwrap_or(Kind::Delete),
     }
 }
@@ -78,7 +80,7 @@ pub(super) fn tag_of(hash: RamHash) -> u8 {
 #[repr(transparent)]
 pub(crate) struct Page([u8]);
 
-/// Where the parts of a record lie within the page.
+/// The places of a record's parts within the page.
 pub(super) struct RecordLayout {
     pub(super) version: Version,
     pub(super) kind: Kind,
@@ -86,8 +88,8 @@ pub(super) struct RecordLayout {
     pub(super) value: Range<usize>,
 }
 
-/// A key and the value that some reader sees, by where they lie within the page; what comes behind is to be looked for from
-/// record `next` on.
+/// A key and the value that a reader sees, by their places within the page. A search for the
+/// following key begins at record `next`.
 pub(crate) struct SeenRecord {
     pub(crate) kind: Kind,
     pub(crate) key: Range<usize>,
@@ -95,12 +97,12 @@ pub(crate) struct SeenRecord {
     pub(crate) next: usize,
 }
 
-/// What a page's header counts.
+/// The counts in a page's header.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) entries: usize,
     pub(super) deletes: usize,
-    /// There are records that are neither puts nor tombstones.
+    /// Some records are neither puts nor tombstones.
     pub(super) others: bool,
     pub(super) data_bytes: usize,
     pub(super) memory_bytes: usize,
@@ -140,8 +142,9 @@ fn zero_bytes(word: u64) -> u64 {
 }
 
 impl Page {
-    /// A page of records already encoded: record `i` is `records[starts[i]..]` up to the next one,
-    /// its tag `tags[i]`. `scratch`, where the page's front is gathered, is reused from page to page.
+    /// A page of encoded records: record `i` is `records[starts[i]..]` up to the next one, and its
+    /// tag is `tags[i]`. The page's front is gathered in `scratch`, which is reused from page to
+    /// page.
     pub(super) fn build(
         tags: &[u8],
         starts: &[usize],
@@ -172,12 +175,13 @@ impl Page {
         PageArc::of_parts([scratch, records], ledger)
     }
 
-    /// Width of a position and the length of what precedes the records.
+    /// The width of a position, and the length of the part before the records.
     fn front_bytes(count: usize, record_bytes: usize) -> (usize, usize) {
         let front = |width: usize| HEADER_BYTES + count.div_ceil(8) * (8 + 8 * width);
         let fits = |&width: &usize| position_width(front(width) + record_bytes) <= width;
         let width = [2, 4].into_iter().find(fits).unwrap_or(8);
-        // A page whose length with narrow positions just fits must not read as a narrower one.
+        // A page whose length just fits with narrow positions must not read as one with narrower
+        // positions.
         debug_assert_eq!(position_width(front(width) + record_bytes), width);
         (width, front(width))
     }
@@ -198,7 +202,7 @@ impl Page {
         slab::size_of_object(COUNT_BYTES + self.0.len())
     }
 
-    /// What it is charged to.
+    /// The ledger to which it is charged.
     pub(super) fn ledger(&self) -> Ledger {
         Ledger::of_number(u16::from_le_bytes(load(&self.0, LEDGER_AT)))
     }
@@ -213,7 +217,7 @@ impl Page {
         }
     }
 
-    /// Records.
+    /// The number of records.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         u32::from_le_bytes(load(&self.0, 0)) as usize
@@ -225,7 +229,7 @@ impl Page {
         self.0[HEADER_BYTES + index / 8 * (8 + 8 * width) + index % 8]
     }
 
-    /// Where record `index` begins.
+    /// The begin of record `index`.
     #[inline]
     pub(super) fn start(&self, index: usize) -> usize {
         let width = position_width(self.0.len());
@@ -233,7 +237,7 @@ impl Page {
         load_position(&self.0, group + 8 + index % 8 * width, width)
     }
 
-    /// Where record `index` ends.
+    /// The end of record `index`.
     #[inline]
     pub(super) fn end(&self, index: usize) -> usize {
         if index + 1 < self.count() {
@@ -316,7 +320,7 @@ impl Page {
         None
     }
 
-    /// Of the key whose newest record is `head`: the newest record with a version `<= at`.
+    /// The newest record with a version `<= at` of the key whose newest record is `head`.
     #[inline]
     pub(super) fn newest_at(&self, head: usize, at: Version) -> Option<RecordLayout> {
         let mut index = head;
@@ -332,15 +336,15 @@ impl Page {
         }
     }
 
-    /// The first key from record `from` on of which a reader at `at`, whose time is `time`, sees a value. Records of the key
-    /// before may lie between.
+    /// The first key, from record `from` on, with a value that a reader at `at` with the time
+    /// `time` sees. Records of the previous key may come first.
     #[inline]
     pub(crate) fn next_seen(&self, from: usize, at: Version, time: Time) -> Option<SeenRecord> {
         let count = self.count();
         let mut head = from;
         while head < count {
             let start = self.start(head);
-            // The records before it are of the key before, and newer.
+            // Records of the previous key, whose newest one lies before `from`.
             if self.0[start] & OLDER != 0 {
                 head += 1;
                 continue;
@@ -371,14 +375,15 @@ impl Page {
         None
     }
 
-    /// Whether a put until a time has a value at this one.
+    /// Whether a put that expires still has a value at this time.
     #[cold]
     fn is_live(&self, record: &RecordLayout, time: Time) -> bool {
         let expires = record.kind.expires(&self.0[record.value.clone()]);
         expires.is_some_and(|expires| !ReadTime::At(time).is_past(expires))
     }
 
-    /// Fetches up to `bytes_max` bytes of record `index` ahead, if there is one. Reads the page's front.
+    /// Fetches up to `bytes_max` bytes of record `index` ahead, if the record exists. Reads the
+    /// page's front.
     #[inline]
     pub(crate) fn fetch_record(&self, index: usize, bytes_max: usize) {
         if index < self.count() {
@@ -400,7 +405,7 @@ impl Page {
         self.key(self.head(self.count() - 1))
     }
 
-    /// The newest record of the key that record `index` belongs to.
+    /// The newest record of the key of record `index`.
     #[inline]
     pub(super) fn head(&self, mut index: usize) -> usize {
         while self.flags(index) & OLDER != 0 {
@@ -409,7 +414,7 @@ impl Page {
         index
     }
 
-    /// The first record after those of the key that record `index` belongs to.
+    /// The first record after the records of the key of record `index`.
     #[inline]
     pub(super) fn after(&self, mut index: usize) -> usize {
         index += 1;
@@ -438,7 +443,7 @@ fn count_u32(count: usize) -> u32 {
     u32::try_from(count).expect("records of a page are counted in 32 bits")
 }
 
-/// A counted reference to a page: as an `Arc`, in a slab.
+/// A counted reference to a page: like an `Arc`, but in a slab.
 pub(crate) struct PageArc {
     /// The count; the page lies [`COUNT_BYTES`] behind it.
     count: NonNull<AtomicUsize>,
@@ -451,11 +456,11 @@ unsafe impl Send for PageArc {}
 unsafe impl Sync for PageArc {}
 
 impl PageArc {
-    /// A page of these bytes: its front, and behind it its records.
+    /// A page of these bytes: its front, followed by its records.
     fn of_parts([front, records]: [&[u8]; 2], ledger: Ledger) -> PageArc {
         let page_len = front.len() + records.len();
         let count = slab::allocate(COUNT_BYTES + page_len).cast::<AtomicUsize>();
-        // SAFETY: the allocation is aligned to 16 and holds the count, and behind it both parts.
+        // SAFETY: the allocation is aligned to 16 and holds the count, followed by both parts.
         unsafe {
             count.write(AtomicUsize::new(1));
             let to = count.as_ptr().cast::<u8>().add(COUNT_BYTES);
@@ -469,14 +474,15 @@ impl PageArc {
 
     #[inline]
     fn count(&self) -> &AtomicUsize {
-        // SAFETY: this reference is counted, and that keeps the allocation.
+        // SAFETY: this reference is counted, which keeps the allocation alive.
         unsafe { self.count.as_ref() }
     }
 
     /// Fetches the count and the page's front ahead.
     #[inline]
     pub(crate) fn fetch_front(&self) {
-        // The count lies in front of the page, in the line in which the page begins or the one before.
+        // The count lies in front of the page, in the page's first cache line or in the line
+        // before.
         fetch_ahead(self.bytes().as_ptr(), HEADER_BYTES);
     }
 
@@ -490,8 +496,8 @@ impl Deref for PageArc {
     type Target = Page;
     #[inline]
     fn deref(&self) -> &Page {
-        // SAFETY: `of_parts` wrote so many bytes there, and this reference's count keeps them. `Page`
-        // is a transparent wrapper of `[u8]`: same layout, alignment, metadata and validity.
+        // SAFETY: `of_parts` wrote `page_len` bytes there, and this reference's count keeps them.
+        // `Page` is a transparent wrapper of `[u8]`: same layout, alignment, metadata and validity.
         unsafe {
             let bytes = self.count.as_ptr().cast::<u8>().add(COUNT_BYTES);
             &*(ptr::slice_from_raw_parts(bytes, self.page_len) as *const Page)
@@ -512,7 +518,8 @@ impl Clone for PageArc {
 impl Drop for PageArc {
     #[inline]
     fn drop(&mut self) {
-        // Release: what this holder read comes before the free; Acquire below, for the one who frees, as of a record.
+        // Release: reads by this holder come before the free. The thread that frees loads with
+        // Acquire below, as for a record.
         if self.count().fetch_sub(1, Ordering::Release) == 1 {
             self.count().load(Ordering::Acquire);
             self.free();
@@ -524,7 +531,7 @@ impl PageArc {
     #[cold]
     fn free(&mut self) {
         self.ledger().subtract(Use::Munks, self.memory_bytes());
-        // SAFETY: the last count is gone; as many bytes as in `of_parts`.
+        // SAFETY: the last count is gone, and the length is the one that `of_parts` allocated.
         unsafe { slab::free(self.count.cast(), COUNT_BYTES + self.page_len) };
     }
 }

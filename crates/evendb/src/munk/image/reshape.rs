@@ -1,4 +1,4 @@
-//! Splitting and joining images; pages are shared but for the one that is cut.
+//! Splitting and joining images; all pages are shared except the one that is cut.
 
 use super::super::separators::shortest_separator;
 use super::build::EntryBuffer;
@@ -7,7 +7,7 @@ use super::{Image, PageArc};
 use std::ops::Range;
 
 impl Image {
-    /// The parts below and from `key` on.
+    /// Two images: of the keys below `key`, and of the keys from `key` on.
     pub(crate) fn split_at(&self, key: &[u8]) -> (Image, Image) {
         let directory = &self.directory;
         let pages = directory.pages();
@@ -32,7 +32,7 @@ impl Image {
         (image(left), image(right))
     }
 
-    /// One image of two; every key of `left` is below every key of `right`.
+    /// One image made of two; every key of `left` is below every key of `right`.
     pub(crate) fn concat(left: &Image, right: &Image) -> Image {
         let (lower, upper) = (left.directory.pages(), right.directory.pages());
         let mut out = DirectoryBuilder::with_capacity(lower.len() + upper.len());
@@ -58,13 +58,14 @@ impl Image {
 
     /// Bytes of all pages.
     pub(crate) fn page_bytes_sum(&self) -> usize {
-        // The lengths of pages are in the directory: this touches none.
+        // The directory has the lengths of pages, so no page is touched.
         let pages = self.directory.pages().iter();
         pages.map(|page| page.bytes().len()).sum()
     }
 
-    /// A key before which there are about `target` bytes of pages: some keys are below it, some at or above.
-    /// `None` if there are fewer than two keys. It need not be a key of the image: the shortest is taken.
+    /// A key with about `target` bytes of pages before it: some keys are below it, some at or
+    /// above. `None` if there are fewer than two keys. It need not be a key of the image: the
+    /// shortest possible one is taken.
     pub(crate) fn key_near(&self, target: usize) -> Option<Vec<u8>> {
         let pages = self.directory.pages();
         let half = target.min(self.page_bytes_sum().saturating_sub(1));
@@ -74,7 +75,7 @@ impl Image {
             before > half
         })?;
         let page = &pages[index];
-        // As far into the records as into the page.
+        // The share of the records is the share of the page.
         let (len, records) = (page.bytes().len(), page.start(0));
         let share = (half + len - before) as f64 / len as f64;
         let target = records + (share * (len - records) as f64) as usize;
@@ -83,7 +84,7 @@ impl Image {
             above = page.after(above);
         }
         if above == page.count() && index + 1 == pages.len() {
-            // No next page to begin at: cut before this page's last key.
+            // There is no next page to begin at, so the cut is before this page's last key.
             above = page.head(page.count() - 1);
         }
         if above == page.count() {
@@ -104,7 +105,7 @@ impl Image {
     }
 }
 
-/// Records `range` of `page`, none of whose keys it may cut; `None` if empty.
+/// Records `range` of `page`, which must not cut the records of a key; `None` if empty.
 fn part_of(page: &PageArc, range: Range<usize>) -> Option<PageArc> {
     if range.is_empty() {
         return None;

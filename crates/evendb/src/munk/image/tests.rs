@@ -7,7 +7,8 @@ use evendb_storage::key_hash::RamHash;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// A number of things that a test makes: less under Miri, which is a hundred times slower and more.
+/// A number of objects that a test makes. It is smaller under Miri, which is more than a hundred
+/// times slower.
 const fn size(all: usize) -> usize {
     if cfg!(miri) { all.div_ceil(40) } else { all }
 }
@@ -79,7 +80,8 @@ pub(in crate::munk) fn random_key(random: &mut StdRng) -> Vec<u8> {
             .collect::<Vec<u8>>()
     };
     match random.random_range(0..5) {
-        // Short, of zero bytes mostly: equal heads but for the length. Includes the empty key.
+        // Short, nearly all zero bytes: heads that are equal except for the length. Includes the
+        // empty key.
         0 => tail(random, 9, 2),
         // Equal heads of eight bytes.
         1 => [b"prefix.eight.and.more".to_vec(), tail(random, 4, 4)].concat(),
@@ -132,7 +134,7 @@ fn check(image: &Image, model: &Model, random: &mut StdRng) {
     check_pages(image, model, random);
 }
 
-/// Pages, record by record and page by page, as scans read what nothing overlays.
+/// Checks pages, record by record and page by page, as scans read pages that nothing overlays.
 fn check_pages(image: &Image, model: &Model, random: &mut StdRng) {
     let at = [0, random.random_range(0..100), u64::MAX][random.random_range(0..3)];
     let from = random.random_range(0..model.len().max(1));
@@ -177,7 +179,7 @@ fn check_structure(image: &Image, model: &Model) {
             assert!(last < directory.separator(index + 1));
         }
         memory += page.memory_bytes();
-        // Larger only for the sake of the last key's versions.
+        // A page is larger only because of its last key's versions.
         let last = page.head(page.count() - 1);
         let before = page.start(last) - page.start(0);
         assert!(last == 0 || Page::length(last, before) <= image.page_bytes);
@@ -274,7 +276,7 @@ fn check_cursor(image: &Image, model: &Model, random: &mut StdRng) {
     }
 }
 
-/// What absorbing means, by the definition.
+/// The result of absorbing, by the definition.
 pub(in crate::munk) fn absorb_model(
     model: &Model,
     newer: &Model,
@@ -306,8 +308,8 @@ pub(in crate::munk) fn absorb_model(
     all
 }
 
-/// Pages that newer records do not fall into keep what they have, droppable or not: the model
-/// takes over from the image whatever the definition would allow to go.
+/// Pages without newer records keep all their records, droppable or not: the model takes records
+/// from the image that the definition would allow to go.
 fn lenient(image: &Image, before: &Model, strict: Model, newer: &Model) -> Model {
     let touched: Vec<usize> = newer.keys().map(|key| image.directory.find(key)).collect();
     let mut model = strict;
@@ -427,7 +429,7 @@ fn absorbing_deletes_of_everything_leaves_nothing() {
     let empty = image.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
     check(&empty, &Model::new(), random);
     assert!(empty.bytes() < 512);
-    // Small neighbours went together.
+    // Small neighbours were joined.
     assert!(kept.directory.pages().len() < image.directory.pages().len());
 }
 
@@ -572,6 +574,6 @@ fn positions_are_as_wide_as_the_page_needs() {
 #[test]
 fn padding_of_the_last_group_of_tags_is_no_record() {
     let image = build(&numbered(0..1, 1), 1_000);
-    // The empty key under a hash whose tag is that of the padding.
+    // The empty key with a hash whose tag equals the padding.
     assert!(image.get(b"", RamHash::of_bits(0), Version::MAX).is_none());
 }

@@ -1,4 +1,5 @@
-//! Range deletions that a munk was mended of are asked by no read of it, and hide all the same.
+//! Reads of a mended munk do not ask the range deletions that it was mended of; the range deletions
+//! hide all the same.
 
 use crate::chunk::Chunk;
 use crate::options::Options;
@@ -65,7 +66,7 @@ fn a_mended_munk_answers_alone() {
         let first = 20 + round * 60;
         delete(&db, first);
         expected.retain(|index| !(first..first + 5).contains(index));
-        // Not in the manifest yet.
+        // The range deletion is not in the manifest yet.
         assert!(!is_mended(&db, &chunk));
         assert_eq!(there(&db), expected);
         db.put(key(first + 2), "anew").unwrap();
@@ -74,7 +75,7 @@ fn a_mended_munk_answers_alone() {
         db.flush().unwrap();
         assert!(is_mended(&db, &chunk), "round {round}");
         assert_eq!(there(&db), expected);
-        // Deltas that come later have nothing to hide, nor has what is taken in of them.
+        // Later deltas have nothing to hide, nor has what is absorbed of them.
         db.put(key(first), "anew").unwrap();
         expected.push(first);
         expected.sort_unstable();
@@ -107,7 +108,8 @@ fn what_a_snapshot_sees_is_not_mended_away() {
     assert_eq!(there(&db).len(), RECORDS as usize - 10);
 }
 
-/// A span that is loaded from tables has what is hidden in them, so the munk is mended no more before the next look.
+/// A span that is loaded from tables has records that a range deletion hides, so the munk is not
+/// mended until the next look.
 #[test]
 fn a_span_that_is_loaded_is_mended_again() {
     let (db, chunk) = open();

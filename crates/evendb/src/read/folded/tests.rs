@@ -1,4 +1,4 @@
-//! A small model of merges, which planted faults must not get through.
+//! A small model of merges, which has to catch the planted faults.
 
 use crate::munk::Munk;
 use crate::options::{Durability, KeyspaceOptions, Options};
@@ -37,8 +37,8 @@ fn open_by(options: Options, seed: u64, plant: Plant) -> (Db, Keyspace) {
     (db, keyspace)
 }
 
-/// Random merges, puts and deletes beside checkpoints, splits, absorbs, loads of some spans and snapshots; what reads differently
-/// from a map.
+/// Random merges, puts and deletes, with checkpoints, splits, absorbs, loads of spans, and
+/// snapshots. The error tells what reads differently from a map.
 fn run(seed: u64, plant: Plant) -> Result<(), String> {
     let (db, keyspace) = open(seed, plant);
     let mut random = StdRng::seed_from_u64(seed);
@@ -110,7 +110,8 @@ fn load_some(db: &Db, random: &mut StdRng) {
     }
 }
 
-/// Cuts the key's chunk before the key. The halves share its tables and carry what is in its deltas.
+/// Cuts the key's chunk before the key. The halves share its tables, and both carry the records of
+/// its deltas.
 fn split(db: &Db, keyspace: &Keyspace, key: &[u8]) {
     let engine = db.engine();
     let state = &keyspace.state;
@@ -131,10 +132,12 @@ fn split(db: &Db, keyspace: &Keyspace, key: &[u8]) {
     layout::replace_chunks(&jobs, state, old, new.collect(), None, Munks::Keep).expect("splits");
 }
 
-/// A scan asks for a span of a munk that has fewer spans once the durable deltas of its chunk are absorbed.
+/// A scan asks for a span of a munk; then the durable deltas of its chunk are absorbed, and the
+/// munk has fewer spans.
 #[test]
 fn a_span_is_loaded_of_the_munk_that_it_was_chosen_by() {
-    // So much memory that nothing has to leave the munk, however long others in this process keep what is freed.
+    // Enough memory that nothing has to leave the munk, however long other tests in this process
+    // keep freed memory.
     let (db, keyspace) = open_with(16 << 20, 1, Plant::Nothing);
     let key = |index: u32| format!("key{index:03}");
     for index in 0..200 {
@@ -154,7 +157,7 @@ fn a_span_is_loaded_of_the_munk_that_it_was_chosen_by() {
         keyspace.delete(key(index)).expect("deletes");
     }
     db.flush().expect("a checkpoint");
-    // It does nothing while another job has the chunk.
+    // A round does nothing while another job has the chunk.
     let mut rounds = 0;
     while munk().span_count() >= chosen.0.span_count() {
         assert!(rounds < 10_000, "the deltas are absorbed");
@@ -206,7 +209,8 @@ fn p45_merges_that_share_their_version_with_a_frozen_delta_are_caught() {
     assert!(seeds_that_notice(Plant::LayoutSharesVersion) > 0);
 }
 
-/// Operands and deletes in many runs above a base, all read from tables: whether they read the same when runs were merged.
+/// Operands and deletes in many runs above a base, all read from tables. Returns whether they read
+/// the same after the runs were merged.
 fn merged_runs_are_right(plant: Plant) -> bool {
     let options = Options::new()
         .memory_budget(1 << 20)
@@ -237,7 +241,7 @@ fn merged_runs_are_right(plant: Plant) -> bool {
             return false;
         }
     }
-    // As after a scan that met many.
+    // As after a scan that met many runs.
     let engine = db.engine();
     let chunks = engine.catalog.chunks().into_iter();
     let chunks: Vec<_> = chunks.map(|(_, chunk)| chunk).collect();

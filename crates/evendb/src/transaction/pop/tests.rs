@@ -1,4 +1,4 @@
-//! Where pops begin to look, and P56.
+//! The places where pops begin their search, and P56.
 
 use super::RangeEnd;
 use crate::delta::STEPS;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Seconds.
+/// A clock in seconds.
 #[derive(Debug)]
 struct Hands(AtomicU64);
 
@@ -45,14 +45,15 @@ fn job(number: u64) -> String {
     format!("job/{number:06}")
 }
 
-/// Steps over keys of deltas that `call` takes.
+/// The number of steps over keys of deltas that `call` takes.
 fn steps(call: impl FnOnce()) -> u64 {
     let before = STEPS.get();
     call();
     STEPS.get() - before
 }
 
-/// What was popped is not passed over again, at either end, whatever is put behind meanwhile. Of steps, not of time.
+/// Popped records are not passed over again, at either end, whatever is put behind meanwhile. It
+/// counts steps, not time.
 #[test]
 fn a_pop_takes_as_many_steps_however_many_came_before() {
     const JOBS: u64 = 2000;
@@ -90,7 +91,7 @@ fn a_pop_takes_as_many_steps_however_many_came_before() {
     }
 }
 
-/// The look at what was read, when it commits, takes no more steps either.
+/// The look at the reads at commit takes no more steps, either.
 #[test]
 fn a_pop_beside_a_put_looks_at_little() {
     const JOBS: u64 = 500;
@@ -119,7 +120,7 @@ fn a_pop_beside_a_put_looks_at_little() {
     assert_eq!(key(queue.pop_first().unwrap()), Some(job(3)));
 }
 
-/// P56: a put into what pops have left empty is not told.
+/// P56: the chunk is not told of a put into the range that pops have left empty.
 #[test]
 fn p56_what_is_put_before_is_popped_before() {
     let scenario = |plant| {
@@ -140,7 +141,8 @@ fn p56_what_is_put_before_is_popped_before() {
     assert!(!scenario(Plant::EmptiedStays), "not noticed");
 }
 
-/// All that may bring keys into what pops have emptied, or take them from there, in any order.
+/// All operations that may bring keys into the range that pops have emptied, or remove them, in any
+/// order.
 #[test]
 fn pops_among_everything_else_are_those_of_a_map() {
     for seed in 0..12 {
@@ -163,7 +165,7 @@ struct World {
     db: Db,
     queue: Keyspace,
     hands: Arc<Hands>,
-    /// Until when.
+    /// Each key with the time of its expiry.
     model: BTreeMap<String, u64>,
     random: StdRng,
 }

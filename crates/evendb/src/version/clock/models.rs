@@ -1,12 +1,12 @@
 //! Models of the clock under loom: L1 (announce, await older, advance), L7 (register x collect),
-//! L10 (slots claimed and reused) and L12 (what is read in the log is visible).
+//! L10 (slots claimed and reused) and L12 (records that were read in the log are visible).
 
 use super::*;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
-/// Runs a model and tells whether it found one of `violations`, and not
-/// only a limit of the model checker.
+/// Runs a model. Returns whether it found one of `violations`; any other panic fails the test, such
+/// as a limit of the model checker.
 fn fails(
     violations: &[&str],
     preemptions: usize,
@@ -39,7 +39,7 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// What moves GV in a model.
+/// The operation that moves GV in a model.
 #[derive(Clone, Copy)]
 enum Mover {
     Snapshot,
@@ -86,7 +86,7 @@ fn puts_scan_get(plant: ClockPlant, mover: Mover) {
         "{MISORDERED}"
     );
     for key in 0..2 {
-        // Everything at or below the snapshot is there, so nothing can appear in it later.
+        // Everything at or below the snapshot is visible, so nothing can appear in it later.
         assert!(
             versions[key] > last || seen[key] == versions[key],
             "{INCOMPLETE}"
@@ -132,12 +132,12 @@ fn loom_l1_early_withdraw_is_caught() {
     )));
 }
 
-/// A key with records of versions 3 and 9, GV at 5 or later: a snapshot registered at any moment
-/// against a collector that drops what its horizon allows.
+/// A key with a record of version 3 and a put above it, GV at 5 or later: a snapshot is registered
+/// at any moment, beside a collector that drops what its horizon allows.
 fn register_and_collect(plant: ClockPlant) {
     let clock = Arc::new(Clock::planted(Version(5), plant));
-    // Whether the record of version 5 is still there; the record above it is written at the
-    // version that GV has after the snapshot, if that comes first.
+    // Whether the record of version 3 is still there. The put writes the record above it, at a
+    // version above the snapshot's if the snapshot comes first.
     let old_kept = Arc::new(AtomicU64::new(1));
     let newer = Arc::new(AtomicU64::new(0));
     let put = {
@@ -176,11 +176,11 @@ fn loom_l7_a_snapshot_keeps_what_it_reads() {
     check(2, || register_and_collect(ClockPlant::Nothing));
 }
 
-/// Two registrations and a collector with the records of an older clock.
+/// A registration beside a collector that may drop version 3 below version 6.
 fn collect_before_register(plant: ClockPlant) {
     let clock = Arc::new(Clock::planted(Version(5), plant));
-    // A put of version 6 is possible once GV has moved to 6; a later snapshot 5 is not, unless
-    // the collector's floor is above GV.
+    // A put of version 6 is possible once GV has moved to 6. A snapshot 5 cannot be registered
+    // after that, unless the collector's floor is above GV.
     let dropped = Arc::new(AtomicU64::new(0));
     let collector = {
         let (clock, dropped) = (Arc::clone(&clock), Arc::clone(&dropped));
@@ -215,7 +215,7 @@ fn loom_l7_p9_no_floor_is_caught() {
 fn loom_l10_slots_are_claimed_once_and_reused() {
     check(2, || {
         let clock = Arc::new(Clock::new(Version(1)));
-        // One word per slot, raised while it is held: a slot held twice shows as a 2.
+        // One word per slot, raised while the slot is held: a second holder finds it raised.
         let held = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let threads: Vec<_> = (0..3)
             .map(|_| {
@@ -245,10 +245,11 @@ fn loom_l10_slots_are_claimed_once_and_reused() {
     });
 }
 
-/// Puts that append and then link, one of them twice; a reader of the log waits, and then looks for what it read.
+/// Puts append and then link their records, and one thread puts twice. A reader of the log waits,
+/// and then looks for the records that it read.
 fn read_log_and_get(awaits: bool) {
     let clock = Arc::new(Clock::new(Version(7)));
-    // A bit for each record: in the log, and linked.
+    // One bit for each record: it is in the log, and it is linked.
     let (head, linked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let puts: Vec<_> = [&[1_u64, 2][..], &[4]]
         .map(|bits| {

@@ -38,7 +38,7 @@ fn unwinding_withdraws() {
         panic!("in the middle of a put");
     }));
     assert!(panicked.is_err());
-    // Would wait for ever if the slot were still taken.
+    // This would wait for ever if the slot were still taken.
     clock.register();
     clock.wait_all_idle_once();
 }
@@ -91,16 +91,16 @@ fn more_threads_than_slots_all_get_one() {
     );
 }
 
-/// Puts of increasing counters by two threads, snapshots and checkpoints by others: what a snapshot
-/// sees of its own past never changes afterwards, and versions never go back.
+/// Two threads put increasing counters, others take snapshots and checkpoints: the past that a
+/// snapshot sees never changes afterwards, and versions never go back.
 #[test]
 fn what_a_snapshot_covers_is_complete() {
     const ROUNDS: u64 = 3000;
     let clock = Clock::new(Version(1));
-    // Per writer: the newest version it has made visible.
+    // For each writer: the newest version that it has made visible.
     let visible = [AtomicU64::new(0), AtomicU64::new(0)];
     let running = AtomicU64::new(2);
-    // Everything a writer made visible, to compare with afterwards.
+    // Everything that a writer made visible, to compare with afterwards.
     let histories: Vec<Vec<u64>> = std::thread::scope(|scope| {
         let writers: Vec<_> = visible
             .iter()

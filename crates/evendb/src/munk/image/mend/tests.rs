@@ -1,4 +1,5 @@
-//! Mending where keys have operands: every reader sees what it saw, with those range deletions gone that leave.
+//! Mending where keys have operands: every reader sees the same as before, after the leaving range
+//! deletions are gone.
 
 use super::*;
 use crate::folding::OwnedRecord;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// Range deletions: their versions, and the keys from the first to below the second.
 type Deletions = Vec<(Version, [Vec<u8>; 2])>;
 
-/// Records of a model of which many list operands. Values are short: the operator appends.
+/// Records of a model; some of them list operands. Values are short: the operator appends.
 fn with_operands(random: &mut StdRng, mut model: Model) -> Model {
     for (number, (version, record)) in model.values_mut().flatten().enumerate() {
         let own = format!("{number}.{} ", version.0).into_bytes();
@@ -70,7 +71,8 @@ fn versions_of(deletions: &Deletions, key: &[u8]) -> Vec<Version> {
     has.map(|(version, _)| *version).collect()
 }
 
-/// Mends an image up to `limit` under range deletions. Whether it changed; what readers see is compared.
+/// Mends an image up to `limit` under range deletions, compares what readers see, and returns
+/// whether the image changed.
 fn mend_and_compare(
     model: &Model,
     deletions: &Deletions,
