@@ -1,8 +1,8 @@
 //! The way of records from deltas to tables: which chunks are dirty, which checkpoint is complete,
 //! and which threads wait for that.
 //!
-//! Thread safety: any thread. Order of the locks: the checkpoint mutex before all others; the
-//! queues are leaves. Not here: what a checkpoint does ([`crate::checkpoint`]).
+//! Thread safety: any. ARCHITECTURE.md, Locks, has the order of the locks. Not here: what a
+//! checkpoint does ([`crate::checkpoint`]).
 
 use crate::chunk::Chunk;
 use crate::sync::{Condvar, Mutex, Weak};

@@ -25,8 +25,9 @@
 //!   way. Tables and writes hold a counted reference ([`Needed`]). New references are made only
 //!   from another reference or under the lock, which makes the count right.
 //!
-//! Thread safety: any thread. The lock is a leaf; files are created, but not opened, under it, and
-//! no other I/O is done under it.
+//! Thread safety: any. The lock of the list of files is held while a file is created and while
+//! idle files are closed. A read of a value takes it too, so such a get may wait for a put that
+//! begins a file (I17). Files are opened, read, written and synced without it.
 //!
 //! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files
 //! are worth emptying (`rebalance/`).
