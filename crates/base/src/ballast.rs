@@ -1,23 +1,26 @@
-//! The ballast, a file of reserved blocks: room that is kept back for deletes and jobs on a full disk.
+//! The ballast, a file of reserved blocks: room that is kept back for deletes and jobs on a full
+//! disk.
 //!
-//! A delete writes tombstones, and a smaller table before the old one can go. So a file
-//! `BALLAST` of reserved blocks, never written, lies beside the others:
+//! A delete writes tombstones, and a smaller table before the old one can go. So a file `BALLAST`
+//! of reserved blocks, which are never written, lies beside the other files:
 //! ```text
 //!   | for jobs | for deletes |   whole
-//!   | for jobs |                 owed: deletes had theirs cut off
+//!   | for jobs |                 owed: deletes had their part cut off
 //!   | for j |                    owed: there is no room for more
-//!                                owed: jobs, edits or an opening had all of it removed; or not laid
+//!                               owed: jobs, edits or an opening had all of it removed; not laid
 //! ```
 //!
-//! It is as large as the data asks for: jobs need no more than the data that there is, once or twice, and no more can be deleted
-//! than there is. So each part follows the bytes of data, the **covered** ones, up to its limit ([`Sizes`]).
+//! Its size depends on the data. Jobs need at most the bytes of the data, once or twice, and
+//! deletes can remove at most all of the data. So each part follows the bytes of data, the
+//! **covered** bytes, up to its limit ([`Sizes`]).
 //!
-//! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
-//! an error other than a full disk is as if it were not needed. Its name is not synced.
+//! Nothing depends on it: a missing, short or damaged ballast is made anew when there is room.
+//! After an error other than a full disk it counts as not needed. Its name is not synced.
 //!
-//! Thread safety: none of its own; an engine has it behind a mutex, a leaf held over the file
-//! operations, which are short. Not here: when it is laid down, who may have which part, and what puts get meanwhile, which are
-//! the engine's; other processes, which may take the blocks in the moment in which they are free.
+//! Thread safety: none of its own. An engine has it behind a mutex, a leaf that is held during the
+//! file operations, which are short. Not here, but in the engine: when it is laid down, who may
+//! have which part, and which puts are refused meanwhile. Other processes may take the blocks in
+//! the moment in which they are free.
 
 use crate::sync::Arc;
 use evendb_storage::vfs::Vfs;
@@ -27,47 +30,48 @@ use std::path::{Path, PathBuf};
 
 /// The name of its file.
 pub const BALLAST: &str = "BALLAST";
-/// Least size of each part.
+/// The least size of each part.
 const PART_BYTES_MIN: u64 = 256 << 10;
-/// The least of all of it.
+/// The least size of the whole ballast.
 pub const BYTES_MIN: u64 = 2 * PART_BYTES_MIN;
 
-/// Which work may use the room kept back.
+/// The work that may use the ballast.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Room for the runs of tombstones.
+    /// Room for runs of tombstones: the part for deletes.
     Deletes,
-    /// Whatever frees space or must not fail: all of it.
+    /// Work that frees space or must not fail: the whole ballast.
     Jobs,
 }
 
-/// What there is of what is kept back.
+/// The state of the ballast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kept {
-    /// Nothing, or less than there is data for; it was not missed yet.
+    /// Nothing, or less than the data needs; no room was missing yet.
     NotLaid,
     /// All of it.
     Whole,
     /// There was no room for all of it.
     Missed,
-    /// Some of it was given up: what there is has to last.
+    /// Some of it was given up: the rest has to last.
     GivenUp,
 }
 
-/// How large each part is at most, for one database.
+/// The greatest size of each part, for one database.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// For jobs.
+    /// Bytes for jobs.
     pub jobs: u64,
-    /// Jobs need no more than so many times the data.
+    /// Jobs need at most this many times the bytes of the data.
     pub times: u64,
-    /// For deletes.
+    /// Bytes for deletes.
     pub deletes: u64,
 }
 
 impl Sizes {
-    /// What jobs need, and deletes, where there are `data` bytes in tables and on the way to them.
+    /// The bytes that jobs and deletes need if tables, and the records on the way to tables, have
+    /// `data` bytes.
     fn parts_for(self, data: u64) -> (u64, u64) {
         (
             self.jobs
@@ -77,17 +81,17 @@ impl Sizes {
         )
     }
 
-    /// So much data makes it as large as it gets.
+    /// With this many bytes of data it has its greatest size.
     pub fn data_bytes_max(self) -> u64 {
         self.jobs.div_ceil(self.times).max(self.deletes)
     }
 
-    /// Whether what is large enough for `covered` bytes is so however much data there is.
+    /// Whether a ballast that is large enough for `covered` bytes is large enough for any data.
     pub fn covers_any(self, covered: u64) -> bool {
         self.parts_for(covered) == self.parts_for(u64::MAX)
     }
 
-    /// Room that deletes have, where `covered` bytes of data are.
+    /// The room that deletes have if `covered` bytes of data are covered.
     pub fn deletes_bytes(self, covered: u64) -> u64 {
         self.parts_for(covered).1
     }
@@ -97,18 +101,19 @@ impl Sizes {
 pub struct Ballast {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    /// How large it is at most.
+    /// The greatest sizes of its parts.
     pub sizes: Sizes,
-    /// Bytes of data for which it is large enough.
+    /// The bytes of data for which it is large enough.
     pub covered: u64,
-    /// What there is of it.
+    /// Its state.
     pub kept: Kept,
-    /// Jobs that work in the room that was given up: until they have ended, nobody lays it down under them.
+    /// The number of jobs that use the room that was given up. While there are any, nobody lays it
+    /// down again.
     in_use: usize,
 }
 
 impl Ballast {
-    /// That of the database in `dir`, where there are `data` bytes now.
+    /// The ballast of the database in `dir`, which has `data` bytes now.
     pub fn new(vfs: Arc<dyn Vfs>, dir: &Path, sizes: Sizes, data: u64) -> Ballast {
         Ballast {
             vfs,
@@ -120,17 +125,17 @@ impl Ballast {
         }
     }
 
-    /// A job begins to work in the room that was given up.
+    /// Notes that a job begins to use the room that was given up.
     pub fn begin_use(&mut self) {
         self.in_use += 1;
     }
 
-    /// Whether one does.
+    /// Whether a job uses that room.
     pub fn is_in_use(&self) -> bool {
         self.in_use > 0
     }
 
-    /// Such a job has ended.
+    /// Notes that such a job has ended.
     pub fn end_use(&mut self) {
         self.in_use -= 1;
     }
@@ -151,18 +156,18 @@ impl Ballast {
         matches!(self.kept, Kept::Missed | Kept::GivenUp)
     }
 
-    /// Makes it large enough for `data` bytes, before they come to be. The error is a full disk, on which
-    /// it stays as it is.
+    /// Makes it large enough for `data` bytes, before they are written. The error is a full disk;
+    /// the ballast is then unchanged.
     pub fn cover(&mut self, data: u64) -> Result<()> {
         if data <= self.covered {
             return Ok(());
         }
         let parts = self.sizes.parts_for(data);
-        // What is not laid down yet is laid down as a whole.
+        // A ballast that is not laid down yet is laid down as a whole later.
         if parts != self.sizes.parts_for(self.covered) && self.kept == Kept::Whole {
             match self.lay(parts.0 + parts.1) {
                 Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
-                // As when it is laid down: any other failure is as if it were not needed.
+                // After any other failure it counts as not needed, as when it is laid down.
                 _ => {}
             }
         }
@@ -170,8 +175,9 @@ impl Ballast {
         Ok(())
     }
 
-    /// There are `data` bytes, whatever was expected: it is whole again when it is laid down for those.
-    /// Of less data only what is owed takes note: puts look again before they rely on it.
+    /// Notes that there are `data` bytes, whatever was expected. The ballast is whole again when it
+    /// is laid down for these. A smaller number is noted only while the ballast is owed: puts look
+    /// again before they rely on it.
     pub fn expect(&mut self, data: u64) {
         let more = data > self.covered;
         let grows = more && self.sizes.parts_for(data) != self.sizes.parts_for(self.covered);
@@ -183,7 +189,7 @@ impl Ballast {
         }
     }
 
-    /// Gives back what it has more than `data` bytes need.
+    /// Gives back the room that `data` bytes do not need.
     pub fn shrink_to(&mut self, data: u64) {
         let (jobs, deletes) = self.sizes.parts_for(data);
         let shorten = || {
@@ -198,8 +204,9 @@ impl Ballast {
         }
     }
 
-    /// Lays it down if it is not there. `edits` is whether the manifest has all of its room for edits, without
-    /// which nothing gives room back: if it has not, some is given up too. The error is a full disk.
+    /// Lays it down if it is missing. `edits` tells whether the manifest has all of its room for
+    /// edits. Without that room nothing gives room back, so in that case a part of the ballast is
+    /// given up too. The error is a full disk.
     pub fn restore(&mut self, edits: Result<()>) -> Result<()> {
         if edits.is_ok() && self.kept == Kept::Whole {
             return Ok(());
@@ -208,7 +215,8 @@ impl Ballast {
         let (jobs, deletes) = self.sizes.parts_for(self.covered);
         let own = self.lay(jobs + deletes);
         if own.is_err() {
-            // Better a part than nothing, or jobs that need no help would take all there is.
+            // A part is better than nothing: otherwise jobs that need no help would take all the
+            // room.
             let _ = [1, 2, 4, 8]
                 .iter()
                 .find(|part| self.lay(jobs / **part).is_ok());
@@ -222,7 +230,7 @@ impl Ballast {
             (true, _) => Kept::GivenUp,
             (false, true) if self.kept == Kept::GivenUp => Kept::GivenUp,
             (false, true) => Kept::Missed,
-            // Any other failure is as if it were not needed.
+            // After any other failure it counts as not needed.
             (false, false) if edits.is_ok() && own.is_ok() => Kept::Whole,
             (false, false) => Kept::NotLaid,
         };
@@ -233,7 +241,7 @@ impl Ballast {
         }
     }
 
-    /// Lays down what jobs need, before anybody else takes room that jobs have freed.
+    /// Lays down the part for jobs, before anybody else takes the room that jobs have freed.
     pub fn keep_for_jobs(&self) -> Result<()> {
         match self.is_owed() {
             true => {
@@ -257,7 +265,8 @@ impl Ballast {
         let before = file.len()?;
         let reserved = file.preallocate(0, bytes);
         if reserved.is_err() {
-            // What there was stays: were it free for a moment, others would take it, again and again.
+            // The earlier part stays: if it were free for a moment, others would take it, again and
+            // again.
             match before {
                 0 => drop(self.vfs.remove(&self.path)),
                 _ => drop(file.set_len(before)),
@@ -266,7 +275,7 @@ impl Ballast {
         reserved
     }
 
-    /// Gives room back to the disk, which is full. Whether there was any.
+    /// Gives room back to the full disk. Returns whether there was any.
     pub fn release(&mut self, need: Need) -> bool {
         let given_up = match need {
             Need::Deletes => self.cut().unwrap_or(false),
@@ -302,8 +311,8 @@ mod tests {
         deletes: 0,
     };
 
-    /// On a full disk it is tried again and again to lay down the whole: what there is of it must not
-    /// be free in between, or others would take it.
+    /// On a full disk the whole is laid down again and again. The existing part must not be free in
+    /// between, or others would take it.
     #[test]
     fn a_part_stays_when_the_whole_finds_no_room() {
         let vfs = SimVfs::new(1);
@@ -319,12 +328,12 @@ mod tests {
             assert_eq!(refused.kind(), ErrorKind::NoSpace);
             ballast.keep_for_jobs().unwrap();
         }
-        // The same file, not one that took its place.
+        // The same file, and not another one in its place.
         before.set_len(1).unwrap();
         let now = vfs.open(&ballast.path, true).unwrap();
         assert_eq!(now.len().unwrap(), 1);
         drop((before, now));
-        // A job that works in what was given up finds it there until it ends.
+        // A job uses the room that was given up, and finds it until the job ends.
         assert!(ballast.release(Need::Jobs));
         ballast.begin_use();
         for refused in [ballast.restore(Ok(())), ballast.keep_for_jobs()] {

@@ -12,7 +12,7 @@ use std::path::Path;
 /// See the module.
 #[derive(Debug)]
 pub struct Claim {
-    /// `None` for a reader in a place where there can be no writer.
+    /// `None` for a reader in a place where no writer is possible.
     lock: Mutex<Option<Box<dyn LockGuard>>>,
     resident: Mutex<Option<Resident>>,
 }
@@ -26,26 +26,27 @@ impl Claim {
         }
     }
 
-    /// The database counts as open until the claim is given up.
+    /// Counts the database as open until the claim is given up.
     pub fn begin(&self, resident: Resident) {
         *self.resident.lock() = Some(resident);
     }
 
-    /// Others may open the database.
+    /// Gives up the claim: others may open the database.
     pub fn give_up(&self) {
         drop(self.lock.lock().take());
         drop(self.resident.lock().take());
     }
 
-    /// Whether the directory is still this database's. If the directory of the lock's file `path` was renamed, or
-    /// the file deleted where directories cannot be locked, other processes do not see the lock: then all writes must stop.
+    /// Whether the directory is still this database's. If the directory with the lock's file `path`
+    /// was renamed, or the file was deleted where directories cannot be locked, other processes do
+    /// not see the lock. Then all writes must stop.
     ///
     /// # Errors
-    /// `Locked`: it is not.
+    /// `Locked` if the directory is not this database's any more.
     pub fn check(&self, path: &Path) -> Result<()> {
         let lock = self.lock.lock();
         let Some(lock) = &*lock else { return Ok(()) };
-        // If it cannot be told, writes go on: a failing disk shows in the writes to come, and those
+        // If this is not known, writes go on: a failing disk shows in the next writes, and these
         // latch.
         if lock.still_held().unwrap_or(true) {
             return Ok(());

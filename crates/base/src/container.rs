@@ -1,23 +1,26 @@
 //! The memory that a container lets this process have, from which the default budget follows.
 //!
-//! A control group's limit holds for all groups within it, so the least of a path's limits counts. Both versions are read: of the
-//! second one each group has `memory.max`; of the first one `memory.limit_in_bytes` below the mount of its memory controller. In
-//! a container the path is often another one than outside, and then the limit stands in the mount's root.
+//! A control group's limit holds for all groups within it, so the least of a path's limits counts.
+//! Both versions of control groups are read. In the second version each group has `memory.max`; in
+//! the first version it has `memory.limit_in_bytes` below the mount of the memory controller. In a
+//! container the path is often not the path outside, and then the limit is in the mount's root.
 //!
-//! Thread safety: any. Nothing is remembered here but [`default_budget`]'s answer.
+//! Thread safety: any. Only [`default_budget`]'s answer is remembered here.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What a database takes where nothing limits it to less.
+/// Bytes that a database takes if no limit is lower.
 const BUDGET: u64 = 512 << 20;
-/// The least, however small the container is.
+/// The least budget in bytes, however small the container is.
 const BUDGET_MIN: u64 = 4 << 20;
-/// What the process itself, holes of its heap and the system's cache of files have beside the budget, and a fifth at least.
+/// Bytes beside the budget for the process itself, for holes in its heap and for the system's cache
+/// of files. They get at least a fifth of the container.
 const BESIDE: u64 = 64 << 20;
 
-/// The memory budget of a database for which none is set: 512 MiB, or what a container has beside a fifth of its memory and 64 MiB.
-/// One answer for the life of the process.
+/// The memory budget of a database for which none is set: 512 MiB, or in a container its memory
+/// less a fifth of it, and less 64 MiB at least. The answer is the same for the life of the
+/// process.
 pub fn default_budget() -> u64 {
     static ANSWER: OnceLock<u64> = OnceLock::new();
     *ANSWER.get_or_init(|| budget_within(limit(Path::new("/"))))
@@ -30,8 +33,8 @@ fn budget_within(limit: Option<u64>) -> u64 {
     whole.clamp(BUDGET_MIN, BUDGET)
 }
 
-/// The least limit of the control groups of this process, of the system whose root is `root`; `None` if there is none, or none can be
-/// read.
+/// The least limit of the control groups of this process, in the system whose root is `root`;
+/// `None` if there is none, or if none can be read.
 fn limit(root: &Path) -> Option<u64> {
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mounts = root.join("sys/fs/cgroup");
@@ -49,7 +52,7 @@ fn limit(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The least number in the files of that name in `mount` and in each directory on the way from there along `path`.
+/// The least number in the files `name` in `mount` and in each directory along `path` below it.
 fn least(mount: &Path, path: &str, name: &str) -> Option<u64> {
     let read = |dir: PathBuf| {
         let text = std::fs::read_to_string(dir.join(name)).ok()?;
@@ -91,7 +94,7 @@ mod tests {
         let less = ("app/worker/memory.max", "1048576\n");
         assert_eq!(limit_of(groups, &[less, of_app]), Some(1 << 20));
         assert_eq!(limit_of(groups, &[of_worker]), None);
-        // In a container the path is the one outside, and the limit lies in the root.
+        // In a container the path is that of the outside, and the limit is in the root.
         let of_root = ("memory.max", "268435456\n");
         assert_eq!(limit_of("0::/../outside\n", &[of_root]), Some(256 << 20));
     }

@@ -1,11 +1,12 @@
 //! Removing a database: the files that are its own, under its lock, and no other file.
 //!
-//! Order: `CURRENT` goes first, durably, so that a crash in the middle never leaves a database that opens and lacks
-//! something. What such a crash leaves is refused by an opening, and removed when this is called again. `LOCK` goes
-//! last, while the lock is held. The directory goes too if nothing else is in it. Before the first of them goes, each is
-//! seen to be a regular file; a directory that is a link is refused.
+//! Order: `CURRENT` is removed first, durably, so that a crash in the middle never leaves a
+//! database that opens and lacks something. An opening refuses the files that such a crash leaves,
+//! and another call removes them. `LOCK` is removed last, while the lock is held. The directory is
+//! removed too if nothing else is in it. Before the first removal, each file is checked to be a
+//! regular file. A directory that is a link is refused.
 //!
-//! Not here: which files are an engine's.
+//! Not here: which files belong to an engine.
 
 use crate::directory_lock::lock;
 use crate::engine_kind::{CURRENT, EngineKind};
@@ -18,8 +19,8 @@ use std::path::Path;
 
 const LOCK: &str = "LOCK";
 
-/// Removes the database of this engine in `dir`, of which `is_own` knows the files by their names. See an engine's own
-/// `destroy` for what a caller is told.
+/// Removes the database of this engine in `dir`. `is_own` knows its files by their names. Each
+/// engine's own `destroy` documents what a caller gets.
 pub fn destroy(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -33,7 +34,7 @@ pub fn destroy(
         return remove_if_empty(vfs, dir);
     }
     let guard = lock(vfs, dir, LOCK, false)?;
-    // Looked at again, now that nobody else opens it.
+    // Checked again, now that nobody else can open it.
     engine.check(vfs, dir)?;
     let names = own_names(vfs, dir, is_own)?;
     placement::refuse_foreign(vfs, dir, is_own)?;
@@ -53,7 +54,7 @@ pub fn destroy(
     remove_if_empty(vfs, dir)
 }
 
-/// Refuses a directory by another name that leads to it: it may be anybody's.
+/// Refuses a link to a directory: the directory may belong to anybody.
 fn refuse_link(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     let path = std::path::absolute(dir).map_err(|error| failed(dir, "resolve the path", error))?;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -74,9 +75,9 @@ fn failed(path: &Path, what: &str, source: io::Error) -> Error {
     StorageError::io(path, what, source).into()
 }
 
-/// The files in `dir` that are a database's. Refuses a directory in which another store has its own: some names are
-/// common to several stores, and `CURRENT` tells whose they are. Without it they are a database's only if no other file
-/// is there.
+/// The database's files in `dir`. Refuses a directory in which another store has files: several
+/// stores use some of the names, and `CURRENT` tells to which store they belong. Without `CURRENT`
+/// they belong to a database only if no other file is there.
 fn own_names(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
     let names = match vfs.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,8 +1,9 @@
 //! The lock of a database's directory: one writer, or readers.
 //!
-//! It is a lock of the system on a file in the directory, and goes with its owner. A process that was killed keeps its locks
-//! until the system has taken it down, some milliseconds later: so an opener waits for another process, for as long as it
-//! is told. It does not wait for its own process, whose other handle it would have to be told of instead.
+//! It is a system lock on a file in the directory, and ends with its owner. A killed process keeps
+//! its locks until the system has taken it down, some milliseconds later. So an opening waits for
+//! another process, as long as its caller says. It does not wait for a handle of its own process:
+//! there the caller needs the error instead.
 //! Thread safety: the system's.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -12,15 +13,16 @@ use evendb_storage::vfs::{LockGuard, LockHolder, Vfs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an opener waits for another process, if it is not told.
+/// How long an opening waits for another process by default.
 pub const LOCK_PATIENCE: Duration = Duration::from_millis(100);
-/// The longest that it can be told to wait, 68 years: a clock does not reach the end of every duration.
+/// The longest wait that a caller can ask for, 68 years: a clock cannot represent the end of every
+/// duration.
 const LOCK_PATIENCE_MAX: Duration = Duration::from_secs(1 << 31);
-/// Between two attempts.
+/// The shortest and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// Locks the directory by its file `name`, as [`lock`] does, and tries again while another process has it, for as long as
-/// `patience` says.
+/// Locks the directory by its file `name`, as [`lock`] does. While another process has the lock, it
+/// tries again, as long as `patience` says.
 pub fn lock_within(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -35,7 +37,8 @@ pub fn lock_within(
     })
 }
 
-/// Tries again, for as long as `patience` says, what says beside its outcome whether it may be another one soon.
+/// Repeats `attempt` as long as `patience` says. Its second result tells whether the outcome may
+/// change soon.
 fn try_within<T>(patience: Duration, attempt: &mut dyn FnMut() -> (T, bool)) -> T {
     let until = Instant::now() + patience.min(LOCK_PATIENCE_MAX);
     let mut pause = PAUSES.0;
@@ -50,8 +53,9 @@ fn try_within<T>(patience: Duration, attempt: &mut dyn FnMut() -> (T, bool)) -> 
     }
 }
 
-/// Locks the directory by its file `name`, or says at once who has it. A reader of a directory that has no lock file, and in which none can be
-/// made (a read-only medium), does without: nobody can write there.
+/// Locks the directory by its file `name`, or says at once who has it. A reader needs no lock in a
+/// directory without a lock file in which none can be made (a read-only medium): nobody can write
+/// there.
 pub fn lock(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -88,7 +92,7 @@ pub fn lock(
     }
 }
 
-/// The refusal of a second opener: who the first is, as far as is known, and what to do.
+/// The error for a second opener: it says who the first one is, as far as known, and what to do.
 pub fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
     let who = match holder.process {
         _ if holder.shared => {
@@ -140,7 +144,7 @@ mod tests {
             });
             assert_eq!(attempts, 1);
         }
-        // It ends whatever happens.
+        // It ends in any case.
         try_within(Duration::from_millis(2), &mut || ((), true));
     }
 

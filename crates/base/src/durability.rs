@@ -7,7 +7,8 @@ pub enum Durability {
     /// No log is written, no system call is made per put.
     Relaxed,
     /// The death of the process (`kill -9`, a container restart). After a power loss the database
-    /// is a consistent prefix: if a put is there, so is every put that had returned before it began.
+    /// is a consistent prefix: if a put is there, so is every put that had returned before it
+    /// began.
     #[default]
     Process,
     /// Power loss.

@@ -5,9 +5,10 @@
 //!   | EVENCUR | digit |    evendb   the digit is its format version
 //!   | EVENCUR | F     |    flsm
 //! ```
-//! The mark alone is looked at: what is behind it is the engine's, which says what is wrong with it. Where it is damaged or missing,
-//! the names of files tell, which are not the same: so nobody makes a new database among the files of one that is damaged. Each engine
-//! refuses the other's database before it reads or writes anything there.
+//! Only the mark is looked at. The bytes behind it belong to the engine, which says what is wrong
+//! with them. If the mark is damaged or missing, the names of files tell the engine, because the
+//! engines use different names. So nobody makes a new database among the files of a damaged one.
+//! Each engine refuses the other's database before it reads or writes anything there.
 //!
 //! Thread safety: any. Nothing is written.
 
@@ -32,7 +33,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// All there are.
+    /// All engines.
     pub const ALL: [EngineKind; 2] = [EngineKind::EvenDb, EngineKind::Flsm];
 
     /// Its name: `evendb` or `flsm`.
@@ -48,7 +49,8 @@ impl EngineKind {
         EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The engine that made the database in directory `dir`, whole or damaged. `None` if nothing there tells of a database.
+    /// The engine that made the database in directory `dir`, whole or damaged. `None` if nothing
+    /// there shows a database.
     pub fn of_database(dir: impl AsRef<Path>) -> Option<EngineKind> {
         EngineKind::of(&OsVfs, dir.as_ref())
     }
@@ -68,8 +70,8 @@ impl EngineKind {
         EngineKind::of_mark(&mark[..read])
     }
 
-    /// Whether the `CURRENT` in `dir` is one that an engine of EvenDB wrote, of whatever version and however damaged behind its
-    /// first bytes.
+    /// Whether an engine of EvenDB wrote the `CURRENT` in `dir`, in any version and with any damage
+    /// behind its first bytes.
     pub(crate) fn has_family(vfs: &dyn Vfs, dir: &Path) -> io::Result<bool> {
         let mut mark = [0; FAMILY.len()];
         let read = vfs.open(&dir.join(CURRENT), false)?.read_at(&mut mark, 0)?;
@@ -84,7 +86,8 @@ impl EngineKind {
         }
     }
 
-    /// By names that only the one engine gives to its files, and no store of others that is known.
+    /// The engine by names that only this engine gives to its files, and that no known other store
+    /// uses.
     fn by_names<'n>(names: impl Iterator<Item = &'n str>) -> Option<EngineKind> {
         let is_numbered = |name: &str, prefix| {
             let digits = name.strip_prefix(prefix).unwrap_or_default();
@@ -102,11 +105,12 @@ impl EngineKind {
         }
     }
 
-    /// Refuses a database that another engine than this one made, and a directory of another program that has a `CURRENT`, too, before
-    /// it is locked, which would write there.
+    /// Refuses a database that another engine made. It also refuses another program's directory
+    /// that has a `CURRENT`, before the directory is locked, because locking would write there.
     ///
     /// # Errors
-    /// `Unsupported`, with the name of the engine that made it or the path of the `CURRENT` that is none of ours; `Io`.
+    /// `Unsupported`, with the name of the engine that made it or the path of the foreign
+    /// `CURRENT`; `Io`.
     #[doc(hidden)]
     pub fn check(self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         match EngineKind::of(vfs, dir) {
@@ -125,7 +129,7 @@ impl EngineKind {
     }
 }
 
-/// Refuses a `CURRENT` that no engine wrote, where no other file tells of one.
+/// Refuses a `CURRENT` that no engine wrote, if no other file shows an engine.
 fn refuse_foreign_current(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     use io::ErrorKind as Io;
     let path = dir.join(CURRENT);
@@ -139,7 +143,7 @@ fn refuse_foreign_current(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
             );
             Err(Error::new(ErrorKind::Unsupported, message))
         }
-        // There is none, or no directory.
+        // There is no `CURRENT`, or no directory.
         Err(error) if matches!(error.kind(), Io::NotFound | Io::NotADirectory) => Ok(()),
         Err(error) => Err(StorageError::open(&path, "open CURRENT", error).into()),
     }

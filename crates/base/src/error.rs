@@ -4,8 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Result of every operation of the store. With a second parameter it is the standard library's, so that a program that
-/// imports everything can go on writing that: `Result<(), Box<dyn std::error::Error>>`.
+/// Result of every operation of the store. With a second parameter it is the standard library's
+/// `Result`. So a program that imports everything can still write
+/// `Result<(), Box<dyn std::error::Error>>`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What kind of failure an [`Error`] is.
@@ -16,20 +17,22 @@ pub enum ErrorKind {
     Io,
     /// The disk is full. Nothing of the operation took effect; reads go on.
     NoSpace,
-    /// The process, or the system, has no descriptor left for one more file. Nothing of the operation took effect; it may be
-    /// tried again. Raise the limit (`ulimit -n`), or have fewer tables open.
+    /// The process, or the system, has no descriptor left for one more file. Nothing of the
+    /// operation took effect; it may be tried again. Raise the limit (`ulimit -n`), or keep fewer
+    /// tables open.
     TooManyFiles,
     /// Bytes on disk do not verify, or a file is missing. The message names file and offset.
     Corruption,
-    /// The database is of a newer or foreign format; or has no commit log, from which changes are read.
+    /// The database has a newer or foreign format. Or it has no commit log, from which changes are
+    /// read.
     Unsupported,
     /// A key is longer than 65,535 bytes.
     KeyTooLarge,
-    /// A value is longer than 4 GiB - 9, or with its key than a quarter of the memory budget less 64
-    /// bytes. The message has the number.
+    /// A value is longer than 4 GiB - 9 bytes; or it and its key are longer than a quarter of the
+    /// memory budget less 64 bytes. The message has the number.
     ValueTooLarge,
-    /// A batch counts more than a quarter of the memory budget: of each record key, value and 64 bytes.
-    /// The message has the numbers.
+    /// A batch counts more than a quarter of the memory budget. Each record counts its key, its
+    /// value and 64 bytes. The message has the numbers.
     BatchTooLarge,
     /// Another process or handle has the database open.
     Locked,
@@ -46,26 +49,32 @@ pub enum ErrorKind {
     Latched,
     /// The keyspace has been dropped.
     KeyspaceDropped,
-    /// The merge operator of a keyspace failed for a key, panicked, or was not given. Nothing is lost: the operands stay.
+    /// The merge operator of a keyspace failed for a key, panicked, or was not given. Nothing is
+    /// lost: the operands stay.
     MergeFailed,
-    /// Another write has changed what a transaction read. It has written nothing; tried again, it may succeed.
+    /// Another write has changed something that a transaction read. The transaction has written
+    /// nothing; tried again, it may succeed.
     Conflict,
-    /// Another transaction kept a key locked for longer than this one waits. It has written nothing.
+    /// Another transaction kept a key locked for longer than this one waits. This one has written
+    /// nothing.
     LockTimeout,
     /// Two transactions would wait for each other's keys for ever; this one has written nothing.
     Deadlock,
-    /// Changes at the position are not kept any more. The message has the oldest position that is.
+    /// Changes at the position are not kept any more. The message has the oldest position that is
+    /// kept.
     ChangesGone,
-    /// The position lies behind changes that this database does not have: a crash took them back, or it is of another
-    /// database.
+    /// The position lies behind changes that this database does not have: a crash took them back,
+    /// or the position is of another database.
     ChangesLost,
-    /// Keys that were to be ingested do not ascend. The message names the key and the one before it.
+    /// Keys for ingestion do not ascend. The message names the key and the one before it.
     Unsorted,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
-    /// The database is encrypted, and no key was given, or its provider failed. Nothing was touched.
+    /// The database is encrypted, and no key was given, or its provider failed. Nothing was
+    /// touched.
     NeedsKey,
-    /// The key that was given is not the one by which the database is encrypted. Nothing was touched.
+    /// The key that was given is not the one by which the database is encrypted. Nothing was
+    /// touched.
     WrongKey,
     /// A key was given for a database that is not encrypted. Nothing was touched.
     NotEncrypted,
@@ -75,7 +84,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// As of the storage's: nothing was done for want of room or of a descriptor.
+    /// Whether the operation failed for lack of room or of a descriptor; then none of it was done.
     #[doc(hidden)]
     pub fn is_for_want(self) -> bool {
         matches!(self, ErrorKind::NoSpace | ErrorKind::TooManyFiles)
@@ -127,8 +136,8 @@ impl Error {
         }))
     }
 
-    /// The error of a write that took effect, and of the checkpoint it waited for, which found no
-    /// room on the disk. Other errors stay as they are.
+    /// The error of a write that took effect: the checkpoint for which it waited found no room on
+    /// the disk. Other errors are not changed.
     #[doc(hidden)]
     pub fn not_durable_yet(self) -> Error {
         if self.kind() != ErrorKind::NoSpace {
@@ -151,7 +160,7 @@ impl Error {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
     }
 
-    /// What a forked child gets from its copies of the parent's handles.
+    /// The error that a forked child gets from its copies of the parent's handles.
     #[doc(hidden)]
     #[cold]
     pub fn forked() -> Error {
@@ -161,7 +170,7 @@ impl Error {
         Error::new(ErrorKind::Forked, message)
     }
 
-    /// What a forked child gets when it opens a database.
+    /// The error that a forked child gets when it opens a database.
     #[doc(hidden)]
     #[cold]
     pub fn forked_opening() -> Error {
@@ -171,7 +180,7 @@ impl Error {
         Error::new(ErrorKind::Forked, message)
     }
 
-    /// A put of a key that the same write removes by a single delete before.
+    /// The error for a put of a key that the same write removes earlier by a single delete.
     #[doc(hidden)]
     #[cold]
     pub fn put_after_single_delete(key: &[u8]) -> Error {
@@ -198,7 +207,7 @@ impl From<evendb_storage::Error> for Error {
             evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
-        // What to do, where there is something.
+        // Advice, for errors that have any.
         let advice = match kind {
             ErrorKind::NoSpace => {
                 "; nothing of the operation took effect and reads go on: free space on the disk, or \

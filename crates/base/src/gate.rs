@@ -1,26 +1,32 @@
-//! [`Gate`]: every call that touches files is inside of it, and closing shuts it and waits until nobody is.
+//! [`Gate`]: every call that touches files is inside it. Closing shuts it, and waits until no call
+//! is inside.
 //!
 //! ```text
 //!   a call    enter --- Closed, if the gate is shut ---> works ---> leaves
-//!   closing   shuts the gate; wakes who only waits; waits until all have left; does the last things, alone
+//!   closing   shuts the gate; wakes calls that only wait; waits until all have left;
+//!             does the last things, alone
 //! ```
-//! After closing another opening owns the directory, perhaps at once. A call that still wrote would damage what that
-//! one has. So nothing may write to the directory that has not entered; the threads of a database are joined.
+//! After closing another opening owns the directory, perhaps at once. A call that still wrote would
+//! damage that opening's files. So only calls that have entered may write to the directory; the
+//! threads of a database are joined.
 //!
-//! **Cost.** A call adds one to a counter of its thread's stripe and takes it back: two atomic operations on a cache
-//! line that other threads rarely write to, five nanoseconds together with the note of the thread. The counter's
-//! highest bit says that the gate is shut. So entering and shutting change the same word, and one of the two is first:
-//! no fence is needed, and none is missing. Calls that only RAM answers do not enter: they ask [`Gate::is_shut`], one load
-//! of a line that nobody writes to before closing.
+//! **Cost.** A call adds one to a counter of its thread's stripe and takes it back: two atomic
+//! operations on a cache line that other threads rarely write to. With the note of the thread this
+//! takes five nanoseconds. The counter's highest bit says that the gate is shut. So entering and
+//! shutting change the same word, and one of the two is first: no fence is needed, and none is
+//! missing. Calls that RAM alone can answer do not enter: they ask [`Gate::is_shut`], one load of a
+//! line that nobody writes to before closing.
 //!
-//! **A thread that is inside cannot close.** It would wait for itself. Code of the application runs inside of calls
-//! (merge operators, compaction filters, key providers) and in the database's own threads ([`Gate::mark`]), and may
-//! have a handle. [`Gate::close`] refuses there; [`Gate::is_inside`] tells.
+//! **A thread that is inside cannot close.** It would wait for itself. Code of the application runs
+//! inside calls (merge operators, compaction filters, key providers) and in the database's own
+//! threads ([`Gate::mark`]), and may have a handle. [`Gate::close`] refuses there;
+//! [`Gate::is_inside`] tells.
 //!
-//! Invariants: [`Gate::enter`] never waits. One thread closes; others that close wait for it, and are given what it was
-//! given. Whatever happens to the thread that closes, those are told.
+//! Invariants: [`Gate::enter`] never waits. One thread closes; other threads that close wait for
+//! it, and get its result, whatever happens to it.
 //!
-//! Thread safety: any. A leaf for whoever enters. Who closes holds no lock. Not here: what closing does.
+//! Thread safety: any. A leaf for calls that enter. A thread that closes holds no lock. Not here:
+//! what closing does.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
@@ -29,14 +35,14 @@ use crate::sync::{Arc, Condvar, Mutex};
 use std::marker::PhantomData;
 
 const SHUT: usize = 1 << (usize::BITS - 1);
-/// A model explores each of them.
+/// The number of counters. A model has one, because it explores each of them.
 const STRIPES: usize = if cfg!(any(evendb_loom, evendb_shuttle)) {
     1
 } else {
     16
 };
 
-/// How many are inside, in a cache line of its own, and [`SHUT`].
+/// The number of calls inside, in a cache line of its own, and [`SHUT`].
 #[derive(Debug)]
 #[repr(align(128))]
 struct Stripe(AtomicUsize);
@@ -45,10 +51,11 @@ struct Stripe(AtomicUsize);
 #[derive(Debug)]
 pub struct Gate {
     stripes: [Stripe; STRIPES],
-    /// That all stripes are shut. Apart from them, because many calls read this and none writes it.
+    /// Whether all stripes are shut. It lies apart from them, because many calls read it and none
+    /// writes it.
     is_shut: AtomicBool,
     stage: Mutex<Stage>,
-    /// The last one of a stripe left a gate that is shut, or closing has ended.
+    /// Signals that the last call of a stripe has left a shut gate, or that closing has ended.
     moved: Condvar,
 }
 
@@ -59,7 +66,7 @@ enum Stage {
     Closed(Result<()>),
 }
 
-/// A call of this thread that is under way.
+/// A running call of this thread.
 #[derive(Debug)]
 #[must_use = "the call has left when this is dropped"]
 pub struct Inside<'g> {
@@ -68,7 +75,7 @@ pub struct Inside<'g> {
     _mark: Mark,
 }
 
-/// Something under way that no thread has for itself, such as a file that a helper writes.
+/// Work that no single thread does, such as a file that a helper writes.
 #[derive(Debug)]
 #[must_use = "it has left when this is dropped"]
 pub struct Held {
@@ -76,12 +83,12 @@ pub struct Held {
     stripe: usize,
 }
 
-/// Says that what this thread does is waited for by closing.
+/// Notes that closing waits for this thread.
 #[derive(Debug)]
 #[must_use = "the mark is gone when this is dropped"]
 pub struct Mark {
     gate: *const Gate,
-    /// It is of one thread.
+    /// A mark belongs to one thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -97,7 +104,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A call begins.
+    /// Begins a call.
     ///
     /// # Errors
     /// `Closed` once the gate is shut.
@@ -112,7 +119,7 @@ impl Gate {
         })
     }
 
-    /// As [`Gate::enter`], for what another thread ends.
+    /// As [`Gate::enter`], for work that another thread ends.
     ///
     /// # Errors
     /// `Closed` once the gate is shut.
@@ -125,7 +132,7 @@ impl Gate {
     #[inline]
     fn count(&self) -> Result<usize> {
         let stripe = own::stripe();
-        // Acquire: pairs with nothing that a call needs; it keeps what the call does behind this.
+        // Acquire: keeps the call's work behind this. It pairs with nothing that a call needs.
         let before = self.stripes[stripe].0.fetch_add(1, Ordering::Acquire);
         match before & SHUT {
             0 => Ok(stripe),
@@ -141,7 +148,8 @@ impl Gate {
 
     #[inline]
     fn leave(&self, stripe: usize) {
-        // Release: what the call did is before what closing does once it has seen the count.
+        // Release: the call's work comes before the work of closing, once closing has seen the
+        // count.
         let before = self.stripes[stripe].0.fetch_sub(1, Ordering::Release);
         if before & SHUT != 0 {
             self.tell();
@@ -150,21 +158,21 @@ impl Gate {
 
     #[cold]
     fn tell(&self) {
-        // In a forked child another thread may have had the lock, and nobody waits.
+        // In a forked child another thread may have held the lock, and nobody waits.
         if !fork::is_child() {
             drop(self.stage.lock());
             self.moved.notify_all();
         }
     }
 
-    /// Whether closing has begun: nobody enters any more.
+    /// Whether closing has begun: then no call enters any more.
     #[inline]
     pub fn is_shut(&self) -> bool {
         // Pairs with the Release of `close`.
         self.is_shut.load(Ordering::Acquire)
     }
 
-    /// Says that closing waits for this thread, which is one of the database's own.
+    /// Notes that closing waits for this thread, which is one of the database's own.
     pub fn mark(&self) -> Mark {
         own::push(self);
         Mark {
@@ -173,23 +181,23 @@ impl Gate {
         }
     }
 
-    /// Whether this thread is in a call, or is one that closing waits for.
+    /// Whether this thread is in a call, or closing waits for it.
     pub fn is_inside(&self) -> bool {
         own::has(self)
     }
 
-    /// Whether nobody is inside, by whichever thread. It may have changed by the time that this is told.
+    /// Whether no call is inside, of any thread. The answer may be outdated when it arrives.
     pub fn is_empty(&self) -> bool {
         let inside = |stripe: &Stripe| stripe.0.load(Ordering::Acquire) & !SHUT;
         self.stripes.iter().all(|stripe| inside(stripe) == 0)
     }
 
-    /// Closes: shuts the gate, calls `wake` so that those inside who only wait give up, waits until nobody is inside,
-    /// and does the `last` things. Of several that close one does all this, and the others wait for it: each has its
-    /// result.
+    /// Closes: shuts the gate, calls `wake` so that calls inside that only wait give up, waits
+    /// until no call is inside, and runs `last`. If several threads close, one of them does all
+    /// this, and the others wait for it. All of them get its result.
     ///
     /// # Errors
-    /// That of `last`. `InvalidArgument` if this thread is inside: nothing has happened then.
+    /// The error of `last`. `InvalidArgument` if this thread is inside: nothing has happened then.
     pub fn close(&self, wake: impl FnOnce(), last: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.is_inside() {
             let message = "close was called within a call of the same database, or in a thread of it (by a merge \
@@ -227,7 +235,7 @@ impl Gate {
 
     fn wait_until_left(&self) {
         let mut stage = self.stage.lock();
-        // Acquire pairs with the Release of who leaves.
+        // Acquire pairs with the Release of the calls that leave.
         let is_left = |stripe: &Stripe| stripe.0.load(Ordering::Acquire) == SHUT;
         while !self.stripes.iter().all(is_left) {
             self.moved.wait(&mut stage);
@@ -235,7 +243,7 @@ impl Gate {
     }
 }
 
-/// Tells the others that close, whatever happened.
+/// Wakes the other threads that close, whatever happened.
 struct Closing<'g> {
     gate: &'g Gate,
     outcome: Result<()>,
@@ -268,19 +276,21 @@ impl Drop for Mark {
     }
 }
 
-/// What a thread has for itself.
+/// The state of one thread.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod own {
     use super::{Gate, STRIPES};
     use std::cell::{Cell, RefCell};
-    // Not the seam's: any distribution of threads over stripes is right.
+    // The standard library's atomics, which models do not replace: any distribution of threads over
+    // stripes is right.
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
     std::thread_local! {
         static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-        /// The gates that it is inside of, each as often as it has entered. Only compared.
+        /// The gates that the thread is inside, each as often as the thread has entered. They are
+        /// only compared.
         static INSIDE: RefCell<Vec<*const Gate>> = const { RefCell::new(Vec::new()) };
     }
 
@@ -300,8 +310,8 @@ mod own {
         stripe
     }
 
-    // A thread that is being torn down may still call. Then it is not known to be inside, which only matters to code of
-    // the application that this call runs.
+    // A thread that is being torn down may still call. It is then not known to be inside. That
+    // matters only to code of the application that this call runs.
 
     #[inline]
     pub(super) fn push(gate: *const Gate) {
@@ -326,7 +336,7 @@ mod own {
     }
 }
 
-/// In a model all threads may be one of the system's, and none closes within a call.
+/// In a model one thread of the system may run all threads, and no thread closes within a call.
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod own {
     use super::Gate;

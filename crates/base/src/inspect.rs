@@ -1,11 +1,11 @@
-//! What is found by looking inside of a closed database, in words that all engines share, so that a command shows the findings
-//! of either in the same way.
+//! The findings of a look inside a closed database, in words that all engines share, so that a
+//! command shows the findings of both engines in the same way.
 //!
-//! Values only. Which things there are to look at is each engine's own.
+//! Values only. Each engine decides what it looks at.
 
 use std::fmt;
 
-/// How far an inspection has come.
+/// The progress of an inspection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Progress {
@@ -19,10 +19,9 @@ pub struct Progress {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Severity {
-    /// Nothing is lost by it that was known to be durable: leftovers, and ends that a crash leaves
-    /// just so.
+    /// Nothing is lost that was known to be durable: leftovers, and ends as a crash leaves them.
     Warning,
-    /// Bytes that should be there are not, or not as they were written.
+    /// Bytes are missing, or are not as they were written.
     Corruption,
 }
 
@@ -38,9 +37,9 @@ impl fmt::Display for Severity {
 /// How to dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
-    /// Stop after so many records (of tables and logs) or changes (of the manifest).
+    /// Stops after this many records (of tables and logs) or changes (of the manifest).
     pub limit: Option<u64>,
-    /// Leave the values out.
+    /// Leaves the values out.
     pub keys_only: bool,
 }
 
@@ -62,7 +61,7 @@ pub enum DumpValue {
 pub struct DumpItem {
     /// What it is: `edit`, `change`, `block`, `record`, `damage`, ...
     pub kind: &'static str,
-    /// How deep it lies in what came before.
+    /// Its depth below the items before it.
     pub depth: usize,
     /// Where it starts in its file.
     pub offset: Option<u64>,
@@ -72,10 +71,10 @@ pub struct DumpItem {
     pub fields: Vec<(&'static str, DumpValue)>,
 }
 
-/// For engines, which make items.
+/// Methods for engines, which make items.
 #[doc(hidden)]
 impl DumpItem {
-    /// One without fields.
+    /// An item without fields.
     pub fn new(kind: &'static str, depth: usize) -> DumpItem {
         DumpItem {
             kind,
@@ -86,35 +85,35 @@ impl DumpItem {
         }
     }
 
-    /// Bytes that do not verify, and why.
+    /// An item for bytes that do not verify, with the reason.
     pub fn damage(depth: usize, offset: u64, len: u64, what: impl Into<String>) -> DumpItem {
         DumpItem::new("damage", depth)
             .at(offset, len)
             .text("what", what)
     }
 
-    /// The same at this place.
+    /// The same item at this place.
     #[must_use]
     pub fn at(mut self, offset: u64, len: u64) -> DumpItem {
         (self.offset, self.len) = (Some(offset), Some(len));
         self
     }
 
-    /// The same with a field.
+    /// The same item with a field.
     #[must_use]
     pub fn number(mut self, name: &'static str, number: u64) -> DumpItem {
         self.fields.push((name, DumpValue::Number(number)));
         self
     }
 
-    /// The same with a field.
+    /// The same item with a field.
     #[must_use]
     pub fn text(mut self, name: &'static str, text: impl Into<String>) -> DumpItem {
         self.fields.push((name, DumpValue::Text(text.into())));
         self
     }
 
-    /// The same with a field.
+    /// The same item with a field.
     #[must_use]
     pub fn bytes(mut self, name: &'static str, bytes: &[u8]) -> DumpItem {
         self.fields.push((name, DumpValue::Bytes(bytes.to_vec())));

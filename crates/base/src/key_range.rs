@@ -1,6 +1,6 @@
 //! Ranges of keys as engines scan them: a least key, and an exclusive upper limit or none.
 //!
-//! Pure functions over bytes in their order. Not here: what a typed key's columns are (`evendb-keys`).
+//! Pure functions over bytes in their order. Not here: the columns of a typed key (`evendb-keys`).
 
 use evendb_storage::codec::successor;
 use std::ops::{Bound, RangeBounds};

@@ -1,20 +1,24 @@
-//! What the engines share above the storage parts, so that an application sees one error and one word for durability
-//! whichever it opens, and so that tests control the threads of both.
+//! What the engines share above the storage parts. So an application sees one error and one word
+//! for durability, whichever engine it opens, and tests control the threads of both.
 //!
-//! * [`Error`], [`ErrorKind`] - failures of the public faces. [`Durability`] - what an acknowledged write survives.
+//! * [`Error`], [`ErrorKind`] - failures of the public faces. [`Durability`] - what an acknowledged
+//!   write survives.
 //! * [`EngineKind`] - which engine made a database. [`RangeSize`] - about how much a range holds.
 //! * [`sync`] - locks, atomics, threads and reclamation, which loom and shuttle replace.
-//! * [`directory_lock`] - one writer of a directory at a time. [`claim`] - it, for as long as a database is open. [`mod@fork`] -
-//!   whether this process is a forked child, which may not touch it. [`gate`] - who touches it, so that closing can wait for
-//!   them. [`mod@destroy`] - a database is removed.
-//! * [`made_dirs`] - directories that a call makes, and takes away again if it fails.
-//! * [`placement`] - nothing is made inside of a database's directory, or of one with backups.
+//! * [`directory_lock`] - one writer of a directory at a time. [`claim`] - this lock, as long as a
+//!   database is open. [`mod@fork`] - whether this process is a forked child, which may not touch
+//!   the database. [`gate`] - the calls that touch it, so that closing can wait for them.
+//!   [`mod@destroy`] - removes a database.
+//! * [`made_dirs`] - directories that a call makes, and removes again if it fails.
+//! * [`placement`] - nothing is made inside a database's directory, or inside one with backups.
 //! * [`ballast`] - room that is kept back for deletes and jobs on a full disk.
-//! * [`key_range`] - a range of keys as its least one and its upper limit. [`limits`] - what is said of an option outside of its own.
+//! * [`key_range`] - a range of keys as its least key and its upper limit. [`limits`] - the error
+//!   of an option outside its limits.
 //! * [`container`] - the memory that a container lets this process have.
-//! * [`inspect`] - what a look inside of a closed database finds.
+//! * [`inspect`] - the findings of a look inside a closed database.
 //!
-//! Applications use the names that the engines' crates give out. Nothing here knows how data is laid out.
+//! Applications use the names that the engines' crates export. Nothing here knows how data is laid
+//! out.
 
 #[doc(hidden)]
 pub mod ballast;

@@ -1,16 +1,18 @@
-//! Options of both engines that are numbers are refused outside of their limits, in the same words.
+//! Both engines refuse numeric options outside their limits, in the same words.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Debug;
 
-/// The largest memory budget: above it, it is no size of a machine's memory but a mistake.
+/// The largest memory budget in bytes. A larger number is no size of a machine's memory, but a
+/// mistake.
 pub const MEMORY_BUDGET_MAX: u64 = 16 << 40;
 
-/// Threads of one kind that one database may have. Each takes address space and mappings, of which a process has some ten
-/// thousand; when those run out the process is aborted, not told.
+/// The number of threads of one kind that one database may have. Each takes address space and
+/// mappings. A process has about ten thousand mappings, and when they run out the process is
+/// aborted without an error.
 pub const THREADS_MAX: u64 = 256;
 
-/// Refuses a number outside of its limits, both of which are allowed.
+/// Refuses a number outside its limits. The limits themselves are allowed.
 ///
 /// # Errors
 /// `InvalidArgument`, which names the option, its limits and the number.

@@ -1,6 +1,7 @@
-//! Directories that a call makes, and takes away again if nothing comes of it.
+//! Directories that a call makes, and removes again if it fails.
 //!
-//! Thread safety: any. What somebody else has put there meanwhile stays, and so does the directory around it.
+//! Thread safety: any. Files that somebody else has put there meanwhile stay, and so does the
+//! directory around them.
 
 use evendb_storage::vfs::Vfs;
 use std::io;
@@ -13,10 +14,10 @@ pub struct MadeDirs {
 }
 
 impl MadeDirs {
-    /// Makes `dir`, and what is missing above it.
+    /// Makes `dir` and its missing parents.
     ///
     /// # Errors
-    /// Those of the file system; nothing is left then.
+    /// The errors of the file system; nothing is left then.
     pub fn make(vfs: &dyn Vfs, dir: &Path) -> io::Result<MadeDirs> {
         let mut made = Vec::new();
         for missing in dir.ancestors() {
@@ -35,7 +36,7 @@ impl MadeDirs {
         !self.made.is_empty()
     }
 
-    /// Removes them, as far as they are empty.
+    /// Removes the directories, as far as they are empty.
     pub fn undo(&self, vfs: &dyn Vfs) {
         for dir in &self.made {
             let _ = vfs.remove_dir(dir);

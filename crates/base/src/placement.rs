@@ -1,10 +1,11 @@
-//! Where nothing may be made: inside of a database's directory, or inside of a directory of backups. What is there is taken
-//! for files of ours, and removed or read as such. And what may not be written: a backup, which is
-//! a database too.
+//! Places where nothing may be made: inside a database's directory, or inside a directory of
+//! backups. Files there are taken for ours, and removed or read as such. And databases that may not
+//! be written: a backup is a database too.
 //!
 //! Every call and command that makes a directory or a file, or opens a database for writing, asks
-//! here first, with the path as the caller gave it. Links, `.` and
-//! `..` are followed. Thread safety: any. Nothing is written. What cannot be looked at counts as no database.
+//! here first, with the path as the caller gave it. Links, `.` and `..` are followed. Nothing is
+//! written. A directory that cannot be looked at counts as no database.
+//! Thread safety: any.
 
 use crate::engine_kind::EngineKind;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,12 +16,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The list of a backup, which makes its directory count.
+/// The list of a backup. A directory with this file counts as a backup.
 pub const BACKUP_LIST: &str = "BACKUP-LIST";
-/// The lock of a database's directory, and of one with backups.
+/// The lock of a database's directory, and of a directory with backups.
 const LOCK: &str = "LOCK";
 
-/// Whether a directory of this name in a directory of backups is one of them: its number, in decimal with at least 6 digits.
+/// The number of a backup whose directory has this name, in a directory of backups: in decimal with
+/// at least 6 digits. `None` for other names.
 pub fn backup_number(name: &str) -> Option<u64> {
     let number = name.parse().ok()?;
     (name == backup_name(number)).then_some(number)
@@ -31,7 +33,8 @@ pub fn backup_name(number: u64) -> String {
     format!("{number:06}")
 }
 
-/// Refuses to make `what` in `path` if that lies inside of a database's directory or of one with backups.
+/// Refuses to make `what` in `path` if that lies inside a database's directory or inside one with
+/// backups.
 ///
 /// # Errors
 /// `InvalidArgument` with both paths.
@@ -52,12 +55,12 @@ pub fn refuse_inside(vfs: &dyn Vfs, path: &Path, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to write to the database in `path` if that is a backup, lies inside of one, or is a
-/// directory of backups: it would not be any more what its list says. A copy of a backup in another
-/// place is a database like any other.
+/// Refuses to write to the database in `path` if it is a backup, lies inside one, or is a directory
+/// of backups: it would no longer be what its list says. A copy of a backup in another place is a
+/// database like any other.
 ///
 /// # Errors
-/// `InvalidArgument` with the path, and with the command that makes a database of a backup.
+/// `InvalidArgument` with the path, and with the command that makes a database from a backup.
 pub fn refuse_writing(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     let resolved = resolve(vfs, path)?;
     let number_of = |dir: &Path| {
@@ -87,7 +90,8 @@ pub fn refuse_writing(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
-/// Refuses to make `what` in `path` if that is the directory of the database in `db`, inside of it or around it.
+/// Refuses to make `what` in `path` if `path` is the directory of the database in `db`, inside it
+/// or around it.
 ///
 /// # Errors
 /// `InvalidArgument` with both paths.
@@ -106,7 +110,8 @@ pub fn refuse_at(vfs: &dyn Vfs, path: &Path, db: &Path, what: &str) -> Result<()
     Err(refusal(path, what, &where_it_is))
 }
 
-/// Refuses to make backups of the database in `db` in directory `path` if that is no place of its own.
+/// Refuses to make backups of the database in `db` in directory `path`, unless that is a place of
+/// its own.
 ///
 /// # Errors
 /// `InvalidArgument` with both paths.
@@ -120,8 +125,9 @@ pub fn refuse_backups(vfs: &dyn Vfs, path: &Path, db: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a directory for writing if a name in it that is a database's (`is_own`) is none of a regular file: we make no other,
-/// so it is somebody else's. To be asked before the first write, so that nothing is changed.
+/// Refuses a directory for writing if a name of a database's file (`is_own`) in it is not a regular
+/// file: we make only regular files, so it belongs to somebody else. Call it before the first
+/// write, so that nothing is changed.
 ///
 /// # Errors
 /// `Io` with the path of the first such name.
@@ -130,7 +136,7 @@ pub fn refuse_foreign(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) 
     let names = names.map_err(|source| StorageError::io(dir, "list the directory", source))?;
     for name in names.iter().filter_map(|name| name.to_str()) {
         let path = dir.join(name);
-        // A file that has just gone is in nobody's way.
+        // A file that has just been removed disturbs nobody.
         if is_own(name)
             && let Err(source) = vfs.check_regular(&path)
             && source.kind() != io::ErrorKind::NotFound
@@ -149,8 +155,9 @@ pub fn is_link(vfs: &dyn Vfs, parent: &Path, name: &OsStr) -> Result<bool> {
     Ok(resolve(vfs, &parent.join(name))? != resolve(vfs, parent)?.join(name))
 }
 
-/// Refuses to make the file `path`, which is to be `what` and is named by somebody, where it would be [inside of a
-/// database's directory](refuse_inside), or where something lies already but a device of characters.
+/// Refuses to make the file `path`, which the user has named and which will be `what`. It is
+/// refused [inside a database's directory](refuse_inside), and where anything but a character
+/// device exists already.
 ///
 /// # Errors
 /// `InvalidArgument`, `AlreadyExists` and `Io`, with the path.
@@ -162,7 +169,7 @@ pub fn refuse_output(path: &Path, what: &str) -> Result<()> {
 /// Makes the file of [`refuse_output`].
 ///
 /// # Errors
-/// The same.
+/// As [`refuse_output`].
 pub fn new_output(path: &Path, what: &str) -> Result<File> {
     refuse_inside(&OsVfs, path, what)?;
     OsVfs::new_file(path).map_err(|error| cannot_make(path, error))
@@ -171,7 +178,7 @@ pub fn new_output(path: &Path, what: &str) -> Result<File> {
 /// Makes the file of [`refuse_output`] with this text.
 ///
 /// # Errors
-/// The same.
+/// As [`refuse_output`].
 pub fn write_output(path: &Path, what: &str, text: &str) -> Result<()> {
     let written = new_output(path, what)?.write_all(text.as_bytes());
     written.map_err(|error| cannot_make(path, error))
@@ -206,7 +213,7 @@ fn is_database(vfs: &dyn Vfs, dir: &Path) -> bool {
 }
 
 fn is_of_backups(vfs: &dyn Vfs, dir: &Path) -> bool {
-    // Asked first: few directories that are not ours have it, and some have very many names.
+    // Asked first: few directories that are not ours have this file, and some have very many names.
     vfs.exists(&dir.join(LOCK)).unwrap_or(false)
         && vfs.list(dir).unwrap_or_default().iter().any(|name| {
             let is_number = name
@@ -225,7 +232,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// A directory with a database, and one with backups.
+    /// A place with two directories: one with a database, and one with backups.
     fn place() -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
@@ -300,7 +307,7 @@ mod tests {
             let restore = format!("evendb restore {} NEWDIR", backups.display());
             assert!(text.contains(path) && text.contains(&restore), "{text}");
         }
-        // What is not whole counts as nothing, and what lies elsewhere is a copy.
+        // An incomplete backup counts as nothing, and a backup in another place is a copy.
         fs::create_dir_all(at("copy")).unwrap();
         fs::write(at("copy/BACKUP-LIST"), "").unwrap();
         for path in ["db", "db/sub", "copy", "else", "x", "backups/000002"] {

@@ -1,19 +1,20 @@
-//! [`RangeSize`]: what an engine answers that is asked how much a key range holds.
+//! [`RangeSize`]: an engine's answer to the question how much a key range holds.
 
-/// About how much a key range holds. How near that is to the truth, the engine says that was asked.
+/// About how much a key range holds. Each engine documents how exact its answer is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RangeSize {
-    /// Records.
+    /// The number of records.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Bytes of tables and logs on disk. What is only in memory and in the log of writes has none.
+    /// Bytes of tables and logs on disk. Records that are only in memory and in the log of writes
+    /// count none.
     pub disk_bytes: u64,
 }
 
 impl RangeSize {
-    /// Of estimates, which are rounded; what is below 0 is 0.
+    /// Estimates, rounded; negative numbers become 0.
     #[doc(hidden)]
     pub fn rounded(records: f64, bytes: f64, disk_bytes: f64) -> RangeSize {
         RangeSize {

@@ -1,11 +1,12 @@
-//! What was retired goes by one call, whatever threads have left in front of it. Alone in its process: other tests pin.
+//! Retired objects are dropped by one call, whatever threads have left in front of them. This test
+//! is alone in its process, because other tests pin.
 
 use evendb_base::sync::reclaim::{collect, pin, retire};
 use std::sync::Arc;
 use std::thread;
 
-/// Each thread that ends leaves a bag, and they pile up while somebody pins. They stood in the way: a database that was closed kept
-/// its files open until another one of the process collected.
+/// Each thread that ends leaves a bag, and the bags pile up while somebody pins. They once stood in
+/// the way: a closed database kept its files open until another database of the process collected.
 #[test]
 fn what_is_behind_the_bags_of_many_ended_threads_is_collected_at_once() {
     let held = pin();

@@ -1,17 +1,21 @@
-//! What parallel seeks cost and bring: scans of a database that nothing changes, with the option on and off in turns.
+//! Costs and gains of parallel seeks: scans of a database that nothing changes, with the option on
+//! and off in turns.
 //!
 //! ```text
 //! cargo run --release -p evendb-flsm --example seeks -- make DIR MIB settled|owing
-//! cargo run --release -p evendb-flsm --example seeks -- measure DIR RECORDS [SECONDS [ROUNDS [MEMORY_MIB]]]
+//! cargo run --release -p evendb-flsm --example seeks -- measure DIR RECORDS [SECONDS [ROUNDS
+//!     [MEMORY_MIB]]]
 //! ```
-//! `make` puts pairs of 16 + 1,024 bytes in no order, so many MiB of them, and either pays all debt of compaction or closes at once.
-//! `measure` scans RECORDS pairs from a random key, by one thread. A round is a turn of SECONDS with the option on and one with it off;
-//! each opens the database for reading only, so that nothing is compacted meanwhile, and warms its cache up for half of that time
-//! before. It prints each turn and the medians: scans a second, and for each scan the processor's time, calls of the system that read, and
-//! KiB that came from the disk (as /proc tells of the process: on Linux alone).
+//! `make` puts MIB MiB of pairs of 16 + 1,024 bytes in no order. Then it either pays all debt of
+//! compaction or closes at once. `measure` scans RECORDS pairs from a random key, with one thread.
+//! A round is a turn of SECONDS seconds with the option on and one with it off. Each turn opens the
+//! database for reading only, so that nothing is compacted meanwhile, and first warms its cache up
+//! for half of that time. It prints each turn and the medians: scans a second, and for each scan
+//! the processor's time, system calls that read, and KiB that came from the disk (as /proc says for
+//! the process, so only on Linux).
 //!
-//! Run it by scripts/with-memory-limit to have less memory than data, and without a limit, after one pass over the files, to have all
-//! of it in the system's cache.
+//! Run it by scripts/with-memory-limit to have less memory than data. To have all data in the
+//! system's cache, run it without a limit, after one pass over the files.
 
 use evendb_flsm::{Db, Durability, Options, Result};
 use std::collections::hash_map::RandomState;
@@ -22,9 +26,9 @@ use std::time::{Duration, Instant};
 
 const VALUE_BYTES: usize = 1024;
 const PAIR_BYTES: u64 = 16 + VALUE_BYTES as u64;
-/// Makes an order of the pairs: greater than their number, and prime.
+/// Determines the order of the pairs: a prime that is greater than their number.
 const STEP: u64 = 2_654_435_761;
-/// The kernel's unit of processor time, as it tells processes.
+/// The kernel's unit of processor time, in the figures that processes can read.
 const TICKS_A_SECOND: f64 = 100.0;
 
 fn key(pair: u64) -> [u8; 16] {
@@ -41,7 +45,8 @@ fn key(pair: u64) -> [u8; 16] {
 struct Random(u64);
 
 impl Random {
-    /// Other numbers each time: a turn that scans what another one scanned finds it in the system's cache.
+    /// Different numbers each time: a turn that scans the places of an earlier turn would find them
+    /// in the system's cache.
     fn new() -> Random {
         Random(RandomState::new().hash_one(0) | 1)
     }
@@ -77,7 +82,7 @@ fn make(dir: &str, mib: u64, is_settled: bool) -> Result<()> {
     db.close()
 }
 
-/// What the kernel counts of the process.
+/// The kernel's figures of the process.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     processor: f64,
@@ -88,7 +93,7 @@ struct Usage {
 impl Usage {
     fn now() -> Usage {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // Behind the name, which may have blanks: the state, then 10 others.
+        // Behind the name, which may contain blanks: the state, then 10 other fields.
         let times = stat.rsplit(')').next().unwrap_or_default();
         let times = times.split_whitespace().skip(11).take(2);
         let ticks: f64 = times.filter_map(|time| time.parse::<f64>().ok()).sum();
@@ -106,10 +111,10 @@ impl Usage {
     }
 }
 
-/// Scans a second; of each scan: microseconds of the processor, reads, KiB from the disk.
+/// Scans a second; for each scan microseconds of the processor, reads, KiB from the disk.
 type Figures = [f64; 4];
 
-/// What is scanned, and how long.
+/// The data and the duration of a turn.
 struct Turn<'a> {
     dir: &'a str,
     records: usize,
@@ -152,7 +157,7 @@ impl Turn<'_> {
     }
 }
 
-/// How many pairs were made: their keys are numbers without gaps.
+/// The number of pairs: their keys are numbers without gaps.
 fn count_of(db: &Db) -> Result<u64> {
     let last = db.iter().next_back().transpose()?;
     let last = last.and_then(|(key, _)| std::str::from_utf8(&key).ok()?.parse::<u64>().ok());
@@ -175,7 +180,8 @@ fn measure(turn: &Turn<'_>, rounds: u64) -> Result<()> {
     let mut turns = [Vec::new(), Vec::new()];
     let names = ["off", "on"];
     for round in 0..rounds {
-        // Whoever comes second finds the system's cache as the first one left it: so they take turns in this too.
+        // The second turn finds the system's cache as the first one left it, so the two take turns
+        // in being first.
         for at in [round % 2, (round + 1) % 2] {
             let figures = turn.run(at == 1)?;
             let at = at as usize;

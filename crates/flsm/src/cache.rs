@@ -1,8 +1,9 @@
-//! [`BlockCache`]: blocks of tables in memory, of which gets find records without a read.
+//! [`BlockCache`]: blocks of tables in memory. A get that finds its block here reads no file.
 //!
-//! A map in shards, with a policy that a scan of many blocks, each once, does not empty (quick_cache; decision 0001). A table's number is
-//! never used again, so nothing in it is ever wrong; blocks of tables that are gone leave when others come.
-//! Thread safety: shared freely. Two that miss the same block both read it.
+//! It is a map in shards. Its policy keeps blocks that are used again when a scan reads many blocks
+//! once each (quick_cache; decision 0001). A table's number is never used again, so nothing in the
+//! map is ever wrong. Blocks of tables that are gone leave when other blocks need their place.
+//! Thread safety: shared freely. Two threads that miss the same block both read it.
 
 use evendb_base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use evendb_storage::table::{Block, BlockSource, Table};
@@ -15,19 +16,19 @@ use std::sync::Arc;
 /// Number of the table, ordinal of the block.
 type Key = (TableId, u32);
 
-/// `None` where there are too many blocks before it: such a block is never kept.
+/// `None` if the ordinal does not fit into 32 bits: such a block is never kept.
 fn key_of(table: &Table, ordinal: usize) -> Option<Key> {
     Some((table.id(), u32::try_from(ordinal).ok()?))
 }
 
-/// What an entry takes beside the block's bytes.
+/// Bytes of memory that an entry takes beside its block.
 const ENTRY_BYTES: u64 = 96;
-/// For the policy's estimate of how many entries there will be.
+/// Typical bytes of a block. The policy needs it to estimate the number of entries.
 const BLOCK_BYTES: u64 = 4096;
 
 pub(crate) struct BlockCache {
     blocks: Cache<Key, Block, Bytes, BuildHasherDefault<KeyHasher>>,
-    /// Figures.
+    /// For statistics.
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -41,7 +42,7 @@ impl Weighter<Key, Block> for Bytes {
     }
 }
 
-/// Numbers that are given out one by one become places that are far apart.
+/// Spreads numbers that are given out one by one over the whole map.
 #[derive(Default)]
 pub(crate) struct KeyHasher(u64);
 
@@ -67,7 +68,7 @@ impl Hasher for KeyHasher {
 }
 
 impl BlockCache {
-    /// Of so many bytes; with 0 nothing is kept.
+    /// A cache of this many bytes; with 0 it keeps nothing.
     pub(crate) fn new(bytes: u64) -> Arc<BlockCache> {
         let entries = (bytes / BLOCK_BYTES).clamp(16, 1 << 26) as usize;
         Arc::new(BlockCache {
@@ -109,7 +110,7 @@ impl BlockCache {
     }
 }
 
-/// What scans read at their beginning; who goes on for long passes most of what it reads by.
+/// Scans use the cache at their beginning only. A scan that goes on for long reads past it.
 impl BlockSource for BlockCache {
     fn get(&self, table: &Table, ordinal: usize) -> Option<Block> {
         let block = self.blocks.get(&key_of(table, ordinal)?);

@@ -1,10 +1,13 @@
-//! [`Clock`]: up to which version writes are shown, and who still reads at which.
+//! [`Clock`]: up to which version writes are shown, and at which versions readers still read.
 //!
-//! * A write is shown when the published version reaches its last record. That is after all of its records are in memory
-//!   tables, which are in the views; so whoever reads at a published version finds all of it, or none.
-//! * A reader that lasts (a snapshot, a scan) is registered. A get is not: it takes the view first and the version afterwards. So
-//!   what a rewrite left out of that view was hidden by a record at or below the version, and the get sees that one.
-//! * A horizon is read under the same lock as readers register under: whoever registers later reads at its published version or above.
+//! * A write is shown when the published version reaches its last record. At that time all of its
+//!   records are in memory tables, and these tables are in the views. So a reader at a published
+//!   version finds all of the write or none of it.
+//! * A reader that lasts (a snapshot, a scan) is registered. A get is not: it takes the view first
+//!   and the version afterwards. A record that a rewrite left out of that view was hidden by a
+//!   record at or below the version, and the get sees that newer record.
+//! * A horizon is read under the lock under which readers register. So a reader that registers
+//!   later reads at the horizon's published version or above.
 //!
 //! Thread safety: shared freely. The lock is a leaf.
 
@@ -17,7 +20,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// Stored by whoever has the write path, with Release; readers load it with Acquire.
+    /// The owner of the write path stores it with Release; readers load it with Acquire.
     published: AtomicU64,
     /// How many readers are registered at each version.
     readers: Mutex<BTreeMap<Version, usize>>,
@@ -48,14 +51,15 @@ impl Clock {
         Version(self.published.load(Ordering::Acquire))
     }
 
-    /// Shows the writes up to this version. One thread at a time, ascending.
+    /// Shows the writes up to this version. Only one thread at a time calls it, with ascending
+    /// versions.
     pub(crate) fn publish(&self, version: Version) {
         debug_assert!(version.0 >= self.published.load(Ordering::Relaxed));
         // Pairs with the Acquire of `published`.
         self.published.store(version.0, Ordering::Release);
     }
 
-    /// Registers a reader of what is shown now.
+    /// Registers a reader of the state that is shown now.
     pub(crate) fn register(&self) -> Version {
         let early = planted!(self, RegistersLate).then(|| self.published());
         let mut readers = self.readers.lock();
@@ -64,7 +68,7 @@ impl Clock {
         at
     }
 
-    /// A registered reader is done.
+    /// Ends the registration of a reader.
     pub(crate) fn release(&self, at: Version) {
         let mut readers = self.readers.lock();
         if let Some(count) = readers.get_mut(&at) {
@@ -75,12 +79,12 @@ impl Clock {
         }
     }
 
-    /// Registered readers.
+    /// The number of registered readers.
     pub(crate) fn readers(&self) -> usize {
         self.readers.lock().values().sum()
     }
 
-    /// Which readers there are, and will be.
+    /// The readers of now, and the version from which on later readers read.
     pub(crate) fn horizon(&self) -> Horizon {
         let readers = self.readers.lock();
         let snapshots = match planted!(self, SnapshotsForgotten) {

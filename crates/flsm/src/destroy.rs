@@ -1,4 +1,4 @@
-//! Removing a database: which files are its own. How they go: [`evendb_base::destroy`].
+//! Removes a database: which files belong to it. [`evendb_base::destroy`] removes them.
 
 use crate::error::Result;
 use crate::files::FileName;
@@ -6,11 +6,11 @@ use evendb_base::{EngineKind, fork};
 use evendb_storage::vfs::OsVfs;
 use std::path::Path;
 
-/// Removes the database in directory `path` with all that it holds, and the directory unless it holds other files. A
-/// directory that is not there is no error.
+/// Removes the database in directory `path` with all that it holds, and the directory unless it
+/// holds other files. It is no error if the directory does not exist.
 ///
-/// Files that are none of a database's stay. If this is cut short, or returns an error, what is left is no database
-/// that opens; call it again.
+/// Files that do not belong to a database stay. If the removal is cut short or returns an error,
+/// the rest of the files is no database that opens. Call it again then.
 ///
 /// ```
 /// # fn main() -> evendb_flsm::Result<()> {
@@ -24,9 +24,10 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// `Locked` if somebody has it open, `Unsupported` for a directory that may be another store's or is a database of another
-/// engine, `InvalidArgument` in a directory of backups and for a symbolic link, `Io` (also if one of its names is a link, a
-/// directory or a pipe, which no database has; nothing is removed then), and `Forked` as for an opening.
+/// `Locked` if somebody has it open. `Unsupported` for a directory that may be another store's, or
+/// for a database of another engine. `InvalidArgument` for a directory of backups and for a
+/// symbolic link. `Io`, also if one of its names is a link, a directory or a pipe: no database has
+/// such names, and nothing is removed then. `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     let is_own = |name: &str| FileName::parse(name).is_some();

@@ -1,6 +1,6 @@
 //! Counters of an open database, and [`Stats`], which shows them.
 //!
-//! Atomics that pair with nothing: each is a figure of its own.
+//! They are atomics that order nothing else: each figure stands alone.
 
 use evendb_base::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct Figures {
     pub(crate) stopped: Waits,
 }
 
-/// How often somebody waited, and how long.
+/// How often threads waited, and how long.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     count: AtomicU64,
@@ -51,15 +51,16 @@ impl Waits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitStats {
-    /// How many.
+    /// The number of waits.
     pub count: u64,
-    /// All of them together.
+    /// The sum of their durations.
     pub nanos_total: u64,
-    /// The longest.
+    /// The longest duration.
     pub nanos_max: u64,
 }
 
-/// What an open database did since it was opened, and what it holds. In bytes, if nothing else is said.
+/// What an open database did since it was opened, and what it holds. Figures are bytes, unless the
+/// field says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -67,27 +68,27 @@ pub struct Stats {
     pub user_bytes: u64,
     /// Written to logs.
     pub log_bytes: u64,
-    /// Written to tables of level 0.
+    /// Written to tables that were made from memory tables.
     pub flushed_bytes: u64,
     /// Written to tables of deeper levels, when tables went down.
     pub moved_bytes: u64,
-    /// Written to tables when those of a guard were merged where they were.
+    /// Written to tables when tables of a guard were merged in place.
     pub merged_bytes: u64,
-    /// Of tables that became others.
+    /// Read from tables that became other tables.
     pub compaction_read_bytes: u64,
-    /// Memory tables' generations that were flushed.
+    /// The number of flushes: each makes tables from one generation of memory tables.
     pub flushes: u64,
-    /// Compactions.
+    /// The number of compactions.
     pub compactions: u64,
-    /// Groups of writes that were written together.
+    /// The number of groups: writes that were written together.
     pub groups: u64,
-    /// Syncs of logs.
+    /// The number of syncs of logs.
     pub syncs: u64,
     /// Groups that were slowed down, because level 0 had many tables.
     pub slowed: WaitStats,
     /// Groups that waited for a flush or for level 0.
     pub stopped: WaitStats,
-    /// What the database plans with.
+    /// The memory budget by which the database plans.
     pub memory_budget: u64,
     /// Memory tables.
     pub memory_bytes: u64,
@@ -95,28 +96,30 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Indexes and filters of tables.
     pub table_bytes: u64,
-    /// Tables that are kept open.
+    /// The number of tables that are kept open.
     pub open_files: u64,
     /// Gets of blocks that the cache had.
     pub cache_hits: u64,
     /// Gets of blocks that it did not have.
     pub cache_misses: u64,
-    /// Memory tables that wait to be flushed, and tables of level 0 of which a compaction is due.
+    /// Memory tables that wait to be flushed, and tables of level 0 if a compaction of them is due.
     pub debt_bytes: u64,
-    /// Tables of each level.
+    /// The number of tables in each level.
     pub tables: Vec<u64>,
     /// Bytes of each level's tables.
     pub level_bytes: Vec<u64>,
-    /// The most sorted runs that a guard of each level has, of level 0 its tables: all levels together, so many a seek looks at
-    /// beside memory tables, at most.
+    /// For each level the greatest number of sorted runs in one of its guards; for level 0 the
+    /// number of its tables. The sum is the greatest number of tables that a seek looks at, beside
+    /// memory tables.
     pub runs: Vec<u64>,
-    /// Guards of each level, committed ones; level 0 has none.
+    /// The number of committed guards in each level; level 0 has none.
     pub guards: Vec<u64>,
-    /// Keys that are to become guards, of all levels together.
+    /// The number of keys that will become guards, over all levels.
     pub chosen_guards: u64,
-    /// Tables that compactions leave as they are until the next opening, because one of their guard is damaged.
+    /// The number of tables that compactions leave as they are until the next opening, because a
+    /// table of their guard is damaged.
     pub set_aside: u64,
-    /// Snapshots and scans under way.
+    /// The number of snapshots and running scans.
     pub readers: u64,
 }
 
@@ -126,14 +129,15 @@ impl Stats {
         self.log_bytes + self.flushed_bytes + self.moved_bytes + self.merged_bytes
     }
 
-    /// Bytes written to the disk for each byte of keys and values that were written. `None` if none was.
+    /// Bytes written to the disk for each byte of keys and values written. `None` if nothing was
+    /// written.
     pub fn write_amplification(&self) -> Option<f64> {
         (self.user_bytes > 0).then(|| self.written_bytes() as f64 / self.user_bytes as f64)
     }
 }
 
 impl Figures {
-    /// The counters. What is looked up elsewhere is zero.
+    /// The counters. Figures that are looked up elsewhere are zero.
     pub(crate) fn stats(&self) -> Stats {
         Stats {
             user_bytes: self.user_bytes.load(Relaxed),

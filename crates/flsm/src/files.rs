@@ -3,8 +3,9 @@
 //! ```text
 //!   CURRENT   CURRENT.tmp   LOCK   BALLAST   MANIFEST-000007   LOG-000012   TABLE-000031
 //! ```
-//! A number has six digits at least, and is never used for two files, whatever they are. `CURRENT` has the first engine's
-//! name: each of the two engines finds it in the other's directory, and tells by its first bytes that it is not its own.
+//! A number has at least six digits, and no two files ever have the same number, whatever they are.
+//! `CURRENT` is also a name of the first engine. So each of the two engines finds it in the other's
+//! directory, and its first bytes tell which engine wrote it.
 
 use crate::types::FileNumber;
 use evendb_base::ballast::BALLAST;
@@ -13,7 +14,7 @@ use evendb_storage::{Error, NUMBER_MAX, Result, TableId};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a file is, by its name.
+/// The kind of a file, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum FileName {
     /// Names the manifest in force.
@@ -26,7 +27,7 @@ pub(crate) enum FileName {
     Ballast,
     /// Edits of the trees.
     Manifest(FileNumber),
-    /// Write-ahead log of a generation.
+    /// The write-ahead log of a generation.
     Log(FileNumber),
     /// A sorted table.
     Table(TableId),
@@ -37,12 +38,12 @@ const LOG: &str = "LOG-";
 const TABLE: &str = "TABLE-";
 
 impl FileName {
-    /// The file of this name. `None`: no file of a database.
+    /// The file of this name. `None`: a database has no such file.
     pub(crate) fn parse(name: &str) -> Option<FileName> {
         let number = |prefix| {
             let digits = name.strip_prefix(prefix)?;
             let number = digits.parse().ok()?;
-            // Each number has one name, and there is always a next one.
+            // Each number has only one name, and there is always a next number.
             (digits == padded(number) && number <= NUMBER_MAX).then_some(number)
         };
         match name {
@@ -57,7 +58,7 @@ impl FileName {
         }
     }
 
-    /// The name.
+    /// Its name.
     pub(crate) fn name(self) -> String {
         match self {
             FileName::Current => "CURRENT".to_owned(),
@@ -70,7 +71,7 @@ impl FileName {
         }
     }
 
-    /// Where it lies.
+    /// Its path in directory `dir`.
     pub(crate) fn path(self, dir: &Path) -> PathBuf {
         dir.join(self.name())
     }
@@ -100,12 +101,12 @@ pub(crate) fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<FileName>> {
     Ok(files)
 }
 
-/// Gives out the numbers of new files. Shared by all who make some.
+/// Gives out the numbers of new files. All code that makes files shares one.
 #[derive(Debug)]
 pub(crate) struct FileNumbers(AtomicU64);
 
 impl FileNumbers {
-    /// The first one to give out.
+    /// Gives out `next` first.
     pub(crate) fn new(next: FileNumber) -> FileNumbers {
         FileNumbers(AtomicU64::new(next.0))
     }
@@ -115,12 +116,12 @@ impl FileNumbers {
         FileNumber(self.0.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// All numbers that were given out are below.
+    /// A number above all numbers that were given out.
     pub(crate) fn next(&self) -> FileNumber {
         FileNumber(self.0.load(Ordering::Relaxed))
     }
 
-    /// This one is in use.
+    /// Notes that number `used` is in use.
     pub(crate) fn skip(&self, used: FileNumber) {
         let next = used.0.saturating_add(1);
         self.0.fetch_max(next, Ordering::Relaxed);

@@ -1,18 +1,26 @@
-//! A full disk: what is kept back for it ([`evendb_base::ballast`]), who may use that, and what puts get meanwhile.
+//! A full disk: the room that is kept back for it ([`evendb_base::ballast`]), who may use that
+//! room, and which puts are refused meanwhile.
 //!
-//! What gives room back needs some first: a delete needs room in the log, its flush a table, a compaction a table before the old ones
-//! go, and an opening a manifest and a log. While there is room, some is kept back in the file `BALLAST`, which grows before the
-//! tables and logs do.
+//! Work that gives room back needs some room first: a delete needs room in the log, its flush needs
+//! a table, a compaction needs new tables before the old ones go, and an opening needs a manifest
+//! and a log. So some room is kept back in the file `BALLAST`. It grows before the tables and logs
+//! do.
 //!
-//! | while it is | puts get | deletes get | jobs, openings, edits that drop get |
-//! |---|---|---|---|
-//! | not laid, whole | room, once what is kept back has grown for it | room, or the deletes' part | room, or all of it |
-//! | owed (given up, or no room for it) | nothing, until it is whole again | room, or the deletes' part if that is there | room, or what is left |
+//! While the ballast is whole or not yet laid down:
+//! * Puts get free room, after the ballast has grown for them.
+//! * Deletes get free room, or the ballast's part for deletes.
+//! * Jobs, openings and edits that drop something get free room, or all of the ballast.
 //!
-//! What is given up is laid down again when a job has ended, or as large a part of it as there is room for, and before a put. So no put
-//! ever lives on it, and deletes have what is free beside it.
+//! While the ballast is owed (it was given up, or found no room):
+//! * Puts are refused until it is whole again.
+//! * Deletes get free room, or the ballast's part for deletes if that still exists.
+//! * Jobs, openings and edits that drop something get free room, or the rest of the ballast.
 //!
-//! Thread safety: any. The ballast's mutex is a leaf, held over short file operations.
+//! A ballast that was given up is laid down again when a job has ended, and before a put. It
+//! becomes as large as the free room allows. So no put ever lives on it, and deletes have the free
+//! room beside it.
+//!
+//! Thread safety: any. The ballast's mutex is a leaf, held during short file operations.
 
 use evendb_base::ballast::{Ballast, Need, Sizes};
 use evendb_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -21,31 +29,35 @@ use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error, ErrorKind};
 use std::path::Path;
 
-/// The most of what is kept back for jobs, unless a write buffer is larger; and for deletes.
+/// Bytes kept back for jobs, at most, unless a write buffer is larger; and bytes kept back for
+/// deletes, at most.
 const JOBS_BYTES_MAX: u64 = 64 << 20;
 const DELETES_BYTES_MAX: u64 = 8 << 20;
-/// The ballast grows for a part of the data more than there is, at least for so much.
+/// The ballast grows for more data than there is: for one part in `STEP_PART` more, and for at
+/// least `STEP_BYTES_MIN` bytes more.
 const STEP_PART: u64 = 4;
 const STEP_BYTES_MIN: u64 = 256 << 10;
-/// How often is looked for files that nobody holds any more, before anything is given up.
+/// How many times it removes files that nobody holds any more, before it gives up room.
 const LOOKS: usize = 8;
 
 /// See the module.
 pub(crate) struct FullDisk {
     ballast: Mutex<Ballast>,
     sizes: Sizes,
-    /// What of it is read without the mutex, as hints: whether it is owed, and bytes of data for which it is large enough.
+    /// Hints about the ballast that are read without its mutex: `owed` is whether it is owed,
+    /// `covered` is the number of data bytes for which it is large enough.
     owed: AtomicBool,
-    /// Jobs of the background that found no room, since the last one that did.
+    /// The number of failures in a row of background jobs that found no room.
     failures: AtomicU32,
     covered: AtomicU64,
-    /// Bytes of tables, as far as it matters.
+    /// Bytes of tables, at least up to the number from which the ballast grows no more.
     table_bytes: AtomicU64,
-    /// How often some was given up: of two that find no room at once, the second may go on by what the first has given up.
+    /// Counts how often room was given up. If two threads find no room at once, the second one may
+    /// go on with the room that the first one gave up.
     released: AtomicU64,
 }
 
-/// An error that may tell of a full disk.
+/// An error that may be the error of a full disk.
 pub(crate) trait MayBeFull {
     fn is_full(&self) -> bool;
 }
@@ -57,8 +69,9 @@ impl MayBeFull for Error {
 }
 
 impl FullDisk {
-    /// Of a database whose tables and logs have `data` bytes. Nothing is laid down yet. A compaction of level 0, the largest job, takes
-    /// about so many write buffers.
+    /// For a database whose tables and logs have `data` bytes. Nothing is laid down yet. A
+    /// compaction of level 0 is the largest job: it takes about `buffers` write buffers of `buffer`
+    /// bytes.
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -91,7 +104,8 @@ impl FullDisk {
         result
     }
 
-    /// What must go on where the disk is full: without room it is tried again with what is kept back for it.
+    /// Runs an attempt that must succeed on a full disk too. If it finds no room, it is tried again
+    /// with the room that is kept back for it.
     pub(crate) fn with<T, E: MayBeFull>(
         &self,
         need: Need,
@@ -108,7 +122,8 @@ impl FullDisk {
         } else if self.released.load(Relaxed) == released {
             return first;
         }
-        // Others lay down what is owed when they have ended: not under a job that works in it.
+        // Other threads lay the ballast down again when their jobs have ended. They must not do so
+        // while this job uses the room.
         let _use = (need == Need::Jobs).then(|| {
             self.change(Ballast::begin_use);
             InUse(self)
@@ -116,7 +131,8 @@ impl FullDisk {
         attempt()
     }
 
-    /// Notes the lengths of all tables that there are, as far as they matter. Called under the lock under which they change.
+    /// Notes the lengths of all tables, as far as they matter. Call it under the lock under which
+    /// the tables change.
     pub(crate) fn note_tables(&self, lengths: impl Iterator<Item = u64>) {
         let enough = self.sizes.data_bytes_max();
         let mut sum: u64 = 0;
@@ -129,19 +145,19 @@ impl FullDisk {
         self.table_bytes.store(sum, Relaxed);
     }
 
-    /// Notes a log that waits to become tables.
+    /// Notes a log whose records wait to become tables.
     pub(crate) fn note_waiting(&self, bytes: u64) {
         self.table_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Whether the last job of the background found no room. Nothing is put then: what is in level 0 would become more than what is
-    /// kept back can compact.
+    /// Whether the last background job found no room. Puts are refused then: otherwise level 0
+    /// would grow beyond what the ballast lets a compaction do.
     pub(crate) fn is_stuck(&self) -> bool {
         self.failures.load(Relaxed) > 0
     }
 
-    /// See [`is_stuck`](Self::is_stuck).
-    /// How many in a row found none before this one.
+    /// Notes the end of a background job, for [`is_stuck`](Self::is_stuck). Returns the number of
+    /// jobs in a row that found no room before this one.
     pub(crate) fn note_job(&self, found_no_room: bool) -> u32 {
         match found_no_room {
             true => self.failures.fetch_add(1, Relaxed),
@@ -149,7 +165,8 @@ impl FullDisk {
         }
     }
 
-    /// Has enough kept back for logs of `log_bytes`, beside the tables, before they are written. The error is a full disk.
+    /// Makes the ballast large enough for the tables and for logs of `log_bytes`. Call it before
+    /// the logs are written. The error is a full disk.
     pub(crate) fn cover(&self, log_bytes: u64) -> evendb_storage::Result<()> {
         let data = self.table_bytes.load(Relaxed) + log_bytes;
         let covered = self.covered.load(Relaxed);
@@ -160,7 +177,7 @@ impl FullDisk {
         self.change(|ballast| ballast.cover(data + step).or_else(|_| ballast.cover(data)))
     }
 
-    /// Lays down what is kept back for the data that there is, where there is room for it. The error is a full disk.
+    /// Lays the ballast down for the existing data, if there is room. The error is a full disk.
     pub(crate) fn lay(&self) -> evendb_storage::Result<()> {
         let data = self.table_bytes.load(Relaxed);
         self.change(|ballast| {
@@ -169,16 +186,18 @@ impl FullDisk {
         })
     }
 
-    /// After work: the files that it has left go, and what was given up is laid down again where there is room for it.
+    /// Call it after work: removes the files that the work no longer needs, and lays down again
+    /// what was given up, if there is room.
     pub(crate) fn tend(&self) {
         reclaim::collect();
         if self.owed.load(Relaxed) {
-            // Puts are refused until there is room.
+            // After a failure puts are refused until there is room.
             let _ = self.lay();
         }
     }
 
-    /// Refuses what may not live on what is kept back, as long as the disk has no room for that.
+    /// Refuses a write that may not use the ballast, as long as the disk has no room for the
+    /// ballast.
     pub(crate) fn check(&self) -> evendb_storage::Result<()> {
         if !self.owed.load(Relaxed) {
             return Ok(());
@@ -190,7 +209,7 @@ impl FullDisk {
     }
 }
 
-/// A job works in what was given up until this goes.
+/// While this lives, a job uses the room that was given up.
 struct InUse<'d>(&'d FullDisk);
 
 impl Drop for InUse<'_> {
@@ -199,7 +218,7 @@ impl Drop for InUse<'_> {
     }
 }
 
-/// Has files removed that nobody needs any more, and that somebody may have held a moment ago.
+/// Removes files that nobody needs any more, also files that some thread held a moment ago.
 fn collect_files() {
     for _ in 0..LOOKS {
         reclaim::collect();

@@ -1,5 +1,5 @@
-//! The decoders of the engine's files, opened to the fuzzer (`crates/fuzz`): thin wrappers in plain types, which find what
-//! opening finds.
+//! The decoders of the engine's files, opened to the fuzzer (`crates/fuzz`): thin wrappers in plain
+//! types, which find what an opening finds.
 //!
 //! Not part of the public face: anything here may change at any time.
 
@@ -17,13 +17,13 @@ use evendb_storage::{Result, Version};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What `CURRENT` says: the manifest, and up to where it must verify.
+/// The contents of `CURRENT`: the manifest, and the offset up to which the manifest must verify.
 pub fn current(path: &Path, bytes: &[u8]) -> Result<(u64, u64)> {
     let current = current::decode(path, bytes)?;
     Ok((current.manifest.0, current.verified))
 }
 
-/// The bytes of the `CURRENT` that says this.
+/// The bytes of a `CURRENT` with these contents.
 pub fn current_bytes(manifest: u64, verified: u64) -> Vec<u8> {
     current::encode(Current {
         manifest: FileNumber(manifest),
@@ -31,7 +31,7 @@ pub fn current_bytes(manifest: u64, verified: u64) -> Vec<u8> {
     })
 }
 
-/// An edit of the manifest, decoded and encoded again. `None` if it makes no sense, or to this version.
+/// An edit of the manifest, decoded and encoded again. `None` if it makes no sense to this version.
 pub fn edit_again(payload: &[u8]) -> Option<Vec<u8>> {
     let changes = change::decode(payload).ok()?;
     let mut out = Vec::new();
@@ -41,7 +41,7 @@ pub fn edit_again(payload: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The state that these edits add up to, as one edit that leads there from nothing.
+/// The state to which these edits add up, as one edit that makes it from nothing.
 pub fn state_of(vfs: Arc<dyn Vfs>, path: &Path, edits: &[&[u8]]) -> Result<Vec<u8>> {
     let limits = TableLimits {
         files: 16,
@@ -61,11 +61,11 @@ pub fn state_of(vfs: Arc<dyn Vfs>, path: &Path, edits: &[&[u8]]) -> Result<Vec<u
 /// A write of a log: the byte of its kind, keyspace, key, value.
 pub type Write = (u8, u32, Vec<u8>, Vec<u8>);
 
-/// What the logs of these numbers hold: version of the first write of each group, and its writes. And the last version,
-/// and the logs that are given up.
+/// The contents of logs: for each group the version of its first write, and its writes. Then the
+/// last version, and the numbers of the logs that are given up.
 pub type Replayed = (Vec<(u64, Vec<Write>)>, u64, Vec<u64>);
 
-/// Reads the logs of these numbers, ascending, as opening does that needs all of them.
+/// Reads the logs of these numbers, ascending, as an opening does that needs all of them.
 pub fn replay(vfs: &dyn Vfs, dir: &Path, numbers: &[u64]) -> Result<Replayed> {
     let numbers: Vec<FileNumber> = numbers.iter().map(|&number| FileNumber(number)).collect();
     let needed = numbers.first().copied().unwrap_or(FileNumber(0));
@@ -85,7 +85,8 @@ pub fn replay(vfs: &dyn Vfs, dir: &Path, numbers: &[u64]) -> Result<Replayed> {
     Ok((groups, replayed.last_version.0, given_up.collect()))
 }
 
-/// The writes of a group's payload encoded again, and the payload's header in front. `None` if it makes no sense.
+/// The payload of a group: its writes decoded and encoded again behind its header. `None` if it
+/// makes no sense.
 pub fn group_again(payload: &[u8]) -> Option<Vec<u8>> {
     let group = record::decode_group(payload).ok()?;
     let (first, durable) = (group.first, group.durable);
@@ -97,7 +98,7 @@ pub fn group_again(payload: &[u8]) -> Option<Vec<u8>> {
     Some(body.payload(first, durable).to_vec())
 }
 
-/// The first frame's payload of a log, decoded and encoded again.
+/// The payload of a log's first frame, decoded and encoded again.
 pub fn begin_again(payload: &[u8]) -> Option<Vec<u8>> {
     let previous = record::decode_begin(payload).ok()?;
     Some(record::encode_begin(previous).to_vec())

@@ -1,13 +1,14 @@
-//! [`KeyspaceState`]: a keyspace of an open database. [`View`]: what it is made of at a moment.
+//! [`KeyspaceState`]: a keyspace of an open database. [`View`]: its parts at one moment.
 //!
 //! ```text
 //!   view = memory tables, newest first (the first one may still get records) + the tree
 //! ```
-//! Invariants: a view alone is complete: it has each record that was shown when it was taken, as far as a reader may need it.
-//! A memory table leaves in the store that brings the table of level 0 that it became. Views are replaced, never edited.
+//! Invariants: a view alone is complete. It has each record that was shown when the view was taken,
+//! as far as a reader may need it. A memory table leaves the view in the same store that adds the
+//! table it became. Views are replaced and never edited.
 //!
-//! Who replaces one: the write path adds a memory table, workers take some away and bring new trees. The lock of the
-//! keyspace orders these two; it is a leaf.
+//! The write path adds memory tables to views. Workers take memory tables away and bring new trees.
+//! The keyspace's lock orders the two; it is a leaf.
 
 use crate::memory::MemoryTable;
 use crate::read::lengths::ScanLengths;
@@ -19,15 +20,15 @@ use evendb_base::sync::{Arc, Mutex};
 use evendb_base::{Error, ErrorKind, Result};
 use evendb_storage::Version;
 
-/// The keyspace that is always there.
+/// The keyspace that always exists.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    /// Newest first, each with the generation that it belongs to.
+    /// The memory tables, newest first, each with the number of its generation.
     pub(crate) memories: Vec<(FileNumber, Arc<MemoryTable>)>,
     pub(crate) tree: Arc<Tree>,
-    /// Of the keyspace: the same in all of its views, where who scans has it at hand.
+    /// The keyspace's lengths of scans: the same in all of its views. Here a scan has them at hand.
     pub(crate) scans: Arc<ScanLengths>,
 }
 
@@ -37,7 +38,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) name: String,
     pub(crate) view: ArcCell<View>,
     changing: Mutex<()>,
-    /// The version at which it was dropped; above all versions if it was not. Stored with Release once, loaded with Acquire.
+    /// The version at which it was dropped, or a number above all versions. Stored once, with
+    /// Release; loaded with Acquire.
     dropped_at: AtomicU64,
 }
 
@@ -77,7 +79,7 @@ impl KeyspaceState {
         self.check_there_at(Version(u64::MAX - 1))
     }
 
-    /// Whether who reads at this version may go on.
+    /// Fails if the keyspace was dropped at or before this version.
     pub(crate) fn check_there_at(&self, at: Version) -> Result<()> {
         match at.0 < self.dropped_at.load(Ordering::Acquire) {
             true => Ok(()),

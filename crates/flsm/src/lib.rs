@@ -1,39 +1,45 @@
-//! A fragmented log-structured merge tree: the design of PebblesDB (SOSP'17), on EvenDB's storage parts.
+//! A fragmented log-structured merge tree: the design of PebblesDB (SOSP'17), on EvenDB's storage
+//! parts.
 //!
 //! ```text
-//!   put -> log (LOG-n) -> memory table                     RAM   one of each keyspace, all of one generation with one log
+//!   put -> log (LOG-n) -> memory table               in RAM; one for each keyspace;
+//!                            |                       one generation of them has one log
 //!                            |  flush: one table
-//!   level 0   [ t9 ][ t8 ][ t7 ]                           tables overlap, newest first; no guards
+//!   level 0   [ t9 ][ t8 ][ t7 ]                     tables overlap, newest first; no guards
 //!                            |  all of them together, cut at the guards below, appended there
-//!   level i   | guard ""      | guard "f"     | guard "q"  |   guards do not overlap, tables of one guard may;
-//!             |  t5 t2        |  t6 t3        |            |   newest first
+//!   level i   | guard "" | guard "f"  | guard "q" |  guards do not overlap,
+//!             |  t5 t2   |  t6 t3     |           |  tables of one guard may; newest first
 //!                            |  a guard's tables together, cut at the guards below, appended there
-//!   last      | "" | "c" | "f" | "k" | "q" | "t" |            merged within a guard when these are too many
+//!   last      | "" | "c" | "f" | "k" | "q" | "t" |   a guard with too many tables is merged
 //! ```
-//! A leveled tree rewrites what lies below whenever it moves data down. Here a piece is appended to the guard in which
-//! it belongs, so a record is written once in each level; what that costs are several tables to look at in a guard.
-//! With one table a guard (`Advanced::max_files_per_guard`) it is a leveled tree again.
+//! A leveled tree rewrites the data below whenever it moves data down. Here a piece is appended to
+//! the guard in which it belongs, so a record is written once in each level. The price is that a
+//! guard has several tables to look at. With one table in a guard (`Advanced::max_files_per_guard`)
+//! it is a leveled tree again.
 //!
-//! Guards are chosen from the keys themselves, by a hash: which keys become guards follows from the data alone, and a guard of
-//! a level is one of every deeper level (`tree::choose`).
+//! Guards are chosen from the keys themselves, by a hash. So the data alone decides which keys
+//! become guards. A guard of a level is also a guard of every deeper level (`tree::choose`).
 //!
 //! # Rooms
-//! Each imports only those below it.
+//! Each room imports only rooms below it.
 //! * `fuzzing` - decoders of the engine's files, opened to the fuzzer.
 //! * `api` - the public face. `inspect` - what the bytes of a closed database say.
-//! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - who works in it.
-//! * `read`, `write` - get and scans; the one write path.
+//! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - its threads.
+//! * `read`, `write` - gets and scans; the one write path.
 //! * `engine` - the state of an open database.
 //! * `cache` - blocks of tables in memory.
-//! * `keyspace`, `clock` - what a keyspace is made of at a moment; what is shown, and who reads.
+//! * `keyspace`, `clock` - the parts of a keyspace at one moment; which writes are shown, and who
+//!   reads.
 //! * `compaction` - which job is next (pure), and how it is done.
-//! * `full_disk` - what is kept back for a full disk, and what it refuses.
-//! * `manifest` - edits as bytes, what exists, `CURRENT`. `log` - the body of a log record, the log of a generation, its replay.
+//! * `full_disk` - the room that is kept back for a full disk, and which writes are refused then.
+//! * `manifest` - edits as bytes, the state they add up to, `CURRENT`. `log` - the body of a log
+//!   record, the log of a generation, its replay.
 //! * `memory` - the memory table: one writer, many readers, an arena.
 //! * `cursor` - the sorted merge in both directions.
-//! * `tree` - what a keyspace has on disk: levels, guards, tables. Immutable; an edit makes a new one.
-//! * `tables` - open tables; files that go when nobody has them any more.
-//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share. `plant` - faults that tests must notice.
+//! * `tree` - a keyspace on disk: levels, guards, tables. It is immutable; an edit makes a new one.
+//! * `tables` - open tables; files that are removed when nobody has them any more.
+//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share. `plant` -
+//!   faults that tests must notice.
 
 mod api;
 mod cache;
@@ -99,6 +105,6 @@ pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};
 pub use value::Value;
 
-/// The file seam, for tests that simulate crashes and faults.
+/// The seam for files, for tests that simulate crashes and faults.
 #[doc(hidden)]
 pub use evendb_storage::vfs;

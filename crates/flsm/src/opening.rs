@@ -1,15 +1,20 @@
 //! Opening: from the files of a directory to an engine, after any kind of end.
 //!
-//! 1. The directory's lock. `CURRENT` names the manifest, which gives the trees; without it a database is made where there are no
-//!    other files.
-//! 2. The logs are read into memory tables ([`crate::log::replay`]), and made durable as far as they were read.
-//! 3. Logs that were given up are removed, the newest first; before anything new can be read behind them.
-//! 4. A new manifest begins. Files that it does not need go: of tables, logs and manifests, by their names.
-//! 5. A new generation begins, whose log goes on from the last one. What was read waits to be flushed, and its logs go with that.
+//! 1. The directory is locked. `CURRENT` names the manifest, which gives the trees. Without
+//!    `CURRENT` a database is made, if there are no other files.
+//! 2. The logs are read into memory tables ([`crate::log::replay`]), and made durable as far as
+//!    they were read.
+//! 3. Logs that were given up are removed, the newest first. That is done before anything new can
+//!    be read behind them.
+//! 4. A new manifest begins. Tables, logs and manifests that it does not need are removed, by their
+//!    names.
+//! 5. A new generation begins. Its log continues the last one. The records that were read wait to
+//!    be flushed, and their logs are removed after the flush.
 //!
-//! A crash between any two of these leaves what the next opening reads in the same way.
+//! A crash between any two of these steps leaves files that the next opening reads in the same way.
 //!
-//! For reading only, nothing is written: the manifest stays in force, what was read stays in memory, and no generation begins.
+//! An opening for reading only writes nothing: the manifest stays in force, the records that were
+//! read stay in memory, and no generation begins.
 
 use crate::cache::BlockCache;
 use crate::clock::Clock;
@@ -50,12 +55,13 @@ fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
     StorageError::io(path, what, source).into()
 }
 
-/// Opens the database in `path`, or creates it. Nobody works in it yet.
+/// Opens the database in `path`, or creates it. No thread works in it yet.
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     options.check()?;
     let dir = std::path::absolute(path).map_err(|source| io(path, "resolve the path", source))?;
     let vfs = options.vfs.clone();
-    // Before anything is made, and again under the lock: somebody may make a database just now.
+    // Checked before anything is made, and again under the lock: another thread or process may make
+    // a database just now.
     match check_wanted(&options, &dir) {
         Err(error) if error.kind() == ErrorKind::Corruption => {}
         checked => {
@@ -87,7 +93,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let full_disk = look_at_disk(&options, &dir, &state, read.log_bytes());
     let manifest = match options.read_only {
         true => {
-            // What was read gets numbers as if it were to be flushed.
+            // Numbers go on as if the records that were read were to be flushed.
             let used = files.iter().filter_map(|file| file.number());
             used.for_each(|used| numbers.skip(used));
             Kept::OnlyRead(dir.clone(), state)
@@ -127,7 +133,8 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     assemble(options, opened, making, read)
 }
 
-/// Whether there is a database in `dir`. Refuses what the options do not want, and a database of another engine. Writes nothing.
+/// Whether there is a database in `dir`. Fails if the options refuse that, and for a database of
+/// another engine. Writes nothing.
 fn check_wanted(options: &Options, dir: &Path) -> Result<bool> {
     let vfs = &*options.vfs;
     EngineKind::Flsm.check(vfs, dir)?;
@@ -146,7 +153,8 @@ fn check_wanted(options: &Options, dir: &Path) -> Result<bool> {
     }
 }
 
-/// Refuses to make a database where none is wanted, among other files, or where the beginning of one is missing.
+/// Refuses to make a database where none is wanted, among other files, or where its first files are
+/// missing.
 fn check_vacant(options: &Options, dir: &Path) -> Result<()> {
     let names = match options.vfs.list(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -178,7 +186,7 @@ fn check_vacant(options: &Options, dir: &Path) -> Result<()> {
     }
 }
 
-/// What the logs had.
+/// The contents of the logs.
 struct Read {
     replayed: Replayed,
     memories: BTreeMap<KeyspaceId, Arc<MemoryTable>>,
@@ -204,7 +212,7 @@ impl Read {
         self.replayed.read.iter().map(|log| log.end).sum()
     }
 
-    /// What was read stays, and what was given up does not come back.
+    /// Makes what was read durable, and removes the logs that were given up, durably.
     fn make_durable(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         for log in &self.replayed.read {
             let synced = log.file.sync_data();
@@ -231,7 +239,7 @@ fn read_group(
         if id >= state.next_keyspace {
             return Err(Refused::Malformed);
         }
-        // Of a keyspace that was dropped nothing is read.
+        // Records of a dropped keyspace are left out.
         if state.keyspaces().contains_key(&id) {
             let table = memories
                 .entry(id)
@@ -242,7 +250,8 @@ fn read_group(
     Ok(())
 }
 
-/// Removes what a job or an opening that was cut short has left, where it takes the room that an opening needs.
+/// Removes the files that a job or an opening has left that was cut short. They take the room that
+/// this opening needs.
 fn remove_leftovers(vfs: &dyn Vfs, dir: &Path, files: &[FileName], state: &State) -> Result<()> {
     let in_force = current::read(vfs, dir)?.manifest;
     for file in files.iter().filter(|file| !state.needs(**file, in_force)) {
@@ -255,7 +264,7 @@ fn remove_leftovers(vfs: &dyn Vfs, dir: &Path, files: &[FileName], state: &State
     Ok(())
 }
 
-/// What is kept back for a full disk, by what there is of tables and logs.
+/// The room that is kept back for a full disk, for the existing tables and logs.
 fn look_at_disk(options: &Options, dir: &Path, state: &State, log_bytes: u64) -> FullDisk {
     let tables = state.keyspaces().values();
     let tables = tables.flat_map(|keyspace| keyspace.tree.tables());
@@ -266,7 +275,7 @@ fn look_at_disk(options: &Options, dir: &Path, state: &State, log_bytes: u64) ->
     FullDisk::new(options.vfs.clone(), dir, sizes, data)
 }
 
-/// What an opening has when all was read.
+/// The parts of an opening when everything was read.
 struct Opened {
     dir: PathBuf,
     lock: Option<Box<dyn evendb_storage::vfs::LockGuard>>,
@@ -299,7 +308,7 @@ fn assemble(options: Options, opened: Opened, making: Making, read: Read) -> Res
     });
     let mut catalog: BTreeMap<String, Arc<KeyspaceState>> = known.collect();
     if !is_whole && options.read_only {
-        // Making the database was cut short: there is nothing in it.
+        // The creation of the database was cut short: there is nothing in it.
         let (id, name) = (manifest.state().next_keyspace, DEFAULT_KEYSPACE.to_owned());
         let empty = KeyspaceState::new(id, name.clone(), Arc::default());
         catalog.insert(name, empty);
@@ -338,13 +347,13 @@ fn assemble(options: Options, opened: Opened, making: Making, read: Read) -> Res
     worker::note_tables(&engine, engine.manifest.lock().state());
     engine.full_disk.note_waiting(log_bytes);
     if !engine.options.read_only {
-        // Where there is no room for it, it is missed, and puts are refused until there is.
+        // If there is no room for it, it is owed, and puts are refused until there is room.
         let _ = engine.full_disk.lay();
     }
     Ok(engine)
 }
 
-/// All of it was synced.
+/// The whole log was synced.
 fn previous_of(log: &ReadLog) -> Previous {
     Previous {
         number: log.number,
@@ -353,7 +362,7 @@ fn previous_of(log: &ReadLog) -> Previous {
     }
 }
 
-/// What the logs had waits to be flushed, before the generation `next`.
+/// Lets the records of the logs wait to be flushed, before the generation `next`.
 fn push_what_was_read(
     making: &Making,
     catalog: &BTreeMap<String, Arc<KeyspaceState>>,
@@ -364,7 +373,7 @@ fn push_what_was_read(
     if read.replayed.read.is_empty() {
         return;
     }
-    // Below the next generation's, as the order of generations wants it.
+    // The number is below that of the next generation, as the order of generations needs it.
     let number = read.replayed.read.last().map_or(next, |log| log.number);
     debug_assert!(number < next && next < making.numbers.next());
     let mut memories = Vec::new();

@@ -1,5 +1,5 @@
-//! How a database is opened. One number, the memory budget, scales most of the rest; what few have reason to touch is in
-//! [`Advanced`].
+//! How a database is opened. One number, the memory budget, scales nearly everything else. Settings
+//! that few programs need are in [`Advanced`].
 
 use crate::engine::work::WAITING_MAX;
 use crate::error::{Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ pub struct Options {
     pub(crate) plant: crate::plant::Plant,
 }
 
-/// Settings that few have reason to touch. See [`Options::advanced`].
+/// Settings that few programs need. See [`Options::advanced`].
 #[derive(Clone, Debug)]
 #[must_use = "settings do nothing until options are given them"]
 pub struct Advanced {
@@ -59,17 +59,17 @@ pub struct Advanced {
     pub(crate) open_files_max: Option<u64>,
 }
 
-/// How many tables may be open when none is in use.
+/// Limits of the tables that stay open when none is in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableLimits {
-    /// Descriptors.
+    /// The number of descriptors.
     pub(crate) files: u64,
     /// Bytes of indexes and filters.
     pub(crate) bytes: u64,
 }
 
 impl TableLimits {
-    /// For who opens few tables, and not for long.
+    /// For tests that open few tables, and not for long.
     #[cfg(test)]
     pub(crate) const NONE: TableLimits = TableLimits {
         files: u64::MAX >> 1,
@@ -77,7 +77,7 @@ impl TableLimits {
     };
 }
 
-/// Tables of level 0 at which something happens.
+/// The numbers of tables in level 0 at which something happens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level0 {
     pub(crate) compact: usize,
@@ -89,34 +89,37 @@ pub(crate) struct Level0 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     #[default]
     None,
     /// LZ4.
     Lz4,
 }
 
-/// What memory is split into, in eighths: a write buffer has one, and there are three when two generations wait to be flushed; blocks of tables
-/// have three. The rest is for indexes and filters of open tables, which have a part of it at least, whatever the others were set to.
+/// The shares of the memory budget, in eighths. A write buffer has one, and there are three write
+/// buffers when two generations wait to be flushed. Blocks of tables have three. The rest is for
+/// indexes and filters of open tables. They get at least one part in `TABLES_PART_MIN` of the
+/// budget, whatever the other settings are.
 const EIGHTHS: u64 = 8;
 const BLOCKS_EIGHTHS: u64 = 3;
 const GENERATIONS: u64 = 1 + WAITING_MAX as u64;
 const TABLES_PART_MIN: u64 = 16;
 
-/// A look of a seek pays for so much of a block ([`Options::look_bytes`]).
+/// A look of a seek pays for this part of a block ([`Options::look_bytes`]).
 const LOOK_PART: u64 = 16;
 
-/// Tables that are kept open, where the process may have twice as many files or more.
+/// The number of tables that are kept open, if the process may have at least twice that number of
+/// files.
 const OPEN_FILES_MAX: u64 = 8192;
 
 const MEMORY_BUDGET_LIMITS: (u64, u64) = (64 << 10, MEMORY_BUDGET_MAX);
 const WRITE_BUFFER_BYTES_MIN: u64 = 4 << 10;
 const WRITE_BUFFER_LIMITS: (u64, u64) = (WRITE_BUFFER_BYTES_MIN, 1 << 30);
-/// Of a table, and between guards.
+/// Limits for the bytes of a table, and for the bytes between guards.
 const TABLE_BYTES_LIMITS: (u64, u64) = (1, 1 << 40);
-/// A scan looks into each run of a guard.
+/// Limits for the runs of a guard: a scan looks into each run.
 const GUARD_RUNS_LIMITS: (u64, u64) = (1, 1024);
-/// Every read looks into each table of level 0.
+/// Limits for the tables of level 0: every read looks into each of them.
 const LEVEL0_TABLES_LIMITS: (u64, u64) = (1, 64 << 10);
 const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
 const FILTER_BITS_LIMITS: (u64, u64) = (0, 40);
@@ -129,7 +132,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults: 512 MiB of memory, or less in a small container, durability [`Durability::Process`], no compression.
+    /// The defaults: 512 MiB of memory, or less in a small container; durability
+    /// [`Durability::Process`]; no compression.
     pub fn new() -> Options {
         Options {
             memory_budget: default_budget(),
@@ -163,11 +167,13 @@ impl Options {
         }
     }
 
-    /// Bytes of memory that the database plans with, from 64 KiB to 16 TiB. Default: 512 MiB; in a container (a control group
-    /// with a limit) that has less, its memory without a fifth, and without 64 MiB at least. A process takes up to 64 MiB beside it.
+    /// Bytes of memory by which the database plans, from 64 KiB to 16 TiB. Default: 512 MiB. In a
+    /// container (a control group with a limit) that has less, the default is the container's
+    /// memory less a fifth, and less 64 MiB at least. A process takes up to 64 MiB beside it.
     ///
-    /// The first record or block of 1 MiB tells glibc's allocator to map each piece of that size by itself (`M_MMAP_THRESHOLD`), for
-    /// the whole process: otherwise values of megabytes leave holes of megabytes.
+    /// At the first record or block of 1 MiB the engine tells glibc's allocator to map each piece
+    /// of that size separately (`M_MMAP_THRESHOLD`), for the whole process. Otherwise values of
+    /// megabytes leave holes of megabytes.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self
@@ -180,26 +186,28 @@ impl Options {
         self
     }
 
-    /// Whether a database is made where there is none. Default: yes. Without it opening fails with `NotFound`, and nothing is made.
+    /// Whether a database is made where none exists. Default: yes. If not, opening fails with
+    /// `NotFound`, and nothing is made.
     pub fn create_if_missing(mut self, yes: bool) -> Self {
         self.create_if_missing = yes;
         self
     }
 
-    /// Whether opening a database that is there fails, with `AlreadyExists`. Default: no.
+    /// Whether opening an existing database fails, with `AlreadyExists`. Default: no.
     pub fn error_if_exists(mut self, yes: bool) -> Self {
         self.error_if_exists = yes;
         self
     }
 
-    /// Opens for reading only, beside other readers and no writer: nothing on the disk changes, nothing runs in the background, and
-    /// writes are refused with `ReadOnly`. What the log has is read into memory. Default: no.
+    /// Opens for reading only, together with other readers and without a writer. Nothing on the
+    /// disk changes, nothing runs in the background, and writes are refused with `ReadOnly`. The
+    /// log's records are read into memory. Default: no.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self
     }
 
-    /// Settings that few have reason to touch.
+    /// Settings that few programs need.
     ///
     /// ```
     /// use evendb_flsm::Options;
@@ -220,7 +228,7 @@ impl Options {
         self
     }
 
-    /// Refuses what no database can work with, naming the limit.
+    /// Refuses values that no database can work with. The error names the limit.
     pub(crate) fn check(&self) -> Result<()> {
         let advanced = &self.advanced;
         within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
@@ -268,14 +276,15 @@ impl Options {
         Ok(())
     }
 
-    /// Bytes of a generation's memory tables at which the next one begins.
+    /// A generation whose memory tables have this many bytes is ended, and the next one begins.
     pub(crate) fn write_buffer_bytes(&self) -> u64 {
         let share = self.memory_budget / EIGHTHS;
         let share = share.clamp(WRITE_BUFFER_BYTES_MIN, 64 << 20);
         self.advanced.write_buffer_bytes.unwrap_or(share)
     }
 
-    /// Bytes of a log at which the next generation begins: small records take more in memory than in the log.
+    /// A generation whose log has this many bytes is ended, too. Small records take more bytes in
+    /// memory than in the log.
     pub(crate) fn log_bytes_max(&self) -> u64 {
         self.write_buffer_bytes() * 2
     }
@@ -290,8 +299,9 @@ impl Options {
         self.advanced.cache_bytes.unwrap_or(share)
     }
 
-    /// A look of a seek into a table pays for the compaction of so many bytes. It reads a block, which costs as much as to read and
-    /// write the half of it; it pays for an eighth of that. 0: no compaction is done for seeks.
+    /// Bytes of a compaction that one look of a seek into a table pays for. A look reads a block,
+    /// which costs as much as reading and writing half a block. It pays for an eighth of that. If
+    /// it is 0, seeks cause no compactions.
     pub(crate) fn look_bytes(&self) -> u64 {
         match self.advanced.compaction_by_seeks {
             true => (self.advanced.block_bytes as u64 / LOOK_PART).max(1),
@@ -299,7 +309,8 @@ impl Options {
         }
     }
 
-    /// How many tables are kept open. Memory that the write buffers and the block cache do not have is that of tables.
+    /// Limits of the tables that are kept open. Tables get the memory that write buffers and block
+    /// cache do not have.
     pub(crate) fn table_limits(&self) -> TableLimits {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
         let files = half.clamp(1, OPEN_FILES_MAX);
@@ -311,7 +322,7 @@ impl Options {
         }
     }
 
-    /// What a value with its key, and a batch, count at most.
+    /// The greatest number of bytes that a batch, or a value with its key, may count.
     pub(crate) fn batch_bytes_max(&self) -> u64 {
         (self.memory_budget / 4).min(1 << 30)
     }
@@ -332,19 +343,20 @@ impl Options {
 
 impl Advanced {
     /// How long an opening waits while another process has the database open, before it fails with
-    /// [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A process that was killed has its lock until the
-    /// system has taken it down, a few milliseconds as a rule and longer where it had much memory: so the next
-    /// process can be started at once. Zero: the opening tries once. A handle in the same process is not waited
-    /// for.
+    /// [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A killed process keeps its
+    /// lock until the system has taken it down. That takes a few milliseconds as a rule, and longer
+    /// if the process had much memory. With this wait the next process can be started at once.
+    /// Zero: the opening tries once. It does not wait for a handle in the same process.
     ///
-    /// Touch it when a program that follows another one should wait for it longer, or not at all.
+    /// Touch it when a program that follows another one should wait longer, or not at all.
     pub fn wait_for_lock(mut self, patience: Duration) -> Self {
         self.wait_for_lock = patience;
         self
     }
 
-    /// Bytes of memory tables at which they are flushed, from 4 KiB to 1 GiB. Default: an eighth of the memory budget, at most 64 MiB.
-    /// Touch it when level 0 gets tables that are too small or too large.
+    /// Bytes of memory tables at which they are flushed, from 4 KiB to 1 GiB. Default: an eighth of
+    /// the memory budget, at most 64 MiB. Touch it when level 0 gets tables that are too small or
+    /// too large.
     pub fn write_buffer_bytes(mut self, bytes: u64) -> Self {
         self.write_buffer_bytes = Some(bytes);
         self
@@ -357,23 +369,26 @@ impl Advanced {
         self
     }
 
-    /// Bytes that lie between two guards of the last level on average, from 1 to 1 TiB; each level above has four times as
-    /// many. Default: those of a write buffer. Touch it when there are too many guards.
+    /// Average bytes between two guards of the last level, from 1 byte to 1 TiB. Each level above
+    /// has four times as many bytes between guards. Default: the bytes of a write buffer. Touch it
+    /// when there are too many guards.
     pub fn last_guard_bytes(mut self, bytes: u64) -> Self {
         self.last_guard_bytes = Some(bytes);
         self
     }
 
-    /// Sorted runs that a guard may have before they are merged or go down. More of them: less is written, and more is read.
-    /// With 1, the least, it is a leveled tree; 1,024 is the most. Default: 2. Touch it when writes or reads are what matters.
+    /// Sorted runs that a guard may have before they are merged or go down, from 1 to 1,024. With
+    /// more runs fewer bytes are written, and more are read. With 1 it is a leveled tree.
+    /// Default: 2. Touch it when only writes or only reads matter.
     pub fn max_files_per_guard(mut self, runs: usize) -> Self {
         self.max_files_per_guard = runs;
         self
     }
 
-    /// Tables of level 0 at which it is compacted, writes are slowed, and writes stop until it was compacted: from 1 to 65,536,
-    /// none less than the one before. Default: 4, 8, 12.
-    /// Touch it when writes stop too often, or reads find too many tables.
+    /// The numbers of tables in level 0 at which it is compacted, at which writes are slowed, and
+    /// at which writes stop until it was compacted. They are from 1 to 65,536, and none is less
+    /// than the one before. Default: 4, 8, 12. Touch it when writes stop too often, or reads find
+    /// too many tables.
     pub fn level0_tables(mut self, compact: usize, slow: usize, stop: usize) -> Self {
         self.level0 = Level0 {
             compact,
@@ -383,7 +398,8 @@ impl Advanced {
         self
     }
 
-    /// Bytes of a block of a table before compression, about, from 64 to 1 MiB. Default: 4096. Touch it when values are large, or reads few.
+    /// About how many bytes a block of a table has before compression, from 64 bytes to 1 MiB.
+    /// Default: 4096. Touch it when values are large, or reads are few.
     pub fn block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes;
         self
@@ -395,43 +411,50 @@ impl Advanced {
         self
     }
 
-    /// Bits per key of the tables' filters, at most 40; 0 for none. Default: 10. Touch it when most gets are of keys that are there once.
+    /// Bits per key of the tables' filters, at most 40; 0 for no filters. Default: 10. Touch it
+    /// when nearly all gets are of existing keys.
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.filter_bits_per_key = bits;
         self
     }
 
-    /// Whether a seek tells the system of the blocks that it will read in all tables before it reads the first, so that they are read
-    /// at once. Default: yes. Touch it when all data is in the system's cache.
+    /// Whether a seek tells the system about the blocks that it will read in all tables before it
+    /// reads the first one, so that they are read at once. Default: yes. Touch it when all data is
+    /// in the system's cache.
     pub fn parallel_seeks(mut self, yes: bool) -> Self {
         self.parallel_seeks = yes;
         self
     }
 
-    /// Whether a compaction is done that seeks have paid for: when they have read eight times as many bytes, in tables that it would
-    /// have spared them, as it reads and writes. Default: yes. Touch it when the disk is to rest while nobody writes.
+    /// Whether seeks can pay for a compaction. It is done when seeks have read eight times the
+    /// bytes that it reads and writes, in tables that it would have spared them. Default: yes.
+    /// Touch it when the disk should rest while nobody writes.
     pub fn compaction_by_seeks(mut self, yes: bool) -> Self {
         self.compaction_by_seeks = yes;
         self
     }
 
-    /// Threads that compact, beside the one that flushes, from 1 to 256. Default: 2. Touch it when compaction is behind and there are idle cores.
+    /// Threads that compact, beside the one that flushes, from 1 to 256. Default: 2. Touch it when
+    /// compaction is behind and there are idle cores.
     pub fn compaction_threads(mut self, threads: usize) -> Self {
         self.compaction_threads = threads;
         self
     }
 
-    /// Bytes of blocks that are kept in memory, at most 16 TiB; what they and the write buffers leave of the memory budget is for indexes and filters
-    /// of tables. Default: three eighths of the memory budget. Touch it when the system's cache is to do that.
+    /// Bytes of blocks that are kept in memory, at most 16 TiB. The memory budget less these and
+    /// the write buffers is for indexes and filters of tables. Default: three eighths of the memory
+    /// budget. Touch it when the system's cache should keep the blocks.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = Some(bytes);
         self
     }
 
-    /// Tables that are kept open at once; others are opened when they are read. At least 1, and at most what the process may have
-    /// open; all other files of the process count there too. Default: half of that, at most 8,192. Fewer are open where their
-    /// indexes and filters would take more than what write buffers and blocks leave of the memory budget.
-    /// Touch it when one process opens many databases, or needs many files and sockets for itself.
+    /// Tables that are kept open at once; other tables are opened when they are read. At least 1,
+    /// and at most the number of files that the process may open. All other files of the process
+    /// count there too. Default: half of that number, at most 8,192. Fewer are open if their
+    /// indexes and filters would take more than write buffers and blocks leave of the memory
+    /// budget. Touch it when one process opens many databases, or needs many files and sockets for
+    /// itself.
     pub fn open_files_max(mut self, files: u64) -> Self {
         self.open_files_max = Some(files);
         self

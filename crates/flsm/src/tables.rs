@@ -1,16 +1,19 @@
-//! [`TableFile`]: a table of a tree, open or not yet, whose file goes with its last user. [`TableOutput`]: a new table on
-//! its way to the disk.
+//! [`TableFile`]: a table of a tree, open or not yet, whose file is removed with its last user.
+//! [`TableOutput`]: a new table on its way to the disk.
 //!
-//! A table's life: [`TableOutput::create`], records, [`TableOutput::finish`] (the file is synced, its name is not), an edit
-//! that names it, another one that does not name it any more, [`TableFile::retire`] when that edit is durable, the drop of
-//! the last handle. A tree and whoever reads it hold handles, so a file goes when nothing needs it. A table that was not
-//! retired keeps its file when its handles go: the database was closed. So does one whose last handle goes after the directory was
-//! [given up](TableDir::give_up).
+//! A table's life: [`TableOutput::create`], records, [`TableOutput::finish`] (the file is synced,
+//! its name is not), an edit that names it, a later edit that does not name it any more,
+//! [`TableFile::retire`] when that edit is durable, the drop of the last handle. A tree and its
+//! readers hold handles, so a file is removed when nothing needs it. A table that was not retired
+//! keeps its file when its handles are dropped: the database was closed. So does a table whose last
+//! handle is dropped after the directory was [given up](TableDir::give_up).
 //!
 //! A table is opened when it is needed, and may be closed again when many are open (`open`).
 //!
-//! Thread safety: a [`TableFile`] is shared freely; a [`TableOutput`] belongs to one thread at a time.
-//! Not here: names synced in the directory (the manifest does that), leftovers of a crash (opening removes them), caches.
+//! Thread safety: a [`TableFile`] is shared freely; a [`TableOutput`] belongs to one thread at a
+//! time.
+//! Not here: names synced in the directory (the manifest does that), leftovers of a crash (opening
+//! removes them), caches.
 
 mod open;
 
@@ -29,21 +32,22 @@ use evendb_storage::{EntryRef, Error, Result, TableId};
 use open::OpenTables;
 use std::path::{Path, PathBuf};
 
-/// What a table is written in at once.
+/// A table is written in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Where the tables of a database lie, and which of them are open.
+/// The directory of a database's tables, and which of them are open.
 #[derive(Debug)]
 pub(crate) struct TableDir {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     open: OpenTables,
-    /// Whether the directory is still this database's, so that it may remove files there. Held while it removes one.
+    /// Whether the directory is still this database's, so that it may remove files there. The lock
+    /// is held while a file is removed.
     ours: Mutex<bool>,
 }
 
 impl TableDir {
-    /// Tables in `dir`, of which so many are kept open.
+    /// Tables in `dir`, with these limits for open tables.
     pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path, limits: TableLimits) -> Arc<TableDir> {
         Arc::new(TableDir {
             vfs,
@@ -53,13 +57,15 @@ impl TableDir {
         })
     }
 
-    /// To be called before the claim on the directory is given up: what is dropped from then on leaves its file to the next
-    /// opening. By then the directory may be another database's, which has files of the same names.
+    /// Call it before the claim on the directory is given up. Files of tables that are dropped from
+    /// then on are left to the next opening: the directory may then be another database's, with
+    /// files of the same names.
     pub(crate) fn give_up(&self) {
         *self.ours.lock() = false;
     }
 
-    /// Removes a table's file, while the directory is ours. One that stays is a leftover, which the next opening removes.
+    /// Removes a table's file, while the directory is ours. If the file stays, the next opening
+    /// removes it.
     fn remove(&self, number: TableId) {
         let ours = self.ours.lock();
         if *ours {
@@ -67,7 +73,7 @@ impl TableDir {
         }
     }
 
-    /// Tables that are kept open.
+    /// The number of tables that are kept open.
     pub(crate) fn open_tables(&self) -> u64 {
         self.open.files()
     }
@@ -77,7 +83,7 @@ impl TableDir {
         self.open.resident()
     }
 
-    /// Opens a table's file. If the process has no descriptor left, other tables are closed for it.
+    /// Opens a table's file. If the process has no descriptor left, it closes other tables first.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
         let named = (path, "open a table");
         open_among_many(&*self.vfs, named, &|| true, &|| self.open.close_half())
@@ -88,44 +94,45 @@ impl TableDir {
     }
 }
 
-/// A table at a place in a tree.
+/// A table at its place in a tree.
 #[derive(Debug)]
 pub(crate) struct TableFile {
     /// The number in its name.
     pub(crate) number: TableId,
-    /// How new it is.
+    /// How new its records are.
     pub(crate) age: Age,
-    /// What the manifest says of it.
+    /// What the manifest says about it.
     pub(crate) meta: Arc<TableMeta>,
     file: Arc<Shared>,
 }
 
-/// What the handles of one file share, which it has at each of its places in turn.
+/// The part of a file that all of its handles share. A file has different places in turn.
 #[derive(Debug)]
 struct Shared {
     place: Arc<TableDir>,
     number: TableId,
     opened: LazyArc<Table>,
-    /// Somebody used it since it was opened, or since it was last spared. A hint, which pairs with nothing.
+    /// Whether it was used since it was opened, or since it was last spared. A hint, which orders
+    /// nothing else.
     used: AtomicBool,
-    /// Set by one thread, and read by the drop, which is after all uses.
+    /// One thread sets it. The drop reads it, and the drop comes after all uses.
     retired: AtomicBool,
 }
 
 impl Shared {
     fn note_use(&self) {
-        // A store only where it is needed: others read this line.
+        // Stored only if needed: other threads read this cache line.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether somebody used it, and forgets that.
+    /// Whether it was used. The note of that is cleared.
     fn was_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
 
-    /// Closes it, if it is open: the next use opens it again.
+    /// Closes it, if it is open. The next use opens it again.
     fn close(&self) {
         if let Some(table) = self.opened.clear() {
             self.place.open.closed(&table);
@@ -134,7 +141,7 @@ impl Shared {
 }
 
 impl TableFile {
-    /// A table that is there. Nothing is read yet.
+    /// A table that exists. Nothing is read yet.
     pub(crate) fn new(
         place: &Arc<TableDir>,
         number: TableId,
@@ -165,14 +172,14 @@ impl TableFile {
         })
     }
 
-    /// The open table. A failure is returned, and the next call tries again.
+    /// The open table. After a failure the next call tries again.
     pub(crate) fn open(&self) -> Result<Arc<Table>> {
         let shared = &self.file;
         if let Some(table) = shared.opened.get() {
             shared.note_use();
             return Ok(table);
         }
-        // Two threads may both read it; one of the two results stays.
+        // Two threads may both read it. One of the two results stays.
         let table = Arc::new(shared.place.open.account(self.read()?));
         if shared.opened.offer(&table) {
             shared.place.open.opened(shared, &table);
@@ -181,8 +188,8 @@ impl TableFile {
         Ok(shared.opened.get().unwrap_or(table))
     }
 
-    /// Whether the filter says that no record has a key of this hash. `false` too if the table is not open. No I/O, and no count
-    /// that others write to.
+    /// Whether the filter says that no record has a key of this hash. `false` too if the table is
+    /// not open. It does no I/O, and writes to no shared counter.
     pub(crate) fn is_ruled_out(&self, hash: FilterHash, pin: &Guard) -> bool {
         self.file.opened.peek(pin).is_some_and(|table| {
             self.file.note_use();
@@ -205,7 +212,7 @@ impl TableFile {
         }
     }
 
-    /// Where its file lies.
+    /// The path of its file.
     pub(crate) fn path(&self) -> PathBuf {
         self.file.place.path(self.number)
     }
@@ -215,7 +222,7 @@ impl TableFile {
         *self.meta.min_key <= *key && *key <= *self.meta.max_key
     }
 
-    /// No edit names it any more, durably: the file goes with the last handle.
+    /// Marks that no durable edit names it any more: the file is removed with the last handle.
     pub(crate) fn retire(&self) {
         self.file.retired.store(true, Ordering::Relaxed);
     }
@@ -224,7 +231,8 @@ impl TableFile {
 impl Drop for Shared {
     fn drop(&mut self) {
         if fork::is_child() {
-            // The parent may still read the file, and its threads may hold the lock of what is open.
+            // The parent may still read the file, and its threads may hold the lock of the open
+            // tables.
             return;
         }
         if let Some(table) = self.opened.take() {
@@ -239,15 +247,16 @@ impl Drop for Shared {
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableForm {
-    /// Layout.
+    /// The layout.
     pub(crate) options: TableOptions,
-    /// Whether what is written stays out of the system's cache, where that can be.
+    /// Whether written data stays out of the system's cache, if the system can do that.
     pub(crate) past_cache: bool,
-    /// Pieces that may be on their way to the disk while the next one is made ([`Appender::set_depth`]).
+    /// The number of pieces that may be on their way to the disk while the next one is made
+    /// ([`Appender::set_depth`]).
     pub(crate) writes_ahead: usize,
 }
 
-/// A table that is being written. Dropped before it is kept, it leaves no file.
+/// A table that is being written. If it is dropped before it is kept, it leaves no file.
 pub(crate) struct TableOutput {
     file: NewFile,
     writer: TableWriter<FileSink>,
@@ -268,16 +277,16 @@ impl Drop for NewFile {
     }
 }
 
-/// A table whose file is written and synced. Dropped before it is kept, it leaves no file.
+/// A table whose file is written and synced. If it is dropped before it is kept, it leaves no file.
 pub(crate) struct FinishedTable {
     file: NewFile,
-    /// What it holds.
+    /// Its properties.
     pub(crate) meta: TableMeta,
 }
 
 impl FinishedTable {
-    /// The table as a part of a tree: from here on the manifest decides about the file. To be called when an edit that
-    /// names it is about to be written.
+    /// The table as a part of a tree. From here on the manifest decides about the file. Call it
+    /// when an edit that names the table is about to be written.
     pub(crate) fn keep(mut self, age: Age) -> Arc<TableFile> {
         self.file.kept = true;
         TableFile::new(&self.file.place, self.file.number, age, self.meta)
@@ -311,12 +320,12 @@ impl TableOutput {
         self.writer.add(entry)
     }
 
-    /// About how long the table is so far.
+    /// About how many bytes the table has so far.
     pub(crate) fn bytes_estimate(&self) -> u64 {
         self.writer.bytes_estimate()
     }
 
-    /// Writes the rest, and makes the file durable, though not its name.
+    /// Writes the rest, and makes the file durable, but not its name.
     pub(crate) fn finish(self) -> Result<FinishedTable> {
         let (sink, meta) = self.writer.finish()?;
         let file = sink.0.file();
@@ -329,7 +338,7 @@ impl TableOutput {
     }
 }
 
-/// The end of a new file.
+/// The sink that writes to a new file.
 struct FileSink(Appender);
 
 impl TableSink for FileSink {

@@ -1,4 +1,4 @@
-//! [`Value`]: bytes that a read returned.
+//! [`Value`]: bytes that a read has returned.
 
 use evendb_storage::table::Block;
 use std::fmt;
@@ -11,8 +11,9 @@ enum Owner {
     Block(Block, Range<usize>),
 }
 
-/// A value or key that a read returned; dereferences to its bytes. It outlives iterators, snapshots and the database. A
-/// value that was read from a table may share the memory of its block.
+/// A value or key that a read has returned; dereferences to its bytes. It outlives iterators,
+/// snapshots and the database. A value that was read from a table may share the memory of its
+/// block.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -29,7 +30,8 @@ impl Value {
         Value(Owner::Bytes(Arc::from(bytes)))
     }
 
-    /// The bytes of a block in this range. Copied if they are a small part of what would be kept for them.
+    /// The bytes of a block in this range. They are copied if they are a small part of the memory
+    /// that would be kept for them.
     pub(crate) fn in_block(block: Block, range: Range<usize>) -> Value {
         const PART: usize = 8;
         match range.len() < block.pinned_bytes() / PART {

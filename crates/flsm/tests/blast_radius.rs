@@ -1,5 +1,5 @@
-//! One guard of 64 or more is damaged: the others are read, written and scanned as before, a scan that comes to it says so, and what
-//! lies behind it can be reached.
+//! One guard of 64 or more is damaged. The other guards are read, written and scanned as before. A
+//! scan that comes to the damaged guard returns an error, and the records behind it can be reached.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,9 +15,9 @@ use evendb_flsm::{Durability, ErrorKind, Options};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Records, whose guards are far more than 64.
+/// The number of records. They have far more than 64 guards.
 const RECORDS: u32 = 2400;
-/// The keys of one guard are never more.
+/// The number of keys in one guard, at most.
 const GUARD_KEYS_MAX: usize = 250;
 
 blast::database!(evendb_flsm, reads_beyond: 0);
@@ -36,7 +36,7 @@ fn options(vfs: &SimVfs) -> Options {
         })
 }
 
-/// A database that is closed, with the names of its tables, and what it holds.
+/// A closed database, with the names of its tables and its records.
 fn database() -> (SimVfs, Vec<String>, Map) {
     let vfs = SimVfs::new(11);
     let db = options(&vfs).open(DIR).unwrap();
@@ -47,7 +47,7 @@ fn database() -> (SimVfs, Vec<String>, Map) {
         db.put(&key, &value).unwrap();
         expected.insert(key, value);
     }
-    // Each guard is one table then, which is what the damage is to reach no further than.
+    // Each guard is then one table, and the damage may reach no further than this table.
     db.compact().unwrap();
     let tables = db.tables().into_iter().map(|table| table.file).collect();
     db.close().unwrap();
@@ -64,7 +64,7 @@ fn one_damaged_guard_leaves_the_others_whole() {
     for (number, name) in damaged.iter().enumerate() {
         let path = dir.join(name);
         let mut bytes = vfs.read_file(&path);
-        // The first block, one in the middle, the last bytes, where index and footer are.
+        // The first block, a place in the middle, or the last bytes with index and footer.
         let at = [20, bytes.len() / 2, bytes.len() - 30][number % 3];
         bytes[at] ^= 0x10;
         let copy = vfs.fork_state();
@@ -79,7 +79,7 @@ fn one_damaged_guard_leaves_the_others_whole() {
     assert_eq!(hits, damaged.len(), "damages that were noticed");
 }
 
-/// Who asks for what cannot be done is told so, each time, and nothing else stops.
+/// A call that cannot be done gets the error each time, and nothing else stops.
 #[test]
 fn a_compaction_over_a_damaged_guard_is_told_and_ends() {
     let (vfs, tables, expected) = database();
@@ -88,7 +88,7 @@ fn a_compaction_over_a_damaged_guard_is_told_and_ends() {
     bytes[20] ^= 1;
     vfs.write_file(&path, bytes);
     let db = options(&vfs).open(DIR).unwrap();
-    // Over all of it, so that the damaged guard has two runs.
+    // Over all keys, so that the damaged guard has two runs.
     for key in expected.keys() {
         db.put(key, "new").unwrap();
     }

@@ -1,4 +1,4 @@
-//! What scans read: how much at once, and what of it the next ones find in memory.
+//! What scans read: how much at once, and which part of it later scans find in memory.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +12,9 @@ use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Db, Options};
 use std::sync::Arc;
 
-/// A scan leaves the block of each table that it began in, and what lies behind once others were there: the third time every block of the
-/// range is found in memory, in both directions. A long scan leaves no more.
+/// A scan leaves the block of each table in which it began, and the next blocks if other scans were
+/// there before. The third scan finds every block of the range in memory, in both directions. A
+/// long scan leaves no more.
 #[test]
 fn a_short_scan_reads_nothing_the_third_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -72,7 +73,7 @@ fn read_by(vfs: &SimVfs, call: impl FnOnce()) -> u64 {
     after.read - before.read
 }
 
-/// Scans as many pairs as the range has, `limit` at most.
+/// Scans the pairs of the range, at most `limit`.
 fn scan(db: &Db, from: u32, to: Option<u32>, limit: usize) {
     let key = |number: u32| format!("{number:05}");
     let mut cursor = match to {
@@ -85,7 +86,7 @@ fn scan(db: &Db, from: u32, to: Option<u32>, limit: usize) {
     }
 }
 
-/// What a scan reads at once is what scans read lately, and never what lies behind its range.
+/// A scan reads at once what the last scans needed, and never blocks behind its range.
 #[test]
 fn a_scan_reads_as_much_as_scans_lately_needed_and_not_beyond_its_range() {
     let vfs = SimVfs::new(1);

@@ -1,12 +1,14 @@
-//! Closing: what is asked of a database afterwards, and what other threads ask of it meanwhile. And calls that go over all keyspaces
-//! beside those that drop some.
+//! Closing: calls to a closed database, and calls of other threads meanwhile. And calls that go
+//! over all keyspaces beside calls that drop some.
 //!
 //! ```text
 //!   three threads   put, call, put, call, ... until they are refused
-//!   this thread     waits for some of that, closes, opens again, puts, flushes, closes, opens a third time
+//!   this thread     waits for some of that, closes, opens again, puts, flushes, closes, opens once
+//!                   more
 //! ```
-//! In every other round the directory is looked at when closing has returned, and again when the threads have ended:
-//! nothing in it may have changed. `EVENDB_CLOSING_ROUNDS` is how many rounds each call has.
+//! In every other round the test looks at the directory when closing has returned, and again when
+//! the threads have ended: nothing in it may have changed. `EVENDB_CLOSING_ROUNDS` is the number of
+//! rounds of each call.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +42,7 @@ const HANDLES: [&str; 8] = [
 const PLAIN: &str = "Advanced CompactionSummary Compression Durability EngineKind Error ErrorKind Options RangeSize \
     Result Stats TableInfo Value WaitStats";
 
-/// They make or change what is in memory, or say what is.
+/// These calls make or change something in memory, or return it.
 const IN_MEMORY: &str = "Batch::delete Batch::durability Batch::is_empty Batch::len Batch::put Cursor::keys_only \
     Cursor::seek Cursor::seek_back Db::batch Db::default_keyspace Db::keyspace_exists Db::keyspace_names Db::stats \
     Db::tables Iter::limit Iter::seek Iter::seek_back KeyCursor::seek KeyCursor::seek_back Keys::limit Keys::seek \
@@ -178,7 +180,7 @@ fn each_public_function_is_said_to_touch_files_or_not() {
 fn after_closing_every_call_is_refused_and_changes_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let Calls { db, all } = all_calls(dir.path());
-    // None of these handles, which are all open, keeps it from closing.
+    // All of these handles are open, and they do not keep it from closing.
     db.close().unwrap();
     let before = look(dir.path());
     let mut wrong = Vec::new();
@@ -194,10 +196,10 @@ fn after_closing_every_call_is_refused_and_changes_no_file() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a thread asks for between two puts: `number` grows with each call of all threads.
+/// The call that a thread makes between two puts. `number` grows with each call of all threads.
 type Call = fn(&Db, number: usize) -> Result<()>;
 
-/// A test of each call: how many of them and their puts go before closing, and the call.
+/// A test for each call: the number of calls and puts before closing, and the call.
 macro_rules! rounds {
     ($($name:ident, $asks:literal, $call:expr;)*) => {
         mod rounds {
@@ -268,7 +270,8 @@ fn look(dir: &Path) -> BTreeMap<String, (u64, SystemTime)> {
     found.collect()
 }
 
-/// Odd rounds look at the directory after closing; others open it at once. A third of all has no log.
+/// Odd rounds look at the directory after closing; other rounds open it at once. A third of all
+/// rounds has no log.
 fn round(number: usize, asks: usize, call: Call) {
     let dir = tempfile::tempdir().unwrap();
     let level = match number % 3 {
@@ -324,7 +327,7 @@ fn several_threads_that_close_at_once_all_return_after_it_is_closed() {
                 let own = db.clone();
                 scope.spawn(|| {
                     own.close().unwrap();
-                    // The directory is free, or another of these threads has it open.
+                    // The directory is unlocked, or another of these threads has it open.
                     match Db::open(dir.path()) {
                         Ok(again) => again.close().unwrap(),
                         Err(error) => assert_eq!(error.kind(), ErrorKind::Locked),
@@ -336,7 +339,8 @@ fn several_threads_that_close_at_once_all_return_after_it_is_closed() {
     }
 }
 
-/// A keyspace that is dropped just when all are compacted, settled or flushed is not made anew, and fails none of these calls.
+/// A keyspace is dropped just when all keyspaces are compacted, settled or flushed. It is not made
+/// again, and none of these calls fails.
 #[test]
 fn calls_that_go_over_all_keyspaces_pass_over_those_that_are_dropped() {
     let dir = tempfile::tempdir().unwrap();

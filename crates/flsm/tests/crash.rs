@@ -1,8 +1,10 @@
-//! Crashes at every operation: of a workload, of the recovery after it, and of the recovery after that. Whatever a crash leaves, the
-//! database opens and equals one prefix of the writes, no shorter than what was promised, and goes on from there.
+//! Crashes at every operation: of a workload, of the recovery after it, and of the recovery after
+//! that. Whatever a crash leaves, the database opens, equals one prefix of the writes, not shorter
+//! than was promised, and goes on from there.
 //!
-//! `EVENDB_FLSM_CRASH_STATES` sets how many states are looked at (default 6,000), `EVENDB_FLSM_CRASH_SEED` the first seed. Threads in the
-//! background take part, so a place repeats only nearly.
+//! `EVENDB_FLSM_CRASH_STATES` sets how many states are looked at (default 6,000),
+//! `EVENDB_FLSM_CRASH_SEED` the first seed. Background threads take part, so a place repeats only
+//! approximately.
 
 #![allow(
     clippy::unwrap_used,
@@ -75,7 +77,8 @@ fn go_on(life: &mut Life, number: u64, states: &mut u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a workload up to operation `at`, and looks at every way to crash there. Operations of the whole, if it was not crashed.
+/// Runs a workload up to operation `at`, and looks at every kind of crash there. Returns the number
+/// of operations of the whole workload, if it did not crash.
 fn crash_at(seed: u64, level: Durability, at: u64, states: &mut u64) -> Option<u64> {
     let vfs = SimVfs::new(seed);
     vfs.set_crash_at(at);
@@ -91,7 +94,7 @@ fn crash_at(seed: u64, level: Durability, at: u64, states: &mut u64) -> Option<u
         assert!(vfs.crashed(), "{place}: {error:?}");
     }
     let all = (!vfs.crashed()).then(|| vfs.op_count());
-    // What the disk holds is looked at before the threads have ended, and after.
+    // The disk is looked at before the threads have ended, and after.
     for (index, mode) in modes(scramble(seed ^ at)).into_iter().enumerate() {
         if index == 2 {
             life.abandon();
@@ -138,8 +141,9 @@ fn crash_at_every_operation_sync() {
     campaign(Durability::Sync);
 }
 
-/// A disk that gets full in the midst of a workload, and has room again in some of the lives: refused writes have not happened,
-/// nothing that was acknowledged is lost, and what is left is opened once there is room.
+/// A disk that gets full in the midst of a workload, and has room again in some of the lives.
+/// Refused writes have not happened, no acknowledged write is lost, and the rest opens once there
+/// is room.
 fn around_a_full_disk(seed: u64, level: Durability, states: &mut u64) {
     let place = format!("full disk, seed {seed} {level:?}");
     let vfs = SimVfs::new(seed);
@@ -167,7 +171,7 @@ fn around_a_full_disk(seed: u64, level: Durability, states: &mut u64) {
         vfs.set_capacity(u64::MAX);
         for _ in 0..random.below(60) {
             if let Err(error) = life.step() {
-                // One that waited for room meanwhile.
+                // This write waited for room meanwhile.
                 is_open = life.goes_on_after(&error);
                 if !is_open {
                     break;

@@ -1,11 +1,13 @@
-//! Damage in each file of a database: a flipped bit, a cut, a sector of zeros. Opening or reading says so, and never gives a value that was
-//! not put, nor panics.
+//! Damage in each file of a database: a flipped bit, a cut, a sector of zeros. Opening or reading
+//! reports it, never returns a value that was not put, and never panics.
 //!
-//! What nobody can tell from a crash is the end of the newest log and that of the manifest. Where these are damaged a prefix of the writes
-//! may be left without a word: with all that was in tables, where it is the log; where it is the manifest, with what was there
-//! before the edits that are lost. (docs/flsm.md says which damage is told.)
+//! Damage at the end of the newest log or of the manifest cannot be distinguished from a crash.
+//! There the database may silently have only a prefix of the writes. After damage in the log, it
+//! has everything that was in tables. After damage in the manifest, it has the state before the
+//! lost edits. (docs/flsm.md says which damage is reported.)
 //!
-//! `EVENDB_FLSM_DAMAGE_STRIDE` sets how many bytes lie between two places (default 97; 1 is everything).
+//! `EVENDB_FLSM_DAMAGE_STRIDE` sets how many bytes lie between two places (default 97; 1 is every
+//! byte).
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +22,7 @@ use evendb_flsm::vfs::SimVfs;
 use evendb_flsm::{Db, Durability, Error, ErrorKind};
 use std::path::Path;
 
-/// Records in tables, and in all.
+/// The number of records in tables, and of all records.
 const FLUSHED: u32 = 400;
 const ALL: u32 = 430;
 const SECTOR: usize = 512;
@@ -31,7 +33,8 @@ fn value(number: u32) -> Vec<u8> {
     value
 }
 
-/// Tables of several levels, of which some are moved; and records in the log, the last ones of which are not synced.
+/// Tables of several levels, and some of them were moved; and records in the log, the last of them
+/// unsynced.
 fn database(level: Durability) -> SimVfs {
     let vfs = SimVfs::new(5);
     let db = tiny_on(&vfs, level, 5).open(DIR).unwrap();
@@ -50,12 +53,12 @@ fn database(level: Durability) -> SimVfs {
 }
 
 fn is_told(error: &Error) -> bool {
-    // A version or a kind may have become another one; a length may say that the file is longer.
+    // A version or a kind may have become another one; a length may claim a longer file.
     let kinds = [ErrorKind::Corruption, ErrorKind::Unsupported, ErrorKind::Io];
     kinds.contains(&error.kind())
 }
 
-/// What there is, or who says that it is not all.
+/// The records that are found, or the error that says that some are missing.
 fn read(db: &Db, place: &str) -> Result<Vec<u32>, Error> {
     let mut found = Vec::new();
     for item in db.iter() {
@@ -88,7 +91,7 @@ fn read(db: &Db, place: &str) -> Result<Vec<u32>, Error> {
 struct Counts {
     told: u64,
     whole: u64,
-    /// Of the newest log or the manifest: a prefix.
+    /// Damage in the newest log or the manifest: a prefix is found.
     shorter: u64,
 }
 
@@ -160,13 +163,13 @@ fn damage_is_told_and_nothing_panics() {
     }
 }
 
-/// A file that is missing is told, too.
+/// A missing file is reported, too.
 #[test]
 fn a_missing_file_is_told() {
     let vfs = database(Durability::Process);
     let dir = Path::new(DIR);
     for name in vfs.file_names(dir) {
-        // These two are made anew, and hold nothing.
+        // These two are made again, and hold nothing.
         if ["LOCK", "BALLAST"].contains(&&*name) {
             continue;
         }

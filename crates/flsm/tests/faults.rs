@@ -1,4 +1,4 @@
-//! Operations that fail, and full disks: what a call then says, and what is there afterwards.
+//! Operations that fail, and full disks: the error of a call, and the contents afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ fn put_many(db: &Db, from: u32, count: u32) -> Result<(), (u32, Error)> {
     Ok(())
 }
 
-/// The first keys are there, so many and no more.
+/// Checks that exactly the first `count` keys exist.
 fn check(db: &Db, count: u32) {
     let mut keys: Vec<u32> = db
         .keys::<&[u8]>(..)
@@ -78,7 +78,7 @@ fn a_log_that_cannot_be_written_or_synced_latches() {
             assert_eq!(refused.kind(), ErrorKind::Latched, "{refused:?}");
         }
         assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Latched);
-        // What was acknowledged is there after the next opening, by whatever end.
+        // Acknowledged writes exist after the next opening, whatever the end was.
         for mode in [CrashMode::Process, CrashMode::PowerLossAll] {
             let db = tiny_on(&vfs.crash(mode), level, 2).open(DIR).unwrap();
             let count = db.iter().count() as u32;
@@ -119,7 +119,7 @@ fn a_log_without_room_refuses_a_write_and_takes_the_next() {
     }
 }
 
-/// Each operation of a flush or compaction fails once: for good, or for want of room.
+/// Each operation of a flush or compaction fails once: for good, or for lack of room.
 #[test]
 fn background_work_that_fails_loses_nothing() {
     let stride = count_from_env("EVENDB_FLSM_FAULT_STRIDE", 37).min(5);
@@ -170,7 +170,7 @@ fn background_work_that_fails_loses_nothing() {
             let machine = vfs.crash(CrashMode::Process);
             let db = tiny_on(&machine, level, at + 1).open(DIR).unwrap();
             if is_well || level > Durability::Relaxed {
-                // What failed may have reached the log.
+                // The failed write may have reached the log.
                 let count = db.iter().count() as u32;
                 assert!(
                     (written..=written + 1).contains(&count),
@@ -183,7 +183,7 @@ fn background_work_that_fails_loses_nothing() {
     assert!(latched > 20 && waited > 5, "{latched} {waited}");
 }
 
-/// What fails, how, and whether for good.
+/// Which operations fail, how, and whether for good.
 const FAULTS: [(FaultOn, FaultKind, bool); 10] = [
     (FaultOn::Change, FaultKind::Eio, false),
     (FaultOn::Change, FaultKind::Eio, true),
@@ -197,8 +197,8 @@ const FAULTS: [(FaultOn, FaultKind, bool); 10] = [
     (FaultOn::Lookup, FaultKind::Eio, false),
 ];
 
-/// Each operation of a workload fails, in each way: calls say so, reads show what was acknowledged, and so does what is opened
-/// afterwards, whatever the end.
+/// Each operation of a workload fails, in each way. Calls report it, reads show the acknowledged
+/// writes, and so does the next opening, whatever the end was.
 #[test]
 fn an_error_at_any_operation_loses_nothing() {
     let stride = count_from_env("EVENDB_FLSM_FAULT_STRIDE", 37);
@@ -210,7 +210,7 @@ fn an_error_at_any_operation_loses_nothing() {
             faults += 1;
             told += u64::from(errors > 0);
             silent = if errors > 0 { 0 } else { silent + 1 };
-            // A file that cannot be removed is not told of; everything else that fails is.
+            // A file that cannot be removed is not reported; every other failure is.
             let is_over = match FAULTS[which].0 {
                 FaultOn::Change => at > operations,
                 _ => silent * stride > 40,
@@ -224,7 +224,7 @@ fn an_error_at_any_operation_loses_nothing() {
     assert!(told * 4 > faults, "{told} of {faults}");
 }
 
-/// How many operations there were, and how many calls failed.
+/// Returns the number of operations, and the number of calls that failed.
 fn fail_at(which: usize, level: Durability, at: u64) -> (u64, u64) {
     let (on, kind, sticky) = FAULTS[which];
     let place = format!("{on:?} {kind:?} {sticky} {level:?} at {at}");
@@ -269,7 +269,8 @@ fn fail_at(which: usize, level: Durability, at: u64) -> (u64, u64) {
     (operations, errors)
 }
 
-/// There is room again. A flush that found none before may tell of it only now, and that is all that a call may be refused for.
+/// There is room again. A flush that found no room before may report it only now. A call may be
+/// refused for no other reason.
 fn with_room(mut call: impl FnMut() -> Result<(), Error>) {
     let mut refused = 0;
     while let Err(error) = call() {
@@ -280,7 +281,8 @@ fn with_room(mut call: impl FnMut() -> Result<(), Error>) {
     }
 }
 
-/// The disk fills up: writes are refused, reads go on, and when there is room again so do writes.
+/// The disk fills up: writes are refused and reads go on. When there is room again, writes go on,
+/// too.
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {
     for level in LEVELS {

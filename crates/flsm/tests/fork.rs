@@ -1,5 +1,6 @@
-//! Forked children: what they ask of their parent's database is refused, at once and by every call; what they drop
-//! harms nobody; the parent goes on. The children are real ones, as in the first engine's tests.
+//! Forked children: every call to their parent's database is refused at once, dropping their copies
+//! harms nobody, and the parent goes on. The children are real ones, as in the first engine's
+//! tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,7 +38,7 @@ fn calls_of_db(db: &Db, dir: &Path) -> Calls {
     ]
 }
 
-/// Of a keyspace.
+/// Every public call of a keyspace that can fail.
 fn calls_of_keyspace(db: &Db, keyspace: &Keyspace) -> Calls {
     let mut cursor = keyspace.cursor::<&str>(..);
     let mut batch = db.batch();
@@ -62,7 +63,7 @@ fn calls_of_keyspace(db: &Db, keyspace: &Keyspace) -> Calls {
     ]
 }
 
-/// Of a snapshot.
+/// Every public call of a snapshot that can fail.
 fn calls_of_snapshot(snapshot: &Snapshot, keyspace: &Keyspace) -> Calls {
     let mut cursor = snapshot.cursor::<&str>(keyspace, ..);
     let none: [&str; 0] = [];
@@ -100,8 +101,9 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
         let options = || tiny(1).durability(durability);
         let db = options().open(dir.path()).unwrap();
         let edges = fill(&db);
-        // All that can be begun before and gone on with in the child. The old iterator and the snapshot are the last that
-        // read tables which no edit names any more: in the child they are dropped, and the files must stay.
+        // Everything that can be begun before the fork and continued in the child. The old iterator
+        // and the snapshot are the last readers of tables that no edit names any more. In the child
+        // they are dropped, and the files must stay.
         let snapshot = db.snapshot().unwrap();
         let (mut iter, mut cursor) = (db.iter(), edges.cursor::<&str>(..));
         iter.next().unwrap().unwrap();
@@ -135,7 +137,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
                 if values[0] != "parent" || values[1] != [1; 100][..] {
                     wrong.push("values lost their bytes".to_owned());
                 }
-                // The last of each goes here.
+                // The last handle of each kind is dropped here.
                 drop((cursor, values, snapshot, edges, db));
                 leave(sink, &wrong);
             }
@@ -143,10 +145,10 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
         };
         child.expect_content();
         assert!(files(dir.path()) == before, "the child touched files");
-        // What the child dropped is still read here.
+        // The files that the child dropped are still read here.
         assert_eq!(snapshot.iter(&edges).map(Result::unwrap).count(), 501);
         assert_eq!(iter.map(Result::unwrap).count(), 500);
-        // Still the parent's, and only its.
+        // The directory is still the parent's, and only the parent's.
         let again = options().open(dir.path()).err().unwrap();
         assert_eq!(again.kind(), ErrorKind::Locked);
         drop((cursor, values, snapshot, batch));
@@ -163,7 +165,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
     }
 }
 
-/// Whatever locks the parent's threads hold at the moment of the fork.
+/// A fork while the parent's threads hold any locks.
 #[test]
 fn a_child_of_a_busy_parent_never_waits() {
     let _alone = ALONE.lock();
@@ -176,7 +178,7 @@ fn a_child_of_a_busy_parent_never_waits() {
         on.for_each(work);
     };
     std::thread::scope(|scope| {
-        // Also when something fails here.
+        // Stops the threads also when something fails here.
         let stopping = Stop(&stop);
         scope.spawn(|| {
             until_stopped(&|turn| {
@@ -203,7 +205,7 @@ fn a_child_of_a_busy_parent_never_waits() {
             });
         });
         for _ in 0..60 {
-            // As old as the fork: what it holds is freed in the child.
+            // As old as the fork: their contents are freed in the child.
             let held = (db.iter(), db.snapshot().unwrap(), db.get("k").unwrap());
             match fork() {
                 Who::Child(sink) => {

@@ -1,4 +1,5 @@
-//! A disk that is full: calls say so, nothing is lost, nothing latches, and all goes on when there is room again.
+//! A full disk: calls report it, nothing is lost, nothing latches, and everything goes on when
+//! there is room again.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +24,9 @@ fn put(keyspace: &Keyspace, number: u32) -> Result<(), Error> {
     keyspace.put(key(number), vec![number as u8; 60])
 }
 
-/// There is room now, or soon; who waits for a job that failed before is told so. Files of a keyspace that is dropped go with the last
-/// of those who read anything in this process, and other tests do.
+/// Puts when there is room now, or soon. A call that waits for a job that failed before gets its
+/// error. A dropped keyspace's files are removed with the last reader of anything in this process,
+/// and other tests read, too.
 fn put_at_last(keyspace: &Keyspace, number: u32) {
     let mut refused = None;
     for _ in 0..5000 {
@@ -38,7 +40,7 @@ fn put_at_last(keyspace: &Keyspace, number: u32) {
     panic!("no room comes back: {refused:?}");
 }
 
-/// The first keys are there, and no more than one other, of which the write was refused.
+/// Checks that the first `count` keys exist, and at most one other key, whose write was refused.
 fn check(keyspace: &Keyspace, count: u32, is_refused_there: bool) {
     for number in 0..count {
         let found = keyspace.get(key(number)).unwrap();
@@ -50,7 +52,7 @@ fn check(keyspace: &Keyspace, count: u32, is_refused_there: bool) {
     assert!((count..=most).contains(&found), "{found} of {count}");
 }
 
-/// Puts until the disk is full; how many keys there are then.
+/// Puts until the disk is full. Returns the number of keys then.
 fn fill(keyspace: &Keyspace, mut number: u32) -> u32 {
     loop {
         match put(keyspace, number) {
@@ -64,7 +66,7 @@ fn fill(keyspace: &Keyspace, mut number: u32) -> u32 {
     }
 }
 
-/// Whatever is the first that finds no room.
+/// The test does not care which write finds no room first.
 #[test]
 fn writes_are_refused_while_the_disk_is_full_and_go_on_behind() {
     for level in LEVELS {
@@ -75,7 +77,7 @@ fn writes_are_refused_while_the_disk_is_full_and_go_on_behind() {
             (0..100).for_each(|number| put(keyspace, number).unwrap());
             vfs.set_capacity(vfs.used_bytes() + pages * PAGE);
             let mut count = fill(keyspace, 100);
-            // It stays full, and says so again and again.
+            // It stays full, and reports that again and again.
             for _ in 0..3 {
                 count = fill(keyspace, count);
                 check(keyspace, count, false);
@@ -106,7 +108,7 @@ impl OrNoSpace for Result<(), Error> {
     }
 }
 
-/// A failure of before may be told to who waits behind it.
+/// Settles. A call may get an earlier failure.
 fn settle(db: &Db) {
     for _ in 0..10 {
         match db.settle_debt() {
@@ -117,7 +119,7 @@ fn settle(db: &Db) {
     panic!("it never settles");
 }
 
-/// A life that ends on a full disk loses nothing that it acknowledged.
+/// A life that ends on a full disk loses no acknowledged write.
 #[test]
 fn a_crash_on_a_full_disk_loses_nothing() {
     for (level, mode) in [
@@ -140,7 +142,7 @@ fn a_crash_on_a_full_disk_loses_nothing() {
     }
 }
 
-/// What gives room back needs an edit of the manifest, for which room is kept.
+/// Giving room back needs an edit of the manifest, for which room is kept.
 #[test]
 fn a_keyspace_is_dropped_on_a_full_disk_and_makes_room() {
     for level in [Durability::Process, Durability::Sync] {
@@ -162,7 +164,7 @@ fn a_keyspace_is_dropped_on_a_full_disk_and_makes_room() {
     }
 }
 
-/// As many edits as the room is for, and then one that is refused; nothing of it is there.
+/// Makes edits until the reserved room is used up. The next one is refused and leaves nothing.
 #[test]
 fn an_edit_without_room_is_refused_and_made_later() {
     let vfs = SimVfs::new(1);
@@ -188,14 +190,15 @@ fn an_edit_without_room_is_refused_and_made_later() {
     assert_eq!(db.keyspace_names().len(), made + 2);
 }
 
-/// Opened again and again on a disk that has no byte left, by what is kept back; deletes and compactions go on there, and make room.
+/// Opened again and again on a disk without a free byte, by the room that is kept back. Deletes and
+/// compactions go on there, and make room.
 #[test]
 fn a_database_opens_on_a_full_disk_and_is_emptied_there() {
     for level in [Durability::Process, Durability::Sync] {
         for seed in 0..3 {
             let place = format!("{level:?} {seed}");
             let vfs = SimVfs::new(seed);
-            // Tables of several pages: of less nothing is given back.
+            // Tables of several pages: smaller tables give nothing back.
             let open = |vfs: &SimVfs| {
                 let options = tiny_on(vfs, level, seed).advanced(|advanced| {
                     let advanced = advanced.write_buffer_bytes(32 << 10);
@@ -245,7 +248,7 @@ fn a_database_opens_on_a_full_disk_and_is_emptied_there() {
     }
 }
 
-/// Puts get nothing of what is kept back for deletes.
+/// Puts get nothing of the room that is kept back for deletes.
 #[test]
 fn deletes_go_on_where_puts_are_refused() {
     let vfs = SimVfs::new(1);

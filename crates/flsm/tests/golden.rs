@@ -1,10 +1,13 @@
-//! A whole database, as bytes, that every later version must open and read: one for each format version.
+//! A whole database, as bytes, that every later version must open and read: one for each format
+//! version.
 //!
-//! `tests/golden/database_v1.txt` holds the files of a database whose process was killed: tables of level 0 and of deeper levels, of two
-//! keyspaces, guards, deletes over older records, and a log that is still needed. The text is that of `common/dumped.rs`.
+//! `tests/golden/database_v1.txt` holds the files of a database whose process was killed: tables of
+//! level 0 and of deeper levels, of two keyspaces, guards, deletes over older records, and a log
+//! that is still needed. The text has the form of `common/dumped.rs`.
 //!
-//! If the format changes on purpose, its version does too, and `EVENDB_BLESS=1 cargo test -p evendb-flsm --test golden` adds the database
-//! of the new version. It never writes over one that is there: that one shows that databases of the past can be read.
+//! If the format changes on purpose, its version must change too. Then
+//! `EVENDB_BLESS=1 cargo test -p evendb-flsm --test golden` adds the database of the new version.
+//! It never overwrites an existing one: that one shows that databases of the past can be read.
 
 #![allow(
     clippy::unwrap_used,
@@ -72,7 +75,7 @@ fn make() -> SimVfs {
     machine
 }
 
-/// The format version of a database, as its `CURRENT` has it.
+/// The format version of a database, from its `CURRENT`.
 fn version_of(vfs: &SimVfs) -> u32 {
     let current = vfs.read_file(&Path::new(DIR).join("CURRENT"));
     u32::from_le_bytes(current[8..12].try_into().unwrap())
@@ -86,7 +89,8 @@ fn kept_databases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Adds the database that this build makes to those in `dir`. Whether there was none of its version.
+/// Adds the database that this build makes to the databases in `dir`. Returns whether its version
+/// was missing there.
 fn bless(dir: &Path) -> bool {
     let made = make();
     let version = version_of(&made);
@@ -102,7 +106,7 @@ fn bless(dir: &Path) -> bool {
     }
 }
 
-/// Opens it, compares everything, and once more when it was settled.
+/// Opens it and compares everything, and does the same once more after settling it.
 fn check(vfs: &SimVfs) {
     for is_settled in [false, true] {
         let db = options(vfs).open(DIR).unwrap();

@@ -1,8 +1,10 @@
-//! Real threads, real schedules: gets, puts, deletes, batches, scans in both directions, multi-gets and snapshots of four threads are
-//! recorded and judged by the clients and the checkers of the first engine's tests, all kinds together.
+//! Real threads, real schedules: four threads do gets, puts, deletes, batches, scans in both
+//! directions, multi-gets and snapshots, all mixed. Their operations are recorded, and judged by
+//! the clients and checkers of the first engine's tests.
 //!
-//! `EVENDB_FLSM_HISTORY_OPERATIONS` sets how many operations there are (default 30,000), `EVENDB_HISTORY_SEED` the first
-//! seed. With `EVENDB_HISTORY_OUT` the histories are written to files, for `scripts/check-linearizability`.
+//! `EVENDB_FLSM_HISTORY_OPERATIONS` sets the number of operations (default 30,000),
+//! `EVENDB_HISTORY_SEED` the first seed. With `EVENDB_HISTORY_OUT` the histories are written to
+//! files, for `scripts/check-linearizability`.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +33,8 @@ fn own_keys(seed: u64, operations: u64) -> Plan {
     }
 }
 
-/// Runs the clients; tells what they saw and what scans of everything saw after each round and after reopening.
+/// Runs the clients. Returns what they saw, and what scans of everything saw after each round and
+/// after reopening.
 fn record(plan: Plan, options: Options) -> (Vec<Op>, Stats) {
     let db = options.clone().open(DIR).unwrap();
     let mut run = Run::new(&db, plan);
@@ -44,7 +47,7 @@ fn record(plan: Plan, options: Options) -> (Vec<Op>, Stats) {
     (run.into_ops(), stats)
 }
 
-/// The first seed of the runs, and that of those of shared keys.
+/// The first seed of the runs, and of the runs with shared keys.
 fn first_seed() -> u64 {
     number_from_env("EVENDB_HISTORY_SEED", 1)
 }
@@ -78,7 +81,7 @@ fn histories_are_linearizable() {
     }
 }
 
-/// Every thread writes every key, and there are few.
+/// Every thread writes every key, and there are few keys.
 #[test]
 fn shared_keys_hold_what_was_written() {
     let operations = count_from_env("EVENDB_FLSM_HISTORY_OPERATIONS", 30_000) / 10;

@@ -1,6 +1,6 @@
-//! Hostile surroundings: second openers, a lock whose file is gone, strange paths, directories that cannot be written, newer
-//! formats, foreign files, threads that cannot be started, sizes and ranges at their limits. Each ends in a typed error or
-//! works.
+//! Hostile surroundings: second openers, a lock whose file is gone, strange paths, directories that
+//! cannot be written, newer formats, foreign files, threads that cannot be started, sizes and
+//! ranges at their limits. Each case ends in a typed error or works.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,14 +23,14 @@ use std::process::Command;
 
 const ROLE_VARIABLE: &str = "EVENDB_HOSTILE_ROLE";
 const DIR_VARIABLE: &str = "EVENDB_HOSTILE_DIR";
-/// So large that the address space, made small, has no room for one.
+/// Bytes of a stack that is too large for the address space, which the test makes small.
 const STACK_BYTES: u64 = 256 << 20;
 
 fn kind_of<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// Runs this binary again in a role; what it says must be what is expected.
+/// Runs this binary again in a role. The other process checks the expected result itself.
 fn in_another_process(role: &str, dir: &Path) {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["other_process", "--exact", "--nocapture"])
@@ -41,7 +41,7 @@ fn in_another_process(role: &str, dir: &Path) {
     assert!(status.unwrap().success(), "{role}");
 }
 
-/// Not a test of its own: what [`in_another_process`] runs.
+/// Not a test of its own: [`in_another_process`] runs it.
 #[test]
 fn other_process() {
     let Some(dir) = std::env::var_os(DIR_VARIABLE) else {
@@ -84,7 +84,8 @@ fn one_opener_at_a_time() {
     tiny(1).open(dir.path()).unwrap().close().unwrap();
 }
 
-/// The directory is locked, too: whoever deletes the lock's file lets no second opener in, and the first loses nothing.
+/// The directory is locked, too: deleting the lock's file lets no second opener in, and the first
+/// one loses nothing.
 #[test]
 fn a_deleted_lock_file_lets_nobody_in() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,8 +100,8 @@ fn a_deleted_lock_file_lets_nobody_in() {
     assert_eq!(db.iter().map(Result::unwrap).count(), 2);
 }
 
-/// What lies at the path of an open database may be another one's: the first must notice, and stop writing before it names a
-/// table.
+/// The path of an open database may lead to another database: the first one must notice it, and
+/// stop writing before it names a table.
 #[test]
 fn a_directory_that_is_moved_stops_the_writer() {
     type Call = fn(&Db) -> Result<()>;
@@ -162,7 +163,8 @@ fn calls_fit_a_stack_of_128_kib() {
     done.unwrap().join().unwrap();
 }
 
-/// What is read of a table that is not open yet is looked for at the old place. That the whole directory is not there is no damage.
+/// A read of a table that is not open yet looks for it at the old place. If the whole directory is
+/// missing there, that is no damage.
 #[test]
 fn reads_in_a_directory_that_is_moved_name_it_and_do_not_say_damage() {
     let parent = tempfile::tempdir().unwrap();
@@ -277,7 +279,7 @@ fn a_newer_format_is_told_from_damage() {
     let mut bytes = vfs.read_file(&path);
     assert_eq!(bytes[8], 1, "the version");
     bytes[8] += 1;
-    // The layout may be another one as well.
+    // The layout may be another one, too.
     bytes.push(0);
     vfs.write_file(&path, bytes);
     assert_eq!(open_kind(&vfs), Some(ErrorKind::Unsupported));
@@ -329,7 +331,7 @@ fn threads_that_cannot_be_started(dir: &Path) {
     set(limit);
     let refused = refused.expect("no room for a stack");
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
-    // Nothing runs on, and nothing is held.
+    // No thread runs on, and nothing is held.
     assert_eq!(threads(), before);
     let db = many().open(dir).unwrap();
     assert_eq!(db.get("key").unwrap().unwrap(), "value");
@@ -352,7 +354,7 @@ fn keys_and_values_at_the_limits() {
     let options = || Options::new().memory_budget(4 << 20);
     let db = options().open(dir.path()).unwrap();
     let (longest, larger) = (vec![b'k'; 65_535], vec![b'k'; 65_536]);
-    // A quarter of the budget, less what a record is counted for beside its bytes.
+    // A quarter of the budget, less the bytes that a record counts beside its own.
     let most = vec![1; (1 << 20) - 64 - 1];
     for key in [&b""[..], &longest] {
         db.put(key, "value").unwrap();
@@ -367,7 +369,7 @@ fn keys_and_values_at_the_limits() {
     batch.put(db.default_keyspace(), "x", "1");
     batch.put(db.default_keyspace(), &larger, "");
     assert_eq!(kind_of(batch.commit()), Some(ErrorKind::KeyTooLarge));
-    // What no record can have is looked up like any other key.
+    // A key that no record can have is looked up like any other key.
     assert!(db.get(&larger).unwrap().is_none());
     db.settle_debt().unwrap();
     db.close().unwrap();
@@ -396,14 +398,14 @@ fn odd_ranges_and_iterators_across_a_close() {
     let (mut iter, mut cursor) = (db.iter(), db.cursor::<&str>(..));
     iter.next().unwrap().unwrap();
     db.close().unwrap();
-    // The error is an iterator's last item, and a cursor's from then on.
+    // The error is an iterator's last item. A cursor returns it from then on.
     assert_eq!(kind_of(iter.next().unwrap()), Some(ErrorKind::Closed));
     assert!(iter.next().is_none() && iter.next_back().is_none());
     assert_eq!(kind_of(cursor.next()), Some(ErrorKind::Closed));
     assert_eq!(kind_of(cursor.next_back()), Some(ErrorKind::Closed));
 }
 
-/// Its lock would be written to, or made.
+/// Locking would write to its lock file, or make one.
 #[test]
 fn a_directory_with_the_current_of_another_program_is_left_before_it_is_locked() {
     for (name, bytes) in [("LOCK", ""), ("IDENTITY", "of somebody")] {
@@ -433,7 +435,8 @@ fn a_directory_with_the_current_of_another_program_is_left_before_it_is_locked()
     }
 }
 
-/// Links to a file, to a directory and to nothing, a directory, a pipe: a database makes none of them.
+/// Links to a file, to a directory and to nothing, a directory, a pipe: a database makes none of
+/// these.
 #[test]
 fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -469,7 +472,7 @@ fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
                 _ => assert!(Command::new("mkfifo").arg(&at).status().unwrap().success()),
             }
             let before = (names_in(&path), names_in(&around));
-            // These look only, and pass over what they cannot read.
+            // These calls only look, and pass over files that they cannot read.
             let looked = inspect::verify(&path, InspectOptions::new());
             looked.unwrap();
             let each = &mut |_| ControlFlow::Continue(());

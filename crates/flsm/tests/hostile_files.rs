@@ -1,7 +1,8 @@
-//! Files with right checksums that no EvenDB wrote: numbers that nothing reaches, files that claim to be long, edits that are
-//! many. Each ends in a typed error or works, nothing panics, and memory stays near the bytes that the files really have.
+//! Files with right checksums that no EvenDB wrote: numbers that nothing reaches, files that claim
+//! to be long, large numbers of edits. Each case ends in a typed error or works, nothing panics,
+//! and memory stays near the bytes that the files really have.
 //!
-//! A binary of its own, because it counts what the allocator is asked for.
+//! This is a binary of its own, because it counts the bytes that the allocator is asked for.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const MIB: usize = 1 << 20;
-/// Where `CURRENT` has the manifest's number.
+/// The offset of the manifest's number in `CURRENT`.
 const NUMBER_AT: usize = 12;
 const CREATE_KEYSPACE: u64 = 2;
 const NEXT_FILE: u64 = 4;
@@ -134,7 +135,7 @@ fn a_sparse_manifest_or_log_takes_no_memory() {
     }
 }
 
-/// Each takes three bytes in the file, and many more as a change.
+/// A removal takes three bytes in the file, and many more as a decoded change.
 #[test]
 fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     let dir = database();
@@ -144,7 +145,7 @@ fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     let tables = fs::read_dir(dir.path()).unwrap();
     let names = tables.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut numbers = names.filter_map(|name| name.strip_prefix("TABLE-")?.parse::<u64>().ok());
-    // One that is there, again and again.
+    // A table that exists, again and again.
     let known = numbers.next().unwrap();
     let removals = change(&[REMOVE_TABLE, 0, known]).repeat(3 << 20);
     let len = removals.len();
@@ -157,7 +158,7 @@ fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     assert!(bytes < len + 16 * MIB, "{bytes}");
 }
 
-/// What tables take that are named in as few bytes as can be.
+/// The memory of tables whose names in the edit are as short as possible.
 #[test]
 fn tables_take_a_bounded_multiple_of_their_bytes() {
     let dir = database();

@@ -1,4 +1,5 @@
-//! Looking inside of closed databases: sound ones are found sound, and each flipped bit is told of or does no harm.
+//! Looks inside closed databases: sound databases are found sound, and each flipped bit is reported
+//! or does no harm.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +32,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// Two keyspaces, overwrites and deletes, tables in several levels, and logs with something in them.
+/// Two keyspaces, overwrites and deletes, tables in several levels, and logs with records.
 fn fill(vfs: &SimVfs, seed: u64) -> Db {
     let db = tiny_on(vfs, Durability::Process, seed).open(DIR).unwrap();
     let other = db.keyspace("other").unwrap();
@@ -50,7 +51,7 @@ fn fill(vfs: &SimVfs, seed: u64) -> Db {
             db.settle_debt().unwrap();
         }
     }
-    // Of one group, which the newest log has.
+    // Records of one group, which the newest log has.
     let mut batch = db.batch();
     for number in 0..5u32 {
         batch.put(&other, format!("{number:03}"), "last");
@@ -59,7 +60,8 @@ fn fill(vfs: &SimVfs, seed: u64) -> Db {
     db
 }
 
-/// Files whose last handles go later than the database, because another test reads at that moment.
+/// Files whose last handles are dropped later than the database, because another test reads at that
+/// moment.
 fn orphans(report: &VerifyReport) -> Vec<String> {
     let found = report.findings.iter();
     let orphans = found.filter(|found| found.kind == FindingKind::Orphan);
@@ -137,13 +139,13 @@ fn the_lock_is_respected_and_nothing_is_written() {
     assert!(told.is_sorted() && told.last().is_some_and(|(done, total)| done <= total));
 }
 
-/// Bytes up to the last one that is not zero.
+/// The number of bytes up to the last one that is not zero.
 fn used(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|&byte| byte != 0);
     last.map_or(0, |last| last + 1)
 }
 
-/// Bytes of each file in turn, one bit of each.
+/// Flips one bit in each of several bytes of each file in turn.
 #[test]
 fn a_flipped_bit_is_told_or_does_no_harm() {
     let vfs = SimVfs::new(2);
@@ -156,7 +158,7 @@ fn a_flipped_bit_is_told_or_does_no_harm() {
     let (mut told, mut harmless) = (BTreeSet::new(), BTreeSet::new());
     for name in vfs.file_names(Path::new(DIR)) {
         let bytes = vfs.read_file(&path(&name));
-        // Of the room behind the edits of a manifest only a part.
+        // Of the room behind the edits of a manifest only a part is tried.
         let used = used(&bytes).next_multiple_of(64).min(bytes.len());
         let stride = (used / 60).max(1);
         for at in (0..used).step_by(stride) {
@@ -182,7 +184,7 @@ fn a_flipped_bit_is_told_or_does_no_harm() {
     assert!(harmless.is_subset(&kinds(&["LOCK"])), "{harmless:?}");
 }
 
-/// What one change of a database's files is told as.
+/// The findings after one change of a database's files.
 #[track_caller]
 fn told_after(change: impl FnOnce(&SimVfs)) -> Vec<(Severity, FindingKind, String)> {
     let vfs = SimVfs::new(3);
@@ -282,7 +284,8 @@ fn the_other_engine_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// Of logs the newest one: an older one may have bytes behind its end, which another life left.
+/// The last file of a kind. For logs it must be the newest: an older log may have bytes behind its
+/// end, which another life left.
 fn last_of(vfs: &SimVfs, kind: &str) -> String {
     let names = vfs.file_names(Path::new(DIR));
     let of_kind = names.into_iter().filter(|name| name.starts_with(kind));
@@ -407,7 +410,7 @@ fn a_dump_ends_where_it_should() {
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// Damage is an item where it lies, and what is behind it is shown.
+/// Damage is an item at its place, and the bytes behind it are shown.
 #[test]
 fn damage_is_dumped_where_it_lies() {
     let vfs = SimVfs::new(4);

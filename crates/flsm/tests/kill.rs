@@ -1,15 +1,18 @@
-//! `kill -9` of a real process with four writing threads and one that scans, again and again on one directory, at each level.
+//! `kill -9` of a real process with four writing threads and one that scans, again and again on one
+//! directory, at each level.
 //!
-//! Every write whose acknowledgement has come through the pipe is there afterwards, no batch is halved, and what is there is a
-//! prefix: of each thread's writes, and over all threads. At the relaxed level those writes are acknowledged through the pipe
-//! that were raised to a higher level; what is there is a prefix all the same.
+//! Every write whose acknowledgement came through the pipe is found afterwards, no batch is halved,
+//! and the found writes are a prefix: of each thread's writes, and over all threads. At the relaxed
+//! level only writes that were raised to a higher level are acknowledged through the pipe. The
+//! found writes are a prefix all the same.
 //!
-//! The writes are single puts and deletes, batches over two keyspaces, and batches raised to a higher level. Order over threads:
-//! before each write a thread notes how far all others had been acknowledged, and writes that into the value. Whatever is
-//! there then names what must be there too.
+//! The writes are single puts and deletes, batches over two keyspaces, and batches raised to a
+//! higher level. The order over threads is checked in this way: before each write a thread notes
+//! how many writes of the other threads had been acknowledged, and puts these numbers into the
+//! value. So each found value tells which other writes must be found.
 //!
-//! The test binary starts itself as the process to be killed. `EVENDB_FLSM_KILLS` sets how many kills per level (default 25; 1000
-//! is the full campaign).
+//! The test binary starts itself as the process to be killed. `EVENDB_FLSM_KILLS` sets how many
+//! kills per level (default 25; 1000 is the full campaign).
 
 #![allow(
     clippy::unwrap_used,
@@ -26,11 +29,11 @@ use std::time::{Duration, Instant};
 
 /// Each thread writes its slots in turn.
 const SLOTS: u64 = 120;
-/// Every so many writes is a batch that also writes to the keyspace `mirror`.
+/// One write in this many is a batch that also writes to the keyspace `mirror`.
 const BATCH: u64 = 8;
-/// And every so many of a raised one.
+/// One write in this many is raised to a higher level, too.
 const RAISED: u64 = 24;
-/// Every so many writes deletes its slot.
+/// One write in this many deletes its slot.
 const DELETE: u64 = 7;
 
 fn slot_key(thread: usize, number: u64) -> String {
@@ -41,8 +44,8 @@ fn deletes(number: u64) -> bool {
     number % DELETE == 3 && !number.is_multiple_of(BATCH)
 }
 
-/// Number, what had been acknowledged before, and a filling of a different length each time, so that a value is told from its
-/// neighbours.
+/// The number of the write, the numbers of acknowledged writes before it, and a filling of a
+/// different length each time, which distinguishes a value from its neighbours.
 fn value(number: u64, before: &Counts) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     for count in before {
@@ -67,8 +70,9 @@ fn parse(bytes: &[u8]) -> std::result::Result<(u64, Counts), String> {
     }
 }
 
-/// Checks that a thread's slots hold exactly its first writes; how many, and what the last put of them knew of the other threads. A
-/// delete of a slot that was empty, as the very last write, counts as done.
+/// Checks that a thread's slots hold exactly its first writes. Returns the number of these writes,
+/// and what the last put of them knew about the other threads. If the very last write deletes an
+/// empty slot, it counts as done.
 fn check_thread(
     thread: usize,
     records: impl Iterator<Item = Result<(Value, Value)>>,
@@ -107,7 +111,7 @@ fn check_thread(
     }
 }
 
-/// Checks the whole database; the number of writes of each thread.
+/// Checks the whole database. Returns the number of writes of each thread.
 fn check_all(db: &Db) -> std::result::Result<Counts, String> {
     let mirror = db.keyspace("mirror").map_err(|error| error.to_string())?;
     let mut counts = [0; THREADS];
@@ -168,7 +172,7 @@ fn write_forever(
         } else {
             db.put(key, value)?;
         }
-        // The next ones may say in their values that this one was there before.
+        // Later writes may say in their values that this write was acknowledged before.
         done[thread].store(number + 1, Ordering::SeqCst);
         if survives {
             say(&format!("ack {thread} {number}"));
@@ -222,7 +226,8 @@ fn child_process() {
     });
 }
 
-/// Each process checks what the one before left; now and then, and at the end, this one does.
+/// Each process checks what the process before it left. Now and then, and at the end, this process
+/// checks it.
 fn kill_again_and_again(level: Durability) {
     let dir = tempfile::tempdir().unwrap();
     let kills = count_from_env("EVENDB_FLSM_KILLS", 25);
@@ -237,7 +242,7 @@ fn kill_again_and_again(level: Durability) {
             1..=6 => 1 + number / 10 % 60,
             _ => 1 + number / 10 % 1_200,
         };
-        // There one of so many is acknowledged.
+        // At this level only one write in `RAISED` is acknowledged.
         let wanted = match level {
             Durability::Relaxed => wanted.div_ceil(RAISED),
             _ => wanted,

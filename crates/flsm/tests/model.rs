@@ -1,7 +1,8 @@
-//! Random programs against sorted maps: writes, batches, reads in both directions, snapshots, keyspaces, flushes, reopenings.
+//! Random programs against sorted maps: writes, batches, reads in both directions, snapshots,
+//! keyspaces, flushes, reopenings.
 //!
-//! Everything repeats by the seed in the message, but for what the threads in the background have done by then, which no answer
-//! depends on. `EVENDB_FLSM_MODEL_SEEDS` sets how many seeds are run (default 60).
+//! Everything repeats by the seed in the message, except the progress of the background threads, on
+//! which no answer depends. `EVENDB_FLSM_MODEL_SEEDS` sets how many seeds are run (default 60).
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +23,7 @@ fn owned(item: evendb_flsm::Result<(Value, Value)>) -> (Vec<u8>, Vec<u8>) {
     (key.to_vec(), value.to_vec())
 }
 
-/// A snapshot, and what it has to show: of each keyspace by its id.
+/// A snapshot, and the records that it has to show: for each keyspace by its id.
 struct Taken {
     snapshot: Snapshot,
     maps: BTreeMap<u32, Map>,
@@ -180,11 +181,12 @@ impl World {
         assert!(keys.eq(map.keys().rev().cloned()));
     }
 
-    /// Moves both ends of a cursor at random, and seeks in between; the model is the ends' places in the map.
+    /// Moves both ends of a cursor at random, and seeks in between. The model is the ends' places
+    /// in the map.
     fn walk(&mut self, mut cursor: Cursor, map: &Map, low: &[u8], high: Option<&[u8]>) {
         let inside = |key: &[u8]| key >= low && high.is_none_or(|high| key < high);
         let records: Vec<_> = map.iter().filter(|(key, _)| inside(key)).collect();
-        // Left are `records[front..back]`.
+        // The records `records[front..back]` are left.
         let (mut front, mut back) = (0, records.len());
         for _ in 0..2 * records.len() + 4 {
             match self.random.below(20) {

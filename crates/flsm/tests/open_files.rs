@@ -1,4 +1,5 @@
-//! A database with many tables and few that may be open: it reads and writes as any other, and keeps to its limits.
+//! A database with many tables and few open files: it reads and writes as any other, and keeps its
+//! limits.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ fn key(number: u64) -> String {
     format!("{number:06}")
 }
 
-/// So that a value says whose it is.
+/// A value that tells its key and round.
 fn value(number: u64, round: u64) -> Vec<u8> {
     format!("{number}/{round}/").into_bytes().repeat(12)
 }
@@ -85,7 +86,7 @@ fn many_tables_are_read_by_threads_through_few_that_are_open() {
     assert_eq!(db.iter().count() as u64, KEYS);
 }
 
-/// Indexes and filters have what the other parts of the budget leave, and no more.
+/// Indexes and filters take only the part of the budget that the other parts leave.
 #[test]
 fn open_tables_keep_within_the_memory_budget() {
     let vfs = SimVfs::new(1);
@@ -138,8 +139,9 @@ fn table_names(db: &Db) -> BTreeSet<String> {
     db.tables().into_iter().map(|table| table.file).collect()
 }
 
-/// Found by a test that listed the files of a closed database, and saw one of them go: an iterator that outlives its database removed
-/// the files of the next one in the same place, because they have the same names.
+/// A test that listed the files of a closed database found this fault, when one of the files
+/// vanished. An iterator that outlived its database removed files of the next database in the same
+/// place, because they have the same names.
 #[test]
 fn what_still_reads_a_closed_database_removes_no_file_of_the_next() {
     let vfs = SimVfs::new(1);

@@ -1,4 +1,5 @@
-//! Every setter of every option, tried with 0, 1, the most, and what lies beyond: the database works, or says which option is wrong.
+//! Every setter of every option, tried with 0, 1, the greatest value and values beyond: the
+//! database works, or says which option is wrong.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,12 +15,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// They choose one of a few, or an object, or nothing.
+/// These options choose one of a few values, or take an object, or take nothing.
 const CHOICES: &str = "Options::new Options::open Options::durability Options::create_if_missing \
     Options::error_if_exists Options::read_only Options::advanced Options::vfs Advanced::compression \
     Advanced::parallel_seeks Advanced::compaction_by_seeks";
 
-/// A number with its limits and the greatest of its type.
+/// A number with its limits and the greatest number of its type.
 struct Number {
     name: &'static str,
     limits: (u64, u64),
@@ -84,7 +85,7 @@ fn small() -> Options {
     options.vfs(Arc::new(vfs))
 }
 
-/// Puts and reads, before and after it is closed, and does all that compactions can.
+/// Puts and reads, before and after it is closed, and does everything that compactions can do.
 fn use_it(options: &Options) -> Result<()> {
     for life in 0..2u8 {
         let db = options.clone().open("/db")?;

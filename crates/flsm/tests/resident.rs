@@ -1,6 +1,7 @@
-//! A process takes no more memory than its budget and 64 MiB, whatever it does (`common/resident.rs`).
+//! A process takes no more memory than its budget and 64 MiB, whatever it does
+//! (`common/resident.rs`).
 //!
-//! `EVENDB_RESIDENT=1` runs all workloads but one, else two.
+//! `EVENDB_RESIDENT=1` runs all workloads except one; without it two run.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,5 +13,6 @@ mod common;
 use common::resident;
 use evendb_flsm::{Db, Options};
 
-// An iterator keeps the memory tables of its moment, as `Iter` says: more of them than there are buffers take more.
+// An iterator keeps the memory tables of its moment, as `Iter` says. So a workload with more
+// iterators than buffers takes more memory.
 resident::workloads!(Db, Options, ALL.len() - 1);

@@ -1,4 +1,5 @@
-//! Seeks pay for compactions: a database that is only read from ends with one run to look into, if it may.
+//! Seeks pay for compactions: a database that is only read ends with one run to look into, if the
+//! option allows it.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,8 +21,9 @@ fn key(number: u64) -> String {
     format!("{number:06}")
 }
 
-/// Filled in no order, with tables above the last level, and settled: no compaction is due or under way. How many tables are in level 0
-/// before the last flush is chance, and that flush may make a compaction due.
+/// A database that was filled in no order and settled, with tables above the last level. No
+/// compaction is due or running. Chance decides how many tables are in level 0 before the last
+/// flush, and that flush may make a compaction due.
 fn filled(vfs: &SimVfs, by_seeks: bool) -> Db {
     let options = tiny_on(vfs, Durability::Process, 1)
         .advanced(|advanced| advanced.compaction_by_seeks(by_seeks));
@@ -61,7 +63,7 @@ fn what_is_only_read_comes_to_lie_in_the_last_level() {
     let db = filled(&vfs, true);
     let mut random = Random(1);
     let before = db.stats().compactions;
-    // The workers are told.
+    // The workers are woken.
     let mut rounds = 0;
     while db.stats().compactions == before {
         seek(&db, &mut random, 50);
@@ -89,7 +91,8 @@ fn seeks_change_nothing_where_they_are_not_to() {
     assert_eq!((db.stats().compactions, above_last(&db)), before);
 }
 
-/// An iterator that failed does not look as if it had come to its end: after a seek it tells the error again.
+/// After an error an iterator does not seem to be at its end: after a seek it returns the error
+/// again.
 #[test]
 fn a_seek_after_an_error_is_no_silent_end() {
     let db = filled(&SimVfs::new(1), false);

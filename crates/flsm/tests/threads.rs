@@ -1,5 +1,5 @@
-//! Threads beside each other: what is written together is seen together, by whoever reads and however, while generations are
-//! flushed and guards compacted.
+//! Threads beside each other: records that are written together are seen together, by every kind of
+//! read, while generations are flushed and guards compacted.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use evendb_flsm::{Db, Durability, Keyspace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Keys of a writer, over two keyspaces.
+/// The number of keys of a writer, over two keyspaces.
 const KEYS: usize = 8;
 const WRITERS: usize = 3;
 
@@ -35,7 +35,7 @@ fn value(random: &mut Random, stamp: u64) -> Vec<u8> {
 struct Bank {
     db: Db,
     halves: [Keyspace; 2],
-    /// The last stamp of each writer that was acknowledged.
+    /// The last acknowledged stamp of each writer.
     acknowledged: [AtomicU64; WRITERS],
     done: AtomicBool,
 }
@@ -45,7 +45,8 @@ impl Bank {
         &self.halves[at % 2]
     }
 
-    /// Writes ascending stamps, each to all keys of the writer at once; and other keys, one by one, so that there is work.
+    /// Writes ascending stamps, each to all keys of the writer at once. It also writes other keys,
+    /// one by one, so that there is background work.
     fn write(&self, writer: usize, rounds: u64) {
         let mut random = Random(writer as u64);
         for stamp in 1..=rounds {
@@ -71,7 +72,7 @@ impl Bank {
         }
     }
 
-    /// The one stamp that all keys of a writer have; 0 if they are not there.
+    /// The one stamp that all keys of a writer have; 0 if the keys do not exist.
     fn agreed(&self, writer: usize, found: impl Fn(usize) -> Option<u64>) -> u64 {
         let first = found(0);
         for at in 1..KEYS {
@@ -80,7 +81,8 @@ impl Bank {
         first.unwrap_or(0)
     }
 
-    /// Reads by snapshot, scan in either direction, and single gets; what was seen once is never seen older.
+    /// Reads by snapshot, by scan in either direction, and by single gets. A stamp that was seen
+    /// once is never followed by an older one.
     fn read(&self, seed: u64) -> u64 {
         let mut random = Random(seed);
         let mut last = [0; WRITERS];
@@ -187,7 +189,7 @@ fn batches_are_seen_whole_and_in_order() {
     }
 }
 
-/// Many threads that sync share syncs: there are fewer of these than writes.
+/// Many threads that sync share syncs: there are fewer syncs than writes.
 #[test]
 fn writes_that_come_at_once_share_a_sync() {
     let vfs = SimVfs::new(1);

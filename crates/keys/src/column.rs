@@ -2,21 +2,22 @@
 //!
 //! What every implementation keeps, for the values of one type:
 //! * **order**: the bytes of a lesser value are less;
-//! * **no beginnings**: the bytes of one value are never the beginning of the bytes of another value.
-//!   So the first byte that differs decides between two values, whatever columns follow, and the
-//!   complement of all bytes is the opposite order ([`Desc`](crate::Desc));
+//! * **no beginnings**: the bytes of one value are never the beginning of the bytes of another
+//!   value. So the first byte that differs decides between two values, whatever columns follow, and
+//!   the complement of all bytes is the opposite order ([`Desc`](crate::Desc));
 //! * at least one byte, so that a key of more columns is longer.
 //!
-//! The implementations for Rust's own types lie in `text.rs`, `number.rs`, `time.rs` and `wrapped.rs`.
+//! The implementations for Rust's own types lie in `text.rs`, `number.rs`, `time.rs` and
+//! `wrapped.rs`.
 
 use crate::error::DecodeError;
 use crate::reader::Reader;
 
 /// A value that can be a column of a key.
 ///
-/// A type of your own becomes a column by the columns it is made of, and keeps the three rules then: the
-/// bytes sort as the values do; no value's bytes begin with those of another value; and there is at
-/// least one byte.
+/// A type of your own becomes a column by the columns that it is made of. It must keep the three
+/// rules: the bytes sort as the values do; no value's bytes begin with another value's bytes; and
+/// there is at least one byte.
 ///
 /// ```
 /// use evendb_keys::{self as keys, DecodeError, KeyColumn, ReadColumn, Reader};
@@ -58,8 +59,9 @@ pub trait KeyColumn {
     /// ```
     fn encode(&self, key: &mut Vec<u8>);
 
-    /// Appends the bytes of a key that is this column alone, in no tuple: text and bytes as they are,
-    /// and everything else as in a tuple. A type of your own that is made of text hands this on, too.
+    /// Appends the bytes of a key that is this column alone, in no tuple: text and bytes as they
+    /// are, and everything else as in a tuple. A type of your own that is made of text must forward
+    /// this call, too.
     ///
     /// ```
     /// use evendb_keys::KeyColumn;
@@ -112,8 +114,9 @@ pub trait ReadColumn<'k>: Sized {
     }
 }
 
-/// Lets a reference to a column be a column. References to arrays are left out on purpose: a literal
-/// `b"abc"` is one, and would be written as always three bytes where bytes of any length are meant.
+/// Lets a reference to a column be a column. References to arrays are left out on purpose: a
+/// literal `b"abc"` is one, and would be written as exactly three bytes where bytes of any length
+/// are meant.
 macro_rules! by_reference {
     ($($of:ty),+ $(,)?) => {$(
         impl $crate::KeyColumn for &$of {

@@ -1,4 +1,4 @@
-//! Keys whose types are known only at run time, as those of the `evendb` command.
+//! Keys whose types are known only at run time, as in the `evendb` command.
 //!
 //! ```text
 //!   name       type             name       type               name       type
@@ -7,11 +7,12 @@
 //!   fixed:N    N bytes          f32, f64   a float            time       SystemTime
 //!   opt:TYPE   None or TYPE     desc:TYPE  TYPE, descending   duration   Duration
 //! ```
-//! The bytes are those of the static types, column by column. A list of one type stands for a column alone,
-//! in no tuple: one `str` is its bytes as they are.
+//! The bytes are the static types' bytes, column by column. A list of one type stands for a column
+//! alone, in no tuple: a single `str` is its bytes as they are.
 //!
-//! `Column::Text` holds bytes, not `str`: a key's text need not be UTF-8, and a tool that shows keys must not
-//! refuse them for that. How values are written as text is not here: that is the tool's matter.
+//! `Column::Text` holds bytes and not `str`: a key's text need not be UTF-8, and a tool that shows
+//! keys must not refuse such keys. Not here: how values are written as text, which each tool
+//! decides.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,15 +24,15 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::reader::Reader;
 use crate::wrapped::encode_descending;
 
-/// The most `opt:` and `desc:` that a name may begin with. Names come from outside, and each of these makes
-/// decoding go one call deeper.
+/// The greatest number of `opt:` and `desc:` with which a name may begin. Names come from outside,
+/// and each of these makes decoding go one call deeper.
 const WRAPPED_MAX: usize = 8;
 
 macro_rules! dynamic {
     ($($variant:ident($of:ty) $name:literal $what:literal,)+) => {
         /// The type of a column.
         ///
-        /// It has a name, which it is shown as and read from.
+        /// It has a name. The type is shown as this name, and can be parsed from it.
         ///
         /// ```
         /// use evendb_keys::ColumnType;
@@ -48,7 +49,7 @@ macro_rules! dynamic {
             Text,
             /// `bytes`: bytes of any length.
             Bytes,
-            /// `fixed:N`: always so many bytes.
+            /// `fixed:N`: always `N` bytes.
             Fixed(usize),
             $(#[doc = concat!("`", $name, "`: ", $what, ".")] $variant,)+
             /// `opt:TYPE`: a column that may be missing.
@@ -74,7 +75,7 @@ macro_rules! dynamic {
             Text(Cow<'k, [u8]>),
             /// Bytes of any length.
             Bytes(Cow<'k, [u8]>),
-            /// As many bytes as the type says.
+            /// The number of bytes that the type says.
             Fixed(Cow<'k, [u8]>),
             $(#[doc = concat!("A `", stringify!($of), "`.")] $variant($of),)+
             /// A column, or none.
@@ -243,7 +244,8 @@ pub struct KeyEncoder<'a> {
 }
 
 impl<'a> KeyEncoder<'a> {
-    /// Starts a key of `columns` columns in `key`, which is cleared. Fewer columns make a prefix of keys.
+    /// Starts a key of `columns` columns in `key`, which is cleared. Fewer columns make a prefix of
+    /// keys.
     ///
     /// ```
     /// use evendb_keys::{self as keys, KeyEncoder};

@@ -1,7 +1,8 @@
 //! Why bytes are not a key of the types that were asked for, and where in the key that shows.
 //!
-//! An error is three numbers and nothing else, so making one costs no memory: what is wrong, the column
-//! (counted from 1), and the byte of the key at which the wrong part begins. Encoding a key has no errors.
+//! An error is three numbers and nothing else, so making one costs no memory: what is wrong, the
+//! column (counted from 1), and the byte of the key at which the wrong part begins. Encoding a key
+//! has no errors.
 
 use std::fmt;
 
@@ -39,16 +40,18 @@ pub enum DecodeErrorKind {
     CutShort,
     /// Bytes follow the last column.
     TooLong,
-    /// In text or bytes, a zero byte is followed by neither the end mark nor the mark of an escaped zero.
+    /// In text or bytes, a zero byte is followed by neither the end mark nor the mark of an escaped
+    /// zero.
     BadEscape,
     /// Text that is asked for as `str` is not UTF-8.
     NotUtf8,
-    /// The bytes have the right length, and no value of the type is written like this.
+    /// The bytes have the right length, but no value of the type has these bytes.
     NoValue,
     /// This platform cannot represent the time.
     TimeOutOfRange,
-    /// The bytes are not in the key as they are, so they cannot be borrowed from it: they hold a zero
-    /// byte, which the key has escaped. Decode a `Cow`, a `String` or a `Vec<u8>` instead.
+    /// The key does not contain these bytes unchanged, so they cannot be borrowed from it: they
+    /// have a zero byte, which the key has escaped. Decode a `Cow`, a `String` or a `Vec<u8>`
+    /// instead.
     NotBorrowed,
 }
 
@@ -73,7 +76,8 @@ impl DecodeError {
         self.kind
     }
 
-    /// The column that could not be decoded, counted from 1, as the message and the command count columns.
+    /// The column that could not be decoded, counted from 1, as the message and the command count
+    /// columns.
     ///
     /// ```
     /// let error = evendb_keys::decode::<(u8, bool)>(&[1, 2]).unwrap_err();
@@ -83,7 +87,7 @@ impl DecodeError {
         self.column + 1
     }
 
-    /// The byte of the key, counted from 0, at which the part begins that is wrong.
+    /// The byte of the key, counted from 0, at which the wrong part begins.
     ///
     /// ```
     /// let error = evendb_keys::decode::<(u32, bool)>(&[0, 0, 0, 1, 2]).unwrap_err();

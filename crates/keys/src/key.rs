@@ -4,10 +4,11 @@
 //!   (a, b, c)   the bytes of a, b and c, end to end: each says where it ends
 //!   a           text or bytes as they are; everything else as in a tuple
 //! ```
-//! The bytes of a tuple are the beginning of the bytes of every longer tuple that begins with the same
-//! columns, and of no others. So the key of `("app7",)` sorts just before the keys `("app7", ...)`, as a
-//! parent before its children, and it is their prefix. A text alone has no end mark, and is the beginning of
-//! longer texts: `"app7"` is that of `"app70"`. This is why a text is a prefix of keys only in a tuple.
+//! The bytes of a tuple are the beginning of the bytes of every longer tuple that begins with the
+//! same columns, and of no other tuple. So the key of `("app7",)` sorts just before the keys
+//! `("app7", ...)`, as a parent before its children, and it is their prefix. A text alone has no
+//! end mark, and is the beginning of longer texts: `"app7"` is the beginning of `"app70"`. This is
+//! why a text is a prefix of keys only in a tuple.
 //!
 //! Tuples have 1 to 12 columns. They do not nest: a tuple is no column.
 
@@ -77,7 +78,7 @@ impl<C: KeyColumn + ?Sized> Key for C {
 )]
 pub trait Columns: Key {}
 
-/// What a key can be decoded to: a tuple of columns, or a column alone.
+/// The types to which a key can be decoded: a tuple of columns, or a column alone.
 ///
 /// ```
 /// use evendb_keys::{self as keys, ReadKey};
@@ -89,7 +90,7 @@ pub trait Columns: Key {}
 /// assert_eq!(app(&keys::key(&("app7", 7u64))), Ok("app7"));
 /// ```
 pub trait ReadKey<'k>: Sized {
-    /// Reads the columns; what follows them is left.
+    /// Reads the columns, and leaves the bytes behind them.
     ///
     /// # Errors
     /// If the bytes do not begin with these columns.

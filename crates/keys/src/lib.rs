@@ -18,11 +18,11 @@
 //! # Bytes
 //!
 //! ```text
-//!   &str, String, &[u8], Vec<u8>   the bytes, 0x00 written as 0x00 0xff; then the end mark 0x00 0x01
+//!   &str, String, &[u8], Vec<u8>   the bytes, 0x00 written as 0x00 0xff; end mark 0x00 0x01
 //!   [u8; N]                        N bytes as they are
 //!   u8..u128                       1 to 16 bytes, big endian
 //!   i8..i128                       the same, sign bit flipped
-//!   f32, f64                       4 or 8 bytes, big endian; sign bit flipped, or all bits if it is set
+//!   f32, f64                       4 or 8 bytes, big endian; sign bit flipped, or if set all bits
 //!   bool                           0x00 or 0x01
 //!   char                           4 bytes, big endian
 //!   Option<T>                      0x00, or 0x01 and the column: None sorts first
@@ -33,23 +33,25 @@
 //!   a tuple                        its columns, end to end
 //!   one text or byte string alone  the bytes as they are, with no end mark
 //! ```
-//! Within a type, bytes sort as values do, and no value's bytes begin with another's. Why that is so is said
-//! where each type is: `text.rs`, `number.rs`, `time.rs`, `wrapped.rs`. These bytes are a format: a key that
-//! was written stays readable, and `tests/golden.rs` has one of each kind.
+//! Within a type, bytes sort as values do, and no value's bytes begin with another's. The files of
+//! the types say why: `text.rs`, `number.rs`, `time.rs`, `wrapped.rs`. These bytes are a format: a
+//! key that was written stays readable, and `tests/golden.rs` has one of each kind.
 //!
 //! # A tuple, and a column alone
 //!
-//! `keys::key(&("app7",))` is a tuple of one column and has an end mark. `keys::key("app7")` is a text alone
-//! and has none, so that a map of paths or names has them as its keys without any change. The two are different
-//! keys. Only a tuple can be a prefix of longer keys: [`prefix`] refuses a text alone when it is compiled,
-//! because the bytes of `"app7"` are also the beginning of those of `"app70"`. For keys that are texts alone
-//! the database takes texts: `db.prefix("usr/")`, `db.range("a".."b")`.
+//! `keys::key(&("app7",))` is a tuple of one column and has an end mark. `keys::key("app7")` is a
+//! text alone and has none, so that a map of paths or names has them unchanged as its keys. The two
+//! are different keys. Only a tuple can be a prefix of longer keys: the compiler refuses [`prefix`]
+//! of a text alone, because the bytes of `"app7"` are also the beginning of the bytes of `"app70"`.
+//! For keys that are texts alone the database takes texts: `db.prefix("usr/")`,
+//! `db.range("a".."b")`.
 //!
 //! # What it does not do
 //!
-//! A key does not say of which types it is. It is decoded with the types it was made with; with others it is
-//! an error or other values, and never a panic. The database limits the length of a key, and refuses a longer
-//! one when it is put. Text sorts by its bytes, not by the rules of a language.
+//! A key does not say what types it has. It is decoded with the types with which it was made. Other
+//! types give an error or other values, and never a panic. The database limits the length of a key,
+//! and refuses a longer one when it is put. Text sorts by its bytes, not by the rules of a
+//! language.
 
 mod column;
 mod dynamic;
@@ -84,8 +86,8 @@ pub fn key<K: Key + ?Sized>(key: &K) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a key into a buffer, which is cleared first, and returns its bytes. A buffer that is used again
-/// allocates nothing.
+/// Encodes a key into a buffer, which is cleared first, and returns its bytes. A buffer that is
+/// used again allocates nothing.
 ///
 /// ```
 /// use evendb_keys as keys;
@@ -104,8 +106,8 @@ pub fn encode_into<'b, K: Key + ?Sized>(buffer: &'b mut Vec<u8>, key: &K) -> &'b
 
 /// The columns of a key. `&str` and `&[u8]` are borrowed from it.
 ///
-/// Bytes that hold a zero are escaped in the key, and cannot be borrowed: where that can happen, ask for a
-/// `Cow`, which is borrowed as a rule, or for a `String` or `Vec<u8>`.
+/// Bytes that hold a zero are escaped in the key, and cannot be borrowed. If that can happen, ask
+/// for a `Cow`, which is borrowed as a rule, or for a `String` or `Vec<u8>`.
 ///
 /// # Errors
 /// If the bytes are not a key of these columns.
@@ -160,7 +162,7 @@ pub fn decode_first<'k, K: ReadKey<'k> + Columns>(
 /// assert!(!keys::key(&("app70", 7u64)).starts_with(prefix.as_ref()));
 /// ```
 ///
-/// A text alone is refused, as it is no tuple:
+/// A text alone is refused, because it is no tuple:
 ///
 /// ```compile_fail
 /// evendb_keys::prefix("app7");
@@ -169,12 +171,12 @@ pub fn prefix<C: Columns + ?Sized>(columns: &C) -> Prefix {
     Prefix::of(columns)
 }
 
-/// The keys that begin with some columns and have their next column in a range: a tuple whose last element is
-/// a range.
+/// The keys that begin with some columns and have their next column in a range: a tuple whose last
+/// element is a range.
 ///
-/// The range is one of columns, not of bytes. `..=t` takes every key with the column t, whatever columns
-/// follow it, and the first key of `t..` is the first of these. A key that has no column in the range's place
-/// is not in it.
+/// The range is one of columns, not of bytes. `..=t` takes every key with the column t, whatever
+/// columns follow it, and the first key of `t..` is the first of these. A key without a column in
+/// the range's place is not in the range.
 ///
 /// ```
 /// use evendb_keys as keys;

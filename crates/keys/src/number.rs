@@ -7,8 +7,9 @@
 //!   bool       0x00 false, 0x01 true
 //!   char       its code point as u32
 //! ```
-//! Floats are in the total order of IEEE 754: -inf, negative numbers, -0, 0, positive numbers, inf, NaN.
-//! -0 and 0 are two keys. NaN is one key whatever its bits were, and other NaNs are refused when read.
+//! Floats are in the total order of IEEE 754: -inf, negative numbers, -0, 0, positive numbers, inf,
+//! NaN. -0 and 0 are two keys. NaN is one key whatever its bits were, and other NaNs are refused
+//! when read.
 //!
 //! `usize` and `isize` are not columns: their width differs from machine to machine.
 #![expect(clippy::big_endian_bytes, reason = "numbers must sort by their bytes")]

@@ -1,7 +1,9 @@
-//! Which keys: those with a prefix of columns, and those whose last given column lies in a range.
+//! Which keys: all keys with a prefix of columns, or all keys whose last given column lies in a
+//! range.
 //!
 //! ```text
-//!   p = bytes of the leading columns, x = bytes of the bound, end(b) = the least bytes above all that begin with b
+//!   p = bytes of the leading columns, x = bytes of the bound,
+//!   end(b) = the least bytes above all bytes that begin with b
 //!
 //!                      first byte string        first byte string beyond
 //!   prefix(&columns)   p                        end(p)
@@ -11,15 +13,16 @@
 //!   ..x                                         p x
 //!   ..=x                                        end(p x)
 //! ```
-//! A bound stands for all keys that have it in its column, whatever columns follow: `..=t` takes every key
-//! with the column t, and `t..` begins with the first of them. This holds since no value's bytes begin with
-//! another's (`column.rs`).
+//! A bound stands for all keys that have it in its column, whatever columns follow: `..=t` takes
+//! every key with the column t, and `t..` begins with the first of them. This holds because no
+//! value's bytes begin with another's (`column.rs`).
 //!
-//! A prefix takes the key that is made of just its columns, too. A range does not, because that key has no
-//! column to lie in the range. (`p 0x00` is the least that a further column can make of p.)
+//! A prefix takes the key that is made of just its columns, too. A range does not, because that key
+//! has no column that could lie in the range. (`p 0x00` is the least key that a further column can
+//! make from p.)
 //!
-//! What is not here: ranges of keys that are one text alone, in no tuple. These keys are their own bytes, so
-//! the database takes the texts themselves: `db.range("a".."b")`, `db.prefix("usr/")`.
+//! Not here: ranges of keys that are one text alone, in no tuple. These keys are their own bytes,
+//! so the database takes the texts themselves: `db.range("a".."b")`, `db.prefix("usr/")`.
 
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
@@ -29,10 +32,10 @@ use crate::column::KeyColumn;
 use crate::key::Columns;
 use crate::text::push_escaped;
 
-/// A range of keys, as their bytes: from the first one to before the second.
+/// A range of keys, as bytes: from the first byte string to before the second.
 ///
-/// Every call that takes a range of keys takes it as it is: `Db::range`, `cursor`, `delete_range`, and
-/// `BTreeMap::range` over `Vec<u8>`. Made by [`range`](crate::range).
+/// Every call that takes a range of keys takes it as it is: `Db::range`, `cursor`, `delete_range`,
+/// and `BTreeMap::range` over `Vec<u8>`. [`range`](crate::range) makes it.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -59,7 +62,7 @@ impl KeyRange {
                 low,
                 high: Some(high),
             },
-            // An inverted range is empty; a map that is asked for it must not panic.
+            // An inverted range is empty; a map must not panic when it is asked for it.
             (low, _) => {
                 let low = low.unwrap_or_default();
                 let high = Some(low.clone());
@@ -79,7 +82,7 @@ impl KeyRange {
         &self.low
     }
 
-    /// The first byte string beyond the range; `None` where there is none.
+    /// The first byte string beyond the range; `None` if there is none.
     ///
     /// ```
     /// use evendb_keys as keys;
@@ -129,10 +132,10 @@ impl RangeBounds<Vec<u8>> for &KeyRange {
     }
 }
 
-/// What all keys that begin with some columns have in front, in bytes.
+/// The common first bytes of all keys that begin with some columns.
 ///
-/// It goes where a prefix is wanted, as in `Db::prefix` and `Db::delete_prefix`, and also where a range is:
-/// `Db::range`, `Db::cursor`. Made by [`prefix`](crate::prefix).
+/// Use it as a prefix, as in `Db::prefix` and `Db::delete_prefix`, and also as a range:
+/// `Db::range`, `Db::cursor`. [`prefix`](crate::prefix) makes it.
 ///
 /// ```
 /// use evendb_keys as keys;
@@ -179,7 +182,7 @@ impl RangeBounds<Vec<u8>> for &Prefix {
     }
 }
 
-/// The least byte string above all that begin with `prefix`; `None` where there is none.
+/// The least byte string above all byte strings that begin with `prefix`; `None` if there is none.
 ///
 /// ```
 /// use evendb_keys::prefix_end;
@@ -211,7 +214,8 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
             all keys that begin with some columns are a `prefix`"
 )]
 pub trait ColumnRange {
-    /// The keys that begin with the columns of these bytes and have their next column in the range.
+    /// The keys that begin with the columns of these bytes, and have their next column in the
+    /// range.
     ///
     /// ```
     /// use evendb_keys::{self as keys, ColumnRange};
@@ -277,7 +281,7 @@ impl ColumnRange for RangeFull {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StartsWith<T>(
-    /// What the column begins with.
+    /// The beginning of the column.
     pub T,
 );
 

@@ -4,18 +4,19 @@
 //!   key      a  p  p  7 00 01 00 00 00 00 65 53 f1 00
 //!            `-- column 0 --' ^at: column 1 begins here
 //! ```
-//! Invariant: `at` is at most the key's length. A read that fails leaves `at` where it was. Within a
-//! descending column every byte is read as its complement, which is why a reader and no bare slice is
-//! handed to columns. A reader knows no types: what the bytes mean is the columns' matter.
+//! Invariant: `at` is at most the key's length. A failed read leaves `at` unchanged. In a
+//! descending column every byte is read as its complement, so columns get a reader and not a bare
+//! slice. A reader knows no types: columns know what the bytes mean.
 
 use std::borrow::Cow;
 
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::text::{END, ESCAPE, ESCAPED_ZERO};
 
-/// What is left of a key while its columns are decoded.
+/// The rest of a key while its columns are decoded.
 ///
-/// Only implementations of [`ReadColumn`](crate::ReadColumn) need one, and most of these only hand it on.
+/// Only implementations of [`ReadColumn`](crate::ReadColumn) need one, and nearly all of these only
+/// hand it on.
 ///
 /// ```
 /// use evendb_keys::{self as keys, ReadColumn, Reader};
@@ -87,8 +88,8 @@ impl<'k> Reader<'k> {
         Ok(self.plain(bytes))
     }
 
-    /// Reads escaped bytes and their end mark. They are borrowed from the key unless they hold a zero
-    /// byte or the column is descending.
+    /// Reads escaped bytes and their end mark. They are borrowed from the key unless they hold a
+    /// zero byte or the column is descending.
     ///
     /// # Errors
     /// `CutShort`, `BadEscape`.
@@ -192,7 +193,7 @@ impl<'k> Reader<'k> {
         self.column = column;
     }
 
-    /// Reads a descending column. One that lies in another descending column ascends again.
+    /// Reads a descending column. A descending column in another descending column ascends again.
     pub(crate) fn descending<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,

@@ -5,12 +5,12 @@
 //!   alone         a key that is one text or one byte string, in no tuple: the bytes as they are
 //!   [u8; N]       N bytes as they are
 //! ```
-//! Why it sorts: the end mark is less than whatever a longer text has in its place (0x00 0xff, or a byte
-//! above zero), so a text sorts before its extensions. Why no text's bytes begin with another's: 0x00
-//! 0x01 is nowhere but at the end.
+//! Why it sorts: a longer text has something greater in the place of the end mark (0x00 0xff, or a
+//! byte above zero), so a text sorts before its extensions. Why no text's bytes begin with
+//! another's: 0x00 0x01 is nowhere but at the end.
 //!
-//! Text is compared by its bytes, as Rust does; not by the rules of a language. Bytes are borrowed from
-//! the key where the key has them as they are.
+//! Text is compared by its bytes, as in Rust, and not by the rules of a language. Bytes are
+//! borrowed from the key if the key has them unescaped.
 
 use std::borrow::Cow;
 
@@ -70,7 +70,8 @@ impl<'k, const N: usize> ReadColumn<'k> for [u8; N] {
     }
 }
 
-/// From bytes that were read with `read` to a value. `bytes_back` is where they began, in an error.
+/// Implements reading for types that are made from bytes read with `read`. `bytes_back` is the
+/// place where the bytes began, for errors.
 macro_rules! read_from_bytes {
     ($($of:ty: $convert:path),+ $(,)?) => {$(
         impl<'k> ReadColumn<'k> for $of {

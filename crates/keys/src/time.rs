@@ -4,13 +4,15 @@
 //!   SystemTime   i64 whole seconds since 1970-01-01 UTC, rounded down; u32 nanoseconds after them
 //!   Duration     u64 whole seconds; u32 nanoseconds
 //! ```
-//! Both are 12 bytes. Nanoseconds are below 1,000,000,000, and others are refused when read. Half a second
-//! before 1970 is second -1 and 500,000,000 ns, so that earlier times sort before later ones.
+//! Both are 12 bytes. Nanoseconds are below 1,000,000,000, and others are refused when read. Half a
+//! second before 1970 is second -1 and 500,000,000 ns, so that earlier times sort before later
+//! ones.
 //!
-//! Every `Duration` can be written. So can every `SystemTime` on the platforms that count its seconds in
-//! 64 bits or fewer, which all common ones do. A time beyond 64 bits would be written as the first or the
-//! last one that can be. Reading refuses a time that the platform cannot represent. A platform that counts
-//! in coarser steps than nanoseconds, as Windows does, rounds what it reads to its own step.
+//! Every `Duration` can be written. So can every `SystemTime` on the platforms that count its
+//! seconds in 64 bits or fewer, which all common platforms do. A time beyond 64 bits would be
+//! written as the first or the last possible time. Reading refuses a time that the platform cannot
+//! represent. A platform with coarser steps than nanoseconds, such as Windows, rounds a time that
+//! it reads to its own steps.
 
 use std::time::{Duration, SystemTime};
 

@@ -6,12 +6,12 @@
 //! ```
 //! `None` sorts first. In a descending column it sorts last.
 //!
-//! Why `Desc` sorts, whatever the length of the column: no value's bytes begin with another's (`column.rs`),
-//! so two values differ at some byte that both have, and that byte decides. The complement of that byte
-//! decides the other way round. The complemented bytes do not begin with one another either, so the columns
-//! that follow never decide between two values. For text: the end mark 0x00 0x01 becomes 0xff 0xfe, which is
-//! greater than whatever a longer text has in its place (0xff 0x00, or a byte below 0xff). So a text sorts
-//! after its extensions.
+//! Why `Desc` sorts, whatever the length of the column: no value's bytes begin with another's
+//! (`column.rs`). So two values differ at some byte that both have, and that byte decides. The
+//! complement of that byte decides the other way round. The complemented bytes do not begin with
+//! one another either, so the columns that follow never decide between two values. For text: the
+//! end mark 0x00 0x01 becomes 0xff 0xfe. That is greater than the bytes of a longer text in the
+//! same place (0xff 0x00, or a byte below 0xff). So a text sorts after its extensions.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -40,8 +40,9 @@ impl<'k, T: ReadColumn<'k>> ReadColumn<'k> for Option<T> {
 
 /// A column in descending order: the greatest value comes first.
 ///
-/// Two of them compare as their keys do, the other way round than what they hold. What is decoded is
-/// owned, since the key has other bytes: `Desc<String>` and `Desc<Vec<u8>>`, not `Desc<&str>`.
+/// Two `Desc` values compare as their keys do, opposite to the values that they hold. A decoded
+/// value is owned, because the key has other bytes: `Desc<String>` and `Desc<Vec<u8>>`, not
+/// `Desc<&str>`.
 ///
 /// ```
 /// use evendb_keys::{self as keys, Desc};
@@ -94,7 +95,7 @@ impl<T: KeyColumn> KeyColumn for Desc<T> {
 
 impl<'k, T> ReadColumn<'k> for Desc<T>
 where
-    // A column that borrows from no key in particular.
+    // A column that does not borrow from the key.
     T: for<'any> ReadColumn<'any>,
 {
     fn read(reader: &mut Reader<'k>) -> Result<Self, DecodeError> {

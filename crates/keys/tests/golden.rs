@@ -1,6 +1,8 @@
-//! The bytes of one key of each kind, as they must stay: a line here never changes, lines may be added.
+//! The bytes of one key of each kind, as they must stay: a line here never changes, lines may be
+//! added.
 //!
-//! Each line is checked in both directions: the value gives these bytes, and these bytes give the value.
+//! Each line is checked in both directions: the value gives these bytes, and these bytes give the
+//! value.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -17,7 +19,7 @@ fn check<T: Key + for<'k> ReadKey<'k> + Debug>(value: &T, golden: &str) {
     let key = keys::key(value);
     assert_eq!(hex(&key), golden, "{value:?}");
     let read: Result<T, _> = keys::decode(&key);
-    // By their text, in which NaN is equal to NaN, and -0 is not 0.
+    // Compared as texts, in which NaN is equal to NaN, and -0 is not 0.
     assert_eq!(format!("{read:?}"), format!("Ok({value:?})"));
 }
 

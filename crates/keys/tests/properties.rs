@@ -1,7 +1,8 @@
-//! Properties of random keys: bytes sort as values do, bytes are read back to the values, any bytes are
-//! read without a panic, and ranges select what a filter over the values selects.
+//! Properties of random keys: bytes sort as values do, bytes are read back to the values, any bytes
+//! are read without a panic, and ranges select what a filter over the values selects.
 //!
-//! Values are taken from few and difficult ones, so that equal columns, beginnings and zeros are common.
+//! Values are chosen from a few difficult ones, so that equal columns, beginnings and zeros are
+//! common.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -93,7 +94,7 @@ fn same_order<K: keys::Key>(first: &K, second: &K, wanted: Ordering) -> Result<(
     Ok(())
 }
 
-/// Checks that bytes are no key, or the only ones of a key.
+/// Checks that bytes are no key, or exactly the bytes of the key that is read from them.
 fn read_or_refused<K>(key: &[u8]) -> Result<(), TestCaseError>
 where
     K: keys::Key + for<'k> keys::ReadKey<'k>,
@@ -105,7 +106,7 @@ where
     Ok(())
 }
 
-/// Keys of three columns, with the values they are made of.
+/// Keys of three columns, with the values from which they are made.
 type Row = (String, Option<i64>, Desc<String>);
 
 fn row() -> impl Strategy<Value = Row> {

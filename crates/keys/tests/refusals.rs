@@ -1,4 +1,4 @@
-//! What bytes are refused as, and where; and uses of prefixes that would be mistakes.
+//! How bytes are refused, and at which place; and uses of prefixes that would be mistakes.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn errors_say_what_is_wrong_and_where() {
     );
 }
 
-/// The mistake that matters most: a prefix that takes other people's keys, too.
+/// The mistake that matters: a prefix that takes other people's keys, too.
 #[test]
 fn a_prefix_never_takes_longer_texts() {
     let other = keys::key(&("app70", 1u64));
@@ -55,7 +55,7 @@ fn a_prefix_never_takes_longer_texts() {
         assert!(!other.starts_with(prefix));
         assert!(keys::key(&("app7", 1u64)).starts_with(prefix));
     }
-    // A text alone would: which is why it is no `Columns`, and `prefix` does not take it.
+    // A text alone would take them. So it is no `Columns`, and `prefix` does not take it.
     assert!(other.starts_with(&keys::key("app7")));
     assert_ne!(keys::key("app7"), keys::key(&("app7",)));
 }

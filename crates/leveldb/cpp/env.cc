@@ -1,9 +1,10 @@
 // Env::Default(): the operating system's files, threads and clock, by POSIX.
 //
-// For programs that use LevelDB's environment for themselves. Databases reach their files on their own.
+// For programs that use LevelDB's environment for themselves. Databases reach their files on their
+// own.
 //
-// Locks of files are the process's (fcntl), so that a second lock of one file within the process must be refused here:
-// the environment has a set of the names that are locked.
+// Locks of files belong to the process (fcntl), so a second lock of one file within the process
+// must be refused here: the environment has a set of the locked names.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,7 +59,7 @@ class Descriptor {
   int fd_;
 };
 
-// Makes a `File` of an open file, or says why it could not be opened.
+// Makes a `File` from an open file, or says why it could not be opened.
 template <typename File, typename Result>
 Status Open(const std::string& name, int flags, Result** result) {
   *result = nullptr;
@@ -112,7 +113,7 @@ class PosixRandomAccessFile final : public RandomAccessFile, public Descriptor {
   }
 };
 
-// Gathers what is appended until it is flushed, or is much.
+// Gathers appended bytes until they are flushed, or until there are many.
 class PosixWritableFile final : public WritableFile, public Descriptor {
  public:
   using Descriptor::Descriptor;
@@ -161,7 +162,7 @@ class PosixFileLock final : public FileLock, public Descriptor {
   using Descriptor::Descriptor;
 };
 
-// A line each, with the time of day.
+// Writes each message in a line, with the time of day.
 class FileLogger final : public Logger {
  public:
   explicit FileLogger(std::FILE* file) : file_(file) {}
@@ -231,7 +232,7 @@ class PosixEnv final : public Env {
   Status LockFile(const std::string& fname, FileLock** lock) override {
     *lock = nullptr;
     const std::lock_guard<std::mutex> guard(locks_lock_);
-    // Before it is opened: closing it would give up the lock that there is.
+    // Checked before the file is opened: closing it would give up the existing lock.
     if (locked_.count(fname) > 0) return Status::IOError("lock " + fname, "already held by process");
     PosixFileLock* made = nullptr;
     const Status status = Open<PosixFileLock>(fname, O_RDWR | O_CREAT, &made);
@@ -307,7 +308,7 @@ class PosixEnv final : public Env {
     return ::fcntl(fd, F_SETLK, &lock) == 0;
   }
 
-  // Does what was scheduled, for as long as the program runs.
+  // Does the scheduled work, as long as the program runs.
   void Work() {
     for (;;) {
       Job job;

@@ -1,12 +1,14 @@
-/* Ends a program at its start, if it was compiled with LevelDB's own C++ headers and has found this library.
+/* Ends a program at its start, if it was compiled with LevelDB's own C++ headers and has found this
+   library.
 
-   The functions of our C++ classes have other names for the linker than those of LevelDB's classes
-   (EVENDB_LEVELDB_OWN in leveldb/export.h). So such a program misses functions, and would end when it
-   calls the first of them: the dynamic loader looks functions up at their first call, unless it is told
-   to do so at the start. Here it is done at the start: the functions that each loaded file calls are
-   gone through, and one of LevelDB's that nobody has ends the program, as the loader would end it.
+   For the linker the functions of our C++ classes have other names than the functions of LevelDB's
+   classes (EVENDB_LEVELDB_OWN in leveldb/export.h). So such a program misses functions, and would
+   end when it calls the first of them: the dynamic loader looks functions up at their first call,
+   unless it is told to look them up at the start. This code does it at the start. It goes through
+   the functions that each loaded file calls. If nobody has one of LevelDB's functions, it ends the
+   program as the loader would end it.
 
-   Only files that ask for a library of this name are looked at. */
+   It looks only at files that ask for a library of this name. */
 
 #ifdef __linux__
 
@@ -28,7 +30,7 @@
 #define SYMBOL_OF(info) ELF32_R_SYM(info)
 #endif
 
-/* What a loaded file's dynamic section leads to. */
+/* The parts to which a loaded file's dynamic section leads. */
 struct parts {
   const char* texts;
   const ElfW(Sym) * symbols;
@@ -39,7 +41,7 @@ struct parts {
 
 static int begins(const char* text, const char* with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* Some loaders add where the file is loaded to what is there, and others leave it. */
+/* Some loaders add the file's load address to these values, and others do not. */
 static const void* place(const struct link_map* file, const ElfW(Dyn) * entry) {
   ElfW(Addr) at = entry->d_un.d_ptr;
   return (const void*)(at < file->l_addr ? at + file->l_addr : at);
@@ -64,9 +66,10 @@ static int asks_for_us(const struct link_map* file, const char* texts) {
   return 0;
 }
 
-/* The first function of LevelDB's C++ classes that the file calls and nobody has; NULL if there is none. */
+/* The first function of LevelDB's C++ classes that the file calls and that nobody has; NULL if
+   there is none. */
 static const char* missing(const struct link_map* file, const struct parts* parts) {
-  /* By this handle names are found as the file itself finds them. */
+  /* This handle finds names as the file itself finds them. */
   void* handle = dlopen(file->l_name[0] == 0 ? NULL : file->l_name, RTLD_LAZY | RTLD_NOLOAD);
   const char* found = NULL;
   if (handle == NULL) return NULL;
@@ -95,7 +98,7 @@ __attribute__((constructor)) static void refuse_foreign_programs(void) {
             "cannot run with this library. Compile it with EvenDB's headers, or run it with LevelDB's "
             "library.\n",
             file->l_name[0] == 0 ? program_invocation_name : file->l_name, name);
-    /* As the loader ends a program. */
+    /* The loader ends a program in this way. */
     _exit(127);
   }
 }

@@ -1,4 +1,5 @@
-// Comparator, FilterPolicy and Cache: what LevelDB gives to programs beside databases. No database calls any of it.
+// Comparator, FilterPolicy and Cache: the classes that LevelDB gives to programs beside databases.
+// No database calls any of these.
 
 #include <list>
 #include <mutex>
@@ -19,7 +20,7 @@ class OrderOfBytes final : public Comparator {
   int Compare(const Slice& a, const Slice& b) const override { return a.compare(b); }
   const char* Name() const override { return "leveldb.BytewiseComparator"; }
 
-  // The first byte that differs is raised by one, where that stays below the limit's.
+  // The first byte that differs is raised by one, if it then stays below the limit's byte.
   void FindShortestSeparator(std::string* start, const Slice& limit) const override {
     size_t n = 0;
     while (n < start->size() && n < limit.size() && (*start)[n] == limit[n]) n++;
@@ -30,7 +31,7 @@ class OrderOfBytes final : public Comparator {
     }
   }
 
-  // The first byte that can be raised is, and what follows goes.
+  // The first byte that can be raised is raised, and the bytes behind it are removed.
   void FindShortSuccessor(std::string* key) const override {
     for (size_t n = 0; n < key->size(); n++) {
       if (ByteAt(*key, n) != 0xff) {
@@ -42,12 +43,12 @@ class OrderOfBytes final : public Comparator {
   }
 };
 
-// Two halves of one hash make the places of a key: h, h + step, h + 2 step, ...
+// The places of a key are made from two halves of one hash: h, h + step, h + 2 step, ...
 class BloomFilter final : public FilterPolicy {
  public:
   explicit BloomFilter(int bits_per_key) : bits_(bits_per_key < 1 ? 1 : bits_per_key) {
     Internals::BitsPerKeyOf(this) = bits_per_key;
-    // ln 2 of the bits makes the fewest mistakes.
+    // ln 2 times the bits makes the fewest mistakes.
     probes_ = bits_ * 69 / 100;
     if (probes_ < 1) probes_ = 1;
     if (probes_ > kProbesMax) probes_ = kProbesMax;
@@ -73,7 +74,7 @@ class BloomFilter final : public FilterPolicy {
     if (filter.size() < 2) return false;
     const size_t bits = (filter.size() - 1) * 8;
     const int probes = filter[filter.size() - 1];
-    // Of another maker: it says nothing.
+    // Another program made this filter: it says nothing.
     if (probes < 1 || probes > kProbesMax) return true;
     Probe probe(key);
     for (int k = 0; k < probes; k++) {
@@ -86,7 +87,7 @@ class BloomFilter final : public FilterPolicy {
  private:
   static const int kProbesMax = 30;
 
-  // FNV-1a, whose halves are the first place and the step.
+  // FNV-1a. Its halves are the first place and the step.
   class Probe {
    public:
     explicit Probe(const Slice& key) {
@@ -113,7 +114,7 @@ class BloomFilter final : public FilterPolicy {
   int probes_;
 };
 
-// An entry is cached, or used by so many, or both; when it is neither, it goes.
+// An entry is cached, or in use, or both. When it is neither, it is deleted.
 struct Entry : Cache::Handle {
   std::string key;
   void* value;
@@ -121,11 +122,11 @@ struct Entry : Cache::Handle {
   void (*deleter)(const Slice& key, void* value);
   size_t uses = 0;
   bool is_cached = false;
-  // Among the unused, if it is cached and nobody uses it.
+  // The place among the unused entries, if it is cached and nobody uses it.
   std::list<Entry*>::iterator place;
 };
 
-// One lock guards all; deleters are called without it.
+// One lock guards everything; deleters are called without it.
 class LruCache final : public Cache {
  public:
   explicit LruCache(size_t capacity) { Internals::CapacityOf(this) = capacity; }
@@ -215,7 +216,7 @@ class LruCache final : public Cache {
     delete entry;
   }
 
-  // Takes an entry out of the cache, under the lock. What nobody uses goes to `gone`.
+  // Takes an entry out of the cache, under the lock. An entry that nobody uses goes to `gone`.
   void TakeOut(const std::string& key, std::vector<Entry*>* gone) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return;
@@ -231,7 +232,7 @@ class LruCache final : public Cache {
 
   mutable std::mutex lock_;
   std::unordered_map<std::string, Entry*> by_key_;
-  // What was used least lately comes first.
+  // The entry that was not used for the longest time comes first.
   std::list<Entry*> unused_;
   size_t charge_ = 0;
   uint64_t last_id_ = 0;
@@ -244,7 +245,7 @@ FilterPolicy::~FilterPolicy() = default;
 Cache::~Cache() = default;
 
 const Comparator* BytewiseComparator() {
-  // Never destroyed: what is destroyed at the end of the program may use it.
+  // Never destroyed: objects that are destroyed at the end of the program may use it.
   static const Comparator* const order = new OrderOfBytes;
   return order;
 }

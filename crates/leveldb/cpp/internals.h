@@ -1,4 +1,4 @@
-// What the sources of this folder share, and programs do not see.
+// The part that the sources of this folder share, and that programs do not see.
 
 #ifndef EVENDB_LEVELDB_CPP_INTERNALS_H_
 #define EVENDB_LEVELDB_CPP_INTERNALS_H_

@@ -1,7 +1,8 @@
 // DB, Snapshot, Iterator, WriteBatch and Status over the C functions.
 //
-// Each object has one handle of C, and forwards. Options of reads and writes are made once, but for those with a snapshot.
-// Errors come as texts, whose prefixes make a Status of them again. Nothing here throws, but for want of memory.
+// Each object has one handle of C, and forwards. Options of reads and writes are made once, except
+// options with a snapshot. Errors come as texts, and their prefixes make a Status again. Nothing
+// here throws, except for lack of memory.
 
 #include <cassert>
 #include <memory>
@@ -16,7 +17,7 @@ namespace leveldb {
 
 namespace {
 
-// Makes a Status of what a C function has left, which is freed.
+// Makes a Status from the error that a C function has left, and frees the error.
 class Outcome {
  public:
   Outcome() = default;
@@ -121,7 +122,7 @@ class MomentOfDb final : public Snapshot {
   const leveldb_snapshot_t* handle_;
 };
 
-// Options of C for the length of a call. Of LevelDB's only the snapshot has an effect.
+// Options of C for the duration of a call. Of LevelDB's options only the snapshot has an effect.
 class ReadOptionsOfC {
  public:
   explicit ReadOptionsOfC(const ReadOptions& options) {
@@ -279,7 +280,7 @@ class DbOfC final : public DB {
   leveldb_t* const handle_;
 };
 
-// How long a length is in LevelDB's log.
+// The number of bytes that a length takes in LevelDB's log.
 size_t LengthSize(size_t length) {
   size_t size = 1;
   for (; length >= 128; length >>= 7) size++;
@@ -288,7 +289,7 @@ size_t LengthSize(size_t length) {
 
 size_t SizeInLog(const Slice& bytes) { return LengthSize(bytes.size()) + bytes.size(); }
 
-// Of a batch without writes: a sequence number and a count.
+// The bytes of a batch without writes: a sequence number and a count.
 const size_t kBatchHeaderSize = 12;
 
 }  // namespace

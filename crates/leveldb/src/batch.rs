@@ -1,7 +1,8 @@
 //! Batches: `leveldb_writebatch_*`.
 //!
-//! A batch has a copy of all that was put into it, one behind the other, and says how the bytes are to be cut. It belongs to
-//! no database; one may be written several times, to several databases.
+//! A batch has a copy of everything that was put into it, one piece behind the other, and the
+//! lengths at which to cut the bytes. It belongs to no database; it may be written several times,
+//! to several databases.
 
 use crate::engine::Write;
 use crate::memory::slice;
@@ -14,7 +15,7 @@ pub struct WriteBatch {
     cuts: Vec<Cut>,
 }
 
-/// How long the next key is, and the value behind it; `None` for a delete.
+/// The length of the next key, and of the value behind it; `None` for a delete.
 #[derive(Clone, Copy)]
 struct Cut {
     key: usize,
@@ -31,7 +32,7 @@ impl WriteBatch {
         });
     }
 
-    /// What was put in, in its order.
+    /// The writes of the batch, in their order.
     pub(crate) fn writes(&self) -> Vec<Write<'_>> {
         let mut rest = &self.bytes[..];
         let mut take = |len| {
@@ -98,7 +99,8 @@ pub unsafe extern "C" fn leveldb_writebatch_delete(
     batch.add(unsafe { slice(key, key_len) }, None);
 }
 
-/// Tells the writes of a batch in their order. What a callback of C++ throws goes through.
+/// Calls the callbacks for the writes of a batch, in their order. An exception of a C++ callback
+/// goes through.
 ///
 /// # Safety
 /// The callbacks may be called with `state`, and do not change the batch.
@@ -134,7 +136,7 @@ pub unsafe extern "C" fn leveldb_writebatch_append(
     let copy;
     let source = match std::ptr::eq(destination, source) {
         true => {
-            // SAFETY: a handle, which nothing refers to otherwise during this call.
+            // SAFETY: a handle, and nothing else refers to it during this call.
             let own = unsafe { &*source };
             copy = WriteBatch {
                 bytes: own.bytes.clone(),
@@ -142,10 +144,10 @@ pub unsafe extern "C" fn leveldb_writebatch_append(
             };
             &copy
         }
-        // SAFETY: a handle, and not that of the destination.
+        // SAFETY: a handle, and not the destination's.
         false => unsafe { &*source },
     };
-    // SAFETY: a handle, to which `source` does not lead.
+    // SAFETY: a handle, and `source` does not point to it.
     let destination = unsafe { &mut *destination };
     destination.bytes.extend_from_slice(&source.bytes);
     destination.cuts.extend_from_slice(&source.cuts);

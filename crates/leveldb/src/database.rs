@@ -1,8 +1,9 @@
-//! Databases and their snapshots: opening and closing, reads and writes, figures, and what is done to a database that is
-//! not open.
+//! Databases and their snapshots: opening and closing, reads and writes, figures, and operations on
+//! a database that is not open.
 //!
-//! A database knows its snapshots, so that closing it frees those that were never released: they would keep its memory.
-//! Iterators that are there yet when it is closed answer with an error, and are still to be destroyed.
+//! A database knows its snapshots, so that closing it frees the snapshots that were never released:
+//! they would keep its memory. Iterators that still exist when it is closed answer with an error,
+//! and have to be destroyed all the same.
 
 use crate::batch::WriteBatch;
 use crate::engine::{self, Engine, Moment, Write};
@@ -20,7 +21,8 @@ use std::sync::Arc;
 /// `leveldb_t`.
 pub struct Database {
     engine: Box<dyn Engine>,
-    /// Those that are not released yet, by their addresses. Locked while nothing else is.
+    /// The snapshots that are not released yet, by their addresses. No other lock is held while it
+    /// is locked.
     snapshots: Mutex<HashMap<usize, Arc<Snapshot>>>,
 }
 
@@ -118,7 +120,8 @@ pub extern "C" fn leveldb_write(
     tell(error, database.engine.write(&batch.writes(), options.sync));
 }
 
-/// The value of a key, which the caller frees, and its length; NULL and 0 if there is none, or an error.
+/// The value of a key, which the caller frees, and its length; NULL and 0 if there is none, or an
+/// error.
 ///
 /// # Safety
 /// Bytes and errors are as [the crate](crate) says.
@@ -140,9 +143,9 @@ pub unsafe extern "C" fn leveldb_get(
     copy
 }
 
-/// Lends the value of a key to a callback, which is not called if there is none; 1 if there is one, and 0 if not, or for an
-/// error. This function is not one of LevelDB's: the value is not copied for the caller. What a callback of C++ throws goes
-/// through.
+/// Lends the value of a key to a callback, which is not called if there is none. Returns 1 if there
+/// is a value, and 0 if there is none or after an error. LevelDB does not have this function: the
+/// value is not copied for the caller. An exception of a C++ callback goes through.
 ///
 /// # Safety
 /// Bytes and errors are as [the crate](crate) says, and the callback may be called with `state`.
@@ -168,7 +171,7 @@ pub unsafe extern "C-unwind" fn evendb_get(
     is_found
 }
 
-/// Lends the value that the options see to `found`.
+/// Lends `found` the value that the options see.
 fn read(
     database: &Database,
     options: &ReadOptions,
@@ -181,7 +184,8 @@ fn read(
     }
 }
 
-/// Makes an iterator over the newest records, or those of the options' snapshot. It is not at a record yet.
+/// Makes an iterator over the newest records, or over the records of the options' snapshot. It is
+/// not at a record yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_iterator(
     database: &Database,
@@ -194,7 +198,7 @@ pub extern "C" fn leveldb_create_iterator(
     Box::new(Iterator::new(moment))
 }
 
-/// Takes a snapshot. If that fails, reads of it do.
+/// Takes a snapshot. If that fails, reads of the snapshot fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_create_snapshot(database: &Database) -> *const Snapshot {
     let snapshot = Arc::new(Snapshot {
@@ -205,15 +209,15 @@ pub extern "C" fn leveldb_create_snapshot(database: &Database) -> *const Snapsho
     handle
 }
 
-/// Releases a snapshot of this database. One that is none of its snapshots is left alone.
+/// Releases a snapshot of this database. Any other pointer is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_release_snapshot(database: &Database, snapshot: *const Snapshot) {
     let released = database.snapshots.lock().remove(&snapshot.addr());
-    // What it kept may go now, which is not waited for with the lock.
+    // Dropping it may free memory, which takes time, so the lock is not held.
     drop(released);
 }
 
-/// A figure as a text, which the caller frees; NULL for a name that there is not.
+/// A figure as a text, which the caller frees; NULL for an unknown name.
 ///
 /// # Safety
 /// `name` is a text.
@@ -228,11 +232,12 @@ pub unsafe extern "C" fn leveldb_property_value(
     value.map_or(std::ptr::null_mut(), |value| memory::text(&value))
 }
 
-/// About how many bytes each range takes, from a start key to below a limit key; 0 for one that cannot be told.
+/// About how many bytes each range takes, from a start key to below a limit key; 0 for a range
+/// whose size is not known.
 ///
 /// # Safety
-/// The four arrays of the caller have `ranges` elements, which are bytes as [the crate](crate) says, and `sizes` has room
-/// for as many.
+/// The caller's four arrays have `ranges` elements, which are bytes as [the crate](crate) says, and
+/// `sizes` has room for `ranges` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_approximate_sizes(
     database: &Database,
@@ -244,7 +249,8 @@ pub unsafe extern "C" fn leveldb_approximate_sizes(
     sizes: *mut u64,
 ) {
     for n in 0..usize::try_from(ranges).unwrap_or(0) {
-        // SAFETY: `n` is below the number of elements of each array, and each key is the caller's, for this call.
+        // SAFETY: `n` is below the number of elements of each array, and each key is the caller's,
+        // for this call.
         let (start, limit) = unsafe {
             (
                 slice(*start_keys.add(n), *start_key_lens.add(n)),
@@ -252,12 +258,13 @@ pub unsafe extern "C" fn leveldb_approximate_sizes(
             )
         };
         let size = database.engine.approximate_bytes(start, limit).unwrap_or(0);
-        // SAFETY: there is room for so many elements.
+        // SAFETY: `sizes` has room for `ranges` elements.
         unsafe { sizes.add(n).write(size) };
     }
 }
 
-/// Gives back what a range of keys does not need, and waits for it; NULL is the end on that side. Errors are not told.
+/// Compacts a range of keys, which gives back unneeded room, and waits for it; NULL is the end on
+/// that side. Errors are not reported.
 ///
 /// # Safety
 /// Bytes are as [the crate](crate) says.
@@ -275,7 +282,7 @@ pub unsafe extern "C" fn leveldb_compact_range(
         bound(start_key, start_key_len),
         bound(limit_key, limit_key_len),
     );
-    // A compaction that failed has changed no record, and what is wrong shows in writes and reads.
+    // A failed compaction has changed no record, and writes and reads will show the problem.
     let _ = database.engine.compact(low, high);
 }
 
@@ -293,7 +300,7 @@ pub unsafe extern "C" fn leveldb_destroy_db(
     tell(error, engine::destroy(unsafe { path(name) }));
 }
 
-/// Saves what can be saved of a damaged database, in its place. One that is sound stays as it is.
+/// Saves what can be saved of a damaged database, in its place. A sound database is not changed.
 ///
 /// # Safety
 /// `name` is a text; `error` is as [the crate](crate) says.

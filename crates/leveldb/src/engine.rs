@@ -1,7 +1,8 @@
-//! What the interface asks of an engine, and the one place that names the engines there are.
+//! What the interface needs from an engine, and the one place that names the engines.
 //!
-//! An engine is opened, repaired and destroyed by its directory, in which a database says whose it is. Once open it is asked
-//! through [`Engine`], from any number of threads. Errors are LevelDB's by then.
+//! An engine is opened, repaired and destroyed by its directory, which shows which engine made the
+//! database. An open engine is used through [`Engine`], by any number of threads. Its errors are
+//! LevelDB's.
 
 use crate::error::Result;
 use crate::opening::{engine_of, refuse_leveldb};
@@ -19,7 +20,7 @@ pub(crate) enum Write<'a> {
 
 /// A file of sorted records.
 pub(crate) struct TableFile {
-    /// 0 for files that may overlap; the greatest for those with nothing below them.
+    /// 0 for files that may overlap; the greatest level for files with nothing below them.
     pub(crate) level: usize,
     pub(crate) name: String,
     pub(crate) bytes: u64,
@@ -31,24 +32,25 @@ pub(crate) trait Engine: Send + Sync {
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()>;
     /// The database as it is now.
     fn moment(&self) -> Result<Arc<dyn Moment>>;
-    /// Does all of `writes`, in their order, or none. With `sync` they survive power loss on return, and so does what was
-    /// written before.
+    /// Does all of `writes`, in their order, or none. With `sync` they survive power loss on
+    /// return, and so do all earlier writes.
     fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()>;
     /// About how many bytes the keys from `low` to below `high` take.
     fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64>;
-    /// Gives back what the keys from `low` to `high` do not need; `None` is the end on that side.
+    /// Gives back the room that the keys from `low` to `high` do not need; `None` is the end on
+    /// that side.
     fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()>;
     /// Figures, for people.
     fn account(&self) -> String;
-    /// Memory that the database takes.
+    /// Bytes of memory that the database takes.
     fn memory_bytes(&self) -> u64;
     /// The files of sorted records.
     fn tables(&self) -> Vec<TableFile>;
-    /// Ends it. What still refers to it gets errors from then on.
+    /// Closes it. Objects that still refer to it return errors from then on.
     fn close(&self);
 }
 
-/// A moment of a database. What it sees is kept while it is there.
+/// A moment of a database. The records that it sees are kept as long as it exists.
 pub(crate) trait Moment: Send + Sync {
     /// As [`Engine::get`], of this moment.
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()>;
@@ -56,9 +58,10 @@ pub(crate) trait Moment: Send + Sync {
     fn cursor(&self) -> Box<dyn Cursor>;
 }
 
-/// Goes over records, upwards by `seek` and `next`, or downwards by `seek_back` and `next_back`; one cursor goes one way.
+/// Goes over records, upwards by `seek` and `next`, or downwards by `seek_back` and `next_back`.
+/// One cursor goes only one way.
 ///
-/// What it lends holds still until its next call.
+/// The record that it lends stays valid until its next call.
 pub(crate) trait Cursor {
     /// The next record is the first whose key is `key` or above.
     fn seek(&mut self, key: &[u8]);
@@ -68,7 +71,8 @@ pub(crate) trait Cursor {
     fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>>;
 }
 
-/// Opens the database in `path` by the engine that made it, or creates it by the one that is asked for.
+/// Opens the database in `path` with the engine that made it, or creates it with the engine that
+/// the options name.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
     options.check_comparator()?;
     refuse_leveldb(path)?;

@@ -1,13 +1,13 @@
-//! Errors as LevelDB tells them: a text that begins with one of four words, by which bindings tell them apart.
+//! Errors in LevelDB's form: a text that begins with one of four words. Bindings distinguish errors
+//! by these words:
+//! * `Corruption: ` - bytes on disk do not verify.
+//! * `Not implemented: ` - this library does not do it, or does not read the format.
+//! * `Invalid argument: ` - the caller can change it: options, and keys and batches over the
+//!   limits.
+//! * `IO error: ` - everything else.
 //!
-//! | prefix | what |
-//! |---|---|
-//! | `Corruption: ` | bytes on disk do not verify |
-//! | `Not implemented: ` | what this library does not do, and formats that it does not read |
-//! | `Invalid argument: ` | what the caller can change: options, and keys and batches over the limits |
-//! | `IO error: ` | everything else |
-//!
-//! LevelDB's fifth, `NotFound: `, is a key that is not there: the C interface answers NULL instead.
+//! LevelDB's fifth prefix, `NotFound: `, is for a missing key: the C interface returns NULL
+//! instead.
 
 use crate::memory;
 use std::ffi::c_char;
@@ -15,7 +15,7 @@ use std::fmt;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// Where a function leaves its error: see [the crate](crate).
+/// The place for a function's error: see [the crate](crate).
 pub(crate) type ErrorPlace<'a> = Option<&'a mut *mut c_char>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,14 +71,15 @@ impl From<evendb::Error> for Error {
     }
 }
 
-/// What a call returned, or `None` after its error was left in `place`.
+/// The result of a call. After an error it is `None`, and the error is in `place`.
 pub(crate) fn tell<T>(place: ErrorPlace<'_>, outcome: Result<T>) -> Option<T> {
     match outcome {
         Ok(value) => Some(value),
         Err(error) => {
             if let Some(place) = place {
                 let before = std::mem::replace(place, memory::text(&error.to_string()));
-                // SAFETY: the caller promises that this is NULL or made by `malloc`, and it is in its place no more.
+                // SAFETY: the caller promises that this is NULL or made by `malloc`, and `place` no
+                // longer has it.
                 unsafe { memory::leveldb_free(before.cast()) };
             }
             None

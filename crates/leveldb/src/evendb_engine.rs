@@ -1,7 +1,8 @@
-//! The engine behind [`crate::engine`] that is EvenDB: LevelDB's options as EvenDB's, and its calls.
+//! EvenDB as the engine behind [`crate::engine`]: LevelDB's options as EvenDB's options, and its
+//! calls.
 //!
-//! The records are those of the default keyspace. Acknowledged writes are at [`Durability::Process`], which is what
-//! LevelDB's are: they outlive the process, and `sync` makes one outlive power loss.
+//! All records are in the default keyspace. Acknowledged writes are at [`Durability::Process`], as
+//! LevelDB's are: they outlive the process, and `sync` makes a write outlive power loss.
 
 use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
 use crate::error::Result;
@@ -76,7 +77,7 @@ impl Engine for EvenDb {
     fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
         match (writes, sync) {
             ([], false) => return Ok(()),
-            // LevelDB writes a record of nothing, and syncs it with all before it.
+            // LevelDB writes an empty record, and syncs it with everything before it.
             ([], true) => return Ok(self.db.persist()?),
             ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
             ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
@@ -146,7 +147,8 @@ impl Engine for EvenDb {
     }
 
     fn close(&self) {
-        // There is nobody to tell. What was acknowledged is in the commit log, whatever fails here.
+        // Nobody is left who could get the error. Whatever fails here, acknowledged writes are in
+        // the commit log.
         let _ = self.db.clone().close();
     }
 }
@@ -205,7 +207,8 @@ mod tests {
         }
     }
 
-    /// Which of the keys `a` and `b` are there after writes and a power loss that takes all that was not synced.
+    /// Which of the keys `a` and `b` exist after these writes and a power loss that takes
+    /// everything unsynced.
     fn left_of(writes: &[(&[Write<'_>], bool)]) -> Vec<u8> {
         let vfs = SimVfs::new(1);
         let engine = open_on(&vfs);

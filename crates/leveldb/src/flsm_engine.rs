@@ -1,8 +1,8 @@
-//! The engine behind [`crate::engine`] that is EvenDB's second one, a fragmented log-structured merge tree: LevelDB's options as
-//! its own, and its calls.
+//! EvenDB's second engine, a fragmented log-structured merge tree, as the engine behind
+//! [`crate::engine`]: LevelDB's options as its options, and its calls.
 //!
-//! As with the first engine the records are those of the default keyspace, and acknowledged writes are at
-//! [`Durability::Process`].
+//! As with the first engine, all records are in the default keyspace, and acknowledged writes are
+//! at [`Durability::Process`].
 
 use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
 use crate::error::{Code, Error, Result};
@@ -30,7 +30,7 @@ pub(crate) fn destroy(path: &Path) -> Result<()> {
     Ok(evendb_flsm::destroy(path)?)
 }
 
-/// Of a sound database nothing is to be done. This engine saves nothing of a damaged one.
+/// A sound database needs nothing. This engine cannot save anything from a damaged one.
 pub(crate) fn repair(path: &Path) -> Result<()> {
     let report = inspect::verify(path, InspectOptions::new())?;
     let is_damage = |finding: &&Finding| finding.severity == Severity::Corruption;
@@ -73,7 +73,7 @@ fn flsm_options(options: &Options) -> Result<evendb_flsm::Options> {
             };
             match options.file_bytes_max {
                 FILE_BYTES_DEFAULT => advanced,
-                // Within LevelDB's own limits.
+                // Limited to LevelDB's own limits.
                 bytes => advanced.table_bytes_max((bytes as u64).clamp(1 << 20, 1 << 30)),
             }
         }))
@@ -96,7 +96,7 @@ impl Engine for Flsm {
     fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
         match (writes, sync) {
             ([], false) => return Ok(()),
-            // LevelDB writes a record of nothing, and syncs it with all before it.
+            // LevelDB writes an empty record, and syncs it with everything before it.
             ([], true) => return Ok(self.db.persist()?),
             ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
             ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
@@ -149,7 +149,8 @@ impl Engine for Flsm {
     }
 
     fn close(&self) {
-        // There is nobody to tell. What was acknowledged is in the log, whatever fails here.
+        // Nobody is left who could get the error. Whatever fails here, acknowledged writes are in
+        // the log.
         let _ = self.db.clone().close();
     }
 }
@@ -204,7 +205,8 @@ mod tests {
         Flsm { db: db.unwrap() }
     }
 
-    /// Which of the keys `a` and `b` are there after writes and a power loss that takes all that was not synced.
+    /// Which of the keys `a` and `b` exist after these writes and a power loss that takes
+    /// everything unsynced.
     fn left_of(writes: &[(&[Write<'_>], bool)]) -> Vec<u8> {
         let vfs = SimVfs::new(1);
         let engine = open_on(&vfs);

@@ -1,7 +1,8 @@
-//! What options are set from, and the rest of the interface: comparators, filter policies, caches, environments,
-//! version numbers.
+//! The objects that options are set from, and the rest of the interface: comparators, filter
+//! policies, caches, environments, version numbers.
 //!
-//! Of a comparator or filter policy that a program makes only the name and the destructor are ever called.
+//! Of a program's own comparator or filter policy, only the name and the destructor are ever
+//! called.
 
 use crate::memory;
 pub use crate::memory::leveldb_free;
@@ -37,7 +38,8 @@ impl Drop for Comparator {
     }
 }
 
-/// Makes a comparator of callbacks. A database is opened with one only if its name is that of the order of bytes.
+/// Makes a comparator from callbacks. Opening accepts it only if it has the name of the order of
+/// bytes.
 ///
 /// # Safety
 /// `destructor` and `name` may be called with `state` until the comparator is destroyed.
@@ -67,11 +69,11 @@ pub extern "C" fn leveldb_comparator_destroy(_comparator: Option<Box<Comparator>
 
 /// `leveldb_filterpolicy_t`.
 pub enum FilterPolicy {
-    /// So many bits for each key.
+    /// This many bits for each key.
     Bloom(c_int),
     /// The caller's, which is not used.
     Callers {
-        /// What the destructor is called with.
+        /// The argument of the destructor.
         state: *mut c_void,
         /// Called at the end.
         destructor: unsafe extern "C" fn(*mut c_void),
@@ -96,7 +98,7 @@ impl Drop for FilterPolicy {
     }
 }
 
-/// Makes a filter policy of callbacks, which is accepted and not used: a filter only spares reads.
+/// Makes a filter policy from callbacks. It is accepted and not used: a filter only spares reads.
 ///
 /// # Safety
 /// `destructor` may be called with `state` when the policy is destroyed.
@@ -127,13 +129,15 @@ pub unsafe extern "C" fn leveldb_filterpolicy_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_destroy(_policy: Option<Box<FilterPolicy>>) {}
 
-/// Makes the policy of Bloom filters with so many bits for each key, up to 64; 0 or less is no filter.
+/// Makes the policy of Bloom filters with this many bits for each key, up to 64; with 0 or less
+/// there is no filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Box<FilterPolicy> {
     Box::new(FilterPolicy::Bloom(bits_per_key))
 }
 
-/// `leveldb_cache_t`: a number, of which each database that is opened with it takes so much for itself.
+/// `leveldb_cache_t`: a number of bytes. Each database that is opened with it takes this many bytes
+/// for itself.
 pub struct Cache {
     capacity: usize,
 }
@@ -144,20 +148,20 @@ impl Cache {
     }
 }
 
-/// Makes a cache of so many bytes.
+/// Makes a cache of this many bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_create_lru(capacity: usize) -> Box<Cache> {
     Box::new(Cache { capacity })
 }
 
-/// Destroys a cache. Databases keep the memory that they took by it.
+/// Destroys a cache. Databases that were opened with it keep their memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_destroy(_cache: Option<Box<Cache>>) {}
 
-/// `leveldb_env_t`: the operating system's files, which are all there is.
+/// `leveldb_env_t`: the operating system's files. There is no other environment.
 #[derive(Default)]
 pub struct Environment {
-    // So that each has an address of its own.
+    // Gives each environment an address of its own.
     _address: u8,
 }
 
@@ -171,8 +175,8 @@ pub extern "C" fn leveldb_create_default_env() -> Box<Environment> {
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_destroy(_env: Option<Box<Environment>>) {}
 
-/// A directory for tests, which is made if need be: what the variable `TEST_TMPDIR` names, else one of the user's in `/tmp`.
-/// The caller frees the text.
+/// A directory for tests, which is made if it is missing: the one that the variable `TEST_TMPDIR`
+/// names, or otherwise one of the user's in `/tmp`. The caller frees the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_get_test_directory(_env: &Environment) -> *mut c_char {
     let named = std::env::var_os("TEST_TMPDIR").filter(|name| !name.is_empty());
@@ -185,7 +189,7 @@ pub extern "C" fn leveldb_env_get_test_directory(_env: &Environment) -> *mut c_c
         },
         PathBuf::from,
     );
-    // What is wrong with it shows when it is used.
+    // If it cannot be made, its first use fails.
     let _ = std::fs::create_dir(&path);
     let mut text = path.as_os_str().as_bytes().to_vec();
     text.push(0);

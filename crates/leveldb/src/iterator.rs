@@ -1,7 +1,7 @@
 //! Iterators: `leveldb_iter_*`.
 //!
-//! LevelDB's iterator is at a record and goes either way from there; an engine's cursor goes one way. So an iterator has up to
-//! two cursors over one moment, each made when it is first needed:
+//! LevelDB's iterator is at a record and goes either way from there; an engine's cursor goes one
+//! way. So an iterator has up to two cursors over one moment. Each is made when it is first needed:
 //!
 //! ```text
 //!                 the record that the iterator is at
@@ -9,8 +9,9 @@
 //!                       <- backward | forward ->
 //! ```
 //!
-//! The cursor that gave the record lends it until it moves. When the way is turned, the other cursor is sought to its key,
-//! which it gives once more, and then goes on. An error ends the iterator: it is at no record, and says why.
+//! The cursor that gave the record lends it until it moves. When the direction changes, the other
+//! cursor seeks the record's key, returns it once more, and then goes on. An error ends the
+//! iterator: it is at no record, and has the error.
 
 use crate::engine::{Cursor, Moment};
 use crate::error::{Error, ErrorPlace, Result, tell};
@@ -28,7 +29,7 @@ pub struct Iterator {
     error: Option<Error>,
 }
 
-/// What a cursor lends: the one of this way, which has not been called since.
+/// A record that a cursor lends: the cursor of this way, which has not been called since.
 #[derive(Clone, Copy)]
 struct Record {
     given_by: Way,
@@ -57,7 +58,7 @@ impl Iterator {
         }
     }
 
-    /// The cursor of a way, unless there is none because of an error.
+    /// The cursor of a way, unless the iterator has ended with an error.
     fn cursor(&mut self, way: Way) -> Option<&mut Box<dyn Cursor>> {
         let moment = self.moment.as_ref().filter(|_| self.error.is_none())?;
         let cursor = match way {
@@ -67,9 +68,9 @@ impl Iterator {
         Some(cursor.get_or_insert_with(|| moment.cursor()))
     }
 
-    /// Moves to what a cursor gives next.
+    /// Moves to the next record of a cursor.
     fn step(&mut self, way: Way) {
-        // What it lent is gone from here on.
+        // The lent record is invalid from here on.
         self.at = None;
         let Some(cursor) = self.cursor(way) else {
             return;
@@ -97,7 +98,7 @@ impl Iterator {
 
     fn seek_to_last(&mut self) {
         self.at = None;
-        // No key is the last of all, so only a new cursor begins at the end.
+        // There is no greatest key, so only a new cursor begins at the end.
         self.backward = None;
         self.step(Way::Backward);
     }
@@ -114,7 +115,8 @@ impl Iterator {
     fn go(&mut self, way: Way) {
         let Some(at) = self.at else { return };
         if at.given_by != way {
-            // SAFETY: the cursor that lends the key is that of the other way, and is not called here.
+            // SAFETY: the cursor that lends the key is the one of the other way, and is not called
+            // here.
             let key = unsafe { &*at.key };
             if let Some(cursor) = self.cursor(way) {
                 match way {
@@ -122,7 +124,8 @@ impl Iterator {
                     Way::Backward => cursor.seek_back(key),
                 }
             }
-            // The record itself, which is there: it is the same moment.
+            // The cursor is now at the record itself, which exists: both cursors see the same
+            // moment.
             self.step(way);
         }
         self.step(way);
@@ -133,7 +136,7 @@ impl Iterator {
     }
 }
 
-/// Destroys an iterator. It may be done after its database was closed.
+/// Destroys an iterator. It may be destroyed after its database was closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_destroy(_iterator: Option<Box<Iterator>>) {}
 
@@ -165,18 +168,18 @@ pub unsafe extern "C" fn leveldb_iter_seek(
     key: *const c_char,
     key_len: usize,
 ) {
-    // SAFETY: the caller's bytes; those that a cursor lends hold still until they were copied.
+    // SAFETY: the caller's bytes. Bytes that a cursor lends stay valid until they are copied here.
     let key = unsafe { slice(key, key_len) }.to_vec();
     iterator.seek(&key);
 }
 
-/// Moves to the next record; at none it stays there.
+/// Moves to the next record. An iterator at no record stays there.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_next(iterator: &mut Iterator) {
     iterator.go(Way::Forward);
 }
 
-/// Moves to the record before; at none it stays there.
+/// Moves to the previous record. An iterator at no record stays there.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_prev(iterator: &mut Iterator) {
     iterator.go(Way::Backward);
@@ -205,7 +208,7 @@ fn lend(bytes: Option<*const [u8]>, len: &mut MaybeUninit<usize>) -> *const c_ch
     bytes.map_or(std::ptr::null(), <*const [u8]>::cast)
 }
 
-/// Tells the error that ended the iterator, if one did.
+/// Returns the error that ended the iterator, if there is one.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_get_error(iterator: &Iterator, error: ErrorPlace<'_>) {
     tell(error, iterator.error.clone().map_or(Ok(()), Err));

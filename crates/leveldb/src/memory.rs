@@ -1,4 +1,4 @@
-//! Bytes that come from C, and bytes that go there by `malloc`.
+//! Bytes that come from C, and bytes that go to C by `malloc`.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::{CStr, OsStr, c_char, c_void};
@@ -8,11 +8,13 @@ use std::path::Path;
 /// The caller's bytes.
 ///
 /// # Safety
-/// `bytes` leads to `len` bytes that can be read and hold still while the result is used; or `len` is 0.
+/// `bytes` points to `len` bytes that can be read and do not change while the result is used; or
+/// `len` is 0.
 pub(crate) unsafe fn slice<'a>(bytes: *const c_char, len: usize) -> &'a [u8] {
     match len {
         0 => &[],
-        // SAFETY: of the caller; a length of 0, for which NULL is allowed, does not come here.
+        // SAFETY: the caller's promise. A length of 0, with which NULL is allowed, does not come
+        // here.
         _ => unsafe { std::slice::from_raw_parts(bytes.cast(), len) },
     }
 }
@@ -20,9 +22,9 @@ pub(crate) unsafe fn slice<'a>(bytes: *const c_char, len: usize) -> &'a [u8] {
 /// The caller's path.
 ///
 /// # Safety
-/// `text` leads to a text that ends with a 0 and holds still while the result is used.
+/// `text` points to a text that ends with a 0 and does not change while the result is used.
 pub(crate) unsafe fn path<'a>(text: *const c_char) -> &'a Path {
-    // SAFETY: of the caller.
+    // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
     Path::new(OsStr::from_bytes(text.to_bytes()))
 }
@@ -35,7 +37,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> *mut c_char {
     if copy.is_null() {
         handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>()));
     }
-    // SAFETY: `copy` was made just now, of at least so many bytes.
+    // SAFETY: `copy` was just made, and has at least `bytes.len()` bytes.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.cast(), bytes.len()) };
     copy.cast()
 }
@@ -47,13 +49,13 @@ pub(crate) fn text(text: &str) -> *mut c_char {
     bytes(&terminated)
 }
 
-/// Frees what a function of this library gave back as a bare pointer; NULL does nothing. It is `free`, under a name of the
-/// library's.
+/// Frees a bare pointer that a function of this library returned; NULL does nothing. It is `free`,
+/// under a name of this library's.
 ///
 /// # Safety
 /// `pointer` is NULL, or was made by `malloc` and is not freed yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_free(pointer: *mut c_void) {
-    // SAFETY: of the caller.
+    // SAFETY: the caller's promise.
     unsafe { libc::free(pointer) }
 }

@@ -1,5 +1,5 @@
-//! What opening has in common whichever engine there is: which one it is, what LevelDB's options come to, refusals in LevelDB's
-//! words.
+//! The part of opening that both engines share: which engine it is, how LevelDB's options are
+//! translated, and refusals in LevelDB's words.
 
 use crate::error::{Code, Error, Result};
 use crate::options::{OPEN_FILES_DEFAULT, Options};
@@ -10,18 +10,19 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Names the engine of databases that are created, where the program does not: `evendb` or `flsm`.
+/// Names the engine of databases that are created, if the program names none: `evendb` or `flsm`.
 const ENGINE_VARIABLE: &str = "EVENDB_LEVELDB_ENGINE";
 
-/// LevelDB's cache, where the program sets none.
+/// Bytes of LevelDB's cache, if the program sets none.
 const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
-/// The least memory budget. A batch may take a quarter of it, and LevelDB knows no such limit: programs write batches of
-/// some tens of MiB, which are larger here by 64 bytes a record.
+/// The least memory budget. A batch may take a quarter of it. LevelDB has no such limit: programs
+/// write batches of some tens of MiB, which count 64 bytes more for each record here.
 const BUDGET_BYTES_MIN: u64 = 256 << 20;
 const BUDGET_BYTES_MAX: u64 = 16 << 40;
 const OPEN_FILES_MIN: u64 = 16;
 
-/// The engine of the database in `path`: the one that made it, else what the program or the environment names.
+/// The engine of the database in `path`: the one that made it. For a new database, the one that the
+/// program or the environment names.
 pub(crate) fn engine_of(path: &Path, options: &Options) -> Result<EngineKind> {
     if let Some(made_by) = EngineKind::of_database(path) {
         return Ok(made_by);
@@ -54,8 +55,9 @@ pub(crate) fn memory_budget(options: &Options) -> u64 {
         .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
 }
 
-/// How many tables may be open. LevelDB's default stands for the engine's own, which is `None`: it was chosen for tables
-/// of other sizes, and a table that is closed costs a read of the disk when it is needed.
+/// How many tables may be open. LevelDB's default becomes the engine's own default, which is
+/// `None`: LevelDB's number was chosen for tables of other sizes, and a closed table costs a read
+/// of the disk when it is needed.
 pub(crate) fn open_files(options: &Options) -> Option<u64> {
     if options.open_files_max == OPEN_FILES_DEFAULT {
         return None;
@@ -65,15 +67,15 @@ pub(crate) fn open_files(options: &Options) -> Option<u64> {
     Some(files.max(OPEN_FILES_MIN).min(limit.max(1)))
 }
 
-/// Refuses a directory that LevelDB made, or a store that comes of it: their `CURRENT` names a manifest as text, and without
-/// `CURRENT` the names of tables and logs tell. Nothing is touched.
+/// Refuses a directory that LevelDB or a store derived from it made. Their `CURRENT` names a
+/// manifest as text. Without `CURRENT` the names of tables and logs tell. Nothing is touched.
 pub(crate) fn refuse_leveldb(path: &Path) -> Result<()> {
     let mut begins = [0; 9];
     let current = fs::File::open(path.join("CURRENT"));
     let is_leveldbs = match current.and_then(|mut current| current.read_exact(&mut begins)) {
         Ok(()) => begins == *b"MANIFEST-",
         Err(error) if error.kind() == io::ErrorKind::NotFound => has_files_of_leveldb(path),
-        // What is wrong with it the engine says.
+        // The engine says what is wrong with it.
         Err(_) => false,
     };
     if !is_leveldbs {
@@ -88,7 +90,8 @@ pub(crate) fn refuse_leveldb(path: &Path) -> Result<()> {
     Err(Error::new(Code::NotSupported, message))
 }
 
-/// Whether a file has the name of one of LevelDB's tables or logs: a number in digits, and what it is.
+/// Whether a file has the name of one of LevelDB's tables or logs: a number in digits, and a suffix
+/// for the kind.
 fn has_files_of_leveldb(path: &Path) -> bool {
     let names = fs::read_dir(path).into_iter().flatten().flatten();
     names.map(|entry| entry.file_name()).any(|name| {
@@ -101,11 +104,11 @@ fn has_files_of_leveldb(path: &Path) -> bool {
     })
 }
 
-/// The error in LevelDB's words where programs look for them.
+/// The error, in LevelDB's words where programs look for them.
 pub(crate) fn opening_failed(path: &Path, options: &Options, error: evendb::Error) -> Error {
     let name = path.display();
     match error.kind() {
-        // LevelDB comes upon this first, because it locks before it looks.
+        // LevelDB reports this first, because it locks before it looks.
         ErrorKind::NotFound if path.is_dir() && access(path, Access::WRITE_OK).is_err() => {
             Error::new(Code::Io, format!("{name}/LOCK: Permission denied"))
         }

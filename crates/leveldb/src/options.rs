@@ -1,8 +1,10 @@
-//! Options of opening, reading and writing: `leveldb_options_*`, `leveldb_readoptions_*`, `leveldb_writeoptions_*`.
+//! Options of opening, reading and writing: `leveldb_options_*`, `leveldb_readoptions_*`,
+//! `leveldb_writeoptions_*`.
 //!
-//! What is set is kept as a value, and no pointer to what it was set from: comparators, caches and filter policies may be
-//! destroyed as soon as they were set. (LevelDB needs them for as long as the database is open.) Options that have
-//! nothing to act on here are accepted and dropped; docs/leveldb.md lists them.
+//! Options keep values, and no pointer to the objects from which they were set: comparators, caches
+//! and filter policies may be destroyed as soon as the options were set. (LevelDB needs them as
+//! long as the database is open.) Options that have no meaning here are accepted and dropped;
+//! docs/leveldb.md lists them.
 
 use crate::database::Snapshot;
 use crate::engine::Moment;
@@ -11,12 +13,12 @@ use crate::helpers::{Cache, Comparator, Environment, FilterPolicy};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Weak};
 
-/// The one order of keys that there is, by its name in LevelDB.
+/// The only order of keys, by its name in LevelDB.
 pub(crate) const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
-/// LevelDB's size of a block, which stands for the engine's own default.
+/// LevelDB's size of a block. It becomes the engine's own default.
 pub(crate) const BLOCK_BYTES_DEFAULT: usize = 4 << 10;
-/// LevelDB's size of a file, which stands for the engine's own default.
+/// LevelDB's size of a file. It becomes the engine's own default.
 pub(crate) const FILE_BYTES_DEFAULT: usize = 2 << 20;
 
 /// LevelDB's default of open files.
@@ -37,7 +39,7 @@ pub struct Options {
     pub(crate) block_bytes: usize,
     pub(crate) file_bytes_max: usize,
     pub(crate) filter_bits_per_key: u32,
-    /// Of a database that is created, by its name; `None` is what the environment says.
+    /// The engine of a database that is created, by its name; with `None` the environment names it.
     pub(crate) engine: Option<String>,
 }
 
@@ -105,7 +107,8 @@ pub extern "C" fn leveldb_options_set_comparator(
     options.comparator = comparator.map(Comparator::name);
 }
 
-/// Sets the filter for absent keys; NULL is none. One that the caller made is accepted and not used.
+/// Sets the filter for absent keys; NULL is none. A filter of the caller's own is accepted and not
+/// used.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_filter_policy(
     options: &mut Options,
@@ -120,7 +123,7 @@ pub extern "C" fn leveldb_options_set_create_if_missing(options: &mut Options, y
     options.create_if_missing = yes != 0;
 }
 
-/// Sets whether a database that is there is refused.
+/// Sets whether an existing database is refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_error_if_exists(options: &mut Options, yes: u8) {
     options.error_if_exists = yes != 0;
@@ -138,13 +141,14 @@ pub extern "C" fn leveldb_options_set_env(_options: &mut Options, _env: Option<&
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut c_void) {}
 
-/// Sets how much is written in memory before it is written to the disk: twice that goes into the memory budget.
+/// Sets the bytes of a write buffer in memory: twice this number goes into the memory budget.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_write_buffer_size(options: &mut Options, bytes: usize) {
     options.write_buffer_bytes = bytes;
 }
 
-/// Sets how many tables may be open at once; 1000, which is LevelDB's default, stands for the engine's own.
+/// Sets how many tables may be open at once. LevelDB's default of 1000 becomes the engine's own
+/// default.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c_int) {
     options.open_files_max = files;
@@ -167,22 +171,24 @@ pub extern "C" fn leveldb_options_set_block_size(options: &mut Options, bytes: u
 pub extern "C" fn leveldb_options_set_block_restart_interval(_options: &mut Options, _keys: c_int) {
 }
 
-/// Sets at how many bytes a table ends, for the engine flsm. That of evendb has no such size: files follow from its chunks.
+/// Sets at how many bytes a table ends, for the engine flsm. The engine evendb has no such size:
+/// its chunks decide about files.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_file_size(options: &mut Options, bytes: usize) {
     options.file_bytes_max = bytes;
 }
 
-/// Sets the compression: 0 for none, 1 for a fast one (LevelDB's is Snappy, here it is LZ4). Any other number makes
-/// opening fail.
+/// Sets the compression: 0 for none, 1 for a fast one (Snappy in LevelDB, LZ4 here). Any other
+/// number makes opening fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_compression(options: &mut Options, compression: c_int) {
     options.compression = compression;
 }
 
-/// Sets the engine of a database that is created, by its name: `evendb` or `flsm`; NULL is what the variable
-/// `EVENDB_LEVELDB_ENGINE` names, or else `evendb`. Any other name makes creating fail. A database that is there is opened by the
-/// engine that made it. This function is not one of LevelDB's.
+/// Sets the engine of a database that is created, by its name: `evendb` or `flsm`. NULL is the
+/// engine that the variable `EVENDB_LEVELDB_ENGINE` names, or otherwise `evendb`. Any other name
+/// makes creating fail. An existing database is opened by the engine that made it. LevelDB does not
+/// have this function.
 ///
 /// # Safety
 /// `name` is a text, or NULL.
@@ -202,14 +208,14 @@ pub struct ReadOptions {
 /// What reads see.
 enum At {
     Now,
-    /// It does not keep the moment: that is for the snapshot to do.
+    /// It does not keep the moment: the snapshot does that.
     Snapshot(Weak<dyn Moment>),
     /// The snapshot could not be taken.
     Failed(Error),
 }
 
 impl ReadOptions {
-    /// What is read: `None` is the newest.
+    /// The moment that is read: `None` is the newest.
     pub(crate) fn moment(&self) -> Result<Option<Arc<dyn Moment>>> {
         match &self.at {
             At::Now => Ok(None),
@@ -239,11 +245,12 @@ pub extern "C" fn leveldb_readoptions_destroy(_options: Option<Box<ReadOptions>>
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_verify_checksums(_options: &mut ReadOptions, _yes: u8) {}
 
-/// Nothing to set: what is kept in memory follows from what is read often.
+/// Nothing to set: the database keeps in memory what is read often.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_fill_cache(_options: &mut ReadOptions, _yes: u8) {}
 
-/// Sets the snapshot that is read; NULL is the newest. A read after the snapshot was released fails.
+/// Sets the snapshot that is read; NULL is the newest state. A read after the snapshot was released
+/// fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_set_snapshot(
     options: &mut ReadOptions,
@@ -272,7 +279,7 @@ pub extern "C" fn leveldb_writeoptions_create() -> Box<WriteOptions> {
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_destroy(_options: Option<Box<WriteOptions>>) {}
 
-/// Sets whether a write survives power loss when it has returned.
+/// Sets whether a write that has returned survives power loss.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_set_sync(options: &mut WriteOptions, yes: u8) {
     options.sync = yes != 0;

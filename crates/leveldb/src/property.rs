@@ -1,4 +1,4 @@
-//! The figures that `leveldb_property_value` tells, by LevelDB's names.
+//! The figures that `leveldb_property_value` returns, by LevelDB's names.
 
 use crate::engine::Engine;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(crate) fn value(engine: &dyn Engine, name: &[u8]) -> Option<String> {
     }
 }
 
-/// The files of each level, one a line with its size.
+/// The files of each level, each in a line of its own with its size.
 fn tables(engine: &dyn Engine) -> String {
     let files = engine.tables();
     let mut text = String::new();

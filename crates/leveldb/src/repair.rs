@@ -1,16 +1,18 @@
 //! Repair in place.
 //!
-//! The engine saves into a new directory and leaves the damaged one as it is. Here the two change places, at once:
+//! The engine saves into a new directory and does not touch the damaged one. Here the two change
+//! places, at once:
 //!
 //! ```text
 //! DB              damaged      DB              saved        DB              saved
 //!                          ->  DB.repaired-1   damaged  ->  DB.damaged-1    damaged
 //! ```
 //!
-//! Nothing is ever removed: the damaged directory stays beside, for whoever wants to look at it or to try again. A crash
-//! leaves one of the three pictures, or the first with a begun `DB.repaired-1`.
+//! Nothing is ever removed: the damaged directory stays beside it, for looking at it or for trying
+//! again. A crash leaves one of the three pictures, or the first one with an incomplete
+//! `DB.repaired-1`.
 //!
-//! Like LevelDB's this is for a database that nobody has open. It looks at all bytes of one that is sound, too.
+//! As in LevelDB, the database must not be open. A sound database is read completely, too.
 
 use crate::error::{Code, Error, Result};
 use evendb::inspect::{self, InspectOptions, RepairOptions};
@@ -18,7 +20,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Directories of earlier repairs that may lie beside.
+/// The number of directories of earlier repairs that may lie beside the database.
 const REPAIRS_MAX: u32 = 1000;
 
 pub(crate) fn repair(path: &Path) -> Result<()> {
@@ -26,7 +28,7 @@ pub(crate) fn repair(path: &Path) -> Result<()> {
     if report.is_sound() {
         return Ok(());
     }
-    // Not a link, and with a name: its neighbours have names of it.
+    // Resolved, so that it is no link and has a name: its neighbours' names begin with it.
     let path = path.canonicalize().map_err(|error| io(path, &error))?;
     let (repaired, damaged) = vacant(&path)?;
     let options = RepairOptions { one_keyspace: true };
@@ -39,7 +41,7 @@ pub(crate) fn repair(path: &Path) -> Result<()> {
         );
         Error::new(Code::Io, message)
     })?;
-    // It holds what is damaged by now.
+    // `repaired` now has the damaged files.
     std::fs::rename(&repaired, &damaged).map_err(|error| io(&repaired, &error))?;
     let parent = path.parent().unwrap_or(Path::new("/"));
     let synced = std::fs::File::open(parent).and_then(|parent| parent.sync_all());
@@ -50,7 +52,8 @@ fn io(path: &Path, error: &std::io::Error) -> Error {
     Error::new(Code::Io, format!("{}: {error}", path.display()))
 }
 
-/// Where to save to, and where the damaged directory goes: names that nothing has.
+/// The directory to save to, and the new name of the damaged directory. Nothing has these names
+/// yet.
 fn vacant(path: &Path) -> Result<(PathBuf, PathBuf)> {
     let beside = |suffix: String| {
         let mut name = OsString::from(path);

@@ -1,4 +1,5 @@
-//! The tests of reading and of opening once more, over the second engine: `common::creating` sees that it is this test binary.
+//! The tests of reading and of opening once more, over the second engine: `common::creating` sees
+//! that it is this test binary.
 
 #![expect(
     clippy::duplicate_mod,

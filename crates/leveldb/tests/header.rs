@@ -1,5 +1,5 @@
-//! `include/leveldb/c.h` declares what the library exports of LevelDB's interface, and nothing else; `include/leveldb/evendb.h`
-//! what it adds.
+//! `include/leveldb/c.h` declares exactly the functions of LevelDB's interface that the library
+//! exports; `include/leveldb/evendb.h` declares the functions that it adds.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ fn exported_and_declared(prefix: &str, header: &str) -> (BTreeSet<String>, BTree
     let header = fs::read_to_string(here.join("include/leveldb").join(header)).unwrap();
     let mut declared = BTreeSet::new();
     for declaration in header.split("LEVELDB_EXPORT ").skip(1) {
-        // The function's name is what stands before the first bracket.
+        // The function's name stands before the first bracket.
         let before = declaration.split('(').next().unwrap();
         let name = before.rsplit([' ', '*', '\n']).next().unwrap();
         declared.insert(name.to_owned());
@@ -45,7 +45,7 @@ fn exported_and_declared(prefix: &str, header: &str) -> (BTreeSet<String>, BTree
 fn the_header_declares_what_is_exported() {
     let (exported, declared) = exported_and_declared("leveldb_", "c.h");
     assert_eq!(declared, exported);
-    // LevelDB 1.23 has so many.
+    // The number of LevelDB 1.23's functions.
     assert_eq!(declared.len(), 68);
     let (exported, declared) = exported_and_declared("evendb_", "evendb.h");
     assert_eq!(declared, exported);

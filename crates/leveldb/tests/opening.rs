@@ -1,4 +1,4 @@
-//! Options, refusals with their texts, figures, and what is done to a database that nobody has open.
+//! Options, refusals with their texts, figures, and operations on a database that nobody has open.
 #![expect(
     unsafe_code,
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ fn an_error_takes_the_place_of_the_one_before() {
         texts.push(unsafe { CStr::from_ptr(error) }.to_owned());
     }
     assert_eq!(texts[0], texts[1]);
-    // A success leaves it.
+    // A success leaves the error unchanged.
     // SAFETY: as above.
     let opened = unsafe { leveldb_open(&creating(), name.as_ptr(), Some(&mut error)) };
     assert!(opened.is_some());
@@ -99,7 +99,7 @@ fn an_error_takes_the_place_of_the_one_before() {
     assert!(unsafe { leveldb_open(&creating(), name.as_ptr(), None) }.is_none());
 }
 
-/// What LevelDB leaves in a directory: the names, and a `CURRENT` of its own.
+/// The files that LevelDB leaves in a directory: the names, and a `CURRENT` of its own.
 fn made_by_leveldb(path: &Path) {
     fs::create_dir(path).unwrap();
     for (name, bytes) in [
@@ -130,7 +130,7 @@ fn a_directory_of_leveldb_is_refused_and_left_untouched() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     made_by_leveldb(&path);
-    // Without CURRENT, as when a restore was cut short, the other names tell.
+    // Without CURRENT, as after a restore that was cut short, the other names tell.
     for without in [None, Some("CURRENT"), Some("000006.log")] {
         if let Some(name) = without {
             fs::remove_file(path.join(name)).unwrap();
@@ -231,7 +231,8 @@ fn comparators_and_filters_of_a_program() {
     assert!(error.contains("leveldb.BytewiseComparator"), "{error}");
     assert!(!path.exists());
 
-    // One that is what its name says is taken. Nothing is called of it, nor of a filter policy.
+    // A comparator that really is what its name says is accepted. Nothing of it is called, nor of a
+    // filter policy.
     leveldb_options_set_comparator(
         &mut options,
         Some(&comparator(c"leveldb.BytewiseComparator")),
@@ -276,7 +277,7 @@ fn extreme_options_open() {
         leveldb_filterpolicy_destroy(Some(policy));
         leveldb_env_destroy(Some(env));
         let path = dir.path().join(format!("db{n}"));
-        // A budget that no machine has takes what is used.
+        // A budget larger than any machine's memory takes only what is used.
         let store = Store::open_with(&path, &options).unwrap();
         store.put(b"key", b"value").unwrap();
         store.compact_all();
@@ -319,7 +320,7 @@ fn figures() {
             .put(format!("{n:04}").as_bytes(), &[b'v'; 100])
             .unwrap();
     }
-    // What is in memory alone counts.
+    // Records that are only in memory count.
     let half = store.size(b"0000", b"0500");
     assert!((40_000..60_000).contains(&half), "{half}");
     store.compact_all();
@@ -329,7 +330,8 @@ fn figures() {
     assert_eq!(store.size(b"0500", b"0000"), 0);
 
     let number = |name: &CStr| store.property(name).unwrap().parse::<u64>().unwrap();
-    // All of the second engine's memory may be its page cache: nothing was read, and nothing waits to be flushed.
+    // The second engine may have all of its memory in the page cache: nothing was read, and nothing
+    // waits to be flushed.
     assert!(is_flsm() || number(c"leveldb.approximate-memory-usage") > 0);
     let files = number(c"leveldb.num-files-at-level0") + number(c"leveldb.num-files-at-level6");
     assert!(files > 0);
@@ -418,7 +420,7 @@ fn repair_puts_what_it_saves_in_place_and_keeps_the_damaged_beside() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         return;
     }
-    // One that lies there already is not taken for its own.
+    // An existing directory of that name is not taken for its own.
     fs::create_dir(dir.path().join("db.damaged-1")).unwrap();
     repair(&path).unwrap();
     assert_eq!(all(&mut Store::open(&path).iterator()).len(), 2000);

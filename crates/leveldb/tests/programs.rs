@@ -1,4 +1,5 @@
-//! Programs in C and C++, compiled with the headers and linked to the shared library, over both engines.
+//! Programs in C and C++, compiled with the headers and linked to the shared library, over both
+//! engines.
 #![expect(
     clippy::unwrap_used,
     reason = "a test, which fails where something is not as it expects"
@@ -15,7 +16,7 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the shared library was built that this test was built with.
+/// The directory of the shared library that was built with this test.
 fn library_dir() -> PathBuf {
     let mut dir = std::env::current_exe().unwrap();
     dir.pop();
@@ -46,7 +47,7 @@ fn program(name: &str) -> PathBuf {
     here().join("tests/programs").join(name)
 }
 
-/// Whether there is a C++ compiler; if not, what is left out is told.
+/// Whether there is a C++ compiler; if not, it prints what is left out.
 fn has_cpp(what: &str) -> bool {
     let found = Command::new("c++").arg("--version").output().is_ok();
     if !found {
@@ -55,8 +56,8 @@ fn has_cpp(what: &str) -> bool {
     found
 }
 
-/// The library with C++ classes, by all names that `scripts/leveldb-install` gives it. It is linked to
-/// the one that this test was built with, and not made out of a static one.
+/// The library with C++ classes, under all names that `scripts/leveldb-install` gives it. It is
+/// linked to the library that was built with this test, and not made from a static one.
 fn library_with_cpp(dir: &Path) {
     let foreign = dir.join("foreign.o");
     run(compiler("cc", "-std=gnu11")
@@ -83,7 +84,7 @@ fn library_with_cpp(dir: &Path) {
     std::os::unix::fs::symlink("libleveldb.so.1", dir.join("libleveldb.so.1d")).unwrap();
 }
 
-/// Runs a program over each engine, with a directory that is not there.
+/// Runs a program over each engine, with a directory that does not exist.
 fn run_over_each_engine(program: &Path, libraries: &OsStr) {
     let dir = tempfile::tempdir().unwrap();
     for engine in ["evendb", "flsm"] {
@@ -99,7 +100,8 @@ fn run_over_each_engine(program: &Path, libraries: &OsStr) {
     }
 }
 
-/// Where the loader looks for the library with C++ classes, and for what it is linked to.
+/// The places where the loader looks for the library with C++ classes, and for the library to which
+/// it is linked.
 fn with_cpp_in_front(dir: &Path) -> OsString {
     std::env::join_paths([dir, &library_dir()]).unwrap()
 }
@@ -138,8 +140,8 @@ fn a_program_in_cpp() {
     run_over_each_engine(&path, &with_cpp_in_front(dir.path()));
 }
 
-/// Neither one that looks up all functions when it is started, nor one that looks up each when it is first
-/// called.
+/// Two kinds of programs: one looks up all functions when it is started, the other looks up each
+/// function when it is first called.
 #[test]
 fn a_program_compiled_with_leveldbs_own_cpp_headers_is_not_started_and_hears_why() {
     if !has_cpp("a program of LevelDB's own headers") {
@@ -181,11 +183,11 @@ fn a_program_compiled_with_leveldbs_own_cpp_headers_is_not_started_and_hears_why
 
         let refused = started(&with_cpp_in_front(dir.path()), at_once);
         let errors = String::from_utf8(refused.stderr).unwrap();
-        // As the loader ends programs: by no signal.
+        // The loader ends programs in this way: not by a signal.
         assert_eq!(refused.status.code(), Some(127), "{errors}");
         assert_eq!(refused.stdout, b"", "{errors}");
         assert!(errors.contains(path.to_str().unwrap()), "{errors}");
-        // Which of the three functions it is, is the linker's order.
+        // The linker's order decides which of the three functions it is.
         assert!(errors.contains("_ZN"), "{errors}");
         assert!(errors.contains("7leveldb"), "{errors}");
         if !at_once {

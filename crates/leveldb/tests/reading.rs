@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-/// Numbers by chance, the same in each run.
+/// Random numbers, the same in each run.
 struct Chance(u64);
 
 impl Chance {
@@ -80,7 +80,7 @@ fn of_length_0_any_pointer_will_do() {
         .unwrap();
         assert_eq!(store.get(b"").unwrap(), None);
     }
-    // Nothing at all, which LevelDB takes as it takes C++'s `delete`.
+    // NULL handles, which LevelDB accepts as C++'s `delete` does.
     leveldb_options_destroy(None);
     leveldb_readoptions_destroy(None);
     leveldb_writeoptions_destroy(None);
@@ -121,7 +121,7 @@ fn an_iterator_moves_as_in_an_ordered_map() {
         }
         let mut iterator = store.iterator();
         assert_eq!(at(&iterator), None);
-        // What comes now is not of its moment.
+        // Later writes do not belong to its moment.
         store.put(b"key00300+", b"later").unwrap();
         store.delete(&key(0)).unwrap();
         moves(&mut iterator, &map, &mut chance);
@@ -219,10 +219,10 @@ fn a_snapshot_sees_its_moment_until_it_is_released() {
     assert_eq!(store.get_with(&options, b"k").unwrap().unwrap(), b"new");
 }
 
-/// What `evendb_get` lends of a key, how often it called, and what it returned.
+/// The values that `evendb_get` lends for a key, one for each call of the callback, and its result.
 fn lent(store: &Store, options: &ReadOptions, of: &[u8]) -> (Vec<Vec<u8>>, Outcome<u8>) {
     unsafe extern "C-unwind" fn take(values: *mut c_void, value: *const c_char, len: usize) {
-        // SAFETY: the state that is given below, and so many bytes that are lent.
+        // SAFETY: the state that is given below, and `len` bytes that are lent.
         unsafe {
             let value = std::slice::from_raw_parts(value.cast(), len).to_vec();
             (*values.cast::<Vec<Vec<u8>>>()).push(value);
@@ -267,7 +267,7 @@ fn what_is_left_of_a_closed_database_holds_nothing_up() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path());
     store.put(b"k", b"v").unwrap();
-    // Never released: it goes with the database.
+    // A snapshot that is never released is freed with the database.
     leveldb_create_snapshot(store.database());
     let mut iterator = store.iterator();
     store.close();
@@ -299,7 +299,7 @@ fn a_batch_is_written_in_its_order_and_stays() {
     assert_eq!(told, ["a=1", "b=1", "-a", "b=2"]);
 }
 
-/// What a batch tells of itself.
+/// The writes of a batch, as texts.
 fn told(batch: &WriteBatch) -> Vec<String> {
     unsafe extern "C-unwind" fn put(
         told: *mut c_void,
@@ -309,16 +309,16 @@ fn told(batch: &WriteBatch) -> Vec<String> {
         value_len: usize,
     ) {
         let part = |bytes: *const c_char, len| {
-            // SAFETY: so many bytes of the batch.
+            // SAFETY: `len` bytes of the batch.
             let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
             String::from_utf8(bytes.to_vec()).unwrap()
         };
-        // SAFETY: what the call below is given.
+        // SAFETY: the state that is given below.
         let told = unsafe { &mut *told.cast::<Vec<String>>() };
         told.push(format!("{}={}", part(key, key_len), part(value, value_len)));
     }
     unsafe extern "C-unwind" fn deleted(told: *mut c_void, key: *const c_char, len: usize) {
-        // SAFETY: so many bytes of the batch, and what the call below is given.
+        // SAFETY: `len` bytes of the batch, and the state that is given below.
         let (key, told) = unsafe {
             let key = std::slice::from_raw_parts(key.cast::<u8>(), len);
             (key.to_vec(), &mut *told.cast::<Vec<String>>())
@@ -326,7 +326,7 @@ fn told(batch: &WriteBatch) -> Vec<String> {
         told.push(format!("-{}", String::from_utf8(key).unwrap()));
     }
     let mut told = Vec::<String>::new();
-    // SAFETY: the callbacks take what they are given.
+    // SAFETY: the callbacks take this state.
     unsafe { leveldb_writebatch_iterate(batch, (&raw mut told).cast(), put, deleted) };
     told
 }
@@ -338,7 +338,7 @@ fn a_batch_is_appended_to_another_and_to_itself() {
     batch_delete(&mut one, b"b");
     let mut other = leveldb_writebatch_create();
     batch_put(&mut other, b"c", b"");
-    // SAFETY: two batches, and one twice.
+    // SAFETY: two batches, and one of them twice.
     unsafe {
         leveldb_writebatch_append(&mut *other, &*one);
         let itself: *mut WriteBatch = &mut *one;

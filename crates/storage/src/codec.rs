@@ -1,4 +1,5 @@
-//! Integers, varints, hashes and checksums: the one home of their bytes. And the key behind another one.
+//! Integers, varints, hashes and checksums: the one home of their bytes. Also the key after another
+//! key.
 
 /// The least key above `key`.
 #[inline]
@@ -10,7 +11,8 @@ pub fn successor(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// 64-bit hash of bytes, the same for ever and for everybody: not for tables in RAM ([`crate::key_hash`]).
+/// 64-bit hash of bytes, the same for ever and for every process. Tables in RAM use
+/// [`crate::key_hash`] instead.
 #[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
@@ -25,7 +27,7 @@ pub fn checksum(seed: u64, parts: &[&[u8]]) -> u32 {
     crc
 }
 
-/// Goes on with a checksum: [`checksum`] of what it was made of and `part` behind that.
+/// Continues a checksum: the result is the [`checksum`] of the earlier parts followed by `part`.
 pub fn checksum_on(sum: u32, part: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, part)
 }

@@ -24,14 +24,15 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether there was no room or no descriptor for what was to be done, so that nothing of it was done, and it may succeed
-    /// later.
+    /// Whether the operation failed for lack of room or of a descriptor. Then none of it was done,
+    /// and it may succeed later.
     pub fn is_for_want(self) -> bool {
         matches!(self, ErrorKind::NoSpace | ErrorKind::TooManyFiles)
     }
 }
 
-/// Whether a file could not be opened because the process (EMFILE) or the system (ENFILE) has too many open.
+/// Whether a file could not be opened because the process (EMFILE) or the system (ENFILE) has too
+/// many open files.
 pub fn is_out_of_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
@@ -63,8 +64,9 @@ impl Error {
         }
     }
 
-    /// A sync that failed, of a file or directory that is kept. For want of room, too, it is a failure for good, and never `NoSpace`: the
-    /// system may have dropped what it could not write, and call it clean, so that the next sync succeeds and means nothing.
+    /// A failed sync of a file or directory that is kept. It is never `NoSpace`: if room was
+    /// lacking, it is a lasting failure, too. The system may have dropped the pages that it could
+    /// not write and call them clean, so that the next sync succeeds and means nothing.
     pub fn sync(path: &Path, what: &str, source: io::Error) -> Error {
         Error {
             kind: ErrorKind::Io,
@@ -72,7 +74,7 @@ impl Error {
         }
     }
 
-    /// A file of the database that could not be opened. That it is missing is damage.
+    /// A file of the database that could not be opened. If it is missing, that is damage.
     pub fn open(path: &Path, what: &str, source: io::Error) -> Error {
         let missing = source.kind() == io::ErrorKind::NotFound;
         let error = Error::io(path, what, source);
@@ -118,7 +120,7 @@ impl Error {
         &self.path
     }
 
-    /// The byte offset concerned, where there is one.
+    /// The byte offset concerned, if there is one.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }

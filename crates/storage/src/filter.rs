@@ -4,11 +4,11 @@
 //! stored = | probes u8 | line 64 bytes | line | ... |     bit b of a line: byte b / 8, bit b % 8
 //! ```
 //!
-//! Cache-line blocked: a hash picks one 64-byte line by its high half and `probes` bits within it
-//! by its low half, so that a question costs one cache miss. That costs some accuracy: about 1 %
-//! false positives at 10 bits a key, where an unblocked filter has 0.8 %.
+//! Cache-line blocked: the high half of a hash picks one 64-byte line, and its low half picks
+//! `probes` bits in that line. So a question costs one cache miss. The price is some accuracy:
+//! about 1 % false positives at 10 bits a key, while an unblocked filter has 0.8 %.
 //!
-//! Immutable, shared freely, no I/O. On disk, hashes are those of [`crate::key_hash::FilterHash`].
+//! Immutable, shared freely, no I/O. The hashes on disk are [`crate::key_hash::FilterHash`].
 
 const LINE_BYTES: usize = 64;
 const LINE_BITS_LOG2: u32 = 9;
@@ -51,14 +51,15 @@ fn bits(hash: u64, probes: u8) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// The line of a hash among `lines`, without a division.
+/// The line of a hash among `lines` lines, without a division.
 fn line_of(hash: u64, lines: usize) -> usize {
     (((hash >> 32) * lines as u64) >> 32) as usize
 }
 
 impl BloomFilter {
-    /// A filter that knows `hashes` (of distinct keys, or its size is wasted), with about
-    /// `bits_per_key` bits (at least 1) for each. Without hashes it contains nothing.
+    /// A filter with the hashes `hashes` and about `bits_per_key` bits (at least 1) for each. The
+    /// keys should be distinct, or the filter is larger than it needs to be. Without hashes it
+    /// contains nothing.
     pub fn build(hashes: &[u64], bits_per_key: u32) -> BloomFilter {
         let bits_per_key = bits_per_key.max(1) as usize;
         let count = (hashes.len().saturating_mul(bits_per_key)).div_ceil(LINE_BYTES * 8);
@@ -76,7 +77,7 @@ impl BloomFilter {
         BloomFilter { lines, probes }
     }
 
-    /// `false` if `hash` is for sure not among the hashes it was built of.
+    /// `false` means that the filter was not built with `hash`.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         match self.lines.get(line_of(hash, self.lines.len())) {
@@ -98,8 +99,8 @@ impl BloomFilter {
         }
     }
 
-    /// What [`BloomFilter::encode`] wrote; `None` if `stored` cannot be that. Checksums are the
-    /// caller's.
+    /// Decodes the output of [`BloomFilter::encode`]; `None` if `stored` cannot be one. The caller
+    /// verifies checksums.
     pub fn decode(stored: &[u8]) -> Option<BloomFilter> {
         let (&probes, bytes) = stored.split_first()?;
         let (chunks, rest) = bytes.as_chunks::<LINE_BYTES>();

@@ -6,22 +6,25 @@
 //! frame  = | payload length u32 | crc32c u32 | payload, at least a byte |
 //! ```
 //!
-//! A frame's checksum covers log id, the frame's offset, its length and payload, so that neither a
-//! frame of another log nor one at another place verifies. What a frame means is the caller's.
+//! A frame's checksum covers log id, the frame's offset, its length and payload. So no frame of
+//! another log and no frame at another place verifies. The caller gives frames their meaning.
 //!
-//! Reading is told up to where frames were made durable: before that every frame must verify,
-//! behind it reading ends at the first that does not (a torn append). Before appending again the
-//! torn tail is wiped ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
-//! otherwise come back to life behind a new frame that happens to end where they start.
+//! A reader is told up to which offset frames were made durable. Before that offset every frame
+//! must verify. Behind it, reading ends at the first frame that does not verify (a torn append).
+//! The torn tail is wiped before the next append ([`FramedLogWriter::resume`]): it may contain
+//! whole frames, and one of them would come back to life if a new frame happened to end where it
+//! starts.
 //!
-//! In an encrypted database ([`crate::sealing`]) the format version is 2, and what stands in the place of a payload is
+//! In an encrypted database ([`crate::sealing`]) the format version is 2, and each payload is
+//! replaced by
 //! ```text
 //! | nonce (12 bytes) | payload, encrypted | tag (16 bytes) |
 //! ```
-//! The key is the log's own, of its file name and id. The nonce is a fresh one in each frame: a place is written again after
-//! a torn append. The frame's offset is bound. [`FrameCodec`] is all of that, for one log.
+//! The key is the log's own, made from its file name and id. Each frame has a fresh nonce, because
+//! a place is written again after a torn append. The frame's offset is bound. [`FrameCodec`] does
+//! all of this for one log.
 //!
-//! The writer belongs to one thread at a time; after a failed append or sync the caller stops.
+//! The writer belongs to one thread at a time. After a failed append or sync the caller stops.
 
 mod search;
 
@@ -43,16 +46,16 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// `EVENFLOG` in a hex dump.
 const MAGIC: u64 = u64::from_le_bytes(*b"EVENFLOG");
 const FORMAT_VERSION: u32 = 1;
-/// Of an encrypted log.
+/// The format version of an encrypted log.
 const FORMAT_VERSION_SEALED: u32 = 2;
 
-/// What is wiped at once.
+/// Bytes that one write wipes.
 const WIPE_BYTES: usize = 4096;
 
-/// What the reader fetches at once.
+/// Bytes that the reader fetches at once.
 const READ_BYTES: u64 = 256 << 10;
 
-/// A frame that says that it is longer is verified before memory is taken for it.
+/// A frame that claims more bytes is verified before memory is allocated for it.
 const UNVERIFIED_BYTES_MAX: u64 = 16 << 20;
 
 /// The header of log `id`.
@@ -70,7 +73,8 @@ fn encode_header_of(id: u64, version: u32) -> [u8; HEADER_BYTES as usize] {
     header
 }
 
-/// Appends the frame of `payload` for `offset` of log `id`; `false` if it is empty, or 4 GiB or longer.
+/// Appends the frame of `payload` for `offset` of log `id`; `false` if it is empty, or 4 GiB or
+/// longer.
 pub fn encode_frame(out: &mut Vec<u8>, id: u64, offset: u64, payload: &[u8]) -> bool {
     let len = match u32::try_from(payload.len()) {
         Ok(len) if len > 0 => len,
@@ -88,7 +92,8 @@ pub fn decode_frame(bytes: &[u8], id: u64, offset: u64) -> Option<&[u8]> {
     let mut input = bytes;
     let len = codec::get_u32(&mut input)?;
     let crc = codec::get_u32(&mut input)?;
-    // No frame is empty: one in four billion places has zeros for the checksum of nothing, and reserved room reads as zeros.
+    // No frame is empty: reserved room reads as zeros, and at one place in four billion zero is the
+    // right checksum of an empty payload.
     let payload = input.get(..usize::try_from(len).ok()?)?;
     (len > 0 && crc == frame_checksum(id, offset, len, payload)).then_some(payload)
 }
@@ -104,23 +109,25 @@ pub struct FrameCodec {
     seal: Option<(Secrets, Cipher)>,
 }
 
-/// What lies at a place of a log.
+/// The bytes at a place of a log.
 pub enum FrameAt<'a> {
-    /// A frame, whose payload this is.
+    /// A frame with this payload.
     Frame(Cow<'a, [u8]>),
-    /// Nothing that verifies.
+    /// No frame verifies.
     Nothing,
-    /// A frame that verifies, and was not written here with the database's key. No crash leaves such.
+    /// A frame that verifies but was not written here with the database's key. No crash leaves such
+    /// a frame.
     Foreign,
 }
 
 impl FrameCodec {
-    /// Of log `id` in `file`.
+    /// The codec of log `id` in `file`.
     pub fn new(file: &dyn File, id: u64) -> FrameCodec {
         FrameCodec::of(file.secrets(), file.path(), id)
     }
 
-    /// Of log `id` in the file at `path`, whose last name counts, of a database with these secrets.
+    /// The codec of log `id` in the file at `path`, of a database with these secrets. Only the
+    /// path's last component counts.
     pub fn of(secrets: Option<&Secrets>, path: &Path, id: u64) -> FrameCodec {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let seal = secrets.map(|secrets| {
@@ -165,7 +172,7 @@ impl FrameCodec {
         encode_frame(out, self.id, offset, &sealed)
     }
 
-    /// What lies at the start of `bytes`, which are at `offset` of the log.
+    /// What the start of `bytes` is, which are at `offset` of the log.
     pub fn decode<'a>(&self, bytes: &'a [u8], offset: u64) -> FrameAt<'a> {
         let Some(stored) = decode_frame(bytes, self.id, offset) else {
             return FrameAt::Nothing;
@@ -184,7 +191,7 @@ impl FrameCodec {
         })
     }
 
-    /// The payload at the start of `bytes`, if a frame that was written there is.
+    /// The payload at the start of `bytes`, if a frame was written there.
     pub fn payload<'a>(&self, bytes: &'a [u8], offset: u64) -> Option<Cow<'a, [u8]>> {
         match self.decode(bytes, offset) {
             FrameAt::Frame(payload) => Some(payload),
@@ -217,8 +224,9 @@ impl FramedLogWriter {
         })
     }
 
-    /// Goes on behind the last valid frame, at the `end` that [`read_frames`] gave for this log.
-    /// Bytes behind it are wiped, durably; the file keeps its length, and so what was reserved.
+    /// Goes on behind the last valid frame, at the `end` that [`read_frames`] returned for this
+    /// log. Bytes behind it are wiped, durably. The file keeps its length, and so its reserved
+    /// room.
     pub fn resume(file: Arc<dyn File>, id: u64, end: u64) -> Result<Self> {
         wipe(&*file, end)
             .map_err(|error| Error::io(file.path(), "wipe torn tail of log", error))?;
@@ -248,7 +256,7 @@ impl FramedLogWriter {
         Ok(self.end)
     }
 
-    /// Makes all that was appended durable.
+    /// Makes all appended frames durable.
     pub fn sync(&self) -> Result<()> {
         self.file
             .sync_data()
@@ -260,14 +268,14 @@ impl FramedLogWriter {
         self.codec.frame_bytes(len)
     }
 
-    /// Where the next frame goes.
+    /// The offset where the next frame goes.
     pub fn end(&self) -> u64 {
         self.end
     }
 }
 
-/// Overwrites what is not zero from `from` on, and syncs if there was anything: no block is needed
-/// for that, so it works on a full disk.
+/// Overwrites all bytes from `from` on that are not zero, and syncs if there were any. It needs no
+/// new block, so it works on a full disk.
 fn wipe(file: &dyn File, from: u64) -> io::Result<()> {
     const ZEROS: [u8; WIPE_BYTES] = [0; WIPE_BYTES];
     let mut piece = [0; WIPE_BYTES];
@@ -275,7 +283,7 @@ fn wipe(file: &dyn File, from: u64) -> io::Result<()> {
     let mut wiped = false;
     let mut at = from;
     loop {
-        // What was never written needs no look.
+        // Holes, which were never written, are skipped.
         at = file.next_data(at)?.max(at);
         if at >= len {
             break;
@@ -294,9 +302,10 @@ fn wipe(file: &dyn File, from: u64) -> io::Result<()> {
 /// Calls `each(offset, payload)` for the frames of log `id` in order, and returns the end of the
 /// last valid one.
 ///
-/// Frames that start before `verified_up_to` (an end that [`FramedLogWriter::append`] gave, made
-/// durable) must verify, else `Corruption`; behind it reading ends at the first that does not. The
-/// header must always verify. An error of `each` ends reading and is returned.
+/// Frames that start before `verified_up_to` must verify, else it fails with `Corruption`. This is
+/// an end that [`FramedLogWriter::append`] returned and that was made durable. Behind it, reading
+/// ends at the first frame that does not verify. The header must always verify. An error of `each`
+/// ends reading and is returned.
 pub fn read_frames(
     file: &dyn File,
     id: u64,
@@ -338,7 +347,8 @@ pub fn read_frames(
     Ok(offset)
 }
 
-/// The payload of the frame of `codec` at `offset` of `file`, if one that ends at most at `len` verifies there.
+/// The payload of the frame of `codec` at `offset` of `file`, if a frame verifies there that ends
+/// at or before `len`.
 pub fn read_frame(
     file: &dyn File,
     codec: &FrameCodec,
@@ -354,9 +364,9 @@ pub fn read_frame(
     Ok(payload.map(Cow::into_owned))
 }
 
-/// Where behind `end`, up to which [`read_frames`] read, a frame of log `id` verifies. Not every log
-/// is appended to so that this is damage: a writer that syncs each frame before the next is. Takes time and memory in
-/// proportion to the bytes there that are not zero, whatever lengths they claim.
+/// The first place behind `end`, where [`read_frames`] ended, at which a frame of log `id`
+/// verifies. This is damage only in logs whose writer syncs each frame before the next one. Time
+/// and memory are in proportion to the bytes there that are not zero, whatever lengths they claim.
 pub fn find_frame(file: &dyn File, id: u64, end: u64) -> Result<Option<u64>> {
     Ok(Search::new(file, id, end, len_of(file)?)?.next_frame(end))
 }
@@ -437,28 +447,28 @@ pub fn header_id_in(file: &dyn File) -> std::result::Result<u64, String> {
 pub enum Surveyed<'a> {
     /// A frame that verifies.
     Frame {
-        /// Where it starts.
+        /// The offset where it starts.
         offset: u64,
-        /// Its bytes in the log, header included.
+        /// Its bytes in the log, with the header.
         len: u64,
-        /// What it holds.
+        /// Its payload.
         payload: &'a [u8],
     },
-    /// Bytes of which no frame verifies, up to the next that does or to the end.
+    /// Bytes in which no frame verifies, up to the next frame or to the end.
     Hole {
-        /// Where they start.
+        /// The offset where they start.
         offset: u64,
-        /// How many up to the last that is not zero, or to where the frame there says that it
-        /// ends; 0 if all are zero, which is free room.
+        /// The number of bytes up to the last one that is not zero, or to the end that a frame
+        /// there claims. 0 if all are zero, which is free room.
         used: u64,
-        /// How many up to the next frame or the end.
+        /// The number of bytes up to the next frame or the end.
         len: u64,
     },
 }
 
-/// Tells `each` what the log of `codec` in `file` consists of behind the header, damaged or not: a
-/// frame verifies only in its own place, so those behind damage are found again. One that was not written there with the
-/// database's key is a hole. Errors are those of reading.
+/// Calls `each` for every stretch of the log of `codec` in `file` behind the header, damaged or
+/// not. A frame verifies only in its own place, so frames behind damage are found again. A frame
+/// that was not written there with the database's key is a hole. It fails only if reading fails.
 pub fn survey_frames(
     file: &dyn File,
     codec: &FrameCodec,
@@ -466,7 +476,7 @@ pub fn survey_frames(
 ) -> Result<()> {
     let len = len_of(file)?;
     let mut reader = Reader::new(file, len);
-    // Needed behind damage only.
+    // Needed only behind damage.
     let mut search: Option<Search> = None;
     let mut offset = HEADER_BYTES.min(len);
     while offset < len {
@@ -496,7 +506,7 @@ pub fn survey_frames(
         };
         let hole = offset..match foreign {
             0 => search.next_frame(offset).unwrap_or(len),
-            // Frames that verify can lie in each other: none of its bytes is looked at again.
+            // Frames that verify can lie inside this one, so none of its bytes is looked at again.
             foreign => offset + foreign,
         };
         let mut told = reader.at(offset, FRAME_HEADER_BYTES as u64)?;
@@ -515,13 +525,13 @@ pub fn survey_frames(
     Ok(())
 }
 
-/// Bytes of the file through a buffer that moves forward.
+/// Reads the file's bytes through a buffer that moves forward.
 struct Reader<'a> {
     file: &'a dyn File,
     len: u64,
     buffer: Vec<u8>,
     start: u64,
-    /// Bytes that are read at once, if the file has them.
+    /// Bytes that one read fetches, if the file has them.
     ahead: u64,
 }
 
@@ -536,8 +546,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes of the frame that begins at `offset`, as its length says; none if the file ends before. A long one is
-    /// verified before memory is taken for it, and there are none either if it does not verify.
+    /// The bytes of the frame at `offset`, as its length says. Empty if the file ends before the
+    /// frame does. A long frame is verified before memory is allocated for it; empty if it does not
+    /// verify.
     fn frame(&mut self, codec: &FrameCodec, offset: u64) -> Result<&[u8]> {
         let mut header = self.at(offset, FRAME_HEADER_BYTES as u64)?;
         let payload_len = codec::get_u32(&mut header).unwrap_or(0);
@@ -564,7 +575,7 @@ impl<'a> Reader<'a> {
         self.at(offset, frame_len)
     }
 
-    /// `want` bytes at `offset`, or as many as the file has.
+    /// `want` bytes at `offset`, or fewer if the file ends before.
     fn at(&mut self, offset: u64, want: u64) -> Result<&[u8]> {
         let want = want.min(self.len - offset.min(self.len));
         if offset < self.start || offset + want > self.start + self.buffer.len() as u64 {

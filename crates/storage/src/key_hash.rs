@@ -1,27 +1,34 @@
-//! Two hashes of a key: [`RamHash`] for what is in RAM, [`FilterHash`] for what is on disk.
+//! Two hashes of a key: [`RamHash`] for tables in RAM, [`FilterHash`] for filters on disk.
 //!
-//! Who may write to a database may choose its keys. If he can compute their hashes he can choose a million keys of one hash,
-//! and every table that is kept by hash becomes a list. So tables in RAM go by a hash with a secret of this process. A filter on
-//! disk must be readable by another process, so its hash has no secret; the most that chosen keys get there is a block that is
-//! read in vain. The two are types of their own, and neither can be made of the other.
-//!
+//! A user who may write to a database may choose its keys. If the user can compute their hashes,
+//! the user can choose a million keys with one hash, and every table that is kept by hash becomes a
+//! list. So tables in RAM use a hash with a secret of this process. Another process must be able to
+//! read a filter on disk, so its hash has no secret. There the worst result of chosen keys is a
+//! block that is read in vain. The two hashes have types of their own, and neither can be made from
+//! the other.
 //! ```text
 //!   key   = blocks of 128 bytes, and the last one of 1 to 128
-//!   block = (w0 + k0) * (w1 + k1) + (w2 + k2) * (w3 + k3) + ... + 2^64 * length   mod 2^128     w: words of the key; k: secret
-//!   early = Horner's rule over the 32-bit parts of all blocks but the last, at a secret point, mod 2^61 - 1
-//!   sum   = upper half of  a + b * low(block) + c * high(block) + d * early   mod 2^128      block: the last; a to d: secret
-//!           upper half of  a[length] + b * w0 + c * w1   mod 2^128                           of a key of up to 16 bytes
+//!   block = (w0 + k0) * (w1 + k1) + (w2 + k2) * (w3 + k3) + ... + 2^64 * length   mod 2^128
+//!           w: words of the key; k: secret
+//!   early = Horner's rule over the 32-bit parts of all blocks except the last, at a secret point,
+//!           mod 2^61 - 1
+//!   sum   = upper half of  a + b * low(block) + c * high(block) + d * early   mod 2^128
+//!           block: the last; a to d: secret
+//!           for a key of up to 16 bytes: upper half of  a[length] + b * w0 + c * w1   mod 2^128
 //!   hash  = sum, mixed by a bijection
 //! ```
-//! **What is promised.** Of any two different keys that are chosen without the secret, each bit of the hash, and any bits
-//! together, are equal as often as those of two random numbers, but for one case in 2^50. The block is the hash NH of
-//! UMAC: two different blocks, or two keys of different lengths, agree in one case in 2^64. The polynomial agrees in n
-//! cases in 2^61, where n is the number of its terms. The sum is strongly universal (multilinear hashing): it makes of two
-//! different inputs two independent numbers, and a bijection leaves them so. It is linear, so the sums of keys that follow
-//! each other lie evenly or, for a few secrets, in a heap; the bijection takes that away. A hash that is computed without a
-//! secret and mixed with one afterwards promises nothing of this: keys that collide before the mixing collide after it.
+//! **What is promised.** Take any two different keys that are chosen without the secret. Each bit
+//! of their hashes, and any bits together, are equal as often as the bits of two random numbers,
+//! except in one case in 2^50. The block is the hash NH of UMAC: two different blocks, or two keys
+//! of different lengths, agree in one case in 2^64. The polynomial agrees in n cases in 2^61, where
+//! n is the number of its terms. The sum is strongly universal (multilinear hashing): it makes two
+//! independent numbers from two different inputs, and a bijection keeps them independent. The sum
+//! is linear, so the sums of keys that follow each other lie evenly or, for a few secrets, in a
+//! heap. The bijection takes that away. A hash that is computed without a secret and mixed with one
+//! afterwards promises none of this: keys that collide before the mixing collide after it.
 //!
-//! It is no cipher: who sees hashes can compute the secret. Nothing gives them out. Thread safety: any.
+//! It is no cipher: anyone who sees hashes can compute the secret. No part of the store gives them
+//! out. Thread safety: any.
 
 use crate::codec::hash_key;
 use crate::random;
@@ -37,7 +44,7 @@ const PRIME: u64 = (1 << 61) - 1;
 pub struct FilterHash(pub(crate) u64);
 
 impl FilterHash {
-    /// Of a key.
+    /// The hash of a key.
     #[inline]
     #[must_use]
     pub fn of(key: &[u8]) -> FilterHash {
@@ -45,31 +52,31 @@ impl FilterHash {
     }
 }
 
-/// A key's hash for tables in RAM, which another process computes otherwise. One is computed for each operation, and all
-/// tables of this process share it.
+/// A key's hash for tables in RAM. Another process computes another hash. It is computed once for
+/// each operation, and all tables of this process share it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RamHash(u64);
 
 impl RamHash {
-    /// Of a key.
+    /// The hash of a key.
     #[inline]
     #[must_use]
     pub fn of(key: &[u8]) -> RamHash {
-        // Models run a schedule again, for which all must be as it was.
+        // A model runs a schedule again, and then everything must be as before.
         match cfg!(any(evendb_loom, evendb_shuttle)) {
             true => RamHash(hash_key(key)),
             false => RamHash(SECRET.get_or_init(Secret::of_process).hash(key)),
         }
     }
 
-    /// One that was kept, in part or whole. Bits that were not kept are 0.
+    /// A hash from its kept bits. Bits that were not kept are 0.
     #[inline]
     #[must_use]
     pub const fn of_bits(bits: u64) -> RamHash {
         RamHash(bits)
     }
 
-    /// All bits are as good as each other.
+    /// All bits are equally good.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u64 {
@@ -84,14 +91,15 @@ static SECRET: OnceLock<Secret> = OnceLock::new();
 struct Secret {
     words: [[u64; 2]; BLOCK_BYTES / 16],
     last: [u128; 4],
-    /// What takes the place of the first of these, for keys of each length up to 16.
+    /// Replaces the first of these numbers for short keys: one number for each length up to 16.
     short: [u128; 17],
     point: u64,
 }
 
 impl Secret {
-    /// That of a process. With debug assertions, which tests have, it is always the same: how much memory puts take, and so
-    /// where chunks begin, depends on it, and a seed must give the same steps again.
+    /// The secret of a process. With debug assertions, as in tests, it is always the same: the
+    /// memory that puts take depends on it, and so do the places where chunks begin, and a seed
+    /// must give the same steps again.
     #[cold]
     fn of_process() -> Secret {
         match cfg!(debug_assertions) {
@@ -102,7 +110,8 @@ impl Secret {
 
     fn random() -> Secret {
         Secret::of_numbers(|at| {
-            // Where the system has no more to give, what the standard library was given is better than nothing.
+            // If the system gives no more random numbers, the standard library's are better
+            // than nothing.
             random::number().unwrap_or_else(|_| RandomState::new().hash_one(at))
         })
     }
@@ -147,7 +156,8 @@ impl Secret {
         mixed((sum >> 64) as u64)
     }
 
-    /// Of a block, the last one of a key of more than 16 bytes: the key's last 16 bytes fill it up.
+    /// The hash of a block, the last one of a key of more than 16 bytes. The key's last 16 bytes
+    /// fill it up.
     #[inline]
     fn block(&self, block: &[u8], key: &[u8]) -> u128 {
         let (pairs, rest) = block.as_chunks::<16>();
@@ -164,7 +174,7 @@ impl Secret {
         sum
     }
 
-    /// The last block of a long key, and what all others come to.
+    /// The last block of a long key, and the polynomial over all other blocks.
     #[cold]
     #[inline(never)]
     fn long(&self, key: &[u8]) -> (u128, u64) {
@@ -210,7 +220,8 @@ fn words(pair: &[u8; 16]) -> [u64; 2] {
     [both as u64, (both >> 64) as u64]
 }
 
-/// All bytes of a key of up to 16, so that two keys of one length never have the same words.
+/// All bytes of a key of up to 16 bytes: two different keys of one length never have the same
+/// words.
 #[inline]
 fn short_words(key: &[u8]) -> [u64; 2] {
     if let (Some(begin), Some(end)) = (key.first_chunk(), key.last_chunk()) {
@@ -232,14 +243,14 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Keys of all lengths that count, a bit apart.
+    /// Keys of all important lengths, each with keys that differ from it in one bit.
     fn neighbours() -> Vec<Vec<u8>> {
         let lengths =
             (0..=40).chain([63, 64, 65, 127, 128, 129, 130, 143, 144, 145, 255, 256, 257]);
         let mut keys = Vec::new();
         for len in lengths.chain([384, 1000, 65_535]) {
             let key = vec![0; len];
-            // All bits of short keys; of long ones those of each eighth byte, and around the ends of words.
+            // All bits of short keys; for long keys some bits all over, and the bits near the end.
             let at = (0..len).filter(|at| len <= 257 || at % 97 == 0 || len - at < 20);
             for at in at {
                 let mut other = key.clone();
@@ -261,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Each bit of two hashes is equal in half of all secrets, whichever the keys.
+    /// Each bit of two hashes is equal for half of all secrets, whatever the keys are.
     #[test]
     fn each_bit_is_even_over_secrets_for_any_two_keys() {
         const SECRETS: u64 = 4000;
@@ -284,13 +295,14 @@ mod tests {
                     *equal += !differ >> bit & 1;
                 }
             }
-            // Six standard deviations.
+            // This is six standard deviations.
             let even = SECRETS / 2 - 190..SECRETS / 2 + 190;
             assert!(equal.iter().all(|equal| even.contains(equal)), "{equal:?}");
         }
     }
 
-    /// The parts of hashes by which tables are kept, of keys in order: as few in one place as by chance.
+    /// For keys in order, no place of a table has more keys than by chance. Tables use these parts
+    /// of hashes as places.
     #[test]
     fn no_place_of_a_table_has_more_keys_than_by_chance() {
         const KEYS: u64 = 1 << 17;
@@ -314,7 +326,8 @@ mod tests {
         }
     }
 
-    /// In pages of a hundred keys in order, of 4,950 pairs one in 256 has the same byte, whichever the secret.
+    /// In a page of a hundred keys in order, one pair in 256 of the 4,950 pairs has the same byte,
+    /// for every secret.
     #[test]
     fn keys_in_order_share_bytes_by_chance_alone() {
         for seed in 0..300 {
@@ -332,7 +345,7 @@ mod tests {
                     }
                 }
             }
-            // 193 of 49,500 pairs; six standard deviations.
+            // 193 of 49,500 pairs, and six standard deviations.
             assert!(
                 equal.iter().all(|equal| (110..277).contains(equal)),
                 "{seed}: {equal:?}"

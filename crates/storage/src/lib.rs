@@ -4,8 +4,8 @@
 //!
 //! Nothing here knows what a chunk is: a second engine can be built on the same parts. Every byte
 //! that reaches the disk is encoded and decoded in this crate, without I/O, in explicit
-//! little-endian widths, and reading bytes never panics: what does not verify is an
-//! [`Error`] of kind [`ErrorKind::Corruption`] with file and offset.
+//! little-endian widths. Reading bytes never panics: bytes that do not verify are an [`Error`] of
+//! kind [`ErrorKind::Corruption`] with file and offset.
 
 #[cfg(not(unix))]
 compile_error!(

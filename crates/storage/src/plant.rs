@@ -1,8 +1,10 @@
-//! Faults that named tests must notice, one at a time. Nothing of this exists outside of tests: there [`planted!`] is `false`.
+//! Faults that named tests must notice, one at a time. They exist only in tests: elsewhere
+//! [`planted!`] is `false`.
 //!
-//! What encodes takes no options, so a fault is planted in all that one thread does for a while ([`with`]).
+//! Encoders take no options, so a fault is planted in all that one thread does for a while
+//! ([`with`]).
 
-/// One deliberate fault; numbers as in docs/concurrency.md.
+/// One deliberate fault. The numbers are from docs/concurrency.md.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Plant {
@@ -17,7 +19,7 @@ thread_local! {
     static PLANTED: std::cell::Cell<Plant> = const { std::cell::Cell::new(Plant::Nothing) };
 }
 
-/// Does something with a fault planted.
+/// Runs `work` with a fault planted.
 #[cfg(test)]
 pub(crate) fn with<R>(plant: Plant, work: impl FnOnce() -> R) -> R {
     PLANTED.set(plant);
@@ -26,13 +28,13 @@ pub(crate) fn with<R>(plant: Plant, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether a fault is planted in what this thread does.
+/// Whether a fault is planted in this thread now.
 #[cfg(test)]
 pub(crate) fn is_planted(plant: Plant) -> bool {
     PLANTED.get() == plant
 }
 
-/// Whether a fault is planted in what this thread does.
+/// Whether a fault is planted in this thread now.
 macro_rules! planted {
     ($plant:ident) => {{
         #[cfg(test)]

@@ -1,18 +1,19 @@
-//! Chance, which is asked of the operating system each time that it is needed.
+//! Random numbers, which the operating system gives each time that they are needed.
 //!
-//! Two lives of a database can be alike in all else: two forked children, or two machines that were
-//! started from one image, have the same memory, the same files and perhaps the same time. The
-//! standard library's `RandomState` is memory, so a fork copies it. What separates such lives is
-//! taken here. Thread safety: any. Not here: hashes that need no secret.
+//! Two lives of a database can be alike in everything else: two forked children, or two machines
+//! that were started from one image, have the same memory, the same files and perhaps the same
+//! time. The standard library's `RandomState` is memory, so a fork copies it. Numbers that must
+//! differ between such lives are taken here. Thread safety: any. Not here: hashes that need no
+//! secret.
 
 use std::io;
 
-/// Fills `bytes`. Fails where the system gives no random numbers.
+/// Fills `bytes`. Fails if the system gives no random numbers.
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(io::Error::other)
 }
 
-/// A number.
+/// A random number.
 pub fn number() -> io::Result<u64> {
     let mut bytes = [0; 8];
     fill(&mut bytes)?;

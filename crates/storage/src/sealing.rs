@@ -1,18 +1,22 @@
-//! Encryption of what is stored: a database's secret, the ciphers that are derived of it, and the files that carry it.
+//! Encryption of stored bytes: a database's secret, the ciphers that are derived from it, and the
+//! files that carry it.
 //!
 //! ```text
-//! data key --HKDF-SHA-256(use, id, salt)--> key of one table, log, life, ...  --AES-256-GCM--> sealed bodies
+//! data key --HKDF-SHA-256(use, id, salt)--> key of a table, log, life, ... --AES-256-GCM--> bodies
 //!
 //! body, as it was --seal(nonce, bound, ..)--> | body, encrypted | tag (16 bytes) |
 //! ```
-//! A *body* is what one read takes and one checksum covers: a block, a frame, a record, a piece of an extent. Each body of
-//! a file is sealed by the cipher of that file, under a nonce of its own, which its place gives ([`Nonce::at`]) wherever a
-//! place is written once under one key, and chance where it is written again ([`Secrets::fresh`]). What a body must not be
-//! taken for goes into the derivation (use, id, salt), the nonce (place) or `bound` (the rest). So a body that was moved
-//! within its file, to another file or to another database does not open.
+//! A *body* is the unit of one read and one checksum: a block, a frame, a record, a piece of an
+//! extent. Each body of a file is sealed by the cipher of that file, under a nonce of its own. If a
+//! place is written only once under one key, the nonce is made from the place ([`Nonce::at`]). If a
+//! place is written again, the nonce is random ([`Secrets::fresh`]). Whatever must not be confused
+//! with the body goes into the derivation (use, id, salt), into the nonce (place), or into `bound`
+//! (everything else). So a body that was moved within its file, to another file or to another
+//! database does not open.
 //!
-//! [`SealedVfs`] hands the secret to all that reads and writes files: [`File::secrets`](crate::vfs::File::secrets) of each of its files is the
-//! database's. It changes no byte itself. Who knows what a body is asks the file, and seals.
+//! [`SealedVfs`] hands the secret to all code that reads and writes files:
+//! [`File::secrets`](crate::vfs::File::secrets) of each of its files is the database's. It changes
+//! no byte itself. The code that knows what a body is asks the file, and seals.
 //!
 //! Which key and nonce, of each kind of file:
 //! ```text
@@ -29,18 +33,18 @@
 //! value file    value, number of the file        chance   in each value
 //! HEAT          heat, 0, salt in it              ordinal  a salt for each writing
 //! ```
-//! Salts, and nonces that are chance, come from [`Secrets::fresh`]: its numbers follow from 256
-//! bits which the operating system gives in each opening. A life's seed is asked of the system as
-//! well ([`crate::random`]). Nothing else separates two lives: ids, LSNs and offsets come again in
+//! Salts and random nonces come from [`Secrets::fresh`]: its numbers follow from 256 bits that the
+//! operating system gives in each opening. A life's seed is asked of the system as well
+//! ([`crate::random`]). Nothing else separates two lives: ids, LSNs and offsets come again in
 //! databases that go on apart from one copy, and so do process ids and times. So forks, copies,
-//! restores, kills and numbers that are drawn again need no care of their own. (Values of databases
-//! below format version 6 have their offset as nonce and no salt. They are read, and not written
-//! any more.)
+//! restores, kills and numbers that are drawn again need no care of their own. (In databases below
+//! format version 6 a value has its offset as nonce and no salt. Such values are read, and not
+//! written any more.)
 //!
-//! Invariants: no two bodies are sealed by one cipher under one nonce (`watch` notes all, for
-//! tests). No key is in `Debug`, in an error, or left in memory
-//! by a drop. Thread safety: all of it is for any thread. Without the feature `encryption` there is no value of [`Secrets`]
-//! and [`Cipher`], so no code behind one is ever reached (`absent.rs`).
+//! Invariants: no two bodies are sealed by one cipher under one nonce (`watch` notes all of them,
+//! for tests). No key is in `Debug`, in an error, or left in memory by a drop. Thread safety:
+//! everything here may be used by any thread. Without the feature `encryption` no value of
+//! [`Secrets`] and [`Cipher`] exists, so no code that needs one is ever reached (`absent.rs`).
 //! Not here: where the secret is kept, and who gives the key to it (the engine's `encryption`).
 
 #[cfg(not(feature = "encryption"))]
@@ -67,7 +71,7 @@ pub use pieces::{PieceSealer, open_pieces, seal_pieces};
 /// Whether this build encrypts and decrypts.
 pub const HAS_ENCRYPTION: bool = cfg!(feature = "encryption");
 
-/// Bytes that a sealed body has more than the body.
+/// Bytes that sealing adds to a body.
 pub const TAG_BYTES: usize = 16;
 
 /// Bytes of a salt.
@@ -91,13 +95,13 @@ pub enum Use<'a> {
     /// Frames of the framed log of this file name.
     FramedLog(&'a str),
     /// Bodies in a file of this kind: in pieces ([`PieceSealer`]), or each under a nonce of
-    /// [`Secrets::fresh`], which it carries.
+    /// [`Secrets::fresh`] that is stored with it.
     File(&'a str),
 }
 
 #[cfg(feature = "encryption")]
 impl<'a> Use<'a> {
-    /// What goes into the derivation: no name is the beginning of another.
+    /// The names that go into the derivation. No name is the beginning of another.
     fn names(self) -> [&'a [u8]; 2] {
         match self {
             Use::DataKey => [b"evendb data key\0", b""],
@@ -109,12 +113,12 @@ impl<'a> Use<'a> {
     }
 }
 
-/// The number under which a cipher seals one body, and no other.
+/// A number under which a cipher seals one body, and no second one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nonce(pub [u8; NONCE_BYTES]);
 
 impl Nonce {
-    /// Of the body at `place`: an offset, an LSN, an ordinal.
+    /// The nonce of the body at `place`: an offset, an LSN, an ordinal.
     #[inline]
     pub fn at(place: u64) -> Nonce {
         let mut bytes = [0; NONCE_BYTES];
@@ -122,7 +126,8 @@ impl Nonce {
         Nonce(bytes)
     }
 
-    /// Of what is no body, and is told from those at the same place by `kind`, which is not 0.
+    /// The nonce of something that is no body. `kind`, which is not 0, distinguishes it from a body
+    /// at the same place.
     #[inline]
     pub fn of_kind(place: u64, kind: u32) -> Nonce {
         let mut nonce = Nonce::at(place);

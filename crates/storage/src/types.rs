@@ -33,8 +33,9 @@ impl fmt::Debug for Version {
     }
 }
 
-/// The greatest number that anything counts up to that is on the disk: versions, positions in a log, numbers of files. No
-/// database reaches it, so a greater one is damage; and a step or a length above it is a number still.
+/// The greatest number that anything on the disk counts up to: versions, positions in a log,
+/// numbers of files. No database reaches it, so a greater number is damage. A number of this size
+/// plus a step or a length still fits into 64 bits.
 pub const NUMBER_MAX: u64 = 1 << 62;
 
 /// A time of day: milliseconds since 1970.
@@ -43,7 +44,7 @@ pub struct Time(pub u64);
 
 /// What a record says about its key. The number is its byte in tables and in the commit log.
 ///
-/// Of the numbers between, 2 is a range deletion, which tables do not have.
+/// 2 is a range deletion, which tables do not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -51,22 +52,24 @@ pub enum Kind {
     Delete = 0,
     /// The key has this value from this version on.
     Put = 1,
-    /// What the key has before this version is to be merged with the operands that the record's value lists
-    /// ([`operands`]).
+    /// The key's value before this version has to be merged with the operands that the record's
+    /// value lists ([`operands`]).
     Merge = 3,
-    /// The key has a value from this version on, until a time: the record's value is 8 bytes, that time, and the
-    /// value ([`expiry`]).
+    /// The key has a value from this version on, until a time. The record's value is that time in 8
+    /// bytes, and the value ([`expiry`]).
     PutUntil = 4,
-    /// As `Put`, of a value that lies in a value file: the record's value is where ([`Apart`]).
+    /// As `Put`, for a value that lies in a value file. The record's value is its place
+    /// ([`Apart`]).
     PutApart = 5,
-    /// As `PutUntil`, of a value that lies in a value file: the record's value is the time, and where.
+    /// As `PutUntil`, for a value that lies in a value file. The record's value is the time and the
+    /// place.
     PutUntilApart = 6,
-    /// As `Delete`, of a key that was put once: the two go together, wherever they meet.
+    /// As `Delete`, for a key that was put once. The two records cancel each other where they meet.
     SingleDelete = 7,
 }
 
 impl Kind {
-    /// The kind a stored byte stands for, if it stands for one that this build knows.
+    /// The kind of a stored byte, if this build knows it.
     pub fn from_byte(byte: u8) -> Option<Kind> {
         match byte {
             0 => Some(Kind::Delete),
@@ -92,7 +95,7 @@ impl Kind {
         }
     }
 
-    /// Whether the key has a value, unless that has expired: what is called a put.
+    /// Whether the key has a value, unless that has expired. Such a record is called a put.
     #[inline]
     pub const fn is_put(self) -> bool {
         matches!(
@@ -101,7 +104,7 @@ impl Kind {
         )
     }
 
-    /// Whether the record says only where its value is.
+    /// Whether the record has only the place of its value.
     #[inline]
     pub const fn is_apart(self) -> bool {
         matches!(self, Kind::PutApart | Kind::PutUntilApart)
@@ -131,7 +134,7 @@ impl Kind {
         matches!(self, Kind::Delete | Kind::SingleDelete)
     }
 
-    /// How many bytes of a record's value come before those that were put.
+    /// The number of bytes that come before the put value in a record's value.
     #[inline]
     pub const fn prefix_bytes(self) -> usize {
         match self {
@@ -140,11 +143,11 @@ impl Kind {
         }
     }
 
-    /// The time at which a record expires that has this kind and value, if it does.
+    /// The time at which a record with this kind and value expires, if it does.
     #[inline]
     pub fn expires(self, value: &[u8]) -> Option<Time> {
         match self {
-            // No decoder lets one in that is too short.
+            // No decoder accepts a value that is too short.
             Kind::PutUntil | Kind::PutUntilApart => {
                 Some(Time(expiry(value).map_or(0, |(time, _)| time)))
             }
@@ -153,13 +156,14 @@ impl Kind {
     }
 }
 
-/// What a value of kind [`Kind::PutUntil`] begins with: the time in milliseconds since 1970, little-endian.
+/// Bytes of the time with which a value of kind [`Kind::PutUntil`] begins: milliseconds since 1970,
+/// little-endian.
 pub const EXPIRY_BYTES: usize = 8;
 
 /// Bytes of an [`Apart`].
 pub const APART_BYTES: usize = 24;
 
-/// Where a value lies that is stored apart from its record.
+/// The place of a value that is stored apart from its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Apart {
     /// Number of the value file.
@@ -173,7 +177,8 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// The checksum of a value, which names its place too: the bytes of another value do not verify.
+    /// The checksum of a value. It covers the value's place too: the bytes of another value do not
+    /// verify.
     pub fn checksum_of(file: u64, offset: u64, value: &[u8]) -> u32 {
         codec::checksum(file, &[&offset.to_le_bytes(), value])
     }
@@ -184,7 +189,7 @@ impl Apart {
             && Apart::checksum_of(self.file, self.offset, value) == self.checksum
     }
 
-    /// As records have it.
+    /// The bytes that records have.
     pub fn encode(&self) -> [u8; APART_BYTES] {
         let mut bytes = [0; APART_BYTES];
         bytes[..8].copy_from_slice(&self.file.to_le_bytes());
@@ -194,7 +199,7 @@ impl Apart {
         bytes
     }
 
-    /// Of exactly so many bytes.
+    /// Decodes a value of exactly this many bytes.
     pub fn decode(mut bytes: &[u8]) -> Option<Apart> {
         let apart = Apart {
             file: codec::get_u64(&mut bytes)?,
@@ -205,8 +210,8 @@ impl Apart {
         bytes.is_empty().then_some(apart)
     }
 
-    /// Where the value of a record lies that has this kind and value, if it lies apart. Decoders let in no other than
-    /// whole ones.
+    /// The place of the value of a record with this kind and value, if it lies apart. Decoders
+    /// accept only whole places.
     pub fn of(kind: Kind, value: &[u8]) -> Option<Apart> {
         match kind.is_apart() {
             true => Apart::decode(value.get(kind.prefix_bytes()..)?),
@@ -215,19 +220,19 @@ impl Apart {
     }
 }
 
-/// The time and the value that a record of kind [`Kind::PutUntil`] has in its value.
+/// The time and the value in the value of a record of kind [`Kind::PutUntil`].
 pub fn expiry(value: &[u8]) -> Option<(u64, &[u8])> {
     let (time, value) = value.split_first_chunk()?;
     Some((u64::from_le_bytes(*time), value))
 }
 
-/// Appends an operand to the value of a record of kind [`Kind::Merge`]: later ones come behind.
+/// Appends an operand to the value of a record of kind [`Kind::Merge`]: later operands come behind.
 pub fn push_operand(value: &mut Vec<u8>, operand: &[u8]) {
     codec::put_slice(value, operand);
 }
 
-/// The operands in the value of a record of kind [`Kind::Merge`], oldest first. Ends with `None` behind what makes no
-/// sense.
+/// The operands in the value of a record of kind [`Kind::Merge`], oldest first. If a part makes no
+/// sense, the last item is `None`.
 pub fn operands(mut value: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     std::iter::from_fn(move || {
         if value.is_empty() {
@@ -241,7 +246,7 @@ pub fn operands(mut value: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// Identity of one sorted table, never reused; it seeds the checksums of the table's blocks, so
+/// Identity of one sorted table, never reused. It seeds the checksums of the table's blocks, so
 /// that a block of another table, or a stale one at the same place, does not verify.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub u64);
@@ -255,12 +260,12 @@ pub struct EntryRef<'a> {
     pub version: Version,
     /// What it says.
     pub kind: Kind,
-    /// Value, as the kind has it; empty for a delete.
+    /// The value, in the form that the kind has; empty for a delete.
     pub value: &'a [u8],
 }
 
 impl EntryRef<'_> {
-    /// When it expires, if it does.
+    /// The time at which it expires, if it does.
     #[inline]
     pub fn expires(&self) -> Option<Time> {
         self.kind.expires(self.value)

@@ -1,4 +1,4 @@
-//! Cursors that are given blocks in memory, and cursors that are aimed before they seek.
+//! Cursors with blocks in memory, and cursors that are aimed before they seek.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,8 @@ use std::sync::Arc;
 use table_support::{MemFile, Record, build, open_within, options};
 
 const RECORDS: u32 = 2000;
-/// Blocks that a seek's cursor offers where nobody was before, and where its block was in memory.
+/// The number of blocks that a cursor offers after a seek: where nobody was before, and where its
+/// block was in memory.
 const OFFERED: usize = 1;
 const OFFERED_WHERE_KNOWN: usize = 8;
 
@@ -22,7 +23,7 @@ const READAHEAD: ReadAhead = ReadAhead {
     max: 8,
 };
 
-/// Keeps all that it is offered, and what it was asked for.
+/// Keeps all blocks that it is offered, and the blocks that it was asked for.
 #[derive(Debug, Default)]
 struct Kept {
     blocks: Mutex<HashMap<usize, Block>>,
@@ -80,7 +81,8 @@ fn is_within(inner: &Range<u64>, outer: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// An aimed seek ends where another one does, has told the system of what it then reads, and asks for its block once.
+/// An aimed seek ends where another seek does, has told the system about the blocks that it then
+/// reads, and asks for its block once.
 #[test]
 fn an_aimed_seek_is_a_seek() {
     let (file, table) = table();
@@ -111,7 +113,7 @@ fn an_aimed_seek_is_a_seek() {
             let asked = kept.take_asked();
             assert!(asked.windows(2).all(|two| two[0] != two[1]), "{asked:?}");
         }
-        // Now it is in memory: nothing is read, and nothing is to be told.
+        // Now the block is in memory: nothing is read, and the system need not be told.
         let mut again = TableCursor::new(table.clone(), READAHEAD).through(kept.clone());
         if key_at(&plain).is_some() && read.len() == 1 {
             assert!(!again.aim(target));
@@ -122,7 +124,8 @@ fn an_aimed_seek_is_a_seek() {
     }
 }
 
-/// A seek that needs the block behind or before its own reads as many as a seek does, and not what a scan would.
+/// A seek that needs the block behind or before its own reads the blocks of a seek, and not the
+/// window of a scan.
 #[test]
 fn a_seek_across_two_blocks_reads_two() {
     let (file, table) = table();
@@ -153,8 +156,8 @@ fn a_seek_across_two_blocks_reads_two() {
     assert_eq!(longest, 2);
 }
 
-/// A scan of a place where nobody was leaves the block that it began in, the next one what lies behind it, and the third one reads
-/// nothing.
+/// A scan of a place where nobody was leaves its first block in memory, and the next scan the
+/// blocks behind. The third scan reads nothing.
 #[test]
 fn what_is_offered_grows_where_others_come() {
     let (file, table) = table();
@@ -185,7 +188,7 @@ fn what_is_offered_grows_where_others_come() {
     assert_eq!(kept.len(), all + OFFERED);
 }
 
-/// The blocks that reads and announcements reach, first and behind the last.
+/// The blocks that reads and announcements reach: the first one, and the one behind the last.
 fn reached(table: &Table, file: &MemFile) -> (usize, usize) {
     let (read, told) = file.take_parts();
     let all: Vec<Range<u64>> = read.into_iter().chain(told).collect();
@@ -204,7 +207,7 @@ fn reached(table: &Table, file: &MemFile) -> (usize, usize) {
     )
 }
 
-/// With limits nothing outside is read, and steps end where a block would have to be.
+/// With limits nothing outside is read, and steps end where they would need a block outside.
 #[test]
 fn limits_bound_what_is_read() {
     let (file, table) = table();
@@ -249,7 +252,7 @@ fn limits_bound_what_is_read() {
     }
 }
 
-/// However far a cursor went, behind a seek its windows are small again.
+/// However far a cursor went, its windows are small again after a seek.
 #[test]
 fn windows_begin_anew_behind_a_seek() {
     let (file, table) = table();

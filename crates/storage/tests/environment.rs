@@ -1,4 +1,4 @@
-//! Variables for tests that are malformed are refused with a message, never ignored.
+//! Malformed variables for tests are refused with a message, never ignored.
 
 mod knobs;
 

@@ -1,4 +1,4 @@
-//! Manifests with edits that no engine wrote, and checksums that are right.
+//! Manifests with edits that no engine wrote, and with right checksums.
 
 use evendb_storage::codec::{checksum, put_varint};
 use evendb_storage::framed_log::encode_frame;
@@ -12,7 +12,7 @@ pub fn change(numbers: &[u64]) -> Vec<u8> {
     out
 }
 
-/// The number that stands in a `CURRENT`, at this place.
+/// The number in a `CURRENT` at this place.
 pub fn number_at(current: &[u8], at: usize) -> u64 {
     let number = current[at..].first_chunk().expect("eight bytes");
     u64::from_le_bytes(*number)
@@ -25,7 +25,8 @@ pub fn set_number(current: &mut [u8], at: usize, number: u64) {
     *crc = checksum(0, &[covered]).to_le_bytes();
 }
 
-/// Appends edits to a manifest: `CURRENT` says at `at` which one it is, and behind that up to where it must verify.
+/// Appends edits to a manifest. `CURRENT` has at `at` the manifest's number, and behind it the
+/// length up to which the manifest must verify.
 pub fn append_edits(current: &mut [u8], at: usize, manifest: &mut Vec<u8>, edits: &[Vec<u8>]) {
     let (id, verified) = (number_at(current, at), number_at(current, at + 8));
     manifest.truncate(verified as usize);

@@ -69,8 +69,8 @@ fn frames_larger_than_the_reader_takes_at_once() {
     assert_eq!(end, ends[5]);
 }
 
-/// Reserved room reads as zeros, and at some places the checksum of nothing is zero: there a reader found a frame, and what surveys a log found
-/// none. A fuzzer made such a place.
+/// Reserved room reads as zeros, and at some places zero is the right checksum of an empty payload.
+/// There the reader found a frame, and the survey of a log found none. A fuzzer made such a place.
 #[test]
 fn nothing_is_no_frame_even_where_its_checksum_is_right() {
     let (file, ends) = written(&payloads());
@@ -95,13 +95,13 @@ fn every_bit_and_every_truncation() {
     for bit in 0..bytes.len() * 8 {
         let mut bad = bytes.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        // All durable: nothing may be missing silently.
+        // Everything is durable: nothing may be missing silently.
         let error = read(bad.clone(), ID, last).unwrap_err();
         assert!(matches!(
             error.kind(),
             ErrorKind::Corruption | ErrorKind::Unsupported
         ));
-        // Nothing durable but the header: exactly the frames before the broken one.
+        // Only the header is durable: exactly the frames before the broken one are found.
         let at = (bit / 8) as u64;
         match read(bad, ID, 0) {
             Ok((seen, end)) => {
@@ -152,8 +152,8 @@ fn a_hostile_length_allocates_nothing() {
     assert_eq!((seen.len(), end), (4, bytes.len() as u64 - 8));
 }
 
-/// A torn append in the middle leaves whole frames behind it, which a new frame of the torn one's
-/// length would bring back to life if resuming did not cut them off.
+/// A torn append in the middle leaves whole frames behind it. A new frame of the torn one's length
+/// would bring them back to life if resuming did not cut them off.
 #[test]
 fn resuming_buries_what_is_behind_the_torn_frame() {
     let (file, ends) = written(&payloads());
@@ -182,7 +182,8 @@ fn an_error_of_the_caller_ends_reading() {
     );
 }
 
-/// Where behind `end` a frame verifies, each offset tried by itself; the one that the length at `end` tells of comes first.
+/// The place behind `end` where a frame verifies, found by trying each offset. The place that the
+/// length at `end` tells comes first.
 fn found_one_by_one(bytes: &[u8], end: u64) -> Option<u64> {
     let verifies = |at: &usize| {
         let rest = bytes.get(*at..).unwrap_or_default();
@@ -198,7 +199,8 @@ fn found_one_by_one(bytes: &[u8], end: u64) -> Option<u64> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-    /// Behind a place where none verifies: stretches of zeros, of any bytes, of lengths that the rest could have, and frames.
+    /// Behind a place where no frame verifies: stretches of zeros, of any bytes, of possible
+    /// lengths, and frames.
     #[test]
     fn a_search_finds_what_trying_each_offset_by_itself_finds(
         pieces in prop::collection::vec((0..5u8, 0usize..1500, any::<u64>()), 1..12),
@@ -226,7 +228,7 @@ proptest! {
     }
 }
 
-/// Each offset of the torn tail says that a frame begins there, which has all that follows.
+/// Each offset of the torn tail claims a frame that has all the following bytes.
 fn claiming_tail(bytes: &mut Vec<u8>, len: usize) {
     let len = len & !3;
     let end = bytes.len() + len;
@@ -236,7 +238,8 @@ fn claiming_tail(bytes: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// By itself each offset would take a checksum of half of the rest: 2^41 bytes in all, for which this test would run for minutes.
+/// Tried alone, each offset would take a checksum of half of the rest: 2^41 bytes in all, and this
+/// test would run for minutes.
 #[test]
 fn a_tail_whose_every_place_claims_a_frame_is_read_once() {
     let (file, ends) = written(&payloads());
@@ -266,7 +269,8 @@ fn a_tail_whose_every_place_claims_a_frame_is_read_once() {
     assert!(read_bytes(&file) <= 3 * (tail + ends[3]) + (1 << 20));
 }
 
-/// Holes and frames in turns, before as many zeros: what is behind a hole is not gone through once more for each of them.
+/// Holes and frames in turns, then the same number of zeros: the bytes behind a hole are not read
+/// again for each hole.
 #[test]
 fn holes_between_frames_are_surveyed_in_one_go() {
     let (file, ends) = written(&payloads());

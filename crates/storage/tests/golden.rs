@@ -1,9 +1,9 @@
-//! The formats, byte for byte: annotated hex under `tests/golden/`, and what it decodes to.
+//! The formats, byte for byte: annotated hex under `tests/golden/`, and its decoded contents.
 //!
-//! A difference of bytes is a change of format: raise the format version, and keep the old file under
-//! another name, with a test that reads it. Then `EVENDB_BLESS=1 cargo test -p evendb-storage --test golden`
-//! writes the file that is missing, and new annotations of bytes that are the same. It never writes
-//! over other bytes.
+//! A difference of bytes is a change of the format: raise the format version, and keep the old file
+//! under another name, with a test that reads it. Then
+//! `EVENDB_BLESS=1 cargo test -p evendb-storage --test golden` writes the missing file, and new
+//! annotations of the same bytes. It never overwrites other bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -220,7 +220,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Writes a file that is not there yet, or new annotations of the same bytes.
+/// Writes a missing file, or new annotations of the same bytes.
 fn bless(path: &Path, text: &str) -> Result<(), String> {
     match std::fs::read_to_string(path) {
         Ok(kept) if unhex(&kept) != unhex(text) => Err(format!(
@@ -281,7 +281,7 @@ fn records() -> Vec<Record> {
     ]
 }
 
-/// Of the kinds that are neither put nor delete.
+/// Records of the kinds that are neither put nor delete.
 fn records_of_other_kinds() -> Vec<Record> {
     let of = |key: &[u8], version, kind, value: &[u8]| Record {
         kind,
@@ -297,7 +297,7 @@ fn records_of_other_kinds() -> Vec<Record> {
     ]
 }
 
-/// Values that lie apart.
+/// Records whose values lie apart.
 fn records_apart() -> Vec<Record> {
     let place = |file, offset| {
         let apart = Apart {
@@ -385,7 +385,7 @@ fn table_with_lz4() {
     check_table("table-lz4.hex", Codec::Lz4);
 }
 
-/// Kept tables with Zstandard, which `table_zstd.rs` reads where the build has it.
+/// Kept tables with Zstandard. `table_zstd.rs` reads them if the build has it.
 #[cfg(not(feature = "zstd"))]
 #[test]
 fn tables_with_zstd_are_refused_by_the_name_of_the_feature() {
@@ -403,7 +403,7 @@ fn tables_with_zstd_are_refused_by_the_name_of_the_feature() {
                 .unwrap()
                 .contains("feature `zstd`")
         );
-        // Before anything else is looked at.
+        // It is refused before anything else is looked at.
         bytes[..len as usize - 56].fill(0);
         let refused = Table::open(MemFile::new(bytes), 0, len, ID).unwrap_err();
         assert_eq!(refused.kind(), evendb_storage::ErrorKind::Unsupported);

@@ -1,7 +1,7 @@
-//! What reading a framed log takes of memory: no more than the bytes that it really has, and some MiB, however long the file
-//! is and whatever its frames claim.
+//! The memory for reading a framed log: no more than the bytes that it really has, and some MiB,
+//! however long the file is and whatever its frames claim.
 //!
-//! A binary of its own, because it counts what the allocator is asked for.
+//! This is a binary of its own, because it counts the bytes that the allocator is asked for.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn small_log(dir: &tempfile::TempDir) -> (Arc<dyn File>, u64) {
     (file, end)
 }
 
-/// Where reading ends, and how many bytes of the file a survey takes for holes.
+/// The place where reading ends, and the number of bytes in holes, as a survey reports them.
 fn looked_at(file: &Arc<dyn File>) -> (u64, Option<u64>, u64) {
     let end = read_frames(&**file, ID, 0, &mut |_, _| Ok(())).unwrap();
     let next = find_frame(&**file, ID, end).unwrap();
@@ -41,7 +41,8 @@ fn looked_at(file: &Arc<dyn File>) -> (u64, Option<u64>, u64) {
     (end, next, holes)
 }
 
-/// A terabyte of which only the first bytes were ever written, and one of which the last ones were written as well.
+/// A terabyte in which only the first bytes were ever written, and one in which the last bytes were
+/// written as well.
 #[test]
 fn a_sparse_log_of_a_terabyte_is_read_and_resumed_in_little_memory() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,7 +81,7 @@ fn a_long_frame_is_verified_before_memory_is_taken_for_it() {
     assert!(bytes < 2 * MIB, "{bytes}");
 }
 
-/// What is not zero is held once.
+/// The bytes that are not zero are held once.
 #[test]
 fn a_tail_that_claims_frames_takes_its_own_bytes_of_memory() {
     let dir = tempfile::tempdir().unwrap();

@@ -80,7 +80,7 @@ fn read_all_ways(table: Arc<Table>, records: &[Record]) -> Vec<Result<bool>> {
     answers
 }
 
-/// Whether anything failed. Panics if anything was answered wrongly.
+/// Whether anything failed. Panics if there was a wrong answer.
 fn survives(bytes: Vec<u8>, len: u64, id: TableId, records: &[Record], what: &str) -> bool {
     let answers = match Table::open(MemFile::new(bytes), 0, len, id) {
         Ok(table) => read_all_ways(Arc::new(table), records),
@@ -210,7 +210,7 @@ fn parts(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
         let separator = (get_varint(&mut input).unwrap() >> 1) as usize;
         input = &input[separator..];
     }
-    // These tables are too small for a dictionary, whose length has the upper half.
+    // These tables are too small for a dictionary. The upper half of the last word is its length.
     lens.extend([filter, index, word(24)]);
     let mut at = 0;
     let place = |len: usize| {
@@ -220,7 +220,7 @@ fn parts(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     lens.into_iter().map(place).collect()
 }
 
-/// With checksums forged, answers are the forger's; but nothing panics, hangs or overflows.
+/// With forged checksums the answers are the forger's; but nothing panics, hangs or overflows.
 #[test]
 fn forged_checksums_never_panic() {
     for codec in codecs() {

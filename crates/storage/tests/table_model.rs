@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use table_support::{Record, build, build_keyed, codecs, model_get, open_within, options};
 
-/// Keys of a small alphabet, so that prefixes, neighbours and versions of one key are common;
-/// now and then a long one.
+/// Keys of a small alphabet, so that prefixes, neighbours and versions of one key are common; now
+/// and then a long key.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(254), Just(255)], 0..6),
@@ -84,7 +84,7 @@ fn check_position(cursor: &TableCursor, records: &[Record], place: Option<usize>
     }
 }
 
-/// From each probe: seek, walk on and back again; all against the vector.
+/// From each probe: seek, walk on and back again; everything is compared with the vector.
 fn check_cursor(table: &Arc<Table>, records: &[Record], probes: &[Vec<u8>], readahead: usize) {
     let mut cursor = TableCursor::new(table.clone(), readahead);
     assert!(!cursor.valid());
@@ -156,7 +156,8 @@ fn check_hashes(table: &Table, records: &[Record]) {
     }
 }
 
-/// A keyed table names each key, and finds it by its name. Where a key has more versions than a block holds, no table is keyed.
+/// A keyed table names each key, and finds it by its name. If a key has more versions than a block
+/// holds, no table is keyed.
 fn check_keys(table: &Arc<Table>, records: &[Record], was_asked: bool) {
     let mut keys: Vec<&[u8]> = records.iter().map(|record| &record.key[..]).collect();
     keys.dedup();
@@ -218,7 +219,7 @@ proptest! {
     }
 }
 
-/// Of a keyed table all keys are known once it is open, and a block is read for its values only.
+/// All keys of an open keyed table are known, and a block is read only for its values.
 #[test]
 fn a_keyed_table_reads_nothing_for_its_keys_and_one_block_for_a_value() {
     let records = numbered(40);
@@ -269,8 +270,8 @@ fn a_get_is_one_read_and_a_seek_too() {
     }
 }
 
-/// Of several records in one block none lies in two pages of the system's cache: a page's border costs one record a second page,
-/// not all that share its block.
+/// A block of several records does not lie in two pages of the system's cache. So a page's border
+/// costs one record a second page, and not all records of a block.
 #[test]
 fn a_page_border_costs_one_record_a_second_page() {
     const PAGE: u64 = 4096;
@@ -292,7 +293,7 @@ fn a_page_border_costs_one_record_a_second_page() {
         }
         let most = records.len() as u64 + bytes.len() as u64 / PAGE;
         assert!(pages <= most, "{pages} pages, values of {value_bytes}");
-        // What is larger than a page's rest makes a block of its own, and nothing else does.
+        // Only a record that is larger than a page's rest makes a block of its own.
         let blocks = table.block_count() as u64;
         assert!(
             blocks <= 2 * (1 + bytes.len() as u64 / PAGE),
@@ -399,7 +400,7 @@ fn what_a_seek_reads_is_what_was_announced() {
     assert_eq!(hints[0].start, 5);
 }
 
-/// Stretches of a table follow on one another, and what is announced for them is each block once.
+/// Stretches of a table follow on one another, and each block is announced once.
 #[test]
 fn stretches_cover_a_table() {
     let (bytes, _) = build(&numbered(2000), options(512, Codec::None));
@@ -440,7 +441,7 @@ fn stretches_cover_a_table() {
             assert_eq!(starts.len(), hints.len(), "each once");
         }
     }
-    // A key within a block: the block is there from both sides.
+    // A key within a block: the block is reached from both sides.
     let within = b"user00001000x".as_slice();
     table.will_need_between(Some(within), None);
     table.will_need_between(None, Some(within));
@@ -470,10 +471,11 @@ fn a_long_scan_announces_each_window_before_it_reads_it() {
         }
         let (reads, hints) = file.take_parts();
         assert!(reads.len() > 5, "{reads:?}");
-        // Neither what the seek read, nor the two windows before it is known to go on.
+        // Neither the block that the seek read, nor the two windows that are read before the scan
+        // counts as long.
         assert_eq!(hints, reads[3..], "forward: {forward}");
     }
-    // A short one announces nothing.
+    // A short scan announces nothing.
     let mut cursor = TableCursor::new(table, 8);
     cursor.seek(b"user00000100").unwrap();
     (0..20).for_each(|_| cursor.next().unwrap());

@@ -1,4 +1,5 @@
-//! Tables with Zstandard and a dictionary: what they save, and that damage is noticed wherever it is.
+//! Tables with Zstandard and a dictionary: how much they save, and that damage is noticed
+//! everywhere.
 
 #![cfg(feature = "zstd")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -107,7 +108,7 @@ fn where_a_record_is_was_told_while_blocks_waited() {
     }
 }
 
-/// Every so many bytes one is wrong: an error, or what is read is right.
+/// One byte in each stretch is wrong: an error follows, or the read records are right.
 #[test]
 fn damage_of_a_table_with_a_dictionary_is_noticed() {
     let records = texts(2_000);
@@ -128,7 +129,7 @@ fn damage_of_a_table_with_a_dictionary_is_noticed() {
     }
 }
 
-/// With checksums forged: nothing panics, and a block never needs more than it may.
+/// With forged checksums nothing panics, and a block never needs more memory than it may.
 #[test]
 fn forged_dictionaries_and_frames_never_panic() {
     let records = texts(1_500);
@@ -218,26 +219,26 @@ fn a_look_at_a_damaged_table_finds_what_is_left() {
         bad[at] ^= 1;
         look(&bad)
     };
-    // The footer: the parts are found by their checksums.
+    // The footer is damaged: the parts are found by their checksums.
     let footer = harmed(bytes.len() - 50);
     assert_eq!(footer.keys, 2_000);
     assert_eq!(footer.damages.len(), 1, "{:?}", footer.damages);
-    // The index: the blocks are.
+    // The index is damaged: the blocks are found.
     let ([data, filter, ..], dictionary) = lens(&bytes);
     let index = harmed(data + dictionary + filter + 3);
     assert_eq!(index.keys, 2_000);
-    // A block.
+    // A block is damaged.
     let block = harmed(3);
     assert!(block.keys > 1_900 && block.damages[0].loses_records);
-    // The dictionary: every block is lost that needs it, and is told.
+    // The dictionary is damaged: every block that needs it is lost, and is reported.
     let lost = harmed(data + 20);
     assert_eq!(lost.damages[0].part, TablePart::Dictionary);
     assert_eq!(lost.damages.len(), 1 + sound.packed);
     assert!(lost.damages[1..].iter().all(|damage| damage.loses_records));
 }
 
-/// The bytes of a kept table read as ever. They are not compared with what is written, which another version of the
-/// library may make otherwise.
+/// The bytes of a kept table can be read as before. They are not compared with newly written bytes,
+/// because another version of the library may write other bytes.
 #[test]
 fn kept_tables_are_read() {
     for (name, codec, count) in [

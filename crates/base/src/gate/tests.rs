@@ -10,8 +10,8 @@ fn last_thing(closed: &AtomicUsize) -> Result<()> {
     Ok(())
 }
 
-/// Gives the thread that closes every occasion to come to its last thing although somebody is inside. One that does not wait
-/// needs nobody's help for that.
+/// Gives the closing thread every chance to run its last step although a call is inside. A thread
+/// that does not wait needs no help to do that.
 fn check_that_it_waits(gate: &Gate, closed: &AtomicUsize) {
     while !gate.is_shut() {
         thread::yield_now();
@@ -34,7 +34,7 @@ fn closing_waits_for_who_is_inside_and_turns_others_away() {
         check_that_it_waits(&gate, &closed);
         let refused = thread::scope(|scope| scope.spawn(|| gate.enter().err()).join().unwrap());
         assert_eq!(refused.unwrap().kind(), ErrorKind::Closed);
-        // A call within one that is under way is refused, too, and does not wait.
+        // A call within a running call is refused, too, and does not wait.
         assert_eq!(gate.enter().unwrap_err().kind(), ErrorKind::Closed);
         drop(inside);
         closes.join().unwrap().unwrap();
@@ -123,7 +123,7 @@ fn others_that_close_are_told_when_the_one_that_does_it_panics() {
     assert!(error.to_string().contains("panicked"), "{error}");
 }
 
-/// Threads that come and go while the gate is shut: none is inside after closing.
+/// Threads come and go while the gate is shut: none is inside after closing.
 #[test]
 fn nobody_is_inside_after_closing() {
     for _ in 0..200 {

@@ -1,13 +1,14 @@
 #![expect(unsafe_code, reason = "counted references out of an atomic pointer")]
-//! [`LazyArc`]: a cell for what can be loaded again, without anybody waiting for anybody.
+//! [`LazyArc`]: a cell for a value that can be loaded again. No thread waits for another.
 //!
-//! Empty at first. Whoever has loaded a value offers it: the first wins by compare-and-swap, the
-//! others take the winner's and drop their own (protocols: "nobody waits for another's I/O"). The
-//! cell may be cleared at any time, to save memory; a reader that has taken a reference keeps its value.
+//! Empty at first. A thread that has loaded a value offers it. The first one wins by
+//! compare-and-swap; the others take the winner's value and drop their own (protocols: "nobody
+//! waits for another's I/O"). The cell may be cleared at any time, to save memory; a reader that
+//! has taken a reference keeps its value.
 //!
-//! Invariant: the cell owns one strong count of its value. A value that is cleared or replaced keeps
-//! that count until every pin of that moment is gone, so a reader may load the pointer and then
-//! raise the count, under a pin of its own.
+//! Invariant: the cell owns one strong count of its value. A cleared or replaced value keeps that
+//! count until every pin of that moment is gone. So a reader may load the pointer and then raise
+//! the count, under a pin of its own.
 
 use super::atomic::AtomicPtr;
 use super::{Arc, reclaim};
@@ -21,12 +22,12 @@ use std::ptr;
 /// Empty, or one `Arc<T>`; see the head of this file.
 pub struct LazyArc<T: Send + Sync + 'static> {
     pointer: AtomicPtr<T>,
-    /// So that it may be sent and shared where an `Arc<T>` may.
+    /// Lets the cell be sent and shared where an `Arc<T>` may be.
     owns: PhantomData<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> fmt::Debug for LazyArc<T> {
-    /// Whether there is a value: the value itself may be anything, and go meanwhile.
+    /// Shows whether there is a value. The value itself may be anything, and may go meanwhile.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_set() { "set" } else { "empty" };
         f.debug_tuple("LazyArc").field(&state).finish()
@@ -55,19 +56,21 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         if pointer.is_null() {
             return None;
         }
-        // SAFETY: a non-null pointer came from `Arc::into_raw`; its count is given back only after
-        // every pin that could have loaded it is gone, and `_guard` is such a pin. The count stays the cell's.
+        // SAFETY: a non-null pointer came from `Arc::into_raw`. Its count is given back only after
+        // every pin that could have loaded it is gone, and `_guard` is such a pin. The count stays
+        // with the cell.
         let owned = ManuallyDrop::new(unsafe { Arc::from_raw(pointer) });
         Some(Arc::clone(&owned))
     }
 
-    /// The value, if there is one now, for as long as the pin lasts. Writes to nothing that others read.
+    /// The value, if there is one now, as long as the pin lasts. It writes to no memory that other
+    /// threads read.
     pub fn peek<'g>(&'g self, _guard: &'g Guard) -> Option<&'g T> {
         // Pairs with the Release of `set` and `replace`.
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: a non-null pointer came from `Arc::into_raw`; its count is given back only after
-        // every pin that could have loaded it is gone, and `_guard` is such a pin; the cell itself, whose
-        // drop gives the count back at once, outlives the reference.
+        // SAFETY: a non-null pointer came from `Arc::into_raw`. Its count is given back only after
+        // every pin that could have loaded it is gone, and `_guard` is such a pin. The cell itself,
+        // whose drop gives the count back at once, outlives the reference.
         unsafe { pointer.as_ref() }
     }
 
@@ -76,7 +79,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Puts `value` into the cell if that is empty. Whether it was.
+    /// Puts `value` into the cell if it is empty. Returns whether it was.
     pub fn offer(&self, value: &Arc<T>) -> bool {
         let offered = Arc::into_raw(value.clone()).cast_mut();
         let result = self.pointer.compare_exchange(
@@ -92,9 +95,9 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         result.is_ok()
     }
 
-    /// Offers `value`; returns the value that everybody should use: the one in the cell, or the one
-    /// offered if the cell was cleared meanwhile. So who gets his own back does not know whether the cell has it:
-    /// [`offer`](Self::offer) tells.
+    /// Offers `value`. Returns the value that everybody should use: the one in the cell, or `value`
+    /// itself if the cell was cleared meanwhile. So a caller that gets its own value back does not
+    /// know whether the cell has it: [`offer`](Self::offer) tells.
     pub fn set(&self, value: Arc<T>) -> Arc<T> {
         match self.offer(&value) {
             true => value,
@@ -102,7 +105,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         }
     }
 
-    /// Empties the cell; returns what was in it.
+    /// Empties the cell. Returns its value.
     pub fn clear(&self) -> Option<Arc<T>> {
         let guard = reclaim::pin();
         let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -111,23 +114,24 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         }
         // SAFETY: the swap took the cell's count out of the cell.
         let old = unsafe { Arc::from_raw(old) };
-        // The cell's count stays until every pin of now is gone; the caller gets another.
+        // The cell's count stays until every pin of this moment is gone. The caller gets another
+        // count.
         reclaim::retire(&guard, old.clone());
-        // Out of this thread's own bag, as `ArcCell::replace` has it.
+        // Flushed out of this thread's own bag, as in `ArcCell::replace`.
         #[cfg(not(any(evendb_loom, evendb_shuttle)))]
         guard.flush();
         Some(old)
     }
 
-    /// Empties the cell for its only owner: no other thread can be reading, so the value is not kept for
-    /// any.
+    /// Empties the cell for its only owner: no other thread can be reading, so the value is not
+    /// kept for any reader.
     pub fn take(&mut self) -> Option<Arc<T>> {
         let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: the swap took the cell's count out of the cell, and `&mut self` excludes readers.
         (!old.is_null()).then(|| unsafe { Arc::from_raw(old) })
     }
 
-    /// Puts `new` in the place of `old` if that is what the cell holds. Whether it was.
+    /// Replaces `old` by `new`, if the cell holds `old`. Returns whether it did.
     pub fn replace(&self, old: &Arc<T>, new: Arc<T>) -> bool {
         let guard = reclaim::pin();
         let offered = Arc::into_raw(new).cast_mut();
@@ -157,7 +161,7 @@ mod loom_tests {
     use super::*;
     use loom::thread;
 
-    /// L8's second half: two threads load the same thing, a third looks.
+    /// The second half of L8: two threads load the same thing, a third one looks.
     #[test]
     fn loom_concurrent_loads_agree() {
         loom::model(|| {
@@ -175,8 +179,8 @@ mod loom_tests {
         });
     }
 
-    /// A value is loaded, looked at, replaced and cleared at once: whoever offers has a value, whoever
-    /// looks sees a whole one or none.
+    /// A value is loaded, looked at, replaced and cleared at the same time. A thread that offers
+    /// gets a value, and a thread that looks sees a whole value or none.
     #[test]
     fn loom_a_cleared_cell_fails_nobody() {
         loom::model(|| {

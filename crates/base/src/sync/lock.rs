@@ -1,13 +1,14 @@
 //! The mutex and the condition variable of the seam: the standard library's, without poisoning.
 //!
-//! Why these: all that a lock needs lies in the lock itself, and a thread waits in the kernel by its address. Locks that
-//! share a table of waiting threads are smaller, but a forked child inherits that table with threads that it does
-//! not have, the application's own among them, and the child's first wait panics or never ends (the engine lets a
-//! child open databases of its own). And `notify_all` is one system call however many wait: 16 threads that wait for one
-//! sync make 8 % more synced puts, 64 make 22 % more (decision 0015).
+//! Why these: all state of such a lock lies in the lock itself, and a thread waits in the kernel by
+//! the lock's address. Locks that share a table of waiting threads are smaller. But a forked child
+//! inherits that table with threads that it does not have, the application's own threads among
+//! them, and the child's first wait panics or never ends (the engine lets a child open databases of
+//! its own). And `notify_all` is one system call, however many threads wait: with 16 threads that
+//! wait for one sync there are 8 % more synced puts, with 64 threads 22 % more (decision 0015).
 //!
-//! Invariants: no poisoning. On loom and shuttle the same shapes are over their locks. Thread safety: they are what
-//! gives it.
+//! Invariants: no poisoning. On loom and shuttle, the same types wrap their locks. Thread safety:
+//! these types provide it.
 #![cfg_attr(
     not(any(evendb_loom, evendb_shuttle)),
     expect(
@@ -31,7 +32,7 @@ use std as backend;
 #[derive(Debug, Default)]
 pub struct Mutex<T>(backend::sync::Mutex<T>);
 
-/// Holds a [`Mutex`]; `inner` is empty only while a condition variable has the inner guard.
+/// Holds a [`Mutex`]. `inner` is empty only while a condition variable has the inner guard.
 pub struct MutexGuard<'a, T> {
     #[cfg(any(evendb_loom, evendb_shuttle))]
     mutex: &'a Mutex<T>,
@@ -143,7 +144,8 @@ impl Condvar {
         WaitTimeoutResult(result.timed_out())
     }
 
-    /// A model has no time: gives the lock up, lets others run, takes it again, and always ends by time.
+    /// A model has no time. This gives the lock up, lets others run, takes the lock again, and
+    /// always reports a timeout.
     #[cfg(any(evendb_loom, evendb_shuttle))]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: Duration) -> WaitTimeoutResult {
         drop(guard.inner.take());

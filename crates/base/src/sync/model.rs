@@ -7,7 +7,7 @@ use shuttle as model;
 
 pub use model::hint::spin_loop;
 pub use model::sync::atomic;
-/// Threads; sleeping is giving the others a turn.
+/// Threads. A sleep gives the other threads a turn.
 pub mod thread {
     pub use super::model::thread::*;
 

@@ -5,11 +5,11 @@
 //! Reclamation under shuttle: as eager as is sound, and the same in every run of a schedule.
 //!
 //! All tasks of a shuttle execution share one thread, so `crossbeam-epoch` would count their pins
-//! together and free almost nothing. Here every pin has a number, deferred work carries the number
-//! of the next pin, and it runs in the very moment the last older pin goes: a reader that holds a
-//! pointer without a pin meets freed memory as soon as a schedule allows.
+//! together and free almost nothing. Here every pin has a number, and deferred work carries the
+//! number of the next pin. It runs at the moment at which the last older pin goes. So a reader that
+//! holds a pointer without a pin meets freed memory as soon as a schedule allows.
 //!
-//! One state per thread, which is one per execution: tests on other threads do not mix with it.
+//! There is one state per thread, and so per execution: tests on other threads do not mix with it.
 
 use super::reclaim::Grave;
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ struct State {
 }
 
 std::thread_local! {
-    /// Never dropped: outside of an execution nothing of shuttle's may be touched.
+    /// Never dropped: outside of an execution shuttle's objects must not be touched.
     static STATE: ManuallyDrop<RefCell<State>> = ManuallyDrop::default();
 }
 
@@ -37,7 +37,7 @@ fn with_state<R>(work: impl FnOnce(&mut State) -> R) -> R {
     STATE.with(|state| work(&mut state.borrow_mut()))
 }
 
-/// A pin: nothing deferred after it was taken runs while it lasts.
+/// A pin. While it lasts, work that was deferred after it was taken does not run.
 pub struct Guard {
     number: u64,
     not_send: PhantomData<*const ()>,
@@ -58,7 +58,7 @@ pub fn pin() -> Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         with_state(|state| state.pins.remove(&self.number));
-        // After a failed check nothing more is freed: the execution is over.
+        // After a failed check nothing more is freed: the execution has ended.
         while !std::thread::panicking()
             && let Some(work) = ready()
         {
@@ -80,10 +80,10 @@ fn ready() -> Option<Box<dyn FnOnce()>> {
 }
 
 /// # Safety
-/// As that of [`super::reclaim::defer`].
+/// As for [`super::reclaim::defer`].
 pub(super) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
     let boxed: Box<dyn FnOnce() + '_> = Box::new(destroy);
-    // SAFETY: the caller promises that what the closure owns may be destroyed at any later time.
+    // SAFETY: the caller promises that the closure's values may be destroyed at any later time.
     let boxed: Box<dyn FnOnce()> = unsafe { std::mem::transmute(boxed) };
     with_state(|state| {
         let number = state.next;
@@ -103,7 +103,7 @@ pub fn collect() {
     }
 }
 
-/// Forgets what an execution left behind that failed; its tasks are gone, their pins are not.
+/// Forgets the state of a failed execution: its tasks are gone, and their pins are not.
 pub fn reset() {
     with_state(|state| std::mem::forget(std::mem::take(state)));
 }

@@ -1,11 +1,12 @@
 #![expect(unsafe_code, reason = "counted references out of a pinned pointer")]
-//! Reclamation of memory once no reader holds a pin that may see it, and the one cell through which
+//! Reclaims memory when no reader holds a pin that may see it, and has the one cell through which
 //! readers enter the store's structures.
 //!
 //! [`ArcCell`] holds an `Arc<T>` that is replaced, never edited. A reader pins and loads a plain
-//! reference (wait-free: one atomic load); one that must outlive its pin takes a counted reference
-//! ([`ArcCell::load_full`]). Replacing hands the old `Arc` to a graveyard once no pin can see it;
-//! a worker empties the graveyard ([`collect`]), so no reader ever runs a large destructor.
+//! reference (wait-free: one atomic load). A reader that needs the value for longer than its pin
+//! takes a counted reference ([`ArcCell::load_full`]). Replacing hands the old `Arc` to a graveyard
+//! once no pin can see it. A worker empties the graveyard ([`collect`]), so no reader ever runs a
+//! large destructor.
 //!
 //! Invariant: the cell owns one strong count of its current value; a replaced value keeps that
 //! count until every pin of the moment of replacement is gone.
@@ -40,13 +41,14 @@ static GRAVEYARD: crossbeam_queue::SegQueue<Grave> = crossbeam_queue::SegQueue::
 #[cfg(evendb_loom)]
 pub fn collect() {}
 
-/// Drops what no pin can see any more, all of it: one turn destroys a bounded number of things, and what
-/// puts wait for may be behind a hundred thousand others. Called by workers between jobs, and by close.
+/// Drops all objects that no pin can see any more. One turn destroys a bounded number of objects,
+/// and the object for which puts wait may be behind a hundred thousand others. Workers call it
+/// between jobs, and so does close.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub fn collect() {
-    // Flushing moves this thread's bag to the global queue, advances the era of pins if it can, and
-    // destroys some of what is two eras old, the oldest first. So when this mark is destroyed, all that was retired
-    // before it is.
+    // A flush moves this thread's bag to the global queue, advances the era of pins if it can, and
+    // destroys some of the objects that are two eras old, the oldest first. So when this mark is
+    // destroyed, everything that was retired before it is destroyed.
     let mark = std::sync::Arc::new(());
     let own = mark.clone();
     // SAFETY: giving a counted reference back is safe on any thread, at any time.
@@ -63,7 +65,7 @@ pub fn collect() {
         if in_vain == TURNS_IN_VAIN || std::sync::Arc::strong_count(&mark) == 1 {
             break;
         }
-        // The thread that has the pin may be waiting for this processor.
+        // The thread that holds the pin may be waiting for this processor.
         if in_vain > 0 {
             std::thread::yield_now();
         }
@@ -73,17 +75,19 @@ pub fn collect() {
     }
 }
 
-/// After so many turns that destroyed nothing of ours, what is left is pinned. It takes more than the three that it takes to become
-/// old: each thread that has ended left a bag in the queue, mostly an empty one, and a turn takes eight.
+/// After this many turns that destroyed none of our objects, the rest is pinned. Three turns are
+/// enough to make an object old, but more are needed here: each thread that has ended left a bag in
+/// the queue, usually an empty one, and a turn takes eight bags.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const TURNS_IN_VAIN: u32 = 64;
-/// Two million things: nobody has to go on for ever because others retire as fast as it destroys.
+/// Enough for two million objects. A limit is needed because other threads may retire objects as
+/// fast as this one destroys them.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const TURNS_MAX: u32 = 4096;
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 std::thread_local! {
-    /// Retired things that this thread has destroyed.
+    /// The number of retired objects that this thread has destroyed.
     static DESTROYED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -92,21 +96,21 @@ fn destroyed() -> u64 {
     DESTROYED.with(std::cell::Cell::get)
 }
 
-/// Called by a thread that destroys something. A thread that ends counts no more.
+/// Called by a thread that destroys an object. A thread that is ending counts no more.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 fn note_destroyed() {
     let _ = DESTROYED.try_with(|destroyed| destroyed.set(destroyed.get() + 1));
 }
 
-/// Runs `destroy` after every pin of this moment is gone, on any thread. Only for work that is
-/// short, such as one `free`; anything larger goes into the graveyard as an `Arc`.
+/// Runs `destroy` after every pin of this moment is gone, on any thread. Only for short work, such
+/// as one `free`; anything larger goes into the graveyard as an `Arc`.
 ///
 /// # Safety
-/// What `destroy` owns must be safe to destroy on any thread, at any later time.
+/// The values that `destroy` owns must be safe to destroy on any thread, at any later time.
 #[cfg(not(evendb_loom))]
 pub unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
     #[cfg(not(evendb_shuttle))]
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's promise.
     unsafe {
         guard.defer_unchecked(move || {
             note_destroyed();
@@ -114,7 +118,7 @@ pub unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
         })
     }
     #[cfg(evendb_shuttle)]
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's promise.
     unsafe {
         super::model_reclaim::defer(guard, destroy)
     }
@@ -123,7 +127,7 @@ pub unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
 /// In a loom model deferred destruction never comes.
 ///
 /// # Safety
-/// None needed; the signature is that of the real one.
+/// None needed; the signature is the one of the other builds.
 #[cfg(evendb_loom)]
 pub unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
     std::mem::forget(destroy);
@@ -162,7 +166,7 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
         }
     }
 
-    /// The current value, for as long as the pin lasts.
+    /// The current value, as long as the pin lasts.
     #[inline]
     pub fn load<'g>(&'g self, _guard: &'g Guard) -> Pinned<'g, T> {
         // Pairs with the Release of `replace`: the value's contents are visible.
@@ -195,17 +199,18 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
             .swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the cell's count of the old value passes to this Arc.
         retire(&guard, unsafe { Arc::from_raw(old) });
-        // Out of this thread's own bag: it may not come by again for long (a put that waits for
-        // room, an idle thread), and files wait for what it holds.
+        // Flushed out of this thread's own bag: this thread may not come by again for long (a put
+        // that waits for room, an idle thread), and files wait for the values in it.
         #[cfg(not(any(evendb_loom, evendb_shuttle)))]
         guard.flush();
     }
 }
 
-/// What a cell held when it was loaded. Only [`ArcCell::load`] makes one, so that it is always
+/// The value that a cell held when it was loaded. Only [`ArcCell::load`] makes one, so it is always
 /// the inside of a live `Arc`.
 pub struct Pinned<'g, T> {
-    /// As `Arc::into_raw` gave it. A reference in its place may not free what it refers to, and so could not become an `Arc`.
+    /// The pointer from `Arc::into_raw`. A reference in its place could not become an `Arc`,
+    /// because a reference may not free its value.
     pointer: *const T,
     pin: PhantomData<&'g T>,
 }
@@ -219,7 +224,7 @@ impl<T> Clone for Pinned<'_, T> {
 impl<T> Copy for Pinned<'_, T> {}
 
 impl<'g, T> Pinned<'g, T> {
-    /// The value, for as long as the pin lasts.
+    /// The value, as long as the pin lasts.
     #[inline]
     pub fn get(self) -> &'g T {
         // SAFETY: the pointer came from `Arc::into_raw`; its count is released only after every
@@ -229,8 +234,8 @@ impl<'g, T> Pinned<'g, T> {
 
     /// A counted reference, which outlives the pin.
     pub fn counted(self) -> Arc<T> {
-        // SAFETY: the pointer came from `Arc::into_raw` by way of a cell, and while its pin
-        // lasts the count cannot reach zero, so it may be raised. The count found stays the cell's.
+        // SAFETY: the pointer came from `Arc::into_raw` by way of a cell. While its pin lasts the
+        // count cannot reach zero, so it may be raised. The original count stays with the cell.
         let owned = ManuallyDrop::new(unsafe { Arc::from_raw(self.pointer) });
         Arc::clone(&owned)
     }
@@ -265,7 +270,7 @@ mod tests {
     use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
     use crate::sync::thread;
 
-    /// Says when it is dropped, and turns its number into garbage then.
+    /// Reports its drop, and then turns its number into garbage.
     struct Tracked {
         number: AtomicU64,
         alive: Arc<AtomicUsize>,
@@ -292,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Collects on this and other threads often enough for the era to turn several times.
+    /// Collects on this and other threads often enough for the era to advance several times.
     fn collect_much() {
         for _ in 0..50 {
             thread::spawn(collect).join().unwrap();
@@ -360,8 +365,8 @@ mod tests {
         assert_eq!(Arc::strong_count(&runs), 1);
     }
 
-    /// Where one call destroyed no more than some 1,500 things, this took 260 calls, with 50 ms between two
-    /// of them in a database's upkeep.
+    /// When one call destroyed at most about 1,500 objects, this took 260 calls. In a database's
+    /// upkeep 50 ms lie between two calls.
     #[test]
     fn a_long_queue_is_collected_in_few_calls() {
         const THINGS: usize = if cfg!(miri) { 1000 } else { 400_000 };
@@ -383,7 +388,7 @@ mod tests {
             });
         });
         drop(pinned);
-        // Some calls are in vain while threads of other tests are pinned.
+        // Some calls destroy nothing while threads of other tests are pinned.
         let mut calls = 0;
         while left.load(Ordering::SeqCst) > 0 {
             collect();

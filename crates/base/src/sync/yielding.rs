@@ -1,21 +1,22 @@
-//! Background work that yields: after each 0.1 ms of it, threads that wait for the processor may run.
+//! Background work that yields: after each 0.1 ms of it, threads that wait for the processor may
+//! run.
 //!
-//! A scheduler lets a thread that has work run for milliseconds once it does. If the thread interrupted
-//! a put, that put holds a latch meanwhile, and other puts wait for the latch: at sync level the whole
-//! group does. To yield costs a system call if no thread waits. If a thread waits that computes without
-//! end, it costs the yielding thread a slice of its share, so work that is behind must not yield
-//! (decision 0022).
+//! A scheduler lets a thread that has work run for milliseconds. If the thread interrupted a put,
+//! that put holds a latch meanwhile, and other puts wait for the latch: at sync level the whole
+//! group does. A yield costs a system call if no thread waits. If a thread waits that computes
+//! without end, it costs the yielding thread a slice of its share, so work that is behind must not
+//! yield (decision 0022).
 //!
-//! Not here: resting (`Rest` of the engine), which leaves the processor also to threads that
-//! have something to do only later.
+//! Not here: resting (`Rest` of the engine), which leaves the processor also to threads that get
+//! work only later.
 
 use super::thread;
 use std::time::{Duration, Instant};
 
-/// Work between two yields. By far more than a switch of threads costs.
+/// The time of work between two yields. It is far more than a switch of threads costs.
 const WORK: Duration = Duration::from_micros(100);
 
-/// One piece of work that yields in between.
+/// A piece of work that yields now and then.
 pub struct Yielder {
     yields: bool,
     since: Instant,
@@ -33,9 +34,9 @@ impl Yielder {
         }
     }
 
-    /// Called for every record: yields if it is time to; looks at the clock at every 16th call only. The
-    /// caller holds nothing that others wait for. A pin does no harm: it is held no longer than if the
-    /// thread were interrupted.
+    /// Called for every record: yields if it is time to. It looks at the clock only at every 16th
+    /// call. The caller must hold nothing that other threads wait for. A pin does no harm: it is
+    /// held no longer than if the thread were interrupted.
     #[inline]
     pub fn yield_if_due(&mut self) {
         self.calls = self.calls.wrapping_add(1);

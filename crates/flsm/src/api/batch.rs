@@ -11,8 +11,9 @@ use evendb_base::sync::Arc;
 use evendb_base::{Durability, fork};
 use evendb_storage::Kind;
 
-/// Writes to any keyspaces of one database that happen together: a reader sees all of them or none, and so does whoever
-/// opens the database after a crash. Of several writes of a key the last one counts.
+/// Writes to any keyspaces of one database that happen together. A reader sees all of them or none
+/// of them, and the same is true for an opening after a crash. If a batch writes a key several
+/// times, the last write counts.
 ///
 /// ```
 /// # fn main() -> evendb_flsm::Result<()> {
@@ -56,7 +57,7 @@ impl Batch {
         }
     }
 
-    /// Adds a put. What is wrong with it is told by [`commit`](Self::commit).
+    /// Adds a put. If something is wrong with it, [`commit`](Self::commit) returns the error.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -100,13 +101,13 @@ impl Batch {
         self.counted_bytes += counted(key, value);
     }
 
-    /// What the batch is to survive, if that is more than the database's level.
+    /// Sets what the batch has to survive, if that is more than the database's level.
     pub fn durability(&mut self, durability: Durability) -> &mut Self {
         self.durability = durability.max(self.handle.engine.options.durability);
         self
     }
 
-    /// How many writes it has.
+    /// The number of its writes.
     pub fn len(&self) -> usize {
         self.records as usize
     }
@@ -116,10 +117,11 @@ impl Batch {
         self.records == 0
     }
 
-    /// Does all of it at once. An empty batch does nothing.
+    /// Does all of its writes at once. An empty batch does nothing.
     ///
     /// # Errors
-    /// As [`Keyspace::put`]; `BatchTooLarge`; `InvalidArgument` for a keyspace of another database. Nothing took effect then.
+    /// As [`Keyspace::put`]; `BatchTooLarge`; `InvalidArgument` for a keyspace of another database.
+    /// After an error none of the writes took effect.
     pub fn commit(self) -> Result<()> {
         fork::check()?;
         if let Some(error) = self.error {

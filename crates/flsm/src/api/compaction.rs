@@ -1,4 +1,4 @@
-//! Compaction that is asked for: [`Keyspace::compact_range`], [`Db::compact`].
+//! Compactions that the user asks for: [`Keyspace::compact_range`], [`Db::compact`].
 
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
@@ -12,26 +12,28 @@ use evendb_base::key_range::limits;
 use evendb_base::sync::Arc;
 use std::ops::RangeBounds;
 
-/// How often a compaction is begun that finds no room on the disk.
+/// A compaction that finds no room on the disk is tried at most this many times.
 const PASSES_MAX: usize = 4;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactionSummary {
-    /// Jobs that it took.
+    /// The number of its jobs.
     pub jobs: u64,
-    /// Bytes of tables before. What was in memory alone is not counted.
+    /// Bytes of tables before it. Records that are only in memory are not counted.
     pub bytes_before: u64,
-    /// Bytes of tables after.
+    /// Bytes of tables after it.
     pub bytes_after: u64,
 }
 
 impl Keyspace {
-    /// Writes all of a range to the last level, one run a guard, and leaves out what nobody can read any more; waits for it.
+    /// Writes all of a range to the last level, with one run in each guard, and leaves out what
+    /// nobody can read any more. Returns when that is done.
     ///
-    /// Scans then look at one table at a time, and the database is as small as it can be. Guards at the ends are taken whole. It is never
-    /// needed, and writes all of the range again, once for each level that it is in.
+    /// Scans then look at one table at a time, and the database is as small as it can be. Guards at
+    /// both ends of the range are rewritten whole. This is never needed, and it writes the whole
+    /// range again, once for each level that the range is in.
     ///
     /// ```
     /// # fn main() -> evendb_flsm::Result<()> {
@@ -46,7 +48,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `NoSpace` (nothing is lost), `Latched`, `Closed`, `ReadOnly`, `KeyspaceDropped`, `Io`, `Corruption`.
+    /// `NoSpace` (nothing is lost), `Latched`, `Closed`, `ReadOnly`, `KeyspaceDropped`, `Io`,
+    /// `Corruption`.
     pub fn compact_range<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -57,10 +60,11 @@ impl Keyspace {
 }
 
 impl Db {
-    /// Compacts all keyspaces, as [`Keyspace::compact_range`]. One that is dropped meanwhile is passed over.
+    /// Compacts all keyspaces, as [`Keyspace::compact_range`] does. A keyspace that is dropped
+    /// meanwhile is passed over.
     ///
     /// # Errors
-    /// As there, but for `KeyspaceDropped`.
+    /// As [`Keyspace::compact_range`], except `KeyspaceDropped`.
     pub fn compact(&self) -> Result<CompactionSummary> {
         let engine = self.engine();
         let _inside = engine.health.enter()?;
@@ -89,7 +93,7 @@ fn compact(
     let bytes = || table_bytes(&keyspace.view.load_full().tree);
     let bytes_before = bytes();
     let mut swept = worker::sweep(engine, keyspace, low.clone(), high.clone());
-    // On a full disk jobs of the background may have had the room: what they leave is there when they have ended.
+    // On a full disk the background's jobs may hold the room. They give it back when they end.
     for _ in 1..PASSES_MAX {
         if !swept
             .as_ref()

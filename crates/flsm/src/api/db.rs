@@ -25,12 +25,14 @@ use std::path::Path;
 
 /// An open database. Cheap to clone, `Send + Sync + 'static`.
 ///
-/// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot and iterator of it are gone. The
-/// operations without a keyspace are those of the default one.
+/// [`close`](Self::close) closes it. Otherwise it is closed silently when the last handle,
+/// keyspace, snapshot and iterator of it are gone. The operations without a keyspace work on the
+/// default one.
 ///
-/// A process that is forked while a database is open has copies of its handles that cannot be used: every call that can fail is
-/// refused there with [`ErrorKind::Forked`] and touches nothing, and dropping them does nothing. A child
-/// can open databases if its parent had none open when it forked; the same is true after `exec`.
+/// A process that is forked while a database is open has copies of its handles that cannot be used.
+/// There every call that can fail is refused with [`ErrorKind::Forked`] and touches nothing, and
+/// dropping the handles does nothing. A child can open databases if its parent had none open when
+/// it forked, and any process can after `exec`.
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,
@@ -38,7 +40,8 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the database in directory `path` with default [`Options`], creating it if need be.
+    /// Opens the database in directory `path` with default [`Options`], and creates it if it does
+    /// not exist.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -66,10 +69,11 @@ impl Db {
         &self.default
     }
 
-    /// Opens the keyspace `name`, creating it if need be. Creation is durable on return.
+    /// Opens the keyspace `name`, and creates it if it does not exist. Creation is durable on
+    /// return.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name of 0 or more than 255 bytes, and as for writes.
+    /// `InvalidArgument` for a name of 0 or more than 255 bytes, and the errors of writes.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         if name.is_empty() || name.len() > 255 {
             let message = "a keyspace's name has 1 to 255 bytes";
@@ -96,7 +100,8 @@ impl Db {
         Ok(Keyspace::new(&self.handle, state))
     }
 
-    /// Whether there is a keyspace `name`; [`keyspace`](Self::keyspace) then opens it and creates nothing.
+    /// Whether a keyspace `name` exists; [`keyspace`](Self::keyspace) then opens it and creates
+    /// nothing.
     ///
     /// ```
     /// # fn main() -> evendb_flsm::Result<()> {
@@ -112,7 +117,7 @@ impl Db {
         !fork::is_child() && self.handle.engine.catalog.lock().contains_key(name)
     }
 
-    /// Names of all keyspaces, sorted. None in a forked child (see [`Db`]).
+    /// Names of all keyspaces, sorted. There are none in a forked child (see [`Db`]).
     pub fn keyspace_names(&self) -> Vec<String> {
         match fork::is_child() {
             true => Vec::new(),
@@ -120,16 +125,19 @@ impl Db {
         }
     }
 
-    /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable before the removal is:
-    /// copying A to B and dropping A never loses both. The default keyspace cannot be dropped.
+    /// Removes a keyspace and all that it holds. Everything put earlier, into any keyspace, is
+    /// durable before the removal is: copying A to B and dropping A never loses both. The default
+    /// keyspace cannot be dropped.
     ///
-    /// When this has returned, every new call through a handle of the keyspace is refused with `KeyspaceDropped`, reading or
-    /// writing, and so is a snapshot taken since. Snapshots, iterators and cursors of before go on and keep what they see, and its files
-    /// with them, as does a handle of the keyspace. A keyspace made under the same name is another one. If this returns
-    /// an error, nothing was dropped, unless the database is latched.
+    /// After the return, every new read or write through a handle of the keyspace is refused with
+    /// `KeyspaceDropped`. So is a read of it from a snapshot that was taken after the drop. Older
+    /// snapshots, iterators and cursors keep what they see. They keep its files too, and so does a
+    /// handle of the keyspace. A keyspace that is made later under the same name is another one. If
+    /// this returns an error, nothing was dropped, unless the database is latched.
     ///
     /// # Errors
-    /// `InvalidArgument` for the default keyspace or one that is not there, and as for writes.
+    /// `InvalidArgument` for the default keyspace or for one that does not exist, and the errors of
+    /// writes.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         if name == DEFAULT_KEYSPACE {
             let message = "the default keyspace cannot be dropped";
@@ -140,7 +148,7 @@ impl Db {
         let _inside = enters.then(|| engine.health.enter()).transpose()?;
         self.persist()?;
         self.drop_durable(name)?;
-        // So that the files go now, and not behind some later job.
+        // The files are removed now and do not wait for a later job.
         self.handle.engine.full_disk.tend();
         Ok(())
     }
@@ -239,7 +247,7 @@ impl Db {
         Batch::new(self.handle.clone())
     }
 
-    /// The database as it is now, for as long as the snapshot lives.
+    /// The database as it is now. The snapshot keeps that state as long as it lives.
     ///
     /// # Errors
     /// `Closed`.
@@ -247,7 +255,7 @@ impl Db {
         Snapshot::new(&self.handle)
     }
 
-    /// Makes all that was written before durable: syncs the log, or flushes where there is none (relaxed).
+    /// Makes all earlier writes durable: it syncs the log, or flushes if there is no log (relaxed).
     ///
     /// # Errors
     /// `NoSpace`, `Latched`, `Closed`, `Io`.
@@ -258,7 +266,7 @@ impl Db {
         }
     }
 
-    /// Writes all that was written before to tables, durably.
+    /// Writes all earlier writes to tables, durably.
     ///
     /// # Errors
     /// As [`persist`](Self::persist).
@@ -278,18 +286,19 @@ impl Db {
         &self.handle.engine
     }
 
-    /// Flushes, and does all compactions that are due, and waits for them: what has been written so far is then paid for,
-    /// which write amplification should be measured after.
+    /// Flushes, does all compactions that are due, and waits for them. After that, all writes so
+    /// far have been paid for, and write amplification can be measured.
     ///
     /// # Errors
-    /// As [`persist`](Self::persist); and `Corruption` where a table is damaged and its guard therefore stays as it is. All that can be
-    /// done is done then.
+    /// As [`persist`](Self::persist). `Corruption` if a table is damaged and its guard therefore
+    /// stays as it is; everything else is done then.
     pub fn settle_debt(&self) -> Result<()> {
         let _inside = self.handle.engine.health.enter()?;
         worker::settle(&self.handle.engine)
     }
 
-    /// All tables that there are, for people and tools. None in a forked child (see [`Db`]).
+    /// All tables of the database, for people and tools. There are none in a forked child (see
+    /// [`Db`]).
     pub fn tables(&self) -> Vec<TableInfo> {
         match fork::is_child() {
             true => Vec::new(),
@@ -297,7 +306,8 @@ impl Db {
         }
     }
 
-    /// What the database did since it was opened, and what it holds. All zero in a forked child (see [`Db`]).
+    /// What the database did since it was opened, and what it holds. All figures are zero in a
+    /// forked child (see [`Db`]).
     pub fn stats(&self) -> Stats {
         match fork::is_child() {
             true => Stats::default(),
@@ -305,15 +315,18 @@ impl Db {
         }
     }
 
-    /// Closes the database: waits for the calls under way of all threads, makes all durable, gives the directory free. From then
-    /// on other handles get `Closed`, and nothing of this opening writes to the directory, so that it may be opened again at
-    /// once. Compactions that calls wait for end early, and those calls get `Closed`; every other call ends as if nobody
-    /// closed. Snapshots and iterators that are open are not waited for.
+    /// Closes the database: waits for the running calls of all threads, makes all writes durable,
+    /// and unlocks the directory. After that, other handles get `Closed`. Nothing of this opening
+    /// writes to the directory any more, so it may be opened again at once. Compactions that calls
+    /// wait for end early, and those calls get `Closed`; every other call ends as it would without
+    /// the close. Open snapshots and iterators are not waited for.
     ///
-    /// Of several threads that close at once, one does it, the others wait for it, and all have its result. So has a later call.
+    /// If several threads close at once, one of them does it, the others wait, and all get its
+    /// result. A later call gets it too.
     ///
     /// # Errors
-    /// The first failure, or the one that latched the database before: it is closed all the same.
+    /// The first failure, or the one that latched the database before. The database is closed all
+    /// the same.
     pub fn close(self) -> Result<()> {
         fork::check()?;
         self.handle.close()
@@ -324,10 +337,11 @@ impl Options {
     /// Opens the database in directory `path`, or creates it.
     ///
     /// # Errors
-    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files; `NotFound` and `AlreadyExists` as
-    /// [`create_if_missing`](Self::create_if_missing) and [`error_if_exists`](Self::error_if_exists) say; `Unsupported` for a database of
-    /// another engine or format; `Forked` in a child whose parent had a database open when it forked; `Corruption`, `Io`,
-    /// `NoSpace`, `InvalidArgument`.
+    /// `Locked` if it is open elsewhere; `AlreadyExists` for a directory with other files;
+    /// `NotFound` and `AlreadyExists` as [`create_if_missing`](Self::create_if_missing) and
+    /// [`error_if_exists`](Self::error_if_exists) say; `Unsupported` for a database of another
+    /// engine or format; `Forked` in a child whose parent had a database open when it forked;
+    /// `Corruption`, `Io`, `NoSpace`, `InvalidArgument`.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }

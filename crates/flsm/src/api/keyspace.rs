@@ -20,11 +20,11 @@ use evendb_keys::prefix_end;
 use evendb_storage::Kind;
 use std::ops::RangeBounds;
 
-/// A handle to a keyspace (what others call a column family): an ordered map of its own that shares batches, snapshots,
-/// memory and logs with the others.
+/// A handle to a keyspace (others call it a column family): an ordered map of its own that shares
+/// batches, snapshots, memory and logs with the other keyspaces.
 ///
-/// Cheap to clone; it keeps the database open. After [`Db::drop_keyspace`](crate::Db::drop_keyspace) every call is refused
-/// with `KeyspaceDropped`.
+/// It is cheap to clone, and it keeps the database open. After
+/// [`Db::drop_keyspace`](crate::Db::drop_keyspace) every call is refused with `KeyspaceDropped`.
 #[doc(alias = "column family")]
 #[derive(Clone)]
 pub struct Keyspace {
@@ -45,20 +45,22 @@ impl Keyspace {
         &self.state.name
     }
 
-    /// Its number. A keyspace that is dropped and made again under the same name has another one; it stays the same over
-    /// reopenings.
+    /// Its number, which reopenings do not change. A keyspace that is dropped and made again under
+    /// the same name gets another number.
     pub fn id(&self) -> u32 {
         self.state.id.0
     }
 
     /// Sets the value of `key`.
     ///
-    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 9, and with its key a quarter of the memory budget less 64 bytes. On return
-    /// the put survives what the database's [`Durability`](crate::Durability) says. Waits when flushes or compactions cannot
-    /// keep up.
+    /// A key has at most 65,535 bytes. A value has at most 4 GiB - 9 bytes, and key and value
+    /// together have at most a quarter of the memory budget less 64 bytes. On return the put
+    /// survives what the database's [`Durability`](crate::Durability) says. It waits when flushes
+    /// or compactions cannot keep up.
     ///
     /// # Errors
-    /// `KeyTooLarge`, `ValueTooLarge`, `NoSpace` (nothing took effect), `Latched`, `Closed`, `KeyspaceDropped`, `Io`.
+    /// `KeyTooLarge`, `ValueTooLarge`, `NoSpace` (nothing took effect), `Latched`, `Closed`,
+    /// `KeyspaceDropped`, `Io`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(Kind::Put, key.as_ref(), value.as_ref())
     }
@@ -109,7 +111,7 @@ impl Keyspace {
     /// The values of several keys, in the order of the keys, all of one moment.
     ///
     /// # Errors
-    /// As [`get`](Self::get): one error is that of the whole call.
+    /// As [`get`](Self::get). An error of one key is the error of the whole call.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         Snapshot::new(&self.handle)?.multi_get(self, keys)
     }
@@ -127,9 +129,9 @@ impl Keyspace {
 
     /// All records, as they are now.
     ///
-    /// An iterator passes over what was deleted until compactions have dropped it. So a queue whose reader takes the first
-    /// record of an iterator and deletes it gets slower with each record that it has taken: begin the next iterator behind the
-    /// key that was taken last ([`range`](Self::range)).
+    /// An iterator passes over deleted records until compactions have dropped them. So a queue
+    /// whose reader takes the first record of an iterator and deletes it gets slower with each
+    /// record. Begin the next iterator behind the key that was taken last ([`range`](Self::range)).
     pub fn iter(&self) -> Iter {
         Iter::new(self.cursor_between(Vec::new(), None))
     }
@@ -145,8 +147,9 @@ impl Keyspace {
         self.cursor_between(low, high)
     }
 
-    /// About how many records and bytes a range holds. It reads no records of tables: what was overwritten or deleted since the last
-    /// compaction may count, and each end of the range is off by less than a block of each table.
+    /// About how many records and bytes a range holds. It reads no records of tables. Records that
+    /// were overwritten or deleted since the last compaction may be counted, and each end of the
+    /// range is off by less than a block of each table.
     ///
     /// ```
     /// # fn main() -> evendb_flsm::Result<()> {

@@ -13,8 +13,8 @@ use evendb_base::sync::Arc;
 use evendb_keys::prefix_end;
 use std::ops::RangeBounds;
 
-/// The database as it was when the snapshot was taken, over all keyspaces. Old versions are kept until the last clone, and all
-/// iterators made of it, are dropped.
+/// The database as it was when the snapshot was taken, over all keyspaces. Old versions are kept
+/// until the last clone of the snapshot and all of its iterators are dropped.
 ///
 /// ```
 /// # fn main() -> evendb_flsm::Result<()> {
@@ -41,8 +41,8 @@ impl Snapshot {
     /// The value that `key` had.
     ///
     /// # Errors
-    /// `Io`, `Corruption`, `Closed`; `KeyspaceDropped` if the keyspace was dropped before the snapshot was taken;
-    /// `InvalidArgument` for a keyspace of another database.
+    /// `Io`, `Corruption`, `Closed`; `KeyspaceDropped` if the keyspace was dropped before the
+    /// snapshot was taken; `InvalidArgument` for a keyspace of another database.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let moment = self.moment_for(keyspace)?;
         let engine = moment.engine();
@@ -62,7 +62,7 @@ impl Snapshot {
     /// The values that several keys had, in the order of the keys.
     ///
     /// # Errors
-    /// As [`get`](Self::get): one error is that of the whole call.
+    /// As [`get`](Self::get). An error of one key is the error of the whole call.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,

@@ -1,4 +1,4 @@
-//! Gathers [`Stats`], and [`TableInfo`] of all tables.
+//! Gathers [`Stats`], and the [`TableInfo`] of all tables.
 
 use crate::engine::Engine;
 use crate::figures::Stats;
@@ -21,7 +21,7 @@ pub struct TableInfo {
     pub bytes: u64,
 }
 
-/// All tables: by keyspace, level, guard, and newest first.
+/// All tables, ordered by keyspace, level, guard and age, the newest first.
 pub(super) fn tables(engine: &Engine) -> Vec<TableInfo> {
     let mut tables = Vec::new();
     for keyspace in engine.keyspaces() {

@@ -26,7 +26,7 @@ impl fmt::Display for Waits {
     }
 }
 
-/// Figures in lines, then a table of the levels that hold something.
+/// Prints figures in lines, then a table of the levels that hold something.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "MiB written by users      {}", Mib(self.user_bytes))?;

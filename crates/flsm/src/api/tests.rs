@@ -1,4 +1,4 @@
-//! How a database is opened, read only, compacted, measured and removed.
+//! Tests of opening, reading only, compacting, measuring and removing a database.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use crate::{Db, Durability, ErrorKind, Options, destroy};
@@ -109,7 +109,7 @@ fn a_reader_changes_nothing_and_reads_tables_and_log() {
     assert_eq!(db.iter().count(), 501);
 }
 
-/// Without a log, what was read waits for a flush that no thread of a reader does.
+/// Without a log, a reader's records wait for a flush, and a reader has no thread that flushes.
 #[test]
 fn a_reader_at_the_relaxed_level_is_closed() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn a_missing_database_is_made_only_where_that_is_wanted() {
     assert_eq!(error.unwrap().kind(), ErrorKind::AlreadyExists);
     without().open(&path).unwrap();
 
-    // What is left without CURRENT is damaged, and not missing.
+    // Without CURRENT the remaining files are a damaged database, not a missing one.
     fs::remove_file(path.join("CURRENT")).unwrap();
     let error = without().open(&path).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -267,14 +267,14 @@ fn sizes_are_about_those_of_the_range() {
     assert!(some.disk_bytes < all.disk_bytes / 3, "{some:?}");
     assert_eq!(size(1000, 500), Default::default());
     assert_eq!(size(5000, 9000), Default::default());
-    // What is in memory counts, and is not on disk.
+    // Records in memory are counted, and have no bytes on disk.
     db.put("memory", [b'v'; 94]).unwrap();
     let keyspace = db.default_keyspace();
     let more = keyspace.approximate_size("m"..).unwrap();
     assert_eq!((more.records, more.bytes, more.disk_bytes), (1, 100, 0));
 }
 
-/// All records of a batch count together, and of one that is too large nothing is there.
+/// All records of a batch count together, and a batch that is too large leaves no record.
 #[test]
 fn a_batch_that_is_too_large_is_refused_whole() {
     let dir = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ fn a_batch_that_is_too_large_is_refused_whole() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// Who begins a scan of a keyspace that is gone is told so, by a handle of before.
+/// A scan of a dropped keyspace fails, also by a handle that was made before the drop.
 #[test]
 fn a_scan_of_a_dropped_keyspace_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,16 +1,17 @@
-//! Makes tables of a memory table, and chooses guards among its keys.
+//! Makes tables from a memory table, and chooses guards among its keys.
 //!
 //! ```text
-//!   tree     [ a .. c ]     [ f ...... k ]                  limits of its tables, in any level
-//!   memory               d .. e                             nothing there: to the last level, cut at its guards
-//!   memory            b ........... g                       some is there: one table of level 0
+//!   tree     [ a .. c ]     [ f ...... k ] limits of its tables, in any level
+//!   memory               d .. e            overlaps nothing: to the last level, cut at its guards
+//!   memory            b ........... g      overlaps a table: one table of level 0
 //! ```
-//! What comes in ascending order, or into an empty place, goes where it stays and is not written again. It may: what has no table
-//! around it has nothing older in any table, and jobs under way bring only keys of tables that are there. So it does not matter either how new
-//! the others of its guard are.
+//! Keys that come in ascending order, or into an empty place, go directly to the level where they
+//! stay, and are not written again. This is correct: where no table lies around the keys, no table
+//! holds older records of them, and running jobs bring only keys of tables that exist. For the same
+//! reason it does not matter how new the other tables of the guard are.
 //!
-//! Of each key the versions are left out that nobody can read any more. In level 0 deletes stay: what they hide lies below.
-//! Flushes of a keyspace are shown in the order of its memory tables.
+//! Versions that nobody can read any more are left out. In level 0 deletes stay, because what they
+//! hide lies below. Flushes of a keyspace are shown in the order of its memory tables.
 
 use super::picker::LAST;
 use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
@@ -22,15 +23,16 @@ use crate::tree::{GuardChange, Tree};
 use crate::types::Level;
 use std::sync::Arc;
 
-/// Where the records of a memory table go.
+/// The level to which the records of a memory table go.
 pub(super) struct Destination {
     pub(super) to: Level,
-    /// Keys at which tables end there, ascending.
+    /// Keys before which a table ends, ascending.
     pub(super) cuts: Vec<Arc<[u8]>>,
 }
 
 impl Destination {
-    /// Of records with these limits, which bring these guards, into this tree.
+    /// The destination in `tree` of records between `min` and `max`, which bring the guards
+    /// `guards`.
     pub(super) fn of(tree: &Tree, (min, max): (&[u8], &[u8]), guards: &[GuardChange]) -> Self {
         if tree.tables_between(min, max).next().is_some() {
             return Destination {
@@ -40,7 +42,7 @@ impl Destination {
         }
         let to = Level(LAST as u8);
         let mut cuts = tree.guards(to).keys_within(min, max);
-        // A guard of any level is one of the last.
+        // A guard of any level is also a guard of the last level.
         cuts.extend(guards.iter().map(|guard| guard.key.clone()));
         cuts.sort_unstable();
         cuts.dedup();
@@ -48,8 +50,8 @@ impl Destination {
     }
 }
 
-/// Writes the records of `cursor`. `tree` is the keyspace's at hand, which knows some guards. Nothing is to be changed if there
-/// are no records.
+/// Writes the records of `cursor`. `tree` is the keyspace's current tree, which already has some of
+/// the guards. If there are no records, the result changes nothing.
 pub(crate) fn flush(
     making: &Making,
     tree: &Tree,

@@ -1,8 +1,9 @@
 //! Does a job: the tables of a [`Plan`] become new ones.
 //!
-//! A tombstone goes when nothing older of its key is left anywhere. What is older: the tables of deeper levels, and the
-//! older ones of the guard. They are looked up once, in the tree for which the job was planned, because nothing older can get there
-//! later: the inputs are busy, so no other job takes anything past them ([`super::picker`]).
+//! A tombstone is dropped when no older record of its key is left anywhere. Older records can be in
+//! the tables of deeper levels, and in the older tables of the guard. These tables are looked up
+//! once, in the tree for which the job was planned. Nothing older can get there later: the inputs
+//! are busy, so no other job takes anything past them ([`super::picker`]).
 
 use super::plan::Plan;
 use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
@@ -16,10 +17,10 @@ use evendb_storage::TableId;
 use evendb_storage::table::ReadAhead;
 use std::collections::HashSet;
 
-/// What one read of an input fetches, as far as blocks have the size that was asked for.
+/// Bytes that one read of an input fetches, if its blocks have the size that was asked for.
 const READ_BYTES: usize = 512 << 10;
 
-/// Does the job of `plan`, which was made of `tree`.
+/// Does the job of `plan`, which was made from `tree`.
 pub(crate) fn run(
     making: &Making,
     tree: &Tree,
@@ -63,11 +64,11 @@ pub(crate) fn run(
     })
 }
 
-/// Where something may lie that is older than a job's tables.
+/// The places where records older than a job's tables may lie.
 struct Older<'t> {
-    /// Least and greatest keys of tables, sorted, without overlaps.
+    /// The least and greatest keys of tables, sorted, without overlaps.
     ranges: Vec<(&'t [u8], &'t [u8])>,
-    /// Of these, how many lie below the last key that was asked for.
+    /// How many of `ranges` lie below the key that was asked for last.
     passed: usize,
 }
 
@@ -94,7 +95,7 @@ impl<'t> Older<'t> {
         Older { ranges, passed: 0 }
     }
 
-    /// Whether one of them may have the key. Keys ascend from call to call.
+    /// Whether one of the ranges may have the key. Keys ascend from call to call.
     fn covers(&mut self, key: &[u8]) -> bool {
         while let Some((_, max)) = self.ranges.get(self.passed)
             && *max < key

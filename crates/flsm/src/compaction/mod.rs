@@ -1,10 +1,11 @@
-//! Compaction: what moves data down, and keeps the tables of a guard few.
+//! Compaction: moves data down, and keeps the tables of a guard few.
 //!
-//! * `picker` - which job is next: pure.
-//! * `sweep` - which jobs bring a whole range to the last level: pure, too.
-//! * `plan` - which tables these are.
+//! * `picker` - which job is next. It is pure.
+//! * `sweep` - which jobs bring a whole range to the last level. It is pure, too.
+//! * `plan` - which tables a job takes.
 //! * `visibility` - which versions of a key somebody may still read.
-//! * `rewrite` - records into new tables. `job` - does a job by it; `flush` - makes a table of level 0 of a memory table.
+//! * `rewrite` - writes records into new tables. `job` uses it to do a job, and `flush` to make
+//!   tables from a memory table.
 //! * `simulation` (tests) - write amplification of the picker's rules.
 
 pub(crate) mod flush;

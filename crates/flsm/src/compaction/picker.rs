@@ -1,28 +1,35 @@
 //! Which job is next: pure functions from the shape of a tree to a [`Job`].
 //!
-//! Rules, the first that applies wins. `u` is what a job of level 0 moves: as many write buffers as [`Limits::level0_tables`].
-//! 1. Level 0 has as many tables as it may: all of them go to the base level. Puts wait for this one.
-//! 2. A guard of the last level has more runs than a guard may have: its newest ones are merged, so many that none is
-//!    rewritten for much less than its own bytes.
-//! 3. A guard above the last level has too many runs: all go down, and become one run of each guard there. If they are few
-//!    bytes they are merged instead where they are, because they would become crumbs.
-//! 4. A level has more bytes than it should: its guard with the most goes down.
-//! 5. A level above the base level has tables, because the base was there once: they go down.
-//! 6. Deletes hide half of a guard's oldest run in the last level: the guard is merged.
-//! 7. Seeks have paid for a job by their looks into what it would have spared them: level 0, then the guard of the first such
-//!    level go down; one of the last level is merged.
+//! The first rule that applies wins. A unit is the number of bytes that a job of level 0 moves: the
+//! bytes of a write buffer times [`Limits::level0_tables`].
+//! 1. Level 0 has its greatest number of tables: all of them go to the base level. Puts wait for
+//!    this job.
+//! 2. A guard of the last level has more runs than it may have: its newest runs are merged. The
+//!    number of them is such that no run is rewritten for much less than its own bytes.
+//! 3. A guard above the last level has too many runs: all of them go down, and become one run of
+//!    each guard there. If they have few bytes, they are merged in place instead, because they
+//!    would become crumbs below.
+//! 4. A level has more bytes than it should have: its guard with the most bytes goes down.
+//! 5. A level above the base level has tables, because it was the base level once: they go down.
+//! 6. Deletes hide half of the oldest run of a guard in the last level: the guard is merged.
+//! 7. Seeks have paid for a job, by looks that the job would have spared them. Level 0 goes down
+//!    first; then the guard of the first level that has such a guard. A guard of the last level is
+//!    merged.
 //!
-//! **Levels in use.** The last level is always the deepest. Level `i` should have `growth` times fewer bytes than level
-//! `i + 1`, and the base is the least level that should have at least some times `u`. Data in a level above the base
-//! makes that level the target of level 0: what is newer must not come to lie below what is older.
+//! **Levels in use.** The last level is always the deepest. Level `i` should have `growth` times
+//! fewer bytes than level `i + 1`. The base level is the first level that should have at least
+//! `base_units` units. If a level above the base level has data, level 0 goes to that level: newer
+//! data must never come to lie below older data.
 //!
-//! **Conflicts.** A guard of which a job has tables is busy, and so is level 0: no other job takes tables there, or newer
-//! data could get below older. A job may append to a busy guard. So jobs for different guards run side by side.
+//! **Conflicts.** A guard is busy while a job has one of its tables, and so is level 0. No other
+//! job takes tables from a busy place, because newer data could get below older data. A job may
+//! append to a busy guard. So jobs for different guards run side by side.
 //!
-//! With one run a guard (`max_files_per_guard` is 1) it is a leveled tree: what is appended is merged with what is there,
-//! until the guard has its share of the level's bytes and goes down.
+//! With one run in a guard (`max_files_per_guard` is 1) the tree is a leveled one: an appended run
+//! is merged with the guard's run, until the guard has its share of the level's bytes and goes
+//! down.
 //!
-//! Not here: which tables these are ([`super::plan`]), doing it.
+//! Not here: which tables a job takes ([`super::plan`]), doing the job.
 
 use crate::tree::looks::are_due;
 use crate::types::{LEVELS, Level};
@@ -30,29 +37,32 @@ use crate::types::{LEVELS, Level};
 /// The last level.
 pub(super) const LAST: usize = LEVELS - 1;
 
-/// A guard that may have several runs goes down if it has this part of its share of the level's bytes; a table that is in nobody's way
-/// stays as it is if it has this part of a write buffer.
+/// A guard goes down if its bytes are at least its share of the level's bytes divided by this
+/// number (for guards that may have several runs). A table that overlaps nothing is moved unchanged
+/// if its bytes are at least a write buffer divided by this number.
 const CRUMB_PART: u64 = 8;
 
-/// The levels of a tree with one run a guard differ by this factor.
+/// The factor between the levels of a tree with one run in a guard.
 const LEVELED_GROWTH: u64 = 4;
 
-/// The oldest run of the last level is rewritten when it has not more than so many times the bytes of the newer ones.
+/// The oldest run of the last level is rewritten if it has fewer bytes than this many times the
+/// bytes of the newer runs.
 const OLDEST_TIMES: u64 = 2;
 
-/// A tree, as far as decisions go.
+/// A tree, as far as decisions need it.
 ///
-/// Bytes of runs are those of their tables, and for each delete as many as a put has on average: a delete is small, and hides about so
-/// much. If it counted as itself, what is deleted would stay until as much is put.
+/// The bytes of a run are its tables' bytes, plus the average bytes of a put for each delete. A
+/// delete is small, but it hides about one put. If it counted only its own bytes, deleted data
+/// would stay until the same number of bytes is put.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) level0_tables: usize,
     pub(crate) level0_bytes: u64,
-    /// How often seeks looked into them.
+    /// How often seeks looked into the tables of level 0.
     pub(crate) level0_looks: u64,
-    /// A job has some of them.
+    /// Whether a job has some of these tables.
     pub(crate) level0_busy: bool,
-    /// Of level 1 on: `levels[i]` is level `i + 1`.
+    /// The levels from 1 on: `levels[i]` is level `i + 1`.
     pub(crate) levels: [Vec<GuardShape>; LEVELS - 1],
 }
 
@@ -61,11 +71,11 @@ pub(crate) struct Shape {
 pub(crate) struct GuardShape {
     /// Bytes of its runs, newest first.
     pub(crate) runs: Vec<u64>,
-    /// About how many bytes the deletes hide that are not in its oldest run.
+    /// About how many bytes are hidden by deletes outside its oldest run.
     pub(crate) hidden: u64,
-    /// How often seeks looked into runs that a job would have spared them.
+    /// How often seeks looked into runs of the guard. A job would have spared them these looks.
     pub(crate) looks: u64,
-    /// A job has some of them.
+    /// Whether a job has some of its tables.
     pub(crate) busy: bool,
 }
 
@@ -74,20 +84,20 @@ pub(crate) struct GuardShape {
 pub(crate) struct Limits {
     /// Bytes of a memory table that is flushed.
     pub(crate) write_buffer_bytes: u64,
-    /// Tables of level 0 at which they are moved.
+    /// The number of tables in level 0 at which they are moved down.
     pub(crate) level0_tables: usize,
-    /// Runs that a guard may have. As 1 if it is 0.
+    /// The number of runs that a guard may have. 0 means 1.
     pub(crate) max_files_per_guard: usize,
-    /// A look of a seek pays for so many bytes of a job. With 0 seeks make no jobs.
+    /// Bytes of a job that one look of a seek pays for. With 0, seeks cause no jobs.
     pub(crate) look_bytes: u64,
 }
 
-/// What to do.
+/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// All tables of level 0 to a level with guards.
+    /// All tables of level 0 go to a level with guards.
     FromLevel0 { to: Level },
-    /// All tables of a guard to the next level.
+    /// All tables of a guard go to the next level.
     Down { level: Level, guard: usize },
     /// The newest runs of a guard become one.
     Within {
@@ -106,7 +116,7 @@ impl Limits {
         self.runs_max() == 1
     }
 
-    /// A level should have so many times the bytes of the one above.
+    /// A level should have this many times the bytes of the level above it.
     fn growth(&self) -> u64 {
         match self.is_leveled() {
             true => LEVELED_GROWTH,
@@ -114,7 +124,7 @@ impl Limits {
         }
     }
 
-    /// So many times what a job of level 0 moves the base level should have at least.
+    /// The base level should have at least this many units (see the module).
     fn base_units(&self) -> u64 {
         match self.is_leveled() {
             true => 1,
@@ -122,7 +132,7 @@ impl Limits {
         }
     }
 
-    /// A table with fewer bytes is not worth a place of its own in a run.
+    /// A table with fewer bytes than this is not worth a place of its own in a run.
     pub(super) fn crumb_bytes(&self) -> u64 {
         self.write_buffer_bytes / CRUMB_PART
     }
@@ -138,7 +148,7 @@ impl GuardShape {
         self.runs.iter().sum()
     }
 
-    /// How many runs it has that it should not have.
+    /// The number of its runs above the limit.
     fn excess(&self, limits: &Limits) -> u64 {
         self.runs.len().saturating_sub(limits.runs_max()) as u64
     }
@@ -153,7 +163,7 @@ impl Shape {
         self.guards(level).iter().map(GuardShape::bytes).sum()
     }
 
-    /// The first level with guards that has tables; the last one if none has.
+    /// The first level with guards that has tables, or the last level if none has.
     fn first_used(&self) -> usize {
         let used = |level: &usize| {
             self.guards(*level)
@@ -164,7 +174,7 @@ impl Shape {
     }
 }
 
-/// How many bytes each level should have, and which is the base.
+/// The bytes that each level should have, and the base level.
 struct Targets {
     bytes: [u64; LEVELS],
     base: usize,
@@ -218,9 +228,10 @@ fn within_last(shape: &Shape, limits: &Limits) -> Option<Job> {
     })
 }
 
-/// How many of a guard's runs, the newest ones, are merged so that no more than `most` are left. As few as that, and more as
-/// long as the next older one has fewer bytes than all newer ones. The oldest, below which there is nothing, is joined
-/// when the newer ones have half of its bytes: what they overwrite takes room until then.
+/// How many of a guard's newest runs are merged so that at most `most` runs are left. It is the
+/// least number that does this, plus each next older run that has fewer bytes than all newer ones
+/// together. The oldest run, below which nothing lies, is joined as soon as the newer runs have
+/// half of its bytes: until then, what they overwrite takes room.
 fn runs_to_merge(runs: &[u64], most: usize) -> usize {
     let least = (runs.len() + 1).saturating_sub(most).max(2);
     let mut count = least.min(runs.len());
@@ -238,7 +249,7 @@ fn runs_to_merge(runs: &[u64], most: usize) -> usize {
 }
 
 fn too_many_runs(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Job> {
-    // The deepest first, so that what comes down finds room.
+    // The deepest level comes first, so that what comes down finds room.
     (1..LAST).rev().find_map(|at| {
         let guards = shape.guards(at);
         let guard = most(guards, |guard| guard.excess(limits))?;
@@ -306,7 +317,7 @@ fn paid_by_seeks(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Jo
     })
 }
 
-/// The guard with the most bytes of the first of these levels from which some is to go.
+/// The guard with the most bytes, in the first of `levels` that is due.
 fn down_from(
     shape: &Shape,
     mut levels: impl Iterator<Item = usize>,
@@ -319,7 +330,7 @@ fn down_from(
     })
 }
 
-/// The guard that is not busy and of which `value` is greatest, and not 0.
+/// The guard with the greatest `value` above 0 among the guards that are not busy.
 fn most(guards: &[GuardShape], value: impl Fn(&GuardShape) -> u64) -> Option<usize> {
     let idle = guards.iter().enumerate().filter(|(_, guard)| !guard.busy);
     let values = idle.map(|(at, guard)| (value(guard), at));

@@ -1,4 +1,5 @@
-//! [`Plan`]: the tables of a job, and where the result goes. [`shape`]: a tree as the picker sees it.
+//! [`Plan`]: the tables of a job, and where its result goes. [`shape`]: a tree as the picker sees
+//! it.
 
 use super::picker::{GuardShape, Job, Limits, Shape};
 use crate::tables::TableFile;
@@ -11,15 +12,17 @@ use std::sync::Arc;
 /// The tables of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Where they are.
+    /// The level where they are.
     pub(crate) from: Level,
-    /// Where the result goes.
+    /// The level to which the result goes.
     pub(crate) to: Level,
-    /// What is rewritten: sorted tables that do not overlap, each.
+    /// The tables that are rewritten. The tables of each run are sorted and do not overlap.
     pub(crate) runs: Vec<Vec<Arc<TableFile>>>,
-    /// What stays as it is at its new place in the order, sorted: tables that overlap no other of the job, straddle no guard of the level they go to, and
-    /// have no deletes, which may be of no use there. So what comes in ascending order is not written again. Of a merge within a guard no crumbs
-    /// ([`Limits::crumb_bytes`]) are among them: what comes in small pieces would stay in as many tables.
+    /// Tables that are moved unchanged to their new place in the order, sorted. Such a table
+    /// overlaps no other table of the job, straddles no guard of its new level, and has no deletes,
+    /// because deletes may be useless there. So keys that come in ascending order are not written
+    /// again. If a guard is merged in place, crumbs ([`Limits::crumb_bytes`]) are not moved but
+    /// rewritten: otherwise data that comes in small pieces would stay in small tables.
     pub(crate) moved: Vec<Arc<TableFile>>,
 }
 
@@ -54,7 +57,7 @@ pub(crate) fn shape(tree: &Tree, busy: &HashSet<TableId>) -> Shape {
     }
 }
 
-/// On average, of key and value.
+/// The average bytes of a put, key and value.
 fn bytes_of_a_put(tree: &Tree) -> u64 {
     let (mut bytes, mut puts) = (0u64, 0u64);
     for (_, table) in tree.tables() {
@@ -65,7 +68,7 @@ fn bytes_of_a_put(tree: &Tree) -> u64 {
 }
 
 impl Plan {
-    /// Of a job that was picked for the shape of this very tree.
+    /// The plan of a job that was picked for the shape of this very tree.
     pub(crate) fn of(tree: &Tree, job: Job, limits: &Limits) -> Plan {
         let in_guard = |level: Level, guard: usize| tree.guards(level).all()[guard].runs();
         let (from, to, runs): (_, _, Vec<Vec<_>>) = match job {
@@ -93,7 +96,7 @@ impl Plan {
         plan
     }
 
-    /// Takes from the runs what can stay as it is.
+    /// Takes from the runs the tables that can be moved unchanged.
     fn find_moved(&mut self, targets: &Guards, bytes_min: u64) {
         let mut all: Vec<Arc<TableFile>> = self.runs.iter().flatten().cloned().collect();
         all.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
@@ -121,7 +124,8 @@ impl Plan {
         self.runs.iter().flatten().chain(&self.moved)
     }
 
-    /// Where what is rewritten is cut: at guards of the level it goes to, and around tables that are moved.
+    /// The keys before which the new tables end: guards of the target level, and the first keys of
+    /// moved tables.
     pub(crate) fn cuts(&self, tree: &Tree) -> Vec<Arc<[u8]>> {
         let Some((min, max)) = self.limits() else {
             return Vec::new();
@@ -133,7 +137,7 @@ impl Plan {
         cuts
     }
 
-    /// Least and greatest key of its tables. `None` if there are none.
+    /// The least and the greatest key of its tables. `None` if there are no tables.
     pub(crate) fn limits(&self) -> Option<(&[u8], &[u8])> {
         let min = self.tables().map(|table| &*table.meta.min_key).min()?;
         let max = self.tables().map(|table| &*table.meta.max_key).max()?;

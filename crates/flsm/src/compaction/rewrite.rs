@@ -1,18 +1,21 @@
-//! A cursor's records, as far as somebody may read them, into new tables.
+//! Writes the records of a cursor that somebody may still read into new tables.
 //!
 //! ```text
-//!   records    a3 a1 | c5 | f2 f1 | k9 ...     cut before guard keys, and where a table is long enough
+//!   records    a3 a1 | c5 | f2 f1 | k9 ...        cut before guard keys, and after long tables,
 //!   tables     [ a3     c5 ]  [ f2 f1     k9 ]    but never between versions of a key
 //! ```
-//! **All versions of a key are in one table of a run.** A get looks into one table of each run, which the tables' limits tell, and
-//! a run's tables do not overlap. A key with very many versions that snapshots hold makes a long table.
+//! **All versions of a key are in one table of a run.** A get looks into one table of each run. The
+//! tables' limits tell which one, and a run's tables do not overlap. A key with very many versions
+//! that snapshots hold makes a long table.
 //!
-//! **Ages.** What comes to a level gets its age when it is shown, not when it is written ([`Rewritten::edit`]). Two jobs that go down
-//! from different guards may end in one guard of the next level, in any order, and a merge there may join what the first one brought
-//! with what is older. So what comes last must be the newest, whenever it was begun. It may be: of its own keys nothing newer can
-//! have come before it, because the guard that it comes from was busy.
+//! **Ages.** A table that comes to a level gets its age when it is shown, not when it is written
+//! ([`Rewritten::edit`]). Two jobs that go down from different guards may end in one guard of the
+//! next level, in any order. A merge there may join what the first job brought with older tables.
+//! So the tables that come last must count as the newest, whenever their job began. This is
+//! correct: no newer records of their keys can have come before them, because the guard that they
+//! come from was busy.
 //!
-//! Dropped before it is shown, a rewrite leaves no files.
+//! A rewrite that is dropped before it is shown leaves no files.
 
 use super::visibility::{Horizon, KeyVersions};
 use crate::cursor::EntryCursor;
@@ -31,7 +34,7 @@ pub(crate) struct Making {
     pub(crate) place: Arc<TableDir>,
     pub(crate) numbers: Arc<FileNumbers>,
     pub(crate) form: TableForm,
-    /// Bytes at which a table ends with its key.
+    /// A table ends with the key at which it reaches this many bytes.
     pub(crate) table_bytes_max: u64,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
@@ -40,7 +43,7 @@ pub(crate) struct Making {
 /// Why a rewrite ended before its end.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// It was told to.
+    /// Somebody told it to stop.
     Cancelled,
     /// It cannot go on.
     Failed(Error),
@@ -58,17 +61,18 @@ impl MayBeFull for Stopped {
     }
 }
 
-/// So many records are looked at between two questions whether to end.
+/// The rewrite asks once in this many records whether it should stop.
 const RECORDS_AT_ONCE: usize = 16;
 
-/// What a rewrite replaces, and by what: an edit but for the age. The new files are synced, and their names are not.
+/// What a rewrite replaces, and the tables it replaces it by: an edit without its age. The contents
+/// of the new files are synced, and their names are not.
 #[derive(Default)]
 pub(crate) struct Rewritten {
     pub(super) removed: Vec<(Level, Arc<TableFile>)>,
     pub(super) moved: Vec<(Level, Arc<TableFile>)>,
     pub(super) finished: Vec<FinishedTable>,
     pub(super) to: Level,
-    /// Of the result, if it stays in its place in the order.
+    /// The age of the result, if it stays in its place in the order.
     pub(super) age: Option<Age>,
     pub(super) guards: Vec<GuardChange>,
 }
@@ -80,8 +84,8 @@ impl Rewritten {
         tables == 0 && self.guards.is_empty()
     }
 
-    /// The edit. To be called when it is committed, under the lock that orders edits: from here on the manifest decides about
-    /// the new files.
+    /// Makes the edit. Call it when the edit is committed, under the lock that orders edits. From
+    /// then on the manifest decides about the new files.
     pub(crate) fn edit(self, numbers: &FileNumbers) -> TreeEdit {
         let age = self.age.unwrap_or_else(|| Age(numbers.take().0));
         let added = self.finished.into_iter();
@@ -109,13 +113,13 @@ pub(super) struct Rewrite<'r> {
     /// Guard keys, ascending.
     pub(super) cuts: Vec<Arc<[u8]>>,
     pub(super) horizon: &'r Horizon,
-    /// Asked now and then; `true` ends it.
+    /// Asked now and then; `true` stops the rewrite.
     pub(super) is_cancelled: &'r dyn Fn() -> bool,
 }
 
 impl Rewrite<'_> {
-    /// Writes the records of `cursor` from its first one on. `is_bottom` is asked for each key, ascending, whether nothing older of the
-    /// key is anywhere else.
+    /// Writes the records of `cursor` from its first one on. For each key, ascending, `is_bottom`
+    /// tells whether no older record of the key is anywhere else.
     pub(super) fn run(
         self,
         cursor: &mut dyn EntryCursor,
@@ -154,7 +158,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Records of kinds that have a meaning here only.
+/// Only these kinds of records have a meaning in this engine.
 fn check_kind(kind: Kind) -> Result<()> {
     match kind {
         Kind::Put | Kind::Delete => Ok(()),
@@ -165,7 +169,7 @@ fn check_kind(kind: Kind) -> Result<()> {
     }
 }
 
-/// The record before the one at hand, and what is known of its key.
+/// The previous record, and what is known about its key.
 struct LastRecord {
     key: Vec<u8>,
     version: u64,
@@ -174,7 +178,7 @@ struct LastRecord {
 }
 
 impl LastRecord {
-    /// The first record of another key.
+    /// Begins with the first record of another key.
     fn replace<'l>(
         last: &'l mut Option<LastRecord>,
         entry: EntryRef<'_>,
@@ -195,7 +199,7 @@ impl LastRecord {
         }))
     }
 
-    /// The next record of the same key.
+    /// Checks the order of the next record of the same key.
     fn check_version(&self, entry: EntryRef<'_>) -> Result<()> {
         match entry.version.0 < self.version {
             true => Ok(()),
@@ -204,7 +208,7 @@ impl LastRecord {
     }
 }
 
-/// The blocks verified, so it is a fault of what wrote them.
+/// The blocks verified, so the program that wrote them was wrong.
 fn out_of_order() -> Error {
     let detail = "tables of a job have records out of order, or one record twice";
     Error::corruption(Path::new(""), 0, detail)
@@ -214,7 +218,7 @@ fn out_of_order() -> Error {
 struct Outputs<'m> {
     making: &'m Making,
     cuts: Vec<Arc<[u8]>>,
-    /// How many of the cuts are not above the last key.
+    /// How many of the cuts are at or below the last key.
     passed: usize,
     table: Option<TableOutput>,
     last_key: Vec<u8>,

@@ -1,7 +1,9 @@
-//! The picker's rules on a tree whose tables are lists of keys in RAM: what is written for a byte put, how many runs a read finds.
+//! The picker's rules on a tree whose tables are lists of keys in RAM. It measures how many bytes
+//! are written for a byte put, and how many runs a read finds.
 //!
-//! All is the real thing (trees, guards, choice of guards, picker) but for the bytes. Records have one size, and a write
-//! buffer few of them: what matters are the ratios.
+//! Trees, guards, the choice of guards and the picker are the real ones; only the bytes are
+//! missing. All records have one size, and a write buffer holds few records: the ratios are what
+//! matters.
 
 use super::flush::Destination;
 use super::picker::{Limits, pick};
@@ -22,20 +24,20 @@ use std::sync::Arc;
 const RECORD_BYTES: u64 = 1000;
 const KEY_BYTES: usize = 8;
 
-/// Where keys are put.
+/// Which keys are put.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// New keys, in no order.
+    /// New keys, in random order.
     Insert,
     /// Uniformly over this many keys, which are all there after the first round.
     Overwrite(u32),
-    /// The same, four fifths of them to a fifth of the keys.
+    /// Over this many keys too, but four fifths of the puts go to a fifth of the keys.
     Skewed(u32),
     /// New keys, ascending.
     Sequential,
 }
 
-/// A small generator (splitmix64), so that runs repeat.
+/// A small generator of random numbers (splitmix64), so that runs repeat.
 struct Rng(u64);
 
 impl Rng {
@@ -85,12 +87,12 @@ struct Written {
     merged_last: u64,
 }
 
-/// Where seeks go, of keys that are there.
+/// Which of the existing keys seeks look for.
 #[derive(Clone, Copy, Debug)]
 enum Seeks {
     /// Anywhere.
     Uniform,
-    /// Nine tenths of them to a tenth of the key space, in one piece.
+    /// Nine tenths of them go to one contiguous tenth of the key space.
     Skewed,
 }
 
@@ -224,7 +226,7 @@ impl Model {
         true
     }
 
-    /// Tables of these keys, cut at these.
+    /// Tables of the keys `keys`, cut at `cuts`.
     fn pieces(&mut self, keys: &[u32], cuts: &[Arc<[u8]>], age: Age) -> Vec<Arc<TableFile>> {
         let guard_of = |number: &u32| cuts.partition_point(|cut| **cut <= *key(*number));
         keys.chunk_by(|a, b| guard_of(a) == guard_of(b))
@@ -232,7 +234,7 @@ impl Model {
             .collect()
     }
 
-    /// Seeks, and does the jobs that are due by it. How many tables were looked into.
+    /// Seeks, and does the jobs that this makes due. Returns how many tables the seek looked into.
     fn seek(&mut self, number: u32) -> u64 {
         let key = key(number);
         let levels = Tree::guarded_levels();
@@ -257,7 +259,7 @@ impl Model {
         guards.map(|guard| guard.runs().count()).max().unwrap_or(0)
     }
 
-    /// Runs that a seek finds on average over guards of the last level, level 0 not included.
+    /// The average number of runs that a seek finds in a guard of the last level, without level 0.
     fn runs_of_a_seek(&self) -> f64 {
         let last = self.tree.guards(Level(super::picker::LAST as u8)).all();
         let runs = |key: &[u8]| -> usize {
@@ -287,7 +289,7 @@ struct Figures {
     model: Model,
 }
 
-/// Puts so many write buffers, settling behind each flush.
+/// Puts `buffers` write buffers, and settles after each flush.
 fn run(limits: Limits, last_guard_bytes: u64, load: Load, buffers: u32, seed: u64) -> Figures {
     let mut model = Model::new(limits, last_guard_bytes);
     let mut rng = Rng(seed);
@@ -353,7 +355,7 @@ fn guards_keep_few_runs_and_less_is_written_where_they_may_have_more() {
     }
 }
 
-/// Prints figures for the draft.
+/// Prints figures for the design.
 #[test]
 #[ignore = "prints figures; run with --ignored --nocapture"]
 fn figures() {
@@ -398,21 +400,23 @@ fn figures() {
     }
 }
 
-/// What a look reads.
+/// Bytes that a look reads.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What a load with seeks costs.
+/// What a load costs that has seeks.
 struct Cost {
-    /// Bytes of tables that were written behind the first load, by the bytes put; of reads alone in units of all data.
+    /// Bytes of tables written after the first load, divided by the bytes put after it. If nothing
+    /// was put, divided by the bytes of all data.
     amplification: f64,
-    /// Tables that a seek looked into on average, and the last ones.
+    /// Average number of tables that a seek looked into: over all rounds, and in the last round.
     looks: f64,
     looks_last: f64,
-    /// Bytes read by looks, and read and written by jobs.
+    /// Bytes that looks read, plus bytes that jobs read and write.
     bytes: f64,
 }
 
-/// Loads so many write buffers; then for each of `rounds` write buffers of puts, or of none, that many seeks.
+/// Loads `buffers` write buffers. Then it runs `rounds` rounds, each with one write buffer of puts
+/// if `puts` says so, and with `per_round` seeks.
 fn run_with_seeks(
     look_bytes: u64,
     (load, buffers): (Load, u32),
@@ -462,8 +466,9 @@ fn run_with_seeks(
     }
 }
 
-/// A load that was written and is then only read pays for one merge of all, and looks into one table from then on; and what
-/// seeks pay for never costs much more than what there would be without.
+/// A load that was written and is then only read pays for one merge of everything, and looks into
+/// one table from then on. What seeks pay for never costs much more than the looks would cost
+/// without it.
 #[test]
 fn seeks_pay_for_jobs_that_spare_them_more() {
     let loaded = (Load::Insert, 60);
@@ -480,7 +485,7 @@ fn seeks_pay_for_jobs_that_spare_them_more() {
             with.bytes,
             without.bytes
         );
-        // Soon ended, or with puts between.
+        // Loads that end soon, and loads with puts between the seeks.
         for (rounds, puts, per_round) in [(5, false, 250), (60, true, 250), (60, true, 25)] {
             let mixed =
                 |look_bytes| run_with_seeks(look_bytes, loaded, (rounds, puts), (seeks, per_round));
@@ -495,7 +500,7 @@ fn seeks_pay_for_jobs_that_spare_them_more() {
     }
 }
 
-/// Prints figures of loads with seeks, by what a look counts.
+/// Prints figures of loads with seeks, for different values of `look_bytes`.
 #[test]
 #[ignore = "prints figures; run with --ignored --nocapture"]
 fn figures_of_seeks() {

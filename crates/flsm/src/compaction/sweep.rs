@@ -1,14 +1,17 @@
-//! [`Sweep`]: which jobs bring all of a key range to the last level, one run a guard. For somebody who asks for it; what is due by
-//! itself the picker says.
+//! [`Sweep`]: which jobs bring all of a key range to the last level, with one run in each guard. It
+//! serves calls that ask for a compaction. The picker finds the jobs that are due by themselves.
 //!
 //! ```text
-//!   level 0 -> the first level with tables -> ... level by level, guard by guard ... -> the last level -> each guard merged
+//!   level 0 -> the first level with tables -> ... level by level, guard by guard ...
+//!           -> the last level -> each guard merged
 //! ```
-//! A level is begun when the one above is done, so a guard goes down once. It takes each guard once, and of level 0 what was there when it
-//! began. So it ends, however much is written meanwhile; what deletes and old versions a reader still needs stays.
+//! A level is begun when the level above it is done, so a guard goes down once. The sweep takes
+//! each guard once, and only the tables of level 0 that existed when it began. So it ends, however
+//! much is written meanwhile. Deletes and old versions that a reader still needs stay.
 //!
-//! The picker's rule for jobs side by side is kept: of a guard of which a job has tables nothing is taken. Belongs to one thread. Not here:
-//! doing the jobs, waiting for others.
+//! The picker's rule for jobs side by side holds here too: nothing is taken from a guard while
+//! another job has one of its tables. A sweep belongs to one thread. Not here: doing the jobs,
+//! waiting for other jobs.
 
 use super::picker::{Job, LAST};
 use crate::tables::TableFile;
@@ -18,31 +21,32 @@ use evendb_storage::TableId;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// This job.
+    /// Do this job.
     Job(Job),
-    /// What is to be taken another job has.
+    /// Wait: another job has tables that the sweep needs.
     Wait,
-    /// Nothing.
+    /// Nothing is left to do.
     Over,
 }
 
 /// See the module.
 pub(crate) struct Sweep {
     low: Vec<u8>,
-    /// Exclusive.
+    /// The end of the range, exclusive.
     high: Option<Vec<u8>>,
-    /// Tables of level 0 from this number on came later.
+    /// Tables of level 0 with this number or a greater one came after the beginning.
     begun_at: FileNumber,
     level: usize,
-    /// Guards of the level that were taken, by their first keys.
+    /// Guards of the current level that were taken, by their first keys.
     taken: HashSet<Arc<[u8]>>,
 }
 
 impl Sweep {
-    /// Of the keys from `low` to below `high`; files from `begun_at` on are newer.
+    /// A sweep of the keys from `low` to below `high`. Files with numbers from `begun_at` on are
+    /// newer.
     pub(crate) fn new(low: Vec<u8>, high: Option<Vec<u8>>, begun_at: FileNumber) -> Sweep {
         Sweep {
             low,
@@ -53,7 +57,8 @@ impl Sweep {
         }
     }
 
-    /// The next step in this tree, while jobs have the tables in `busy`. A job that is given counts as done.
+    /// The next step in this tree, while jobs have the tables in `busy`. A job that it returns
+    /// counts as done.
     pub(crate) fn next(&mut self, tree: &Tree, busy: &HashSet<TableId>) -> Step {
         if self.level == 0 {
             match self.step_of_level0(tree, busy) {
@@ -128,7 +133,7 @@ impl Sweep {
         }
     }
 
-    /// Whether something is to be done in a guard of the level at hand.
+    /// Whether a guard of the current level needs a job.
     fn is_due(&self, guard: &Guard) -> bool {
         let touches = guard.tables.iter().any(|table| self.touches(table));
         let has_deletes = || guard.tables.iter().any(|table| table.meta.deletes > 0);

@@ -1,31 +1,34 @@
-//! Which versions of a key somebody may still read: what a rewrite has to keep.
+//! Which versions of a key somebody may still read, so that a rewrite has to keep them.
 //!
 //! ```text
-//!   versions of a key   31 put   24 delete   20 put   12 put        readers: snapshot at 22, published 30, later ones above
-//!   seen by             later    30 on       22       nobody        12 is hidden by 20: no reader is between the two
+//!   readers             a snapshot at 22; published is 30; later readers are above
+//!   versions of a key   31 put   24 delete   20 put   12 put
+//!   seen by             later    30 on       22       nobody
+//!                                            12 is hidden by 20: no reader is between the two
 //! ```
-//! Readers are the registered snapshots, and all that come later: these read at the published version or above. So a record
-//! hides an older one of its key when it is published itself, and no snapshot is between the two. A tombstone that all
-//! readers see hides all that is older, and where nothing older is left below it has nothing to do any more.
+//! Readers are the registered snapshots, and all later readers, which read at the published version
+//! or above. So a published record hides an older record of its key if no snapshot lies between the
+//! two. A tombstone that all readers see hides all older records. When no older record is left
+//! below it, it is useless and can go.
 //!
-//! What a [`Horizon`] says must hold until the rewrite's result is shown: a snapshot is registered at the published version or
-//! above, or it was before the horizon was made. A reader that is not registered holds the tree that it reads. It must take
-//! its version before or together with the tree and the memory tables, in a way that no horizon falls between the two: the
-//! engine's lock does that.
+//! What a [`Horizon`] says must hold until the rewrite's result is shown. A snapshot registers at
+//! the published version or above, or it registered before the horizon was made. A reader that is
+//! not registered (a get) takes the view first and the version afterwards, so what its view lacks
+//! was hidden by a record that it sees ([`crate::clock`]).
 
 use evendb_storage::{Kind, Version};
 
-/// Which readers there are, and will be.
+/// The registered readers, and the version from which on later readers read.
 #[derive(Clone, Debug)]
 pub(crate) struct Horizon {
     /// New readers read at this version or above.
     published: Version,
-    /// Of the registered readers, ascending.
+    /// The versions of the registered readers, ascending.
     snapshots: Vec<Version>,
 }
 
 impl Horizon {
-    /// Of these readers, in any order.
+    /// The horizon of these readers, which may come in any order.
     pub(crate) fn new(published: Version, mut snapshots: Vec<Version>) -> Horizon {
         snapshots.sort_unstable();
         Horizon {
@@ -34,7 +37,7 @@ impl Horizon {
         }
     }
 
-    /// Whether nobody sees the record `older` of a key who does not see `newer`.
+    /// Whether no reader sees the record `older` of a key without seeing `newer`.
     fn hides(&self, newer: Version, older: Version) -> bool {
         let from = self.snapshots.partition_point(|&at| !older.is_seen_at(at));
         let between = self.snapshots.get(from).is_some_and(|&at| at < newer);
@@ -51,12 +54,13 @@ impl Horizon {
 /// The versions of one key on their way through a rewrite, newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeyVersions {
-    /// The last one that was not hidden.
+    /// The last record that was not hidden.
     newer: Option<Version>,
 }
 
 impl KeyVersions {
-    /// Whether the next record of the key is to be written. `is_bottom`: nothing older of the key is anywhere else.
+    /// Whether the rewrite keeps the next record of the key. `is_bottom`: no older record of the
+    /// key is anywhere else.
     pub(crate) fn keeps(
         &mut self,
         version: Version,
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a reader at this version sees of the key: the version of a put.
+    /// The version of the put that a reader at version `at` sees.
     fn seen(records: &[(u64, Kind)], at: u64) -> Option<u64> {
         let first = records.iter().find(|record| record.0 <= at)?;
         (first.1 == Kind::Put).then_some(first.0)
@@ -102,7 +106,7 @@ mod tests {
         assert_eq!(kept(&records, true, &horizon), records[..3]);
         let horizon = Horizon::new(Version(31), vec![]);
         assert_eq!(kept(&records, true, &horizon), records[..1]);
-        // The tombstone is not seen by a reader at 22, and then by all.
+        // A reader at 22 does not see the tombstone; later all readers do.
         let horizon = Horizon::new(Version(30), vec![]);
         assert_eq!(kept(&records, false, &horizon), records[..2]);
         assert_eq!(kept(&records, true, &horizon), records[..1]);
@@ -110,7 +114,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-        /// Every reader sees the same as before, over older records elsewhere too, and what is kept is needed.
+        /// Every reader sees the same as before, over older records elsewhere too, and every kept
+        /// record is needed.
         #[test]
         fn no_reader_sees_a_difference(
             records in prop::collection::btree_map(1u64..30, prop::bool::ANY, 0..12),
@@ -135,7 +140,7 @@ mod tests {
             for &reader in &readers {
                 prop_assert_eq!(seen(&before, reader), seen(&after, reader), "reader at {}", reader);
             }
-            // A put that nobody sees is gone.
+            // Puts that nobody sees are gone.
             for record in kept.iter().filter(|record| record.1 == Kind::Put) {
                 prop_assert!(readers.iter().any(|&at| seen(&after, at) == Some(record.0)));
             }

@@ -1,6 +1,7 @@
-//! [`Chain`]: sources whose keys lie one behind the other, opened when the cursor gets there.
+//! [`Chain`]: sources whose keys lie one behind the other. Each is opened when the cursor gets
+//! there.
 //!
-//! Of all its links at most one is open: the one that the cursor is in. Empty links are passed over unopened.
+//! At most one link is open: the one that the cursor is in. Empty links are passed over unopened.
 
 use super::{EntryCursor, Reads};
 use evendb_storage::table::Target;
@@ -10,29 +11,32 @@ use evendb_storage::{EntryRef, Result};
 pub(crate) trait Links: Send {
     /// How many there are.
     fn count(&self) -> usize;
-    /// The first that may have a key `>= key`; [`Links::count`] if none has. Those behind it have no key below.
+    /// The first source that may have a key `>= key`; [`Links::count`] if none has. The sources
+    /// behind it have no key below `key`.
     fn find(&self, key: &[u8]) -> usize;
-    /// The last that may have a key `< key`, if any may. Those behind it have none.
+    /// The last source that may have a key `< key`, if there is one. The sources behind it have no
+    /// such key.
     fn find_below(&self, key: &[u8]) -> Option<usize>;
-    /// Whether all of its keys are outside of what the reader wants, and so are those of all links behind it, in the direction in which
-    /// it comes to the link. Then it need not be opened.
+    /// Whether all keys of source `at` are outside of what the reader wants, and so are all keys of
+    /// the links behind it, in the direction in which the reader comes. Then the source need not be
+    /// opened.
     fn is_outside(&self, _at: usize) -> bool {
         false
     }
-    /// A cursor over one of them, on no record yet. `None` if it has no records.
+    /// A cursor over source `at`, on no record yet. `None` if the source has no records.
     fn open(&self, at: usize) -> Result<Option<Box<dyn EntryCursor>>>;
 }
 
 /// See the module.
 pub(crate) struct Chain<L> {
     links: L,
-    /// Which link is open.
+    /// The number of the open link.
     at: usize,
     open: Option<Box<dyn EntryCursor>>,
 }
 
 impl<L: Links> Chain<L> {
-    /// On no record, and nothing open.
+    /// A chain that is on no record and has no link open.
     pub(crate) fn new(links: L) -> Chain<L> {
         Chain {
             links,
@@ -54,7 +58,7 @@ impl<L: Links> Chain<L> {
         })
     }
 
-    /// Moves within link `at`. Whether the cursor is on a record then.
+    /// Moves within link `at`. Returns whether the cursor is then on a record.
     fn enter(
         &mut self,
         at: usize,
@@ -67,7 +71,7 @@ impl<L: Links> Chain<L> {
         Ok(cursor.valid())
     }
 
-    /// To the first record of the links from `at` on.
+    /// Moves to the first record of the links from `at` on.
     fn first_from(&mut self, mut at: usize) -> Result<()> {
         while at < self.links.count() && !self.links.is_outside(at) {
             if self.enter(at, |cursor| cursor.seek_first())? {
@@ -79,7 +83,7 @@ impl<L: Links> Chain<L> {
         Ok(())
     }
 
-    /// To the last record of the links before `end`.
+    /// Moves to the last record of the links before `end`.
     fn last_before(&mut self, mut end: usize) -> Result<()> {
         while end > 0 {
             end -= 1;
@@ -102,7 +106,7 @@ impl<L: Links> Chain<L> {
         moved
     }
 
-    /// Where a seek begins.
+    /// The link in which a seek begins.
     fn find(&self, target: Target<'_>) -> Option<usize> {
         let count = self.links.count();
         match target {

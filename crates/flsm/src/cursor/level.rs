@@ -1,11 +1,12 @@
 //! Cursors over parts of a tree: a table, a run, a guard, a level.
 //!
 //! ```text
-//!   level = chain of guards;   guard = merge of its runs;   run = chain of tables;   place = chain of runs
+//!   level = chain of guards;  guard = merge of its runs;  run = chain of tables
+//!   place = chain of runs
 //! ```
-//! How they read stands in one [`Reading`]: compactions read past the cache of blocks, scans through it.
-//! A guard's tables are opened when the cursor gets to the guard, and a table when it gets to the table. A cursor holds the
-//! tree's tables, so their files stay.
+//! A [`Reading`] says how they read: compactions read past the cache of blocks, scans read through
+//! it. A guard's tables are opened when the cursor gets to the guard, and a table when it gets to
+//! the table. A cursor holds the tree's tables, so their files stay.
 
 use super::chain::{Chain, Links};
 use super::{EntryCursor, MergeCursor};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// How tables are read.
 #[derive(Clone, Debug)]
 pub(crate) enum Reading {
-    /// From the files alone, so many blocks at once: compactions.
+    /// From the files alone, with this many blocks at once: compactions.
     Past(ReadAhead),
     /// Through blocks in memory: scans.
     Through(Through),
@@ -28,10 +29,12 @@ pub(crate) enum Reading {
 /// How scans read.
 #[derive(Clone, Debug)]
 pub(crate) struct Through {
-    /// What is read at once, in pages, because blocks may be much smaller than they were wanted; by a seek in blocks.
+    /// How much one read fetches: `next` and `max` in pages, because blocks may be much smaller
+    /// than was asked for, and `seek` in blocks.
     pub(crate) pages: ReadAhead,
     pub(crate) blocks: Arc<dyn BlockSource>,
-    /// Keys outside are not wanted: no step reads what has no others.
+    /// The keys that are wanted lie from `low` to below `high`. Tables without such keys are not
+    /// read.
     pub(crate) low: Option<Arc<[u8]>>,
     pub(crate) high: Option<Arc<[u8]>>,
 }
@@ -50,12 +53,13 @@ impl Reading {
         }
     }
 
-    /// Whether keys from `low` on are all behind what is wanted.
+    /// Whether the keys from `low` on are all behind the wanted keys.
     fn ends_before(&self, low: &[u8]) -> bool {
         self.wanted(|wanted| wanted.high.as_deref().is_some_and(|end| low >= end))
     }
 
-    /// Whether keys are all in front of what is wanted; `is_below` says it for the least key that is.
+    /// Whether a table's keys are all in front of the wanted keys. `is_below` tells whether they
+    /// are all below the least wanted key.
     fn begins_above(&self, is_below: impl Fn(&[u8]) -> bool) -> bool {
         self.wanted(|wanted| wanted.low.as_deref().is_some_and(&is_below))
     }
@@ -83,10 +87,11 @@ impl Through {
     }
 }
 
-/// A scan that comes to its window of so many is a long one: the system is asked for the next one meanwhile.
+/// A scan that has moved to this many windows is a long one. From then on the system is asked for
+/// the next window while the scan reads the current one.
 const ASKS_FROM: u32 = 4;
 
-/// Over one table, which is opened by the first move.
+/// A cursor over one table, which its first move opens.
 pub(crate) fn table_cursor(
     table: Arc<TableFile>,
     reading: impl Into<Reading>,
@@ -94,7 +99,7 @@ pub(crate) fn table_cursor(
     run_cursor(vec![table], reading)
 }
 
-/// Over a run: tables that do not overlap, sorted.
+/// A cursor over a run: sorted tables that do not overlap.
 pub(crate) fn run_cursor(
     tables: Vec<Arc<TableFile>>,
     reading: impl Into<Reading>,
@@ -144,7 +149,7 @@ impl Links for Run {
     }
 }
 
-/// Over a level from 1 on.
+/// A cursor over a level from 1 on.
 pub(crate) fn level_cursor(
     tree: Arc<Tree>,
     level: Level,
@@ -185,8 +190,9 @@ impl Links for LevelGuards {
     }
 }
 
-/// Over each place at which a reader looks for a key, in the order of looking: each table of level 0, then of each level the
-/// newest runs of all guards, the second newest ones, and so on.
+/// A cursor for each place at which a reader looks for a key, in the order of looking: each table
+/// of level 0, then for each level the newest runs of all guards, then the second newest runs, and
+/// so on.
 pub(crate) fn places_cursors(tree: &Arc<Tree>, readahead: ReadAhead) -> Vec<Box<dyn EntryCursor>> {
     let level0 = tree.level0().iter();
     let level0 = level0.map(|table| table_cursor(table.clone(), readahead));
@@ -205,7 +211,7 @@ pub(crate) fn places_cursors(tree: &Arc<Tree>, readahead: ReadAhead) -> Vec<Box<
     level0.chain(places).collect()
 }
 
-/// The runs that are `run`th in their guards.
+/// The runs that are number `run` in their guards.
 struct Place {
     tree: Arc<Tree>,
     level: Level,

@@ -1,17 +1,21 @@
 //! [`MergeCursor`]: several sources as one sorted sequence, in both directions.
 //!
 //! ```text
-//!   forward:  the current record is the least;     each other source is on its first record behind it, or on none
-//!   backward: the current record is the greatest;  each other source is on its last record before it, or on none
+//!   forward:   the current record is the least;
+//!              each other source is on its first record behind it, or on none
+//!   backward:  the current record is the greatest;
+//!              each other source is on its last record before it, or on none
 //! ```
-//! So a turn moves each other source by one step, to the other side of the current record. A source that is on none has
-//! all of its records on the side where the cursor comes from.
+//! So a turn moves each other source by one step, to the other side of the current record. A source
+//! that is on no record has all of its records on the side from which the cursor comes.
 //!
-//! Records are ordered by key, version (descending), number of the source. A source may get new records while the cursor
-//! is in use, as a memory table does. Those may appear or not, and never make the cursor go back or repeat a record.
+//! Records are ordered by key, by version (descending), and by the number of the source. A source
+//! may get new records while the cursor is in use, as a memory table does. The cursor may pass or
+//! miss these records, but they never make it go back or repeat a record.
 //!
-//! Keeps all records that the sources have: which of them a reader sees is not decided here.
-//! After an error it is on no record, and a seek puts all sources in order again. Belongs to one thread at a time.
+//! It keeps all records of the sources: it does not decide which of them a reader sees. After an
+//! error it is on no record, and a seek puts all sources in order again. It belongs to one thread
+//! at a time.
 
 use super::{EntryCursor, Reads};
 use evendb_storage::table::Target;
@@ -27,14 +31,14 @@ enum Direction {
 /// See the module.
 pub(crate) struct MergeCursor {
     sources: Vec<Box<dyn EntryCursor>>,
-    /// The sources that are on a record, as a heap: the first is on the current record, and none comes before its parent,
-    /// which is at `(index - 1) / 2`.
+    /// The sources that are on a record, as a heap. The first one is on the current record. No
+    /// source comes before its parent, which is at `(index - 1) / 2`.
     heap: Vec<usize>,
     direction: Direction,
 }
 
 impl MergeCursor {
-    /// On no record.
+    /// A merge that is on no record.
     pub(crate) fn new(sources: Vec<Box<dyn EntryCursor>>) -> MergeCursor {
         MergeCursor {
             heap: Vec::with_capacity(sources.len()),
@@ -43,13 +47,13 @@ impl MergeCursor {
         }
     }
 
-    /// The number of the source whose record it is on. Panics if on none.
+    /// The number of the source that has the current record. Panics if there is no current record.
     pub(crate) fn source(&self) -> usize {
         let first = self.heap.first();
         *first.expect("source of a cursor that is on no record")
     }
 
-    /// Moves all sources by `seek`, and then goes on in `direction`.
+    /// Moves all sources by `seek`. After that the cursor moves in `direction`.
     fn seek_all(
         &mut self,
         direction: Direction,
@@ -74,7 +78,7 @@ impl MergeCursor {
         }
     }
 
-    /// Moves the source at `at` of the heap behind those that come before it.
+    /// Moves the source at `at` of the heap behind the sources that come before it.
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let mut child = 2 * at + 1;
@@ -120,7 +124,7 @@ impl MergeCursor {
         stepped
     }
 
-    /// Moves the source that is on the current record.
+    /// Moves the source that has the current record.
     fn move_first(&mut self) -> Result<()> {
         let source = &mut self.sources[self.heap[0]];
         match self.direction {
@@ -134,7 +138,7 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Brings the other sources to the other side of the current record.
+    /// Moves the other sources to the other side of the current record.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let current = self.heap[0];
         self.direction = direction;
@@ -150,7 +154,7 @@ impl MergeCursor {
             }
         }
         self.build_heap();
-        // Only a source that got new records meanwhile can be on the wrong side.
+        // Only a source that has got new records meanwhile can be on the wrong side.
         while self.heap[0] != current {
             self.move_first()?;
         }

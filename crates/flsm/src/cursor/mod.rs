@@ -1,9 +1,9 @@
-//! [`EntryCursor`]: a position among sorted records, in both directions. What memory tables, tables, guards and merges
-//! of them have in common.
+//! [`EntryCursor`]: a position among sorted records, in both directions. Memory tables, tables,
+//! guards and merges of them all have one.
 //!
 //! * `merge` - several cursors as one.
 //! * `chain` - sources that lie one behind the other, opened when the cursor gets there.
-//! * `level` - the cursors of runs, guards and levels of a tree, made of these two.
+//! * `level` - the cursors of runs, guards and levels of a tree, made from `merge` and `chain`.
 
 mod chain;
 pub(crate) mod level;
@@ -16,13 +16,14 @@ pub(crate) use merge::MergeCursor;
 use evendb_storage::table::{TableCursor, Target};
 use evendb_storage::{EntryRef, Result};
 
-/// A position among records in the order of tables: keys ascending, versions of a key descending. On no record at first, and after an
-/// error.
+/// A position among records in the order of tables: keys ascending, versions of a key descending.
+/// It is on no record at first, and after an error.
 pub(crate) trait EntryCursor: Send {
     /// Whether it is on a record.
     fn valid(&self) -> bool;
-    /// Prepares a seek, which has to be the next move: finds out what it reads first, and enters it in `reads`. On no record until then.
-    /// Not to be called for its effect: a seek finds the same without it.
+    /// Prepares a seek, which has to be the next move: finds the first block that the seek will
+    /// read, and enters it in `reads`. The cursor is on no record until then. Without this call a
+    /// seek finds the same record.
     fn aim(&mut self, target: Target<'_>, reads: &mut Reads) -> Result<()> {
         let _ = (target, reads);
         Ok(())
@@ -44,23 +45,24 @@ pub(crate) trait EntryCursor: Send {
     fn seek_first(&mut self) -> Result<()>;
     /// To the last record.
     fn seek_last(&mut self) -> Result<()>;
-    /// To the next record. Stays on none if it is.
+    /// Moves to the next record. A cursor that is on no record stays there.
     fn next(&mut self) -> Result<()>;
-    /// To the record before. Stays on none if it is.
+    /// Moves to the previous record. A cursor that is on no record stays there.
     fn prev(&mut self) -> Result<()>;
-    /// The record it is on. Panics if on none.
+    /// The record that the cursor is on. Panics if it is on none.
     fn entry(&self) -> EntryRef<'_>;
 }
 
-/// The blocks that a seek will read, in the order in which it reads them. The system is told of all but the first, which is asked for at
-/// once, so that it reads them side by side.
+/// The blocks that a seek will read, in the order in which it reads them. The system is told about
+/// all of them except the first, so that it reads them side by side. The seek asks for the first
+/// one at once.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     has_first: bool,
 }
 
 impl Reads {
-    /// Another one. Whether the system is to be told.
+    /// Enters another block. Returns whether the system is to be told about it.
     fn enter(&mut self) -> bool {
         std::mem::replace(&mut self.has_first, true)
     }

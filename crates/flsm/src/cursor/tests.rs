@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Key, version; the value is both.
+/// Key and version; the value is made from both.
 type Record = (Vec<u8>, u64);
 
-/// Sorted records in RAM. The plain way, for comparison, and a source.
+/// Sorted records in RAM: the simple cursor to compare with, and a source.
 #[derive(Clone, Default)]
 pub(crate) struct VecCursor {
     records: Arc<Vec<Record>>,
@@ -86,7 +86,7 @@ impl Links for VecLinks {
         self.0.len()
     }
     fn find(&self, key: &[u8]) -> usize {
-        // One that is empty has no limit: as with guards, it is found by those around it.
+        // An empty link has no limit. As with guards, its neighbours find it.
         let has = |link: &Vec<Record>| link.last().is_some_and(|last| *last.0 >= *key);
         self.0.iter().position(has).unwrap_or(self.0.len())
     }
@@ -141,7 +141,7 @@ fn step(cursor: &mut dyn EntryCursor, step: Move) -> Result<()> {
     }
 }
 
-/// Aims at where a move goes, if it is a seek.
+/// Aims at the place of a move, if the move is a seek.
 fn aim(cursor: &mut dyn EntryCursor, step: Move) -> Result<()> {
     let mut reads = Reads::default();
     match step {
@@ -160,7 +160,7 @@ fn place(cursor: &dyn EntryCursor) -> Option<Record> {
     })
 }
 
-/// Moves both alike, and expects both on the same record. Every second seek is aimed.
+/// Moves both cursors alike, and expects both on the same record. Every second seek is aimed.
 fn walk(cursor: &mut dyn EntryCursor, all: Vec<Record>, moves: &[Move]) {
     let mut plain = VecCursor::new(all);
     for (number, &one) in moves.iter().enumerate() {
@@ -174,7 +174,7 @@ fn walk(cursor: &mut dyn EntryCursor, all: Vec<Record>, moves: &[Move]) {
     }
 }
 
-/// Records of numbered keys; each version is there once.
+/// Records of numbered keys; each version occurs once.
 fn records(numbers: &[(u8, u8)], from: u64) -> Vec<Record> {
     let versions = numbers.iter().zip(from..);
     versions
@@ -317,13 +317,13 @@ fn records_that_come_while_a_merge_turns_do_not_move_it_back() {
         MergeCursor::new(vec![boxed(growing), boxed(other)])
     };
     let at = |cursor: &MergeCursor| place(cursor).map(|record| record.0);
-    // On 5 of the other source, backward; 3 and 4 come.
+    // The cursor is on 5 of the other source, backward; 3 and 4 are inserted.
     let mut cursor = merge(&[2, 8], &[3, 4], &[5, 9]);
     cursor.seek_before(&key(6)).unwrap();
     assert_eq!(at(&cursor), Some(key(5)));
     cursor.next().unwrap();
     assert_eq!(at(&cursor), Some(key(8)));
-    // On 5, forward; 6 and 7 come, behind which the source is at its end.
+    // The cursor is on 5, forward; 6 and 7 are inserted, and then the source is at its end.
     let mut cursor = merge(&[2], &[6, 7], &[5, 9]);
     cursor.seek(&key(5)).unwrap();
     cursor.prev().unwrap();
@@ -351,7 +351,7 @@ fn a_cursor_opens_the_tables_that_it_gets_to() {
     })
     .unwrap();
     let mut cursor = level_cursor(Arc::new(tree), Level(6), READAHEAD);
-    // The file of the first is gone, and nobody asks for it.
+    // The file of the first table is gone, and nobody asks for it.
     vfs.remove_file(&tables[0].path());
     cursor.seek(b"b").unwrap();
     assert_eq!(place(&*cursor), Some((b"k".to_vec(), 1)));
@@ -364,10 +364,11 @@ fn a_cursor_opens_the_tables_that_it_gets_to() {
     assert_eq!(place(&*cursor), Some((b"t".to_vec(), 1)));
 }
 
-/// The first block is read at once; of all others the system is told before, and of no more.
+/// The first block is read at once. The system is told about all other blocks before, and about no
+/// more.
 #[test]
 fn an_aimed_merge_has_told_of_all_reads_but_the_first() {
-    // Too long to be held whole; each is a block of its own.
+    // Too long to be kept whole; each record is a block of its own.
     let value = vec![7; 5000];
     let keys: Vec<Vec<u8>> = (1..20).map(key).collect();
     let entries: Vec<_> = keys
@@ -400,7 +401,7 @@ fn an_aimed_merge_has_told_of_all_reads_but_the_first() {
 fn a_failure_leaves_a_merge_on_no_record_and_a_seek_goes_on() {
     let vfs = SimVfs::new(1);
     let dir = sim_dir(&vfs);
-    // Too long to be held whole.
+    // Too long to be kept whole.
     let value = vec![7; 5000];
     let keys: Vec<Vec<u8>> = (1..20).map(key).collect();
     let of = |number: u64, from: usize| {

@@ -1,4 +1,5 @@
-//! [`Handle`]: what keeps a database open. All public handles share one; when the last is gone, it closes silently.
+//! [`Handle`]: keeps a database open. All public handles share one. When the last of them is gone,
+//! the database closes silently.
 
 use super::Engine;
 use crate::error::Result;
@@ -11,7 +12,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Of a database that `close` closes.
+    /// The handle of a database that the function `close` closes.
     pub(crate) fn new(engine: Arc<Engine>, close: fn(&Engine) -> Result<()>) -> Arc<Handle> {
         Arc::new(Handle { engine, close })
     }
@@ -24,12 +25,12 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if fork::is_child() {
-            // The parent has it open. The child's copy is leaked, because threads that are not in the
-            // child may hold its locks.
+            // The parent has it open. The child's copy is leaked, because threads that are not in
+            // the child may hold its locks.
             std::mem::forget(self.engine.clone());
             return;
         }
-        // Nobody is left to be told.
+        // Nobody is left who could get the error.
         let _ = self.close();
     }
 }

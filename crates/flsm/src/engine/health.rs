@@ -1,10 +1,12 @@
 //! [`Health`]: whether the database still takes calls.
 //!
-//! The first failure after which it is not known what the disk holds latches it: no write begins any more, reads go on. Closing
-//! ends both: every call that writes files enters ([`Health::enter`]) before it does, and closing waits for those that are inside.
+//! The first failure after which the state of the disk is not known latches the database: no write
+//! begins any more, and reads go on. Closing ends both. Every call that writes files enters first
+//! ([`Health::enter`]), and closing waits for the calls that are inside.
 //!
-//! Reads do not enter. A table's file is whole and never changes, and one that was removed is read on as long as it is open; so a
-//! read beside closing gives what is right, or fails to open a file, which [`Health::of_read`] then calls by its name.
+//! Reads do not enter. A table's file is whole and never changes, and a removed file can be read as
+//! long as it is open. So a read during closing returns the right result, or it fails to open a
+//! file. [`Health::of_read`] turns that failure into `Closed`.
 
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::fork;
@@ -22,7 +24,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Of a database that takes writes, or none.
+    /// The health of a database that takes writes, unless it is opened read-only.
     pub(crate) fn new(read_only: bool) -> Health {
         Health {
             read_only,
@@ -30,7 +32,8 @@ impl Health {
         }
     }
 
-    /// A call begins that writes files. Until the result is dropped the directory stays this database's.
+    /// Begins a call that writes files. Until the result is dropped, the directory stays this
+    /// database's.
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
         fork::check()?;
         let inside = self.gate.enter()?;
@@ -42,14 +45,14 @@ impl Health {
         self.gate.is_shut()
     }
 
-    /// Whether no call is under way that closing would wait for.
+    /// Whether no call is running that closing would wait for.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.gate.is_empty()
     }
 
-    /// Closes the database for new calls, wakes those that only wait, waits for all that are inside, and does the `last`
-    /// things ([`Gate::close`]).
+    /// Closes the database for new calls, wakes the calls that only wait, waits for all calls that
+    /// are inside, and then runs `last` ([`Gate::close`]).
     pub(crate) fn close(
         &self,
         wake: impl FnOnce(),
@@ -58,7 +61,7 @@ impl Health {
         self.gate.close(wake, last)
     }
 
-    /// The error of a read, which has failed because of closing if the database is closed.
+    /// The error that a read returns. If the database is closed, closing has caused the failure.
     #[cold]
     pub(crate) fn of_read(&self, error: Error) -> Error {
         match self.is_closed() {
@@ -67,7 +70,7 @@ impl Health {
         }
     }
 
-    /// The first thing that every public call does, before it takes a lock.
+    /// Every public call does this first, before it takes a lock.
     pub(crate) fn check_readable(&self) -> Result<()> {
         fork::check()?;
         match self.is_closed() {

@@ -1,9 +1,12 @@
-//! [`Engine`]: the state of an open database. It holds; functions of other rooms do.
+//! [`Engine`]: the state of an open database. It only holds the state; functions of other rooms
+//! work on it.
 //!
-//! **Locks**, in the order in which they may be taken: writer ([`crate::write`], held by whoever leads a group); catalog; manifest;
-//! work; then leaves: a keyspace's, the clock's, the queue's of the write path, a memory table's, that of what is kept back for a full disk.
-//! The first three are held through I/O, the others never. Whoever holds the writer may wait for workers, who take the catalog and
-//! the manifest: so nobody waits for the writer while holding one of these.
+//! **Locks**, in the order in which they may be taken: writer ([`crate::write`]; the leader of a
+//! group holds it); catalog; manifest; work; then the leaves: the locks of a keyspace, of the
+//! clock, of the write path's queue, of a memory table, and of the room that is kept back for a
+//! full disk. The first three are held during I/O, the others never. The holder of the writer may
+//! wait for workers, which take the catalog and the manifest. So no thread waits for the writer
+//! while it holds one of these two.
 
 pub(crate) mod handle;
 pub(crate) mod health;
@@ -31,7 +34,7 @@ use write_path::WritePath;
 pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) dir: PathBuf,
-    /// Of the directory; given up by closing.
+    /// The claim on the directory; closing gives it up.
     pub(crate) claim: Claim,
     pub(crate) health: Health,
     pub(crate) figures: Figures,
@@ -41,32 +44,34 @@ pub(crate) struct Engine {
     pub(crate) manifest: Mutex<Kept>,
     pub(crate) full_disk: FullDisk,
     pub(crate) work: Work,
-    /// Not that of the seam for schedules: cursors hold it as what they are given blocks by.
+    /// The standard library's `Arc` and not the one that schedules replace: cursors hold the cache
+    /// as their source of blocks.
     pub(crate) cache: std::sync::Arc<BlockCache>,
     pub(crate) making: Making,
 }
 
 impl Engine {
-    /// All keyspaces that there are.
+    /// All keyspaces that exist.
     pub(crate) fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
         self.catalog.lock().values().cloned().collect()
     }
 
-    /// Stops all writes for good, because of this failure; or because the directory is not this database's any more, if that is why.
+    /// Stops all writes for good, with this cause. If the directory is not this database's any
+    /// more, that is the cause.
     pub(crate) fn latch(&self, cause: &evendb_base::Error) {
         let claimed = self.claim.check(&FileName::Lock.path(&self.dir));
         self.health.latch(claimed.as_ref().err().unwrap_or(cause));
         self.work.wake_all();
     }
 
-    /// Whether the directory is still this database's. If it is not, all writes end.
+    /// Fails if the directory is not this database's any more. All writes end then.
     pub(crate) fn check_claim(&self) -> evendb_base::Result<()> {
         let claimed = self.claim.check(&FileName::Lock.path(&self.dir));
         claimed.inspect_err(|error| self.latch(error))
     }
 
-    /// Takes a failure of a write, and gives it back to be returned. It latches the database, but for want of room or of a
-    /// descriptor: then nothing has happened.
+    /// Takes a failure of a write, and returns it. It latches the database, except for lack of room
+    /// or of a descriptor: in these cases nothing has happened.
     pub(crate) fn failed(&self, error: evendb_storage::Error) -> evendb_base::Error {
         let error = evendb_base::Error::from(error);
         if error.kind().is_for_want() {

@@ -1,15 +1,17 @@
-//! [`Work`]: what there is to do in the background, who does it, and who waits for it.
+//! [`Work`]: the work of the background, which threads do it, and which calls wait for it.
 //!
 //! ```text
-//!   writer -- a full generation --> waiting, the oldest first --> the flusher --> level 0 --> compactors
+//!   writer -- full generation --> waiting, oldest first --> the flusher --> level 0 --> compactors
 //! ```
-//! Generations are flushed one after the other, so that what is durable stays a prefix. Compactors take jobs whose tables
-//! nobody else has (`busy`); a job's tables stay busy until its result is shown.
+//! Generations are flushed one after the other, so that the durable writes stay a prefix of all
+//! writes. Compactors take jobs whose tables no other job has (`busy`). A job's tables stay busy
+//! until its result is shown.
 //!
-//! A failure for want of room is counted and tried again after a while; whoever waits then gets the error. Where a job above level 0
-//! finds damage its tables are set aside: they stay busy, so their guard is left as it is until the next opening, and all others are
-//! compacted. Who asks for a compaction, or for nothing to be owed, gets that error. Any other failure latches the database, which ends
-//! all waiting.
+//! A failure for lack of room is counted, and the work is tried again after a while. Calls that
+//! wait get the error. If a job above level 0 finds damage, its tables are set aside: they stay
+//! busy, so their guard is left as it is until the next opening, and all other guards are
+//! compacted. A call that asks for a compaction or for settled debt gets that error. Any other
+//! failure latches the database, which ends all waiting.
 
 use crate::engine::health::Health;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,21 +25,22 @@ use evendb_storage::{TableId, Version};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// Generations that wait to be flushed before writers wait, too.
+/// With this many generations waiting to be flushed, writers wait, too.
 pub(crate) const WAITING_MAX: usize = 2;
-/// What failed for want of room is tried again after this; twice as long after each further failure in a row, so often.
+/// The rest after the first failure for lack of room. Each further failure in a row doubles it, at
+/// most `DOUBLINGS_MAX` times.
 const RETRY: Duration = Duration::from_millis(100);
 const DOUBLINGS_MAX: u32 = 3;
 
-/// Memory tables that get no more records, and the log that has them.
+/// Memory tables that get no more records, and the log that has these records.
 pub(crate) struct Generation {
     pub(crate) number: FileNumber,
     pub(crate) memories: Vec<(Arc<KeyspaceState>, Arc<MemoryTable>)>,
-    /// Of its last record.
+    /// The version of its last record.
     pub(crate) last_version: Version,
-    /// Logs that go when it is flushed.
+    /// Logs that are removed when it is flushed.
     pub(crate) logs: Vec<FileNumber>,
-    /// Logs below this number are not needed then.
+    /// After its flush, logs below this number are not needed.
     pub(crate) next: FileNumber,
 }
 
@@ -45,15 +48,16 @@ pub(crate) struct Generation {
 #[derive(Default)]
 pub(crate) struct Work {
     state: Mutex<State>,
-    /// There may be something to do.
+    /// Signals that there may be something to do.
     wake: Condvar,
-    /// Something was done, or failed.
+    /// Signals that something was done, or failed.
     done: Condvar,
-    /// Tables of level 0 of the keyspace that has the most. Pairs with nothing: who acts by it may be late.
+    /// The number of tables in level 0 of the keyspace that has the greatest number of them. Orders
+    /// nothing else: a reader of it may be late.
     level0: AtomicUsize,
-    /// Logs below this number are not needed. Pairs with nothing.
+    /// Logs below this number are not needed. Orders nothing else.
     logs_needed: AtomicU64,
-    /// Calls that wait until nothing is owed. Pairs with nothing.
+    /// The number of calls that wait until no debt is left. Orders nothing else.
     hurried: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -71,60 +75,60 @@ impl Drop for Hurry<'_> {
 struct State {
     waiting: VecDeque<Arc<Generation>>,
     busy: HashSet<TableId>,
-    /// Tables among these that were set aside, and the first damage.
+    /// The number of busy tables that were set aside, and the first damage.
     aside: usize,
     damage: Option<Error>,
-    /// Jobs under way.
+    /// The number of running jobs.
     jobs: usize,
-    /// Workers are to end.
+    /// Whether workers have to end.
     stopping: bool,
-    /// Grows with whatever may make a job due.
+    /// Counts the events that may make a job due.
     changes: u64,
-    /// Failures for want of room, and the last one.
+    /// The number of failures for lack of room, and the last one.
     failures: u64,
     failure: Option<Error>,
 }
 
 impl Work {
-    /// A thread that works here.
+    /// Adds a thread that works here.
     pub(crate) fn add_thread(&self, thread: JoinHandle<()>) {
         self.threads.lock().push(thread);
     }
 
-    /// Waits until all threads have ended, which are to ([`Work::stop`]).
+    /// Waits until all threads have ended. [`Work::stop`] tells them to end.
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
-            // One that panicked has latched the database.
+            // A thread that panicked has latched the database.
             let _ = thread.join();
         }
     }
 
-    /// A full generation.
+    /// Adds a full generation.
     pub(crate) fn push(&self, generation: Generation) {
         self.state.lock().waiting.push_back(Arc::new(generation));
         self.wake.notify_all();
     }
 
-    /// Everybody looks again: the database was latched, or is being closed.
+    /// Wakes all threads, so that they look again: the database was latched, or is closing.
     pub(crate) fn wake_all(&self) {
         self.state.lock().changes += 1;
         self.wake.notify_all();
         self.done.notify_all();
     }
 
-    /// Workers end after what they are at; what waits stays.
+    /// Makes workers end after their current step. Waiting generations stay.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wake_all();
     }
 
-    /// Whether workers are to end.
+    /// Whether workers have to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.state.lock().stopping
     }
 
-    /// Waits for the oldest generation that is to be flushed. `None`: the flusher is to end.
+    /// Waits for a generation to flush, and returns the oldest. `None`: the flusher has to end.
     pub(crate) fn wait_for_generation(&self, health: &Health) -> Option<Arc<Generation>> {
         let mut state = self.state.lock();
         loop {
@@ -138,7 +142,7 @@ impl Work {
         }
     }
 
-    /// The oldest generation is flushed and leaves.
+    /// Removes the oldest generation, which is flushed.
     pub(crate) fn flushed(&self, generation: &Generation) {
         self.logs_needed.store(generation.next.0, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -155,8 +159,8 @@ impl Work {
         FileNumber(self.logs_needed.load(Ordering::Relaxed))
     }
 
-    /// A job failed for want of room, after so many failures in a row: tells those who wait, and rests. `true`: it is to be tried
-    /// again.
+    /// Notes that a job failed for lack of room, after `failures` such failures in a row. Wakes the
+    /// calls that wait, and rests. `true`: the job has to be tried again.
     pub(crate) fn rest_after(&self, error: &Error, failures: u32) -> bool {
         let mut state = self.state.lock();
         state.failures += 1;
@@ -169,7 +173,8 @@ impl Work {
         !state.stopping
     }
 
-    /// Takes a job of what `pick` finds, which is given the tables that are not free, and tells of the tables of what it picks.
+    /// Takes the job that `pick` finds. `pick` is given the busy tables, and returns the tables of
+    /// its job.
     pub(crate) fn take_job<T>(
         &self,
         pick: impl FnOnce(&HashSet<TableId>) -> Option<(T, Vec<TableId>)>,
@@ -184,12 +189,13 @@ impl Work {
         Some(job)
     }
 
-    /// What [`Work::wait_for_job`] wants to know: read before a job is looked for.
+    /// The value that [`Work::wait_for_job`] needs. Read it before looking for a job.
     pub(crate) fn changes(&self) -> u64 {
         self.state.lock().changes
     }
 
-    /// Waits until there may be a job that was not there at `seen`. `false`: the compactor is to end.
+    /// Waits until there may be a job that did not exist at `seen`. `false`: the compactor has to
+    /// end.
     pub(crate) fn wait_for_job(&self, health: &Health, seen: u64) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -203,7 +209,7 @@ impl Work {
         }
     }
 
-    /// A job is over, and its result is shown if it has one. After `damage` its tables are set aside.
+    /// Ends a job. Its result is shown, if it has one. After `damage` its tables are set aside.
     pub(crate) fn end_job(&self, tables: &[TableId], damage: Option<Error>) {
         let mut state = self.state.lock();
         match damage {
@@ -223,17 +229,17 @@ impl Work {
         self.wake.notify_all();
     }
 
-    /// Tables that were set aside.
+    /// The number of tables that were set aside.
     pub(crate) fn set_aside(&self) -> u64 {
         self.state.lock().aside as u64
     }
 
-    /// The first damage for which tables were set aside.
+    /// Fails with the first damage for which tables were set aside.
     pub(crate) fn check_damage(&self) -> Result<()> {
         self.state.lock().damage.clone().map_or(Ok(()), Err)
     }
 
-    /// Tables of level 0 of the keyspace that has the most.
+    /// The number of tables in level 0 of the keyspace that has the greatest number of them.
     pub(crate) fn level0(&self) -> usize {
         self.level0.load(Ordering::Relaxed)
     }
@@ -242,33 +248,33 @@ impl Work {
         self.level0.store(tables, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits for jobs, or soon will: a call, or writers, for a flush or for level 0, which has so many tables when
-    /// it is to go down.
+    /// Whether a call or a writer waits for jobs, or soon will: a call waits until no debt is left,
+    /// a generation waits for its flush, or level 0 has `level0_due` tables, at which it goes down.
     pub(crate) fn is_behind(&self, level0_due: usize) -> bool {
         self.level0() >= level0_due
             || self.hurried.load(Ordering::Relaxed) > 0
             || !self.state.lock().waiting.is_empty()
     }
 
-    /// Says that a call waits until nothing is owed, until the result is dropped.
+    /// Notes that a call waits until no debt is left. The note holds until the result is dropped.
     pub(crate) fn hurry(&self) -> Hurry<'_> {
         self.hurried.fetch_add(1, Ordering::Relaxed);
         Hurry(&self.hurried)
     }
 
-    /// Whether another generation may wait now.
+    /// Whether another generation may be added to the waiting ones now.
     pub(crate) fn has_room(&self, level0_stop: usize) -> bool {
         self.state.lock().has_room() && self.level0() < level0_stop
     }
 
-    /// Waits until another generation may wait.
+    /// Waits until another generation may be added to the waiting ones.
     pub(crate) fn wait_for_room(&self, health: &Health, level0_stop: usize) -> Result<()> {
         self.wait(health, |state| {
             state.has_room() && self.level0() < level0_stop
         })
     }
 
-    /// Waits until this generation is flushed.
+    /// Waits until generation `number` is flushed.
     pub(crate) fn wait_for_flush(&self, health: &Health, number: FileNumber) -> Result<()> {
         self.wait(health, |state| {
             let oldest = state.waiting.front();
@@ -276,7 +282,7 @@ impl Work {
         })
     }
 
-    /// Waits until a job that is under way has ended, or the database closes. `false` if none is.
+    /// Waits until a running job has ended, or the database closes. `false` if no job is running.
     pub(crate) fn wait_for_jobs(&self, health: &Health) -> Result<bool> {
         let jobs = self.state.lock().jobs;
         match jobs {
@@ -288,11 +294,12 @@ impl Work {
         }
     }
 
-    /// Waits until `is_done`. Fails when the database is latched, and with the failure of a job that found no room meanwhile.
+    /// Waits until `is_done`. Fails when the database is latched. Fails too when a job finds no
+    /// room meanwhile, with that job's failure.
     fn wait(&self, health: &Health, is_done: impl Fn(&State) -> bool) -> Result<()> {
         let mut state = self.state.lock();
         let failures = state.failures;
-        // What rests is to try again.
+        // Work that rests is tried again.
         if !is_done(&state) {
             self.wake.notify_all();
         }
@@ -311,7 +318,7 @@ impl Work {
         }
     }
 
-    /// The last failure for want of room.
+    /// The last failure for lack of room.
     pub(crate) fn no_space(&self) -> Error {
         self.state.lock().no_space()
     }

@@ -1,6 +1,8 @@
-//! [`WritePath`]: what the write path keeps from call to call. What is done with it is in [`crate::write`].
+//! [`WritePath`]: the state that the write path keeps from call to call. [`crate::write`] works on
+//! it.
 //!
-//! Two locks: the queue's, which a call has for a moment, and the writer's, which the leader of a group has while it writes.
+//! It has two locks. A call holds the queue's lock for a moment. The leader of a group holds the
+//! writer's lock while it writes.
 
 use crate::error::Error;
 use crate::keyspace::KeyspaceState;
@@ -12,40 +14,42 @@ use evendb_base::sync::{Arc, Condvar, Mutex, MutexGuard};
 use evendb_storage::Version;
 use std::collections::{BTreeMap, HashMap};
 
-/// Groups, numbered from 1.
+/// The groups of writes, numbered from 1.
 #[derive(Debug)]
 pub(crate) struct WritePath {
     pub(crate) queue: Mutex<Queue>,
-    /// Who waits for group `n` waits at `n % 2`, so that the end of a group wakes those of the next one alone that leads.
+    /// A call that waits for group `n` waits at `n % 2`. So the end of a group wakes no call of the
+    /// next group except the one that leads it.
     pub(crate) turns: [Condvar; 2],
     pub(crate) writer: Mutex<Writer>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Whether somebody is writing a group.
+    /// Whether a thread is writing a group.
     pub(crate) is_led: bool,
     pub(crate) open: Group,
     /// Number of the open group.
     pub(crate) number: u64,
     /// Groups up to this one are finished.
     pub(crate) finished: u64,
-    /// How many wait at each of the [`WritePath::turns`]: where nobody does, nobody is woken, which is a system call.
+    /// The number of calls that wait at each of the [`WritePath::turns`]. If none waits, the system
+    /// call that wakes is saved.
     pub(crate) waiting: [usize; 2],
-    /// Of groups that failed: why, and how many have not heard of it.
+    /// For each failed group: the error, and the number of calls that have not got it yet.
     pub(crate) failed: BTreeMap<u64, (Error, usize)>,
-    /// The memory of the last group.
+    /// The memory of the last group, for reuse.
     pub(crate) spare: Option<GroupBody>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) body: GroupBody,
-    /// Keyspaces of the records, each once.
+    /// Keyspaces of its records, each once.
     pub(crate) keyspaces: Vec<Arc<KeyspaceState>>,
-    /// Calls.
+    /// The number of its calls.
     pub(crate) members: usize,
-    /// Keys and values.
+    /// Bytes of its keys and values.
     pub(crate) user_bytes: u64,
     pub(crate) has_puts: bool,
     pub(crate) sync: bool,
@@ -81,7 +85,7 @@ impl WritePath {
         }
     }
 
-    /// Waits for what is told to those of a group.
+    /// Waits until the calls of group `number` are woken.
     pub(crate) fn wait_for_turn(&self, number: u64, queue: &mut MutexGuard<'_, Queue>) {
         let turn = turn_of(number);
         queue.waiting[turn] += 1;
@@ -89,8 +93,9 @@ impl WritePath {
         queue.waiting[turn] -= 1;
     }
 
-    /// Tells those who wait for a group that it is finished, and one of the next group that it may lead. The queue is locked, so that
-    /// whoever is about to wait has looked at it before, and is counted, or looks at it afterwards.
+    /// Wakes the calls that wait for group `number`, which is finished, and one call of the next
+    /// group, which may lead it. The queue is locked. So a call that is about to wait has looked at
+    /// the queue before and is counted, or it looks at the queue afterwards.
     pub(crate) fn tell_finished(&self, number: u64, queue: &Queue) {
         let (own, next) = (turn_of(number), turn_of(number + 1));
         if queue.waiting[own] > 0 {
@@ -106,7 +111,7 @@ fn turn_of(number: u64) -> usize {
     (number % 2) as usize
 }
 
-/// What the leader of a group works with.
+/// The state that the leader of a group works with.
 #[derive(Debug)]
 pub(crate) struct Writer {
     /// `None` at the relaxed level.
@@ -114,14 +119,14 @@ pub(crate) struct Writer {
     /// Number of the generation.
     pub(crate) generation: FileNumber,
     pub(crate) memories: HashMap<KeyspaceId, (Arc<KeyspaceState>, Arc<MemoryTable>)>,
-    /// Of its memory tables.
+    /// Bytes of its memory tables.
     pub(crate) bytes: u64,
-    /// Of the last record.
+    /// The version of the last record.
     pub(crate) last: Version,
 }
 
 impl Writer {
-    /// With an empty generation, behind the record of version `last`.
+    /// A writer with an empty generation, after the record of version `last`.
     pub(crate) fn new(generation: FileNumber, log: Option<LogWriter>, last: Version) -> Writer {
         Writer {
             log,

@@ -1,7 +1,7 @@
-//! `dump`: what the bytes of one part of a database say, item by item in their order.
+//! `dump`: the bytes of one part of a database, item by item in their order.
 //!
-//! What does not verify is an item too, with the reason; what lies behind it is still shown where it can be found. The caller
-//! writes the items down: one is shown as a line of text.
+//! Bytes that do not verify are an item too, with the reason. What lies behind them is still shown,
+//! if it can be found. The caller prints the items: each can be shown as a line of text.
 
 use super::load::{Loaded, LockedDirectory};
 use super::{DumpItem, DumpOptions, InspectOptions};
@@ -28,7 +28,7 @@ pub enum Dump {
     Current,
     /// The manifest in force, edit by edit.
     Manifest,
-    /// What the edits add up to: keyspaces, levels, guards, tables.
+    /// The sum of the edits: keyspaces, levels, guards, tables.
     Trees,
     /// A table, block by block: the name of a file, or its number.
     Table(String),
@@ -36,11 +36,12 @@ pub enum Dump {
     Logs,
 }
 
-/// Gives `each` the items of a part of the closed database in `path`, until it says stop or the limit is reached.
+/// Gives `each` the items of a part of the closed database in `path`, until `each` says stop or the
+/// limit is reached.
 ///
 /// # Errors
-/// `NotFound` without a database, or if it has no such table; `Locked`, `Unsupported`, `Io`; `Corruption` if no manifest can be
-/// read that it would show.
+/// `NotFound` if there is no database or no such table; `Locked`, `Unsupported`, `Io`; `Corruption`
+/// if the part needs a manifest and no manifest can be read.
 pub fn dump(
     path: impl AsRef<Path>,
     what: &Dump,
@@ -57,7 +58,7 @@ pub fn dump(
         left: options.limit.unwrap_or(u64::MAX),
         each,
     };
-    // Stopping is no failure.
+    // It is no failure if `each` says stop.
     let _ = match what {
         Dump::Current => dumper.current(),
         Dump::Manifest => dumper.manifest()?,
@@ -72,7 +73,7 @@ struct Dumper<'d> {
     directory: &'d LockedDirectory,
     loaded: &'d Loaded,
     keys_only: bool,
-    /// Counted items that may still come.
+    /// The number of counted items that may still come.
     left: u64,
     each: &'d mut dyn FnMut(DumpItem) -> ControlFlow<()>,
 }
@@ -126,7 +127,7 @@ impl Dumper<'_> {
         self.frames(file, number, &*opened, 0, Self::edit)
     }
 
-    /// A framed log: its header, its frames as `each` shows them, and what lies between.
+    /// A framed log: its header, its frames as `each` shows them, and the bytes between them.
     fn frames<F>(
         &mut self,
         file: FileName,
@@ -287,7 +288,7 @@ impl Dumper<'_> {
         })
     }
 
-    /// A table by the name of its file or its number.
+    /// A table by the name of its file or by its number.
     fn table_named(&mut self, name: &str) -> Result<ControlFlow<()>> {
         let number = match FileName::parse(name) {
             Some(FileName::Table(number)) => Some(number),
@@ -357,7 +358,7 @@ impl Dumper<'_> {
 
     /// The first frame of a log.
     fn begin(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
-        // Where the first frame is damaged, this is a group.
+        // If the log's first frame is damaged, the first frame that verifies is a group.
         let Ok(previous) = decode_begin(payload) else {
             return self.group((offset, len), payload);
         };
@@ -423,7 +424,7 @@ fn added(item: DumpItem, table: &AddTable) -> DumpItem {
     placed(item, table.number, table.age, &table.meta)
 }
 
-/// A table at its place.
+/// A table with its age and limits.
 fn placed(item: DumpItem, number: TableId, age: Age, meta: &TableMeta) -> DumpItem {
     let item = item.text("table", FileName::Table(number).name());
     with_meta(item.number("age", age.0), meta)

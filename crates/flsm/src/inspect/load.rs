@@ -1,7 +1,9 @@
-//! The structure of a database as far as its bytes tell: what opening reads, but going on where opening stops.
+//! The structure of a database as far as its bytes tell. It reads what an opening reads, but it
+//! goes on where an opening stops.
 //!
-//! Where `CURRENT` is damaged, the newest manifest of which an edit can be read stands in. Where an edit is damaged, those behind
-//! it are applied all the same; then [`Loaded::whole`] is false, and what the state says may be out of date.
+//! If `CURRENT` is damaged, the newest manifest from which an edit can be read stands in for it. If
+//! an edit is damaged, the edits behind it are applied all the same. Then [`Loaded::whole`] is
+//! false, and the state may be out of date.
 
 use super::{Finding, FindingKind, InspectOptions, Severity, list};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +23,7 @@ use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Tables that are kept open, and bytes of their indexes and filters.
+/// At most this many tables are kept open, with at most this many bytes of indexes and filters.
 const TABLE_LIMITS: TableLimits = TableLimits {
     files: 256,
     bytes: 64 << 20,
@@ -31,13 +33,14 @@ const TABLE_LIMITS: TableLimits = TableLimits {
 pub(super) struct LockedDirectory {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
-    /// The database's files, by their names, in order.
+    /// The database's files, sorted by name.
     pub(super) files: Vec<FileName>,
     lock: Option<Box<dyn LockGuard>>,
 }
 
 impl Drop for LockedDirectory {
-    /// It goes last of all that an inspection has, and nobody else may collect: what tables of it were closed keep no file open.
+    /// This is the last part of an inspection that is dropped, and no other thread may collect:
+    /// after it, no closed table keeps its file open.
     fn drop(&mut self) {
         reclaim::collect();
     }
@@ -48,7 +51,7 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 impl LockedDirectory {
-    /// Takes the lock shared. A directory that is none of a database is `NotFound`.
+    /// Takes the lock shared. `NotFound` for a directory without a database.
     pub(super) fn open(options: &InspectOptions<'_>, path: &Path) -> Result<LockedDirectory> {
         let vfs = options.files();
         let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
@@ -92,7 +95,7 @@ impl LockedDirectory {
         self.files.binary_search(&file).is_ok()
     }
 
-    /// A file and its length. A file that cannot be read is a message.
+    /// A file and its length. For a file that cannot be read, a message.
     pub(super) fn open_file(
         &self,
         file: FileName,
@@ -102,19 +105,19 @@ impl LockedDirectory {
         opened.map_err(|error| format!("cannot be read: {error}"))
     }
 
-    /// How the frames of the log or manifest `file` verify.
+    /// The codec by which the frames of the log or manifest `file` verify.
     pub(super) fn codec(&self, file: FileName, number: FileNumber) -> FrameCodec {
         FrameCodec::of(self.vfs.secrets(), &file.path(&self.dir), number.0)
     }
 }
 
-/// The structure, and what is wrong with it.
+/// The structure of a database, and what is wrong with it.
 pub(super) struct Loaded {
     pub(super) state: State,
     pub(super) findings: Vec<Finding>,
     /// The manifest that was read, if any was.
     pub(super) manifest: Option<FileNumber>,
-    /// Nothing that was durable is missing from the state.
+    /// Whether the state has everything that was durable.
     pub(super) whole: bool,
     pub(super) edits: u64,
     /// Bytes of `CURRENT` and of the manifest.
@@ -122,7 +125,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Fails for a database of another engine or format only.
+    /// Reads the structure. Fails only for a database of another engine or format.
     pub(super) fn read(place: &LockedDirectory) -> Result<Loaded> {
         let tables = || TableDir::new(place.vfs.clone(), &place.dir, TABLE_LIMITS);
         let mut loaded = Loaded {
@@ -143,7 +146,7 @@ impl Loaded {
             candidates.retain(|candidate| *candidate != current.manifest);
             candidates.insert(0, current.manifest);
         }
-        // One that stands in is not the last.
+        // A manifest that stands in may not be the newest one.
         loaded.whole &= in_force.is_some();
         for number in candidates {
             let current = in_force.filter(|current| current.manifest == number);
@@ -202,7 +205,8 @@ impl Loaded {
         Ok(None)
     }
 
-    /// Reads a manifest, of which `current` says how far it must verify; false if it is none.
+    /// Reads a manifest. `current` says up to where it must verify. False if the file is no
+    /// manifest.
     fn manifest(
         &mut self,
         place: &LockedDirectory,
@@ -277,7 +281,8 @@ impl Loaded {
         Ok(self.edits > before)
     }
 
-    /// Bytes of which no edit verifies: `hole`, of which `used` are not merely room.
+    /// Notes the bytes `hole`, in which no edit verifies. The first `used` of them are more than
+    /// reserved room.
     fn hole(&mut self, file: FileName, hole: Range<u64>, used: u64, followed: bool, verified: u64) {
         let used_end = match followed {
             true => hole.end,

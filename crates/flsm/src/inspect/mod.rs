@@ -1,16 +1,18 @@
-//! Looking inside of a closed database: [`verify`] checks every checksum and invariant on disk, [`dump`] shows what the bytes
-//! say.
+//! Looks inside a closed database: [`verify`] checks every checksum and invariant on disk, [`dump`]
+//! shows what the bytes say.
 //!
 //! ```text
 //! load    CURRENT, manifest, names in the directory -> state, and what is wrong with it
-//! verify  state -> trees, tables (storage's examine), order of records over all tables, logs, names -> findings
+//! verify  state -> trees, tables (storage's examine), order of records over all tables, logs,
+//!         names -> findings
 //! dump    one of them -> items, in the order of the bytes
 //! ```
 //!
-//! Both take the directory's lock shared (a writer excludes them, readers do not), write nothing into it, and decode by the
-//! engine's own decoders. Damage is a finding, not an error: errors are for a directory that cannot be looked at. One thread;
-//! memory is the manifest or a log as a whole, a table's index and filter, and a window of each table while records are
-//! compared.
+//! Both take the directory's lock shared (a writer excludes them, readers do not). They write
+//! nothing into the directory, and use the engine's own decoders. Damage is a finding and not an
+//! error: errors are for a directory that cannot be looked at. They run on one thread. Their memory
+//! holds the whole manifest or a whole log, a table's index and filter, and a window of each table
+//! while records are compared.
 
 mod dump;
 mod load;
@@ -38,12 +40,12 @@ pub struct InspectOptions<'a> {
 }
 
 impl<'a> InspectOptions<'a> {
-    /// The operating system's files, no progress.
+    /// Uses the operating system's files and reports no progress.
     pub fn new() -> InspectOptions<'a> {
         InspectOptions::default()
     }
 
-    /// Is told now and then how far it has come.
+    /// Calls `tell` now and then with the progress.
     #[must_use]
     pub fn progress(mut self, tell: &'a mut dyn FnMut(Progress)) -> Self {
         self.progress = Some(tell);
@@ -79,7 +81,7 @@ pub enum FindingKind {
     Current,
     /// The manifest's bytes.
     Manifest,
-    /// Where the manifest ends: bytes of an append that was cut short, or damage.
+    /// The end of the manifest: an append that was cut short, or damage.
     ManifestEnd,
     /// What the manifest says contradicts itself.
     Structure,
@@ -91,11 +93,11 @@ pub enum FindingKind {
     Table,
     /// A table that verifies, but is not the one that the manifest names.
     WrongTable,
-    /// A record that no reader finds, because an older one of its key is asked for first.
+    /// A record that no reader finds, because readers find an older record of its key first.
     Order,
     /// A log's frames do not verify, or make no sense.
     Log,
-    /// Where the logs end: a frame that was cut short, or damage.
+    /// The end of the logs: a frame that was cut short, or damage.
     LogEnd,
     /// A file that nothing names; the next opening removes it.
     Orphan,
@@ -122,7 +124,7 @@ impl FindingKind {
     }
 }
 
-/// Where a table is in a keyspace, as far as it concerns a finding.
+/// The place of a table in a keyspace, for a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TablePlace {
@@ -130,25 +132,25 @@ pub struct TablePlace {
     pub keyspace: String,
     /// The level.
     pub level: u8,
-    /// The least key that the manifest says of the table.
+    /// The table's least key, as the manifest says.
     pub min_key: Vec<u8>,
-    /// The greatest.
+    /// The table's greatest key, as the manifest says.
     pub max_key: Vec<u8>,
 }
 
-/// Something that is not as it should be.
+/// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad.
+    /// How bad it is.
     pub severity: Severity,
-    /// About what.
+    /// The kind of the finding.
     pub kind: FindingKind,
-    /// The table that is concerned, if one is.
+    /// The table that has the problem, if it is one table.
     pub table: Option<TablePlace>,
     /// Name of the file in the directory.
     pub file: String,
-    /// First byte of the damaged unit in the file.
+    /// The first byte of the damaged unit in the file.
     pub offset: Option<u64>,
     /// Bytes of the unit.
     pub len: Option<u64>,
@@ -176,11 +178,11 @@ impl Finding {
     }
 }
 
-/// No report lists more findings.
+/// The greatest number of findings in a report.
 const FINDINGS_MAX: usize = 10_000;
 
-/// Adds a finding to a list. In a hostile file each few bytes can be damage: a list that is full ends with one finding which
-/// says so.
+/// Adds a finding to a list. In a hostile file every few bytes can be damaged, so a full list ends
+/// with a finding that says so.
 fn list(findings: &mut Vec<Finding>, mut finding: Finding) -> &mut Finding {
     if findings.len() >= FINDINGS_MAX - 1 {
         finding.what = "more is wrong, here or elsewhere, than a report lists".to_owned();
@@ -215,29 +217,29 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How much was looked at.
+/// The amounts that were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Checked {
-    /// Files of the database.
+    /// The number of the database's files.
     pub files: u64,
-    /// Bytes read of them.
+    /// Bytes read from the files.
     pub bytes: u64,
-    /// Edits of the manifest.
+    /// The number of edits in the manifest.
     pub edits: u64,
-    /// Keyspaces.
+    /// The number of keyspaces.
     pub keyspaces: u64,
-    /// Guards of all levels, committed ones.
+    /// The number of committed guards in all levels.
     pub guards: u64,
-    /// Tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Data blocks of tables.
+    /// The number of data blocks in tables.
     pub blocks: u64,
-    /// Records in tables.
+    /// The number of records in tables.
     pub records: u64,
-    /// Logs.
+    /// The number of logs.
     pub logs: u64,
-    /// Records in logs.
+    /// The number of records in logs.
     pub log_records: u64,
 }
 
@@ -247,12 +249,12 @@ pub struct Checked {
 pub struct VerifyReport {
     /// In the order of the checks: structure, tables, order of records, logs, leftovers.
     pub findings: Vec<Finding>,
-    /// How much was looked at.
+    /// The amounts that were checked.
     pub checked: Checked,
 }
 
 impl VerifyReport {
-    /// Whether nothing is corrupt. There may be warnings.
+    /// Whether nothing is corrupt. There may be warnings all the same.
     pub fn is_sound(&self) -> bool {
         let corrupt = |finding: &Finding| finding.severity == Severity::Corruption;
         !self.findings.iter().any(corrupt)

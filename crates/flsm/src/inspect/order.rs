@@ -1,12 +1,13 @@
-//! Whether a reader finds every record: the invariant of a tree that no table can tell alone.
+//! Whether a reader finds every record. This invariant of a tree cannot be seen in one table alone.
 //!
-//! A reader asks tables in one order (level 0 newest first, then each level's runs newest first), and takes the first record that
-//! it may see. So of one key, records must become older along that order:
+//! A reader looks into tables in one order (level 0 newest first, then each level's runs newest
+//! first), and takes the first record that it may see. So the records of one key must become older
+//! in that order:
 //! ```text
 //!   asked first  ->  k/9 k/7 | k/5 | | k/2            sound
 //!                    k/9     | k/5 | k/7              k/7 is hidden: who reads at 8 gets k/5
 //! ```
-//! All tables are read once, side by side, as a merge of the places in the order of asking.
+//! All tables are read once, side by side, as a merge of the places in the order of looking.
 
 use crate::cursor::level::places_cursors;
 use crate::cursor::{EntryCursor, MergeCursor};
@@ -17,9 +18,9 @@ use evendb_storage::table::ReadAhead;
 use evendb_storage::{Result, TableId, Version};
 use std::collections::BTreeSet;
 
-/// Blocks that one read of a table fetches.
+/// The number of blocks that one read of a table fetches.
 const READ_BLOCKS: usize = 16;
-/// Records between two calls that tell how far it is.
+/// The number of records between two reports of progress.
 const RECORDS_AT_ONCE: u64 = 1 << 14;
 
 /// A record that a reader does not find.
@@ -30,10 +31,11 @@ pub(super) struct Hidden {
     pub(super) table: Arc<TableFile>,
 }
 
-/// Looks at all records of a tree's tables, and tells `each` of the first hidden one of each table; `go_on` is called now and then.
+/// Looks at all records of a tree's tables. Calls `each` for the first hidden record of each table,
+/// and `go_on` now and then.
 ///
 /// # Errors
-/// That of a table that cannot be read; what is behind it was not looked at then.
+/// The error of a table that cannot be read. Nothing behind that place was looked at then.
 pub(super) fn check(
     tree: &Arc<Tree>,
     each: &mut dyn FnMut(Hidden),
@@ -47,7 +49,7 @@ pub(super) fn check(
     while cursor.valid() {
         let (entry, place) = (cursor.entry(), cursor.source());
         if newer.is_some() && *entry.key == *key {
-            // The merge gives the newer ones first. One that is there twice is hidden too.
+            // The merge gives newer records first. A record that occurs twice is hidden, too.
             if let Some((version, before)) = newer
                 && (place < before || entry.version == version)
             {
@@ -69,7 +71,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Tells of the last table asked that has the record.
+/// Reports the last table that has the record, in the order of looking.
 fn tell(
     tree: &Tree,
     key: &[u8],

@@ -14,10 +14,11 @@ use evendb_base::sync::Arc;
 use evendb_storage::Kind;
 use evendb_storage::vfs::SimVfs;
 
-/// Level, number, age; keys and versions.
+/// Level, number, age; keys with versions.
 type TableOf<'t> = (u8, u64, u64, &'t [(&'t str, u64)]);
 
-/// Of a tree with these tables: which ones have a record that no reader finds, and its version.
+/// Makes a tree with these tables. Returns the tables that have a record that no reader finds, each
+/// with the version of that record.
 fn hidden(tables: &[TableOf<'_>]) -> Vec<(u64, u64)> {
     let vfs = SimVfs::new(1);
     let place = sim_dir(&vfs);
@@ -68,7 +69,7 @@ fn a_newer_record_in_a_table_that_is_asked_later_is_told() {
         hidden(&[(5, 1, 1, &[("k", 1)]), (6, 2, 2, &[("k", 2)])]),
         [(2, 2)]
     );
-    // An age that is greater than it should be.
+    // The age is greater than it should be.
     assert_eq!(
         hidden(&[(6, 1, 1, &[("k", 2)]), (6, 2, 2, &[("k", 1)])]),
         [(1, 2)]
@@ -77,7 +78,7 @@ fn a_newer_record_in_a_table_that_is_asked_later_is_told() {
         hidden(&[(0, 2, 2, &[("k", 1)]), (1, 1, 1, &[("k", 2)])]),
         [(1, 2)]
     );
-    // Between two that are in order.
+    // A table between two tables that are in order.
     let between: &[TableOf<'_>] = &[
         (0, 3, 3, &[("j", 1), ("k", 9), ("k", 2)]),
         (5, 2, 2, &[("k", 7)]),
@@ -94,7 +95,7 @@ fn a_record_that_is_there_twice_is_told() {
     );
 }
 
-/// Once for each table, however many records it has.
+/// A table is reported once, however many such records it has.
 #[test]
 fn a_table_is_told_once() {
     assert_eq!(

@@ -1,7 +1,7 @@
 //! `verify`: every checksum and every invariant of the bytes on disk.
 //!
-//! In the order of reading: structure, tables, order of records over all tables of a keyspace, logs, names. Each finding names the
-//! damaged unit: a frame, a block, a file.
+//! It checks in the order of reading: structure, tables, order of records over all tables of a
+//! keyspace, logs, names. Each finding names the damaged unit: a frame, a block, a file.
 
 use super::load::{Loaded, LockedDirectory};
 use super::{
@@ -23,10 +23,12 @@ use evendb_storage::table::{self, TableDamage, TableFacts, TableVisitor};
 use std::ops::Range;
 use std::path::Path;
 
-/// Checks every checksum and invariant on disk of the closed database in `path`. Nothing is written; damage is in the report.
+/// Checks every checksum and invariant on disk of the closed database in `path`. Nothing is
+/// written. Damage is in the report.
 ///
 /// # Errors
-/// `NotFound` without a database, `Locked` if it is open, `Unsupported` for one of another engine or format, `Io`.
+/// `NotFound` if there is no database, `Locked` if it is open, `Unsupported` for a database of
+/// another engine or format, `Io`.
 pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
     let directory = LockedDirectory::open(&options, path.as_ref())?;
     let loaded = Loaded::read(&directory)?;
@@ -102,7 +104,7 @@ impl Verifier<'_, '_> {
             let lens = tree.tables().map(|(_, table)| table.meta.len);
             lens.fold(0, u64::saturating_add)
         };
-        // Each table is read twice: by itself, and with the others.
+        // Each table is read twice: alone, and together with the other tables.
         self.progress.total = keyspaces
             .clone()
             .map(|keyspace| bytes(&keyspace.tree).saturating_mul(2))
@@ -117,7 +119,7 @@ impl Verifier<'_, '_> {
         };
     }
 
-    /// What the manifest says, against itself.
+    /// Checks the manifest for contradictions.
     fn structure(&mut self, keyspace: &Keyspace) {
         let mut wrong: Vec<String> = Vec::new();
         wrong.extend(check(&keyspace.tree).err().map(str::to_owned));
@@ -140,7 +142,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Each table by itself. Whether all are whole.
+    /// Checks each table alone. Returns whether all are whole.
     fn tables(&mut self, keyspace: &Keyspace) -> bool {
         let before = self.report.findings.len();
         for (level, table) in keyspace.tree.tables() {
@@ -200,7 +202,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Records of all tables against each other.
+    /// Checks the order of the records of all tables.
     fn order(&mut self, keyspace: &Keyspace) {
         let tree = &keyspace.tree;
         let sum = |all: u64, one| all.saturating_add(one);
@@ -237,7 +239,7 @@ impl Verifier<'_, '_> {
         finding.offset = error.offset();
     }
 
-    /// The logs, as opening reads them.
+    /// Reads the logs as an opening does.
     fn logs(&mut self) {
         let numbers: Vec<FileNumber> = self
             .directory
@@ -274,11 +276,12 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// What opening gives up.
+    /// Reports the bytes and logs that an opening gives up.
     fn log_ends(&mut self, replayed: &Replayed) {
         for log in &replayed.read {
             let next = replayed.read.iter().find(|next| next.number > log.number);
-            // Behind the end that the next log tells, another life may have left what was never acknowledged.
+            // Behind the end that the next log names, an earlier life of the database may have left
+            // frames that were never acknowledged.
             if next.is_some() {
                 continue;
             }
@@ -299,7 +302,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Looks through a log; tells of all damage in it where opening ends at the first.
+    /// Looks through a log, and reports all damage in it. An opening ends at the first damage.
     fn log(&mut self, number: FileNumber, is_refused: bool) {
         let file = FileName::Log(number);
         let (opened, len) = match self.directory.open_file(file) {
@@ -340,10 +343,10 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Files that nothing names.
+    /// Reports files that nothing names.
     fn names(&mut self) {
         let (state, in_force) = (self.state, self.loaded.manifest);
-        // Without a manifest that can be read nothing is known of what is needed.
+        // Without a readable manifest it is not known which files are needed.
         let is_needed = |file: FileName| match in_force {
             Some(manifest) => state.needs(file, manifest),
             None => {
@@ -371,12 +374,12 @@ impl Verifier<'_, '_> {
     }
 }
 
-/// A key for a message.
+/// A key, as a message shows it.
 fn shown(key: Option<&[u8]>) -> String {
     key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
 }
 
-/// What the look at a table brings.
+/// The results of a look at a table.
 #[derive(Default)]
 struct TableLook {
     facts: TableFacts,

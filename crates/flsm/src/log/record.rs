@@ -1,33 +1,36 @@
 //! Payloads of a log's frames. All integers are little-endian.
 //!
 //! ```text
-//!   begin    format u32 | number of the log before u64 | its end u64 | durable up to u64           0 0 0: no log before
-//!   group    version of the first record u64 | durable up to u64 | records u32 | record | record | ...
-//!   record   kind u8 | keyspace varint | key length varint | key | (of a put:) value length varint | value
+//!   begin    format u32 | number of the previous log u64 | its end u64 | durable up to u64
+//!            (the last three are 0 if there is no previous log)
+//!   group    version of the first record u64 | durable up to u64 | records u32 | record | ...
+//!   record   kind u8 | keyspace varint | key length varint | key
+//!            a put adds: value length varint | value
 //! ```
-//! The records of a group have ascending versions without a gap. Of the two kinds of `durable up to`, that of the begin is of the log
-//! before, that of a group is of its own log: all frames below that offset were durable before the group was written. So a
-//! frame tells which others a crash cannot have torn (`replay`).
+//! The records of a group have ascending versions without a gap. The `durable up to` of a begin is
+//! about the previous log. That of a group is about its own log: all frames below that offset were
+//! durable before the group was written. So a frame tells which other frames a crash cannot have
+//! torn (`replay`).
 
 use crate::types::{FileNumber, KeyspaceId};
 use evendb_storage::codec::{get_slice, get_u32, get_u64, get_varint, put_slice, put_varint};
 use evendb_storage::table::KEY_BYTES_MAX;
 use evendb_storage::{Kind, Version};
 
-/// Of the payloads.
+/// The format of the payloads.
 pub(crate) const FORMAT_VERSION: u32 = 1;
-/// Bytes of a begin.
+/// Bytes of a begin's payload.
 pub(crate) const BEGIN_BYTES: usize = 28;
 /// Bytes of a group before its records.
 pub(crate) const GROUP_HEADER_BYTES: usize = 20;
 
-/// A log, as the next one names it.
+/// A log, as the next log names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Previous {
     pub(crate) number: FileNumber,
-    /// Where its last frame ends.
+    /// The offset where its last frame ends.
     pub(crate) end: u64,
-    /// Up to where it was durable when the next one was begun.
+    /// The offset up to which it was durable when the next log was begun.
     pub(crate) durable: u64,
 }
 
@@ -43,7 +46,7 @@ pub(crate) fn encode_begin(previous: Option<Previous>) -> [u8; BEGIN_BYTES] {
     bytes
 }
 
-/// Why a payload is not read.
+/// Why a payload cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     /// A later version wrote it.
@@ -69,7 +72,7 @@ pub(crate) fn decode_begin(mut input: &[u8]) -> Result<Option<Previous>, Refused
     }
 }
 
-/// The records of a group, encoded one behind the other, with room for the header in front.
+/// The records of a group, encoded one after the other, with room for the header in front.
 #[derive(Debug)]
 pub(crate) struct GroupBody {
     payload: Vec<u8>,
@@ -84,7 +87,7 @@ impl GroupBody {
         }
     }
 
-    /// Empties it. Its memory stays, unless that is much.
+    /// Empties it. It keeps its memory, up to `KEPT_BYTES_MAX` bytes.
     pub(crate) fn clear(&mut self) {
         const KEPT_BYTES_MAX: usize = 1 << 20;
         self.payload.truncate(GROUP_HEADER_BYTES);
@@ -92,7 +95,7 @@ impl GroupBody {
         self.records = 0;
     }
 
-    /// Appends a record; the value is one of a put only.
+    /// Appends a record. Only a put has a value.
     pub(crate) fn put(&mut self, keyspace: KeyspaceId, kind: Kind, key: &[u8], value: &[u8]) {
         put_record(&mut self.payload, keyspace, kind, key, value);
         self.records += 1;
@@ -121,7 +124,7 @@ impl GroupBody {
         &self.payload
     }
 
-    /// What was appended.
+    /// The records that were appended.
     pub(crate) fn encoded(&self) -> Records<'_> {
         Records {
             input: &self.payload[GROUP_HEADER_BYTES..],
@@ -130,7 +133,7 @@ impl GroupBody {
     }
 }
 
-/// Appends a record; the value is one of a put only.
+/// Appends a record. Only a put has a value.
 pub(crate) fn put_record(
     out: &mut Vec<u8>,
     keyspace: KeyspaceId,
@@ -161,7 +164,7 @@ pub(crate) struct LogRecord<'a> {
 pub(crate) struct Group<'a> {
     /// Version of its first record.
     pub(crate) first: Version,
-    /// Its log was durable up to here when it was written.
+    /// The offset up to which its log was durable when the group was written.
     pub(crate) durable: u64,
     pub(crate) records: Records<'a>,
 }
@@ -185,7 +188,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Those that are still to come.
+    /// The number of records that are still to come.
     pub(crate) fn left(&self) -> u32 {
         self.left
     }

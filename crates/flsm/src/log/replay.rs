@@ -1,19 +1,20 @@
 //! Reading the logs back, after any kind of end.
 //!
-//! Each log ends where the next one says that it does; the newest one where the first frame does not verify. Where
-//! a log ends before that, either a power failure tore it, or it was damaged:
-//! * It was damaged if anything that verifies says that the place was durable: a frame behind it in the same log, the begin of
-//!   the next log, or a later log that was synced itself, for which all older ones are synced first. That is an error: writes
-//!   that were promised to survive are lost.
-//! * Otherwise it is torn. What is there up to that place is read. Later logs are given up whole: a prefix of the
-//!   writes survives, without holes.
+//! Each log ends where the next one says that it does. The newest log ends where the first frame
+//! does not verify. If a log ends before that place, a power failure tore it, or it was damaged:
+//! * It was damaged if something that verifies says that the place was durable: a frame behind it
+//!   in the same log, the begin of the next log, or a later log that was synced itself, because all
+//!   older logs are synced first. That is an error: writes that were promised to survive are lost.
+//! * Otherwise it is torn. The log is read up to that place, and later logs are given up whole. So
+//!   a prefix of the writes survives, without holes.
 //!
-//! A log that is shorter than its first frame was never used, because its begin is durable before. It need not be the newest: where
-//! there was no room for its begin another one was tried later, and the removal of the first may not have survived. That it
-//! was not cut by damage is seen by the next log, which names the one before it.
+//! A log that is shorter than its first frame was never used, because its begin is durable before
+//! its first use. Such a log need not be the newest: if there was no room for its begin, another
+//! log was begun later, and the removal of the first may not have survived. The next log shows that
+//! the log was not cut by damage, because it names the log before it.
 //!
-//! Writes nothing. Logs that are given up are the caller's to remove, the newest first: if that is cut short, what is left is
-//! given up again.
+//! Replay writes nothing. The caller removes the logs that are given up, the newest first. If that
+//! is cut short, the rest of them is given up again.
 
 use super::record::{BEGIN_BYTES, Group, Previous, Refused, decode_begin, decode_group};
 use crate::files::FileName;
@@ -26,12 +27,12 @@ use evendb_storage::{Error, NUMBER_MAX, Result, Version};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the logs were.
+/// The result of reading the logs.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    /// Version of the last record, or what was given if there is none.
+    /// The version of the last record, or the given version if there is no record.
     pub(crate) last_version: Version,
-    /// Logs that were read, ascending; all of them may have frames that are not durable.
+    /// Logs that were read, ascending. Each of them may have frames that are not durable.
     pub(crate) read: Vec<ReadLog>,
     /// Logs that hold nothing that counts, ascending.
     pub(crate) given_up: Vec<FileNumber>,
@@ -42,7 +43,7 @@ pub(crate) struct Replayed {
 pub(crate) struct ReadLog {
     pub(crate) number: FileNumber,
     pub(crate) file: Arc<dyn File>,
-    /// Where its last frame ends.
+    /// The offset where its last frame ends.
     pub(crate) end: u64,
 }
 
@@ -51,12 +52,12 @@ struct Log {
     number: FileNumber,
     file: Arc<dyn File>,
     previous: Option<Previous>,
-    /// Where its first frame ends.
+    /// The offset where its first frame ends.
     begun: u64,
 }
 
-/// Reads the logs of these numbers, ascending, of which the manifest needs those from `needed` on; tables have all records up to
-/// `last_version`. Calls `each` for the groups in order.
+/// Reads the logs of these numbers, ascending. The manifest needs the logs from `needed` on; tables
+/// have all records up to `last_version`. Calls `each` for the groups in order.
 pub(crate) fn replay(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -98,7 +99,8 @@ pub(crate) fn replay(
     Ok(replayed)
 }
 
-/// Each log follows the one before it in the list; the first follows none that is needed.
+/// Fails unless each log follows the one before it in the list, and the first log follows no log
+/// that is needed.
 fn check_chain(logs: &[Log], needed: FileNumber) -> Result<()> {
     let mut before: Option<FileNumber> = None;
     for log in logs {
@@ -135,7 +137,7 @@ fn open(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<Option<Log>> {
         if len <= begun {
             return Ok(None);
         }
-        // Says what is wrong with it.
+        // This call returns an error that says what is wrong with the file.
         read_frames(&*file, number.0, begun, &mut |_, _| Ok(()))?;
         return Err(Error::corruption(
             &path,
@@ -153,7 +155,7 @@ fn open(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<Option<Log>> {
     }))
 }
 
-/// Reads a log's groups up to where the next log says that it ends. Where it ends.
+/// Reads a log's groups up to the end that the next log names, and returns where it ends.
 fn read(
     log: &Log,
     told_end: Option<u64>,
@@ -169,7 +171,8 @@ fn read(
             if offset < log.begun {
                 return Ok(());
             }
-            // What lies behind the told end was never acknowledged, and another life went on without it.
+            // Groups behind the named end were never acknowledged, and a later life of the database
+            // went on without them.
             if told_end.is_some_and(|end| offset >= end) {
                 behind.get_or_insert(offset);
                 return Ok(());
@@ -198,7 +201,7 @@ fn read(
     }
 }
 
-/// Fails if the log cannot have been torn at `end` by a crash.
+/// Fails if a crash cannot have torn the log at `end`.
 fn check_torn(log: &Log, end: u64, later: &[Log]) -> Result<()> {
     let mut durable = durable_end(log)?;
     if let Some(previous) = later.first().and_then(|next| next.previous) {
@@ -218,7 +221,8 @@ fn check_torn(log: &Log, end: u64, later: &[Log]) -> Result<()> {
     }
 }
 
-/// Up to where the log's own frames, also those behind damage, say that it was durable.
+/// The offset up to which the log was durable, as its own frames say, also the frames behind
+/// damage.
 fn durable_end(log: &Log) -> Result<u64> {
     let codec = FrameCodec::new(&*log.file, log.number.0);
     let mut durable = 0;

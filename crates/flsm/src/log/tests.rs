@@ -192,7 +192,7 @@ fn what_was_appended_is_read_back_log_by_log() {
     (1..=5).for_each(|version| put(&mut log, version));
     let mut log = log.begin_next(&vfs, dir(), FileNumber(8)).unwrap();
     put(&mut log, 6);
-    // Versions may be left out: of groups that found no room.
+    // Versions may be missing: they belong to groups that found no room.
     put(&mut log, 9);
     let (seen, replayed) = read_all(&vfs, 0).unwrap();
     assert_eq!(seen, [1, 2, 3, 4, 5, 6, 9]);
@@ -202,7 +202,7 @@ fn what_was_appended_is_read_back_log_by_log() {
     assert_eq!(ends[1], log.end());
 }
 
-/// Power fails at any time: what is left is a prefix that has all that was synced.
+/// Power fails at any time: the rest is a prefix that has everything that was synced.
 #[test]
 fn after_power_failures_a_prefix_is_left() {
     let mut torn = 0;
@@ -244,7 +244,7 @@ fn after_power_failures_a_prefix_is_left() {
 
 #[test]
 fn damage_where_it_was_durable_is_an_error() {
-    // Told by a frame behind it in the same log.
+    // A frame behind it in the same log tells.
     let vfs = sim();
     let mut log = begin(&vfs, 1);
     put(&mut log, 1);
@@ -253,7 +253,7 @@ fn damage_where_it_was_durable_is_an_error() {
     flip(&vfs, 1, 100);
     assert_eq!(read_all(&vfs, 0).unwrap_err().kind(), ErrorKind::Corruption);
 
-    // Told by the begin of the next log.
+    // The begin of the next log tells.
     let vfs = sim();
     let mut log = begin(&vfs, 1);
     put(&mut log, 1);
@@ -262,7 +262,7 @@ fn damage_where_it_was_durable_is_an_error() {
     flip(&vfs, 1, 100);
     assert_eq!(read_all(&vfs, 0).unwrap_err().kind(), ErrorKind::Corruption);
 
-    // Told by a sync of the next log, which was of this one first.
+    // A sync of the next log tells, because this log was synced first.
     let vfs = sim();
     let mut log = begin(&vfs, 1);
     put(&mut log, 1);
@@ -289,7 +289,7 @@ fn what_was_not_durable_may_be_torn_and_later_logs_are_given_up() {
     let (seen, replayed) = read_all(&vfs, 0).unwrap();
     assert_eq!(seen, [1, 2, 3]);
     assert_eq!(numbers(&replayed.given_up), [5, 6]);
-    // Removing them was cut short after the newest.
+    // Removing the logs was cut short after the newest one.
     vfs.remove(&FileName::Log(FileNumber(6)).path(dir()))
         .unwrap();
     let (seen, replayed) = read_all(&vfs, 0).unwrap();
@@ -297,7 +297,7 @@ fn what_was_not_durable_may_be_torn_and_later_logs_are_given_up() {
     assert_eq!(numbers(&replayed.given_up), [5]);
     vfs.remove(&FileName::Log(FileNumber(5)).path(dir()))
         .unwrap();
-    // Another life goes on behind the place, and what lies there does not come back.
+    // Another life goes on behind this place, and the bytes behind it do not come back.
     let previous = Previous {
         number: FileNumber(1),
         end: second,
@@ -327,12 +327,13 @@ fn a_log_that_was_not_begun_is_given_up_if_it_is_the_newest() {
             (&[1][..], vec![2])
         );
     }
-    // One that is longer was used.
+    // A longer log was used.
     vfs.open(&path, true).unwrap().set_len(begun + 1).unwrap();
     assert_eq!(read_all(&vfs, 0).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
-/// There was no room for the begin of a log, another one was begun later, and the removal of the first did not survive.
+/// There was no room for the begin of a log, another log was begun later, and the removal of the
+/// first one did not survive.
 #[test]
 fn a_log_that_was_not_begun_is_given_up_though_newer_ones_were() {
     let vfs = sim();
@@ -351,7 +352,7 @@ fn a_log_that_was_not_begun_is_given_up_though_newer_ones_were() {
         assert_eq!(seen, [1, 2]);
         assert_eq!(numbers(&replayed.given_up), [2]);
     }
-    // One that was begun and is cut is missed by the next one.
+    // If a log that was begun is cut, the next log misses it.
     let mut log = log.begin_next(&vfs, dir(), FileNumber(4)).unwrap();
     put(&mut log, 3);
     let path = FileName::Log(FileNumber(3)).path(dir());
@@ -371,7 +372,7 @@ fn a_log_that_is_missing_is_damage() {
     vfs.remove(&FileName::Log(FileNumber(1)).path(dir()))
         .unwrap();
     assert_eq!(read_all(&vfs, 1).unwrap_err().kind(), ErrorKind::Corruption);
-    // Unless the manifest does not need it.
+    // This is no error if the manifest does not need the log.
     assert_eq!(read_all(&vfs, 2).unwrap().0, [2, 3]);
     let vfs = vfs.fork_state();
     vfs.remove(&FileName::Log(FileNumber(2)).path(dir()))
@@ -396,7 +397,7 @@ fn a_sync_is_of_what_was_not_durable() {
     assert_eq!(next.sync().unwrap(), 0);
 }
 
-/// Frames that verify and whose versions do not ascend were not written by an engine.
+/// No engine writes frames that verify and whose versions do not ascend.
 #[test]
 fn versions_that_do_not_ascend_are_damage() {
     for second in [4, 5] {

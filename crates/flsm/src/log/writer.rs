@@ -1,7 +1,8 @@
-//! [`LogWriter`]: the log of the generation that is written.
+//! [`LogWriter`]: the log of the current generation.
 //!
-//! Nothing is written behind a frame that failed, but for want of room: then the frame is written over by the next one.
-//! Belongs to one thread at a time. Not here: who writes when, what a failure means to the database.
+//! Nothing is written behind a frame that failed, except after a failure for lack of room: then the
+//! next frame overwrites the failed one. A log belongs to one thread at a time. Not here: who
+//! writes when, what a failure means to the database.
 
 use super::record::{GroupBody, Previous, encode_begin};
 use crate::files::FileName;
@@ -18,16 +19,18 @@ pub(crate) struct LogWriter {
     number: FileNumber,
     file: Arc<dyn File>,
     log: FramedLogWriter,
-    /// Where its first frame ends.
+    /// The offset where its first frame ends.
     begun: u64,
-    /// All frames below are durable, and all older logs if this is above `begun`.
+    /// All frames below this offset are durable. If it is above `begun`, all older logs are
+    /// durable, too.
     durable: u64,
     /// Older logs that may have frames that are not durable.
     older: Vec<(FileNumber, Arc<dyn File>)>,
 }
 
 impl LogWriter {
-    /// Begins the log `number`, behind `previous` if there is one, durably and with its name.
+    /// Begins the log `number`, behind `previous` if there is one. The log and its name are durable
+    /// then.
     pub(crate) fn begin(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -39,7 +42,7 @@ impl LogWriter {
         let file = created.map_err(|source| Error::io(&path, "create a log", source))?;
         let begun = begin_in(vfs, dir, &file, number, previous);
         if begun.is_err() {
-            // Nothing is in it. If it stays, the next opening removes it.
+            // The log is empty. If it stays, the next opening removes it.
             let _ = vfs.remove(&path);
         }
         let log = begun?;
@@ -53,7 +56,7 @@ impl LogWriter {
         })
     }
 
-    /// Begins the log `number` behind this one, which is written no more.
+    /// Begins the log `number` behind this one, which then gets no more groups.
     pub(crate) fn begin_next(
         &self,
         vfs: &dyn Vfs,
@@ -78,7 +81,7 @@ impl LogWriter {
         self.number
     }
 
-    /// Where the next frame goes.
+    /// The offset where the next frame goes.
     pub(crate) fn end(&self) -> u64 {
         self.log.end()
     }
@@ -88,16 +91,17 @@ impl LogWriter {
         self.end() == self.begun
     }
 
-    /// Writes a group by one call of the system. The process may die then, and it stays.
+    /// Writes a group by one system call. The group then survives the death of the process.
     pub(crate) fn append(&mut self, first: Version, group: &mut GroupBody) -> Result<()> {
         self.log.append(group.payload(first, self.durable))?;
         Ok(())
     }
 
-    /// Makes all groups durable, those of older logs too. How many files were synced.
+    /// Makes all groups durable, also the groups of older logs. Returns the number of synced files.
     pub(crate) fn sync(&mut self) -> Result<u64> {
         let mut synced = 0;
-        // Older ones first: what this log says of itself says it of them too.
+        // Older logs come first: if this log says that it was synced, the same is true for the
+        // older ones.
         for (_, file) in &self.older {
             let done = file.sync_data();
             done.map_err(|source| Error::io(file.path(), "sync a log", source))?;
@@ -112,7 +116,7 @@ impl LogWriter {
         Ok(synced)
     }
 
-    /// What logs below this number have is in tables: they need no sync any more.
+    /// Forgets the logs below this number: their records are in tables and need no sync any more.
     pub(crate) fn forget_below(&mut self, number: FileNumber) {
         self.older.retain(|(older, _)| *older >= number);
     }

@@ -1,34 +1,35 @@
-//! Edits as bytes. An edit is a list of changes, one behind the other:
+//! Edits as bytes. An edit is a list of changes, one after the other:
 //!
 //! ```text
 //!   edit   = | change | change | ...
-//!   change = | tag u8 | fields |        numbers are varints; keys and names have their length in front, a varint
+//!   change = | tag u8 | fields |    numbers are varints; keys and names follow their length
 //! ```
-//! | tag | change | fields |
-//! |---|---|---|
-//! | 1 | format: the first change of a manifest | engine's name, format version |
-//! | 2 | keyspace created | id, name |
-//! | 3 | keyspace dropped, with its tree | id |
-//! | 4 | file numbers from here on are free | number |
-//! | 5 | keyspace ids from here on are free | id |
-//! | 6 | no record has a greater version | version |
-//! | 7 | logs with a lower number are not needed | number |
-//! | 8 | table added | keyspace, level, number, age, bytes, records, deletes, bytes of keys and values, greatest version, least key, greatest key, checksum |
-//! | 9 | table removed | keyspace, number |
-//! | 10 | guard set | keyspace, least level of which it is one (7: of none), key |
-//! | 11 | table moved | keyspace, number, new level, new age |
+//! Tags, changes and fields:
+//! * 1 - format, the first change of a manifest: engine's name, format version.
+//! * 2 - keyspace created: id, name.
+//! * 3 - keyspace dropped, with its tree: id.
+//! * 4 - file numbers from this one on are free: number.
+//! * 5 - keyspace ids from this one on are free: id.
+//! * 6 - no record has a greater version: version.
+//! * 7 - logs with a lower number are not needed: number.
+//! * 8 - table added: keyspace, level, number, age, bytes, records, deletes, bytes of keys and
+//!   values, greatest version, least key, greatest key, checksum.
+//! * 9 - table removed: keyspace, number.
+//! * 10 - guard set: keyspace, the least level in which the key is a guard (7: in none), key.
+//! * 11 - table moved: keyspace, number, new level, new age.
 //!
-//! The whole edit is one change of the state: where its changes stand in it does not matter, but that the format comes first.
-//! Decoding never panics, and takes whole changes only. A tag that is not known is refused as such: a later version wrote it.
+//! The whole edit is one change of the state. The order of its changes does not matter, except that
+//! the format comes first. Decoding never panics, and takes only whole changes. A tag that is not
+//! known is refused as unknown: a later version wrote it.
 
 use crate::types::{Age, FileNumber, KEYSPACE_MAX, KeyspaceId, LEVELS, Level};
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
 use evendb_storage::{NUMBER_MAX, TableId, Version};
 
-/// Its name in the format change.
+/// The engine's name in the format change.
 pub(crate) const ENGINE: &str = "flsm";
-/// Of all of this, and of what it says about other files.
+/// The version of the whole format of edits, and of what they say about other files.
 pub(crate) const FORMAT_VERSION: u64 = 1;
 
 /// One change.
@@ -67,7 +68,7 @@ pub(crate) enum Change {
     },
 }
 
-/// A table as an edit names it.
+/// A table, as an edit names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AddTable {
     pub(crate) keyspace: KeyspaceId,
@@ -155,7 +156,8 @@ fn put_table(out: &mut Vec<u8>, table: &AddTable) {
     put_varint(out, meta.checksum.into());
 }
 
-/// The changes of an edit, one after the other, as each takes many times its bytes. Nothing follows one that is refused.
+/// The changes of an edit, one after the other, because a decoded change takes many times its
+/// bytes. The first refused change is the last item.
 pub(crate) fn changes(mut input: &[u8]) -> impl Iterator<Item = Result<Change, Refused>> {
     std::iter::from_fn(move || {
         let (&tag, rest) = input.split_first()?;

@@ -1,10 +1,12 @@
-//! `CURRENT`: which manifest is in force.
+//! `CURRENT`: names the manifest in force.
 //!
 //! ```text
-//! | magic `EVENCURF` | format version u32 | number of the manifest u64 | length up to which it must verify u64 | crc32c u32 |
+//! | magic `EVENCURF` | format version u32 | number of the manifest u64 |
+//! | length up to which it must verify u64 | crc32c u32 |
 //! ```
-//! The first engine's `CURRENT` has the same first 7 bytes and a digit behind them, so each of the engines takes the other's
-//! for a format that it does not know, and refuses the directory before it looks at anything else.
+//! The first engine's `CURRENT` has the same first 7 bytes, and a digit behind them. So each engine
+//! takes the other's file for an unknown format, and refuses the directory before it looks at
+//! anything else.
 
 use crate::files::FileName;
 use crate::types::FileNumber;
@@ -14,18 +16,18 @@ use evendb_storage::{Error, NUMBER_MAX, Result};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"EVENCURF";
-/// What all of EvenDB's engines begin with.
+/// The `CURRENT` files of all EvenDB engines share this number of first bytes.
 const FAMILY_BYTES: usize = 7;
 const FORMAT_VERSION: u32 = 1;
-/// Bytes of it.
+/// The length of the file in bytes.
 pub(crate) const LEN: usize = 8 + 4 + 8 + 8 + 4;
 
-/// What `CURRENT` says.
+/// The contents of `CURRENT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     /// The manifest in force.
     pub(crate) manifest: FileNumber,
-    /// Up to where it must verify.
+    /// The offset up to which the manifest must verify.
     pub(crate) verified: u64,
 }
 
@@ -39,7 +41,7 @@ pub(crate) fn encode(current: Current) -> Vec<u8> {
     bytes
 }
 
-/// Of the file at `path`.
+/// Decodes the bytes of the file at `path`.
 pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
     let corrupt = |detail: &str| Err(Error::corruption(path, 0, detail));
     let Some(magic) = bytes.first_chunk::<8>() else {
@@ -55,7 +57,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Current> {
         };
     }
     let mut input = &bytes[8..];
-    // Before length and checksum, which another version may do in its own way.
+    // The version is checked before length and checksum, which another version may define in its
+    // own way.
     match get_u32(&mut input) {
         Some(FORMAT_VERSION) => {}
         Some(version) => {
@@ -91,7 +94,7 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     let path = FileName::Current.path(dir);
     let file = vfs.open(&path, false);
     let file = file.map_err(|source| Error::open(&path, "open CURRENT", source))?;
-    // A byte more, to see whether it is too long.
+    // One byte more, to see whether the file is too long.
     let mut bytes = [0; LEN + 1];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -104,8 +107,8 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     decode(&path, &bytes[..filled])
 }
 
-/// Writes the next `CURRENT` of `dir` beside the one in force, durably, and makes all names in `dir` durable: the manifest's is to
-/// be before `CURRENT` may say it.
+/// Writes the next `CURRENT` of `dir` beside the one in force, durably. It also makes all names in
+/// `dir` durable, because the manifest's name has to be durable before `CURRENT` may name it.
 pub(crate) fn write_unfinished(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
     let unfinished = FileName::CurrentUnfinished.path(dir);
     let write = || {
@@ -120,7 +123,8 @@ pub(crate) fn write_unfinished(vfs: &dyn Vfs, dir: &Path, current: Current) -> R
     write().map_err(|source| Error::io(&unfinished, "write the next CURRENT", source))
 }
 
-/// Puts what was written in the place of `CURRENT`, durably. After a failure either may be in force.
+/// Puts the written file in the place of `CURRENT`, durably. After a failure either file may be in
+/// force.
 pub(crate) fn put_in_force(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     let path = FileName::Current.path(dir);
     let unfinished = FileName::CurrentUnfinished.path(dir);

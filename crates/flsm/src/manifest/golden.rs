@@ -1,5 +1,5 @@
-//! The formats, byte for byte and in both directions: what is written today gives these bytes, and these bytes are read as
-//! that. A difference is a change of format: raise the version.
+//! The formats, byte for byte and in both directions: today's code writes these bytes, and reads
+//! them back as the same things. A difference is a change of the format: raise its version.
 
 use super::change::{self, AddTable, Change, ENGINE, FORMAT_VERSION, Refused};
 use super::current::{self, Current};
@@ -9,7 +9,7 @@ use evendb_storage::{ErrorKind, TableId, Version};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// The bytes of annotated hex: what is before `#` in each line.
+/// The bytes of annotated hex. In each line the text from `#` on is a comment.
 fn bytes_of(text: &str) -> Vec<u8> {
     text.lines()
         .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
@@ -167,7 +167,7 @@ fn what_a_later_version_wrote_is_told_from_nonsense() {
         let refused = change::decode(&[tag, 1, 1]).unwrap_err();
         assert!(matches!(refused, Refused::Unknown(_)), "{refused:?}");
     }
-    // A level that there is not, a keyspace of 33 bits, a name that is no text.
+    // A level that does not exist, a keyspace of 33 bits, a name that is not text.
     for bytes in [
         &[10, 1, 8, 1, 0x6e][..],
         &[3, 0x80, 0x80, 0x80, 0x80, 0x10],
@@ -200,7 +200,7 @@ fn current_is_these_bytes() {
     assert!(current::decode(path, &longer).is_err());
 }
 
-/// The first engine's, of its version 5.
+/// The bytes of version 5 of the first engine.
 #[test]
 fn the_other_engine_and_other_versions_are_refused_as_that() {
     let path = Path::new("/db/CURRENT");

@@ -1,5 +1,5 @@
-//! [`Kept`]: what an open database knows of its manifest. Of one that is only read that is what the manifest in force says; nothing
-//! is written then.
+//! [`Kept`]: an open database's knowledge of its manifest. If the database is opened read-only,
+//! this is what the manifest in force says, and nothing is written.
 
 use super::state::{Edit, State};
 use super::writer::Manifest;
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 
 #[derive(Debug)]
 pub(crate) enum Kept {
-    /// A manifest that goes on.
+    /// A manifest that gets edits.
     Written(Manifest),
-    /// What the manifest of the database in this directory says.
+    /// The contents of the manifest in this directory, opened read-only.
     OnlyRead(PathBuf, State),
 }
 
 impl Kept {
-    /// What there is.
+    /// The current state.
     pub(crate) fn state(&self) -> &State {
         match self {
             Kept::Written(manifest) => manifest.state(),
@@ -24,7 +24,8 @@ impl Kept {
         }
     }
 
-    /// As [`Manifest::commit`]. Of a database that is only read nobody asks for it; it is refused.
+    /// As [`Manifest::commit`]. It is refused for a database that is opened read-only; nobody asks
+    /// for it there.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         match self {
             Kept::Written(manifest) => manifest.commit(edit),

@@ -1,4 +1,4 @@
-//! A manifest that is read: edit by edit to the state that they add up to. Writes nothing.
+//! Reads a manifest: edit by edit to the state that they add up to. Writes nothing.
 
 use super::change::{self, Change, ENGINE, FORMAT_VERSION, Refused};
 use super::current;
@@ -22,7 +22,7 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path, place: &Arc<TableDir>) -> Result<S
     let end = read_frames(&*file, number, current.verified, &mut |offset, payload| {
         apply_edit(&mut state, &path, offset, payload)
     })?;
-    // Each edit is synced before the next is appended.
+    // Each edit is synced before the next one is appended.
     if let Some(next) = find_frame(&*file, number, end)? {
         let detail = format!("an edit does not verify, though the one at {next} behind it does");
         return Err(Error::corruption(&path, end, detail));
@@ -33,7 +33,7 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path, place: &Arc<TableDir>) -> Result<S
     }
 }
 
-/// Makes the edit that a frame has, at `offset` of the manifest at `path`.
+/// Applies the edit of a frame, which is at `offset` of the manifest at `path`.
 pub(crate) fn apply_edit(
     state: &mut State,
     path: &Path,
@@ -56,7 +56,7 @@ pub(crate) fn apply_edit(
     Ok(())
 }
 
-/// Refuses what another engine or another version wrote.
+/// Refuses a manifest that another engine or another version wrote.
 fn check_format(path: &Path, change: &Change) -> Result<()> {
     let Change::Format { engine, version } = change else {
         return Ok(());

@@ -4,23 +4,25 @@
 //!   | edits | reserved: zeros |
 //!           '- end of the log '- `reserved`
 //! ```
-//! An edit is written where blocks are reserved for it, and nowhere else. So a disk that is full refuses it before anything is
-//! written, and it is known what the manifest holds. What gives room back on a full disk (a compaction that drops records, a
-//! keyspace that goes) needs an edit first: some room is reserved ahead, while there is any.
+//! An edit is written only where blocks are reserved for it. So a full disk refuses an edit before
+//! anything is written, and it is known what the manifest holds. A step that gives room back on a
+//! full disk (a compaction that drops records, the removal of a keyspace) needs an edit first. So
+//! some room is reserved ahead, while the disk has any.
 //!
-//! Reading ends where no frame verifies, as it does in zeros. A file system that cannot reserve takes it for done; there a full disk
-//! is found by the write, and stops the manifest.
+//! Reading ends where no frame verifies, as in zeros. A file system that cannot reserve blocks
+//! reports success. There a full disk is found by the write, and stops the manifest.
 
 use evendb_storage::framed_log::FramedLogWriter;
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result};
 use std::sync::Arc;
 
-/// Reserved ahead are a part of the manifest's length, at least and at most so much: an edit names what a job has of the tables.
+/// Bytes reserved ahead: the manifest's length divided by `AHEAD_PART`, within these limits. An
+/// edit names the tables of its job, so its length grows with the manifest.
 const AHEAD_PART: u64 = 4;
 const AHEAD_BYTES_MIN: u64 = 64 << 10;
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
-/// What is reserved ends at a multiple of this.
+/// Reserved room ends at a multiple of this many bytes.
 const BLOCK_BYTES: u64 = 4096;
 
 /// See the module.
@@ -31,7 +33,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Of a log's file that has no more than what was appended.
+    /// The room of a log whose file ends with the last frame.
     pub(super) fn new(file: Arc<dyn File>, log: &FramedLogWriter) -> Room {
         Room {
             file,
@@ -39,16 +41,17 @@ impl Room {
         }
     }
 
-    /// Makes sure that there are blocks for a payload of so many bytes. `NoSpace`: there are none, and nothing has changed.
+    /// Makes sure that there are blocks for a payload of `payload` bytes. `NoSpace`: there are
+    /// none, and nothing has changed.
     pub(super) fn reserve(&mut self, log: &FramedLogWriter, payload: usize) -> Result<()> {
         self.reserve_to(log.end() + log.frame_bytes(payload))
     }
 
-    /// Reserves room for the edits to come, as far as there is some.
+    /// Reserves room for later edits, as far as the disk has any.
     pub(super) fn reserve_ahead(&mut self, log: &FramedLogWriter) {
         let ahead = (log.end() / AHEAD_PART).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
         if self.reserved < log.end() + ahead / 2 {
-            // An edit that needs more than there is says so.
+            // An edit that does not fit into the reserved room returns the error.
             let _ = self.reserve_to(log.end() + ahead);
         }
     }

@@ -1,9 +1,9 @@
-//! [`State`]: what the edits of a manifest add up to, the trees included. [`Edit`]: one change of it.
+//! [`State`]: the sum of a manifest's edits, with the trees. [`Edit`]: one change of it.
 //!
-//! An edit is first checked and prepared, then written, then installed, so a state never has what is not durable. Reading a
-//! manifest does the same without writing.
+//! An edit is first checked and prepared, then written, then installed. So a state never has
+//! anything that is not durable. Reading a manifest does the same without writing.
 //!
-//! Belongs to one thread at a time; the trees in it are shared with readers.
+//! A state belongs to one thread at a time; readers share the trees in it.
 
 use super::change::{AddTable, Change, ENGINE, FORMAT_VERSION};
 use crate::files::FileName;
@@ -14,16 +14,16 @@ use evendb_storage::{TableId, Version};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// A change of the state, made as a whole.
+/// A change of the state. It is made as a whole.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Edit {
     pub(crate) created: Vec<(KeyspaceId, String)>,
     pub(crate) dropped: Vec<KeyspaceId>,
-    /// At most one for each keyspace; none for one that is dropped.
+    /// At most one for each keyspace, and none for a dropped keyspace.
     pub(crate) trees: Vec<(KeyspaceId, TreeEdit)>,
-    /// Numbers of files from here on are free. The writer of the manifest sets it.
+    /// Numbers of files from this one on are free. The writer of the manifest sets it.
     pub(crate) next_file: Option<FileNumber>,
-    /// Ids of keyspaces from here on are free.
+    /// Ids of keyspaces from this one on are free.
     pub(crate) next_keyspace: Option<KeyspaceId>,
     /// No record in a table has a greater version.
     pub(crate) last_version: Option<Version>,
@@ -42,10 +42,10 @@ pub(crate) struct Keyspace {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     place: Arc<TableDir>,
-    /// Whether the format was told.
+    /// Whether an edit has named the format.
     has_format: bool,
     keyspaces: BTreeMap<KeyspaceId, Keyspace>,
-    /// Where each table is.
+    /// The place of each table.
     tables: HashMap<TableId, (KeyspaceId, Level, Arc<TableFile>)>,
     pub(crate) next_file: FileNumber,
     pub(crate) next_keyspace: KeyspaceId,
@@ -53,17 +53,17 @@ pub(crate) struct State {
     pub(crate) log_number: FileNumber,
 }
 
-/// An edit that does not contradict the state, and what it makes of the trees.
+/// An edit that does not contradict the state, and the trees that it makes.
 pub(super) struct Prepared {
     edit: Edit,
     trees: Vec<(KeyspaceId, Arc<Tree>)>,
 }
 
-/// Says what contradicts the state.
+/// The error says what contradicts the state.
 type Checked<T> = Result<T, &'static str>;
 
 impl State {
-    /// With nothing in it, and tables in `place`.
+    /// An empty state, with tables in `place`.
     pub(crate) fn new(place: Arc<TableDir>) -> State {
         State {
             place,
@@ -77,12 +77,12 @@ impl State {
         }
     }
 
-    /// All keyspaces.
+    /// All keyspaces, by their ids.
     pub(crate) fn keyspaces(&self) -> &BTreeMap<KeyspaceId, Keyspace> {
         &self.keyspaces
     }
 
-    /// Where tables lie.
+    /// The place where tables lie.
     pub(crate) fn place(&self) -> &Arc<TableDir> {
         &self.place
     }
@@ -92,7 +92,7 @@ impl State {
         self.tables.contains_key(&number)
     }
 
-    /// Whether a file of this name may be needed, where `manifest` is in force.
+    /// Whether a file of this name may be needed while `manifest` is in force.
     pub(crate) fn needs(&self, name: FileName, manifest: FileNumber) -> bool {
         match name {
             FileName::Current | FileName::Lock | FileName::Ballast => true,
@@ -147,7 +147,8 @@ impl State {
         Ok(())
     }
 
-    /// What no tree knows by itself. Each refuses to remove or move what it does not have there ([`Tree::apply`]).
+    /// Checks what no tree knows alone. Each tree refuses to remove or move tables that it does not
+    /// have ([`Tree::apply`]).
     fn check_tables(&self, edit: &Edit) -> Checked<()> {
         let mut moved = edit.trees.iter().flat_map(|(_, change)| &change.moved);
         if moved.any(|moved| moved.new.number != moved.old.number) {
@@ -162,7 +163,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes the change. The tables that no tree has any more.
+    /// Makes the change. Returns the tables that no tree has any more.
     pub(super) fn install(&mut self, prepared: Prepared) -> Vec<Arc<TableFile>> {
         let Prepared { edit, trees } = prepared;
         self.has_format = true;
@@ -241,18 +242,19 @@ impl State {
     }
 }
 
-/// An edit of a manifest that is read, change by change.
+/// An edit that is read from a manifest, change by change.
 #[derive(Default)]
 pub(super) struct EditDraft {
     edit: Edit,
     trees: BTreeMap<KeyspaceId, TreeEdit>,
-    /// Tables that it removes or moves: each is one that there is, and none comes twice, whatever the bytes.
+    /// The tables that it removes or moves. Each of them exists, and none occurs twice, whatever
+    /// the bytes say.
     touched: HashSet<TableId>,
     changes: usize,
 }
 
 impl EditDraft {
-    /// Takes the next change, of an edit of `state`.
+    /// Takes the next change of an edit of `state`.
     pub(super) fn take(&mut self, state: &State, change: Change) -> Checked<()> {
         let is_first = self.changes == 0;
         self.changes += 1;
@@ -316,7 +318,7 @@ impl EditDraft {
         is_new.then_some(()).ok_or("a table removed or moved twice")
     }
 
-    /// The edit that the changes are.
+    /// The edit of all changes that were taken.
     pub(super) fn finish(mut self) -> Checked<Edit> {
         if self.changes == 0 {
             return Err("an empty edit");

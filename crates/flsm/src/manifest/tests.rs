@@ -94,7 +94,7 @@ fn remove(level: u8, table: &Arc<TableFile>) -> TreeEdit {
     }
 }
 
-/// A table of a level that is `new` in the next one.
+/// Moves the table `old` down, where it is `new`.
 fn down(from: u8, old: &Arc<TableFile>, new: &TableFile) -> TreeEdit {
     let moved = Moved {
         from: Level(from),
@@ -108,7 +108,7 @@ fn down(from: u8, old: &Arc<TableFile>, new: &TableFile) -> TreeEdit {
     }
 }
 
-/// All that a state says, but for its next file number, which moves with each opening.
+/// Everything that a state says, except its next file number, which changes with each opening.
 fn said(state: &State) -> String {
     let mut text = String::new();
     for (id, keyspace) in state.keyspaces() {
@@ -164,7 +164,7 @@ fn what_was_committed_is_there_after_opening() {
     for mode in [CrashMode::Process, CrashMode::PowerLossNothing] {
         let again = Database::open(&vfs.fork_state().crash(mode));
         assert_eq!(said(again.manifest.state()), expected);
-        // And once more: all of it is in the new manifest too.
+        // And once more: the new manifest has everything, too.
         let again = Database::open(&again.vfs.crash(mode));
         assert_eq!(said(again.manifest.state()), expected);
     }
@@ -291,7 +291,7 @@ fn an_edit_that_contradicts_the_state_is_refused_and_nothing_is_written() {
         assert_eq!(said(database.manifest.state()), before);
     }
     assert_eq!(said(Database::open(&vfs).manifest.state()), before);
-    // Files of the tables that were refused go, and no other.
+    // The files of the refused tables are removed, and no others.
     drop((there, other));
     let tables: Vec<_> = database
         .files()
@@ -328,7 +328,7 @@ fn a_manifest_that_grows_long_is_begun_anew() {
     assert_eq!(said(Database::open(&vfs).manifest.state()), said_before);
 }
 
-/// At every operation: a crash leaves what was committed, or that and the edit at hand.
+/// At every operation: a crash leaves the committed edits, or these and the current edit.
 #[test]
 fn a_crash_anywhere_leaves_the_last_edits_whole() {
     let run = |vfs: &SimVfs| -> Vec<String> {
@@ -337,7 +337,7 @@ fn a_crash_anywhere_leaves_the_last_edits_whole() {
         for key in [b"a", b"b", b"c"] {
             let numbers = database.numbers.take().0;
             let records = [(&key[..], numbers, Kind::Put, &b""[..])];
-            // What the simulation has stopped makes no tables.
+            // No tables can be made after the simulation has stopped the machine.
             if database.vfs.crashed() {
                 break;
             }
@@ -363,7 +363,7 @@ fn a_crash_anywhere_leaves_the_last_edits_whole() {
             break;
         }
         crashes += 1;
-        // Opening, or the making of a table, has been cut short where it panicked.
+        // If it panicked, an opening or the making of a table was cut short.
         let done = ran.map_or(0, |states| states.len().saturating_sub(1));
         for seed in 0..6 {
             let after = vfs.fork_state().crash(CrashMode::PowerLossRandom(seed));
@@ -437,8 +437,8 @@ fn damage_and_foreign_manifests_are_told() {
     let table = database.table(b"a");
     database.commit(add(0, &table)).unwrap();
     let bytes = vfs.read_file(&path);
-    // Each byte of what CURRENT vouches for, and of an edit that another follows.
-    // What lies behind is room for more.
+    // Damages each byte up to the length that CURRENT confirms, and each byte of an edit that
+    // another one follows. The bytes behind are reserved room.
     let used = bytes.iter().rposition(|&byte| byte != 0).unwrap();
     let last = used - 20;
     for at in (0..last).step_by(3) {
@@ -489,7 +489,8 @@ fn damage_and_foreign_manifests_are_told() {
     assert!(load(&vfs, Path::new(DIR), &place_of(&vfs)).is_ok());
 }
 
-/// Up to where `CURRENT` says, damage is no end: what lies there was synced before it was vouched for.
+/// Damage below the length that `CURRENT` confirms is not taken for the end: these bytes were
+/// synced before.
 #[test]
 fn damage_below_the_verified_length_is_no_shorter_history() {
     let vfs = SimVfs::new(1);
@@ -518,7 +519,7 @@ fn damage_below_the_verified_length_is_no_shorter_history() {
         vfs.write_file(&path, bytes[..at].to_vec());
         assert_eq!(look().unwrap_err().kind(), ErrorKind::Corruption, "{at}");
     }
-    // Behind that length the same is an edit that was cut short.
+    // Behind that length the same damage is an edit that was cut short.
     put_in_force(first);
     assert_ne!(said(&look().unwrap()), whole);
 }

@@ -1,13 +1,15 @@
-//! [`Manifest`]: the manifest of an open database, which goes on while the database does.
+//! [`Manifest`]: the manifest of an open database, which grows while the database is open.
 //!
-//! Every opening begins a new manifest with all that the old one says, as does one that has grown long. So nothing is ever appended
-//! behind what another life wrote: what that left unsynced or torn at the end is gone with its file.
+//! Every opening begins a new manifest with everything that the old one says. A manifest that has
+//! grown long is replaced in the same way. So nothing is ever appended behind bytes of an earlier
+//! life: what that life left unsynced or torn at the end is gone with its file.
 //!
-//! After a failure to write or sync an edit it is not known what the disk holds: the manifest refuses all further edits,
-//! and the next opening finds out. The database is then to be treated as failed. A full disk is no such failure: room is reserved
-//! before an edit is written ([`super::room`]), and `NoSpace` says that nothing was.
+//! After a failure to write or sync an edit it is not known what the disk holds. The manifest then
+//! refuses all further edits, and the next opening finds out. The database must then be treated as
+//! failed. A full disk is no such failure: room is reserved before an edit is written
+//! ([`super::room`]), and `NoSpace` says that nothing was written.
 //!
-//! Belongs to one thread at a time: the caller has a lock.
+//! A manifest belongs to one thread at a time: the caller holds a lock.
 
 use super::change;
 use super::current::{self, Current};
@@ -23,7 +25,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A manifest is begun anew when it has this many bytes, or some times the bytes that it began with.
+/// A manifest is begun anew when it has `ROTATE_BYTES_MIN` bytes and `ROTATE_TIMES` times the bytes
+/// that it began with.
 const ROTATE_BYTES_MIN: u64 = 1 << 20;
 const ROTATE_TIMES: u64 = 4;
 
@@ -42,7 +45,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Begins a manifest with all of `state`, and makes it the one in force. What `state` was read from may go then.
+    /// Begins a manifest with all of `state`, and puts it in force. The old manifest may go then.
     pub(crate) fn begin(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -67,7 +70,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What there is.
+    /// The current state.
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
@@ -77,8 +80,8 @@ impl Manifest {
         self.state.needs(name, self.number)
     }
 
-    /// Removes the database's files that are not needed, up to the first that cannot be removed; none if an edit has failed. To be
-    /// called where nobody makes any.
+    /// Removes the database's files that are not needed, up to the first that cannot be removed.
+    /// After a failed edit it removes nothing. Call it where no other thread makes files.
     pub(crate) fn remove_unneeded(&self) -> Result<()> {
         if self.failed {
             return Ok(());
@@ -95,12 +98,14 @@ impl Manifest {
         Ok(())
     }
 
-    /// Makes an edit, durably. The new trees are in [`Manifest::state`] then, and the tables are retired that no tree has any
-    /// more: their files go with the last handles, which are those of the trees that are shown.
+    /// Makes an edit, durably. The new trees are in [`Manifest::state`] then. Tables that no tree
+    /// has any more are retired: their files are removed with their last handles, which belong to
+    /// the trees that are shown.
     ///
-    /// An edit that contradicts the state is not made, nothing is written, and its new tables are retired. That is a fault of
-    /// the caller's, or a job for a keyspace that was dropped meanwhile. So it is with an edit for which there is no room
-    /// (`NoSpace`): it can be tried again.
+    /// An edit that contradicts the state is not made, nothing is written, and its new tables are
+    /// retired. The cause is a fault of the caller, or a job for a keyspace that was dropped
+    /// meanwhile. The same happens to an edit for which there is no room (`NoSpace`): it can be
+    /// tried again.
     pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
         if self.failed {
             let error = io::Error::other("an earlier edit failed");
@@ -113,7 +118,7 @@ impl Manifest {
         }
         let new_tables: Vec<Arc<TableFile>> = edit.new_tables().cloned().collect();
         let prepared = self.prepare(edit, &payload).inspect_err(|_| {
-            // No manifest names them.
+            // No manifest names these tables.
             let unknown = new_tables
                 .iter()
                 .filter(|table| !self.state.has_table(table.number));
@@ -131,7 +136,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// All that can be refused. Nothing is written yet.
+    /// Does everything that can be refused. Nothing is written yet.
     fn prepare(&mut self, edit: Edit, payload: &[u8]) -> Result<Prepared> {
         let prepared = self.state.prepare(edit).map_err(|what| {
             let what = io::Error::new(io::ErrorKind::InvalidInput, what);
@@ -146,7 +151,7 @@ impl Manifest {
     }
 
     fn append(&mut self, payload: &[u8], has_new_files: bool) -> Result<()> {
-        // Set while it is not known what the disk holds.
+        // True while it is not known what the disk holds.
         self.failed = true;
         if has_new_files {
             let synced = self.vfs.sync_dir(&self.dir);
@@ -158,7 +163,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Goes on in a new file; in this one for a while, if there is no room for another.
+    /// Goes on in a new file. If there is no room for one, it goes on in this file for a while.
     fn rotate(&mut self) -> Result<()> {
         self.failed = true;
         let old = self.path();
@@ -174,13 +179,14 @@ impl Manifest {
         self.rotate_at = rotate_at(&new.log);
         (self.number, self.log, self.room) = (new.number, new.log, new.room);
         self.failed = false;
-        // If it stays, the next opening removes it.
+        // If the file stays, the next opening removes it.
         let _ = self.vfs.remove(&old);
         Ok(())
     }
 
-    /// A failure after which it is not known what the disk holds. One that tells of a full disk is told as another: taken for
-    /// "nothing was written", it would have the caller go on.
+    /// The error of a failure after which it is not known what the disk holds. An error of a full
+    /// disk becomes another error: otherwise the caller would take it for "nothing was written" and
+    /// go on.
     fn terminal(&self, error: Error) -> Error {
         match error.kind().is_for_want() {
             true => {
@@ -196,7 +202,7 @@ impl Manifest {
     }
 }
 
-/// No file gets a number that a file in `dir` has, needed or not.
+/// Skips the numbers of all files in `dir`, needed or not, so that no new file gets one of them.
 fn skip_used(vfs: &dyn Vfs, dir: &Path, numbers: &FileNumbers) -> Result<()> {
     let used = files::list(vfs, dir)?
         .into_iter()
@@ -209,14 +215,14 @@ fn rotate_at(log: &FramedLogWriter) -> u64 {
     (log.end() * ROTATE_TIMES).max(ROTATE_BYTES_MIN)
 }
 
-/// A manifest that is written, synced, and not in force.
+/// A manifest that is written and synced, and not in force yet.
 struct NewManifest {
     number: FileNumber,
     log: FramedLogWriter,
     room: Room,
 }
 
-/// Writes a new manifest with all of `state`. If that fails the one in force is as it was.
+/// Writes a new manifest with all of `state`. If that fails, the one in force is unchanged.
 fn write_new(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -237,7 +243,7 @@ fn write_new(
         let mut log = FramedLogWriter::create(file.clone(), number.0)?;
         log.append(&payload)?;
         log.sync()?;
-        // What makes it the one in force needs room, too.
+        // The step that puts it in force needs room, too.
         current::write_unfinished(
             vfs,
             dir,
@@ -249,7 +255,7 @@ fn write_new(
         Ok(log)
     };
     let log = write().inspect_err(|_| {
-        // If it stays, the next opening removes it.
+        // If the file stays, the next opening removes it.
         let _ = vfs.remove(&path);
     })?;
     let room = Room::new(file, &log);

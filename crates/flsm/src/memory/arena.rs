@@ -5,19 +5,21 @@
 //! [`Arena`]: memory in pieces of any length, freed all at once.
 //!
 //! ```text
-//!   chunk  | piece | piece | ...... |  piece  |   free   |        chunks grow with the arena, up to a limit;
-//!   chunk  | one long piece |                                     a long piece has a chunk of its own
+//!   chunk  | piece | piece | ...... |  piece  |   free   |   chunks grow up to a limit;
+//!   chunk  | one long piece |                                a long piece has a chunk of its own
 //! ```
-//! Pieces are aligned to 8 bytes and never move. They live as long as the arena. Nothing in them is dropped.
-//! Thread safety: one thread at a time allocates; what is done with the pieces is the caller's.
+//! Pieces are aligned to 8 bytes and never move. They live as long as the arena. Nothing in them is
+//! dropped.
+//! Thread safety: one thread at a time allocates; the caller is responsible for the use of the
+//! pieces.
 
 use evendb_storage::heap;
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
-/// What pieces are aligned to.
+/// The alignment of pieces in bytes.
 pub(super) const ALIGNMENT: usize = 8;
-/// The first chunk: a keyspace with one record takes no more.
+/// Bytes of the first chunk: a keyspace with one record takes no more.
 const CHUNK_BYTES_MIN: usize = 1 << 10;
 const CHUNK_BYTES_MAX: usize = 256 << 10;
 
@@ -26,7 +28,7 @@ pub(super) struct Arena {
     /// The rest of the chunk in use.
     free: NonNull<u8>,
     free_bytes: usize,
-    /// Of all chunks.
+    /// The sum over all chunks.
     allocated_bytes: usize,
 }
 
@@ -61,7 +63,8 @@ impl Arena {
         }
         let piece = self.free;
         self.free_bytes -= bytes;
-        // SAFETY: the chunk has `free_bytes` bytes from `free` on, and `bytes` are not more than these.
+        // SAFETY: the chunk has `free_bytes` bytes from `free` on, and `bytes` is not more than
+        // that.
         self.free = unsafe { piece.add(bytes) };
         piece
     }
@@ -92,7 +95,7 @@ impl Drop for Arena {
 mod tests {
     use super::*;
 
-    /// Each piece is filled with a byte of its own, and all are looked at in the end.
+    /// Fills each piece with a byte of its own, and looks at all of them in the end.
     #[test]
     fn pieces_do_not_overlap_and_are_aligned() {
         let mut arena = Arena::new();

@@ -2,16 +2,18 @@
     unsafe_code,
     reason = "a skip list whose nodes lie in an arena, read while it grows"
 )]
-//! The skip list of [`MemoryTable`]; see the room's head for its picture and invariants.
+//! The skip list of [`MemoryTable`]. The head of `memory` has its picture and invariants.
 //!
 //! ```text
-//!   node   | version 8 | backward link 8 | value length 4 | key length 2 | kind | height | links of level 0, 1, ... | key | value |
+//!   node   | version 8 | backward link 8 | value length 4 | key length 2 | kind | height |
+//!          | links of level 0, 1, ... | key | value |
 //! ```
-//! The head is a node of the greatest height with an empty key, and in no other way a record.
+//! The head is a node of the greatest height with an empty key. It is no record.
 //!
-//! Why it is sound: nodes lie in the arena, never move, and live as long as the list. All fields but links are written before
-//! the node is linked, and never again. A pointer to a node comes from a link, loaded with Acquire, which pairs with the Release
-//! store of whoever linked the node; so whoever has the pointer may read the fields. Links are atomics.
+//! Why it is sound: nodes lie in the arena, never move, and live as long as the list. All fields
+//! except links are written before the node is linked, and never again. A pointer to a node comes
+//! from a link, loaded with Acquire. This pairs with the Release store of the thread that linked
+//! the node. So a thread that has the pointer may read the fields. Links are atomics.
 
 use super::arena::{ALIGNMENT, Arena};
 use crate::cursor::EntryCursor;
@@ -22,7 +24,7 @@ use std::cmp;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-/// Levels of the list: of so many the greatest one has a node for 4^11 records.
+/// Levels of the list. The greatest level has one node for 4^11 records.
 const HEIGHT_MAX: usize = 12;
 
 type Link = AtomicPtr<Node>;
@@ -39,7 +41,7 @@ struct Node {
 
 const _: () = assert!(align_of::<Node>() <= ALIGNMENT && align_of::<Link>() <= ALIGNMENT);
 
-/// A node of a list that the user of the handle keeps alive.
+/// A node of a list. The user of the pointer keeps the list alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NodePtr(NonNull<Node>);
 
@@ -60,8 +62,9 @@ impl NodePtr {
             kind: entry.kind,
             height: height as u8,
         };
-        // SAFETY: the piece is aligned for a node and has room for the header, `height` links, the key and the value, which
-        // are written one behind the other; nobody else knows it.
+        // SAFETY: the piece is aligned for a node and has room for the header, `height` links, the
+        // key and the value. They are written one behind the other. No other thread knows the
+        // piece.
         unsafe {
             node.0.write(header);
             for level in 0..height {
@@ -75,7 +78,7 @@ impl NodePtr {
         node
     }
 
-    /// The header. The lifetime is that of the list, which the callers have.
+    /// The header. Its lifetime is that of the list, which the callers have.
     fn header<'a>(self) -> &'a Node {
         // SAFETY: see the head of this file.
         unsafe { self.0.as_ref() }
@@ -86,7 +89,7 @@ impl NodePtr {
         unsafe { self.0.add(1).cast() }
     }
 
-    /// The link of a level that the node has.
+    /// The link of `level`, which the node must have.
     fn link<'a>(self, level: usize) -> &'a Link {
         debug_assert!(level < usize::from(self.header().height));
         // SAFETY: the node has that many links.
@@ -95,8 +98,8 @@ impl NodePtr {
 
     fn entry<'a>(self) -> EntryRef<'a> {
         let header = self.header();
-        // SAFETY: the key lies behind the links, and the value behind the key, all of them written before the node was
-        // linked, and never changed.
+        // SAFETY: the key lies behind the links, and the value behind the key. All of them were
+        // written before the node was linked, and are never changed.
         let (key, value) = unsafe {
             let key = self.links().add(usize::from(header.height)).cast::<u8>();
             let key = slice::from_raw_parts(key.as_ptr(), usize::from(header.key_len));
@@ -127,7 +130,7 @@ impl NodePtr {
     }
 }
 
-/// What only whoever inserts needs.
+/// State that only an insertion needs.
 struct Writer {
     arena: Arena,
     /// State of a generator of random numbers, never 0.
@@ -135,7 +138,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// One in four has a height above 1, one in sixteen above 2.
+    /// One node in four has a height above 1, one in sixteen above 2.
     fn random_height(&mut self) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -145,17 +148,18 @@ impl Writer {
     }
 }
 
-/// See the room.
+/// See the head of `memory`.
 pub(crate) struct MemoryTable {
     head: NodePtr,
     writer: Mutex<Writer>,
-    /// Written under the lock; pairs with nothing, it is a figure.
+    /// Written under the lock. It orders nothing else; it is a figure.
     allocated_bytes: AtomicUsize,
-    /// As above.
+    /// The same.
     entries: AtomicUsize,
 }
 
-// SAFETY: nodes are reached and read as the head of this file says, from any thread; the arena is behind the lock.
+// SAFETY: nodes are reached and read as the head of this file says, from any thread. The arena is
+// behind the lock.
 unsafe impl Send for MemoryTable {}
 // SAFETY: as above.
 unsafe impl Sync for MemoryTable {}
@@ -180,18 +184,18 @@ impl MemoryTable {
         }
     }
 
-    /// Bytes of memory that it takes, as the allocator was asked for them.
+    /// Bytes of memory that it takes: the bytes that the allocator was asked for.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
-    /// Records.
+    /// The number of records.
     pub(crate) fn entries(&self) -> usize {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// Adds a record. There is no other of its key and version, the key is not longer than
-    /// [`KEY_BYTES_MAX`](evendb_storage::table::KEY_BYTES_MAX), and the value is below 4 GiB.
+    /// Adds a record. The table has no other record of its key and version. The key is not longer
+    /// than [`KEY_BYTES_MAX`](evendb_storage::table::KEY_BYTES_MAX), and the value is below 4 GiB.
     pub(crate) fn insert(&self, entry: EntryRef<'_>) {
         let mut writer = self.writer.lock();
         let mut before = [self.head; HEIGHT_MAX];
@@ -200,7 +204,8 @@ impl MemoryTable {
         });
         let height = writer.random_height();
         let node = NodePtr::create(&mut writer.arena, entry, height);
-        // Nobody knows the node yet. The stores below that link it give these out.
+        // No other thread knows the node yet. The stores below, which link it, publish this one
+        // too.
         node.header()
             .back
             .store(before[0].0.as_ptr(), Ordering::Relaxed);
@@ -221,10 +226,12 @@ impl MemoryTable {
         self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The place of a record of this key and version: the last node before it, which may be the head, and the first one
-    /// that is not. Tells `each` the node before it of every level.
+    /// The place of a record of this key and version: the last node before it, which may be the
+    /// head, and the first node that is not before it. For every level it calls `each` with the
+    /// node before the place.
     ///
-    /// Between the two there may be others by now. So who wants the second one must not ask the first one for its next.
+    /// Other nodes may come between the two meanwhile. So the second node must not be found as the
+    /// next node of the first one.
     #[inline]
     fn find(
         &self,
@@ -233,7 +240,7 @@ impl MemoryTable {
         each: &mut impl FnMut(usize, NodePtr),
     ) -> (NodePtr, Option<NodePtr>) {
         let mut node = self.head;
-        // What was found not to be before the record on the level above.
+        // The node that was found not to be before the record on the level above.
         let mut bound = None;
         for level in (0..HEIGHT_MAX).rev() {
             loop {
@@ -260,7 +267,7 @@ impl MemoryTable {
         (found.key == key).then_some(found)
     }
 
-    /// The node before, if that is a record.
+    /// The previous node, if it is a record.
     fn previous(&self, node: NodePtr) -> Option<NodePtr> {
         // Pairs with the Release of `insert`.
         let back = node.header().back.load(Ordering::Acquire);
@@ -281,7 +288,7 @@ impl MemoryTable {
         self.record(node)
     }
 
-    /// A cursor on no record. It sees records that are inserted while it is in use, or not.
+    /// A cursor on no record. It may or may not see records that are inserted while it is in use.
     pub(crate) fn cursor(self: &Arc<Self>) -> MemoryCursor {
         MemoryCursor {
             table: self.clone(),
@@ -299,7 +306,7 @@ impl std::fmt::Debug for MemoryTable {
     }
 }
 
-/// A cursor over a memory table, which it keeps.
+/// A cursor over a memory table. It keeps the table.
 pub(crate) struct MemoryCursor {
     table: Arc<MemoryTable>,
     node: Option<NodePtr>,

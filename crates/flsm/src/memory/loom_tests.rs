@@ -38,9 +38,9 @@ fn walk(table: &Arc<MemoryTable>, forward: bool) -> Vec<Vec<u8>> {
     seen
 }
 
-/// Runs `reader` beside `writer` in many schedules; there are at least `least`. The writer is the thread that goes first: loom looks
-/// for schedules where a load meets the store of another thread, and does not find them where a store meets a load that
-/// the storing thread has repeated.
+/// Runs `reader` beside `writer` in many schedules, at least `least`. The writer is the thread that
+/// goes first: loom finds schedules in which a load meets another thread's store. It does not find
+/// schedules in which a store meets a load that the storing thread has repeated.
 fn beside(
     least: usize,
     make: fn() -> MemoryTable,
@@ -104,7 +104,8 @@ fn loom_a_reader_backwards_beside_a_writer() {
     two_records_beside_a_reader(false);
 }
 
-/// A get at a version, and a seek, find nothing that comes to the place while they look: not a newer version, nor a key below.
+/// Records are inserted before the sought place meanwhile: a newer version, and a key below. A get
+/// at a version and a seek find neither.
 #[test]
 fn loom_what_is_inserted_in_front_of_what_is_sought_is_not_found() {
     let make = || {

@@ -43,7 +43,8 @@ fn a_key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// After each insertion everything is found as in the model: by get, and by a cursor from each key in both directions.
+    /// After each insertion all records are found as in the model: by get, and by a cursor from
+    /// each key in both directions.
     #[test]
     fn equals_a_sorted_map(
         writes in prop::collection::vec((a_key(), prop::option::of(prop::collection::vec(any::<u8>(), 0..20))), 1..60),
@@ -51,7 +52,7 @@ proptest! {
     ) {
         let (table, mut model) = (Arc::new(MemoryTable::new()), Model::new());
         for (at, (key, value)) in writes.iter().enumerate() {
-            // Versions in no order: replay and several writers give them in any.
+            // Versions in no order, as replay and several writers give them.
             let version = (at as u64 * 37) % 64 + 1;
             insert(&table, &mut model, key, version, value.as_deref());
         }
@@ -98,7 +99,7 @@ fn an_empty_table_has_nothing_and_takes_little() {
     assert_eq!(table.allocated_bytes(), 1 << 10);
 }
 
-/// The arena's bytes are those of the records and little more, whatever their sizes.
+/// The arena has the bytes of the records and little more, whatever their sizes.
 #[test]
 #[cfg_attr(miri, ignore = "it counts bytes of many records")]
 fn memory_is_that_of_the_records() {
@@ -119,7 +120,8 @@ fn memory_is_that_of_the_records() {
     }
 }
 
-/// One inserts, others walk in both directions and get: order is never broken, and what was announced is there.
+/// One thread inserts, others walk in both directions and get. The order is never broken, and every
+/// announced record is found.
 #[test]
 fn readers_beside_a_writer() {
     const RECORDS: u64 = if cfg!(miri) { 100 } else { 30_000 };

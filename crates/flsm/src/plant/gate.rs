@@ -1,5 +1,6 @@
-//! Every call that changes files is inside of the gate while it does, so that closing waits for it. Nothing is left to chance
-//! here: the simulated disk asks the gate at each operation. The rounds of `tests/closing.rs` are the same with real threads.
+//! Every call that changes files is inside the gate meanwhile, so that closing waits for it. These
+//! tests leave nothing to chance: the simulated disk asks the gate at each operation.
+//! `tests/closing.rs` runs the same rounds with real threads.
 
 #[path = "../../../evendb/tests/common/outside.rs"]
 mod outside;
@@ -17,7 +18,7 @@ fn fill(db: &Db) {
     }
 }
 
-/// The calls that changed something outside.
+/// The calls that changed a file outside the gate.
 fn found(plant: Plant) -> Vec<&'static str> {
     let vfs = SimVfs::new(1);
     let db = tiny(&vfs, plant).open("/db").expect("opens");

@@ -1,5 +1,6 @@
-//! Histories of real threads with a planted fault, which the checker of histories refuses. With `EVENDB_HISTORY_OUT` they are
-//! written to files, so that it shows whether another checker refuses them, too: `scripts/check-linearizability`.
+//! Histories of real threads with a planted fault, which the checker of histories refuses. With
+//! `EVENDB_HISTORY_OUT` they are written to files, to see whether another checker refuses them,
+//! too: `scripts/check-linearizability`.
 
 #![allow(dead_code, reason = "the other parts serve integration tests")]
 

@@ -1,5 +1,5 @@
-//! Each planted fault that one thread can show is noticed by the test of its number, which passes without it. Those of steps
-//! between threads are in `shuttle_tests/planted.rs`.
+//! For each planted fault that one thread can show, the test of its number notices it, and passes
+//! without it. Faults in steps between threads are in `shuttle_tests/planted.rs`.
 
 use super::Plant;
 use crate::api::db::Db;
@@ -68,7 +68,8 @@ fn scan(db: &Db) -> crate::Result<Map> {
         .collect()
 }
 
-/// Whether scans and gets give these records, and no others; also the tables among themselves.
+/// Whether scans and gets return these records and no others, and whether the tables agree with
+/// each other.
 fn holds(db: &Db, map: &Map) -> bool {
     let gets = (0..KEYS).all(|number| {
         let key = format!("key {number:03}").into_bytes();
@@ -80,14 +81,15 @@ fn holds(db: &Db, map: &Map) -> bool {
     gets && sound && scan(db).is_ok_and(|found| found == *map)
 }
 
-/// A test that passes without the fault and fails with it. The engine's threads take part, so that one run may miss the moment.
+/// A test that passes without the fault and fails with it. The engine's threads take part, so one
+/// run may miss the moment.
 fn notices(plant: Plant, test: impl Fn(Plant) -> bool) {
     assert!(test(Plant::Nothing), "the test fails without a fault");
     let is_noticed = (0..20).any(|_| !test(plant));
     assert!(is_noticed, "{plant:?} is not noticed");
 }
 
-/// The guards are those that the records call for, before and after reopening.
+/// Whether the guards are the ones that the records demand, before and after reopening.
 fn guards_follow_from_the_records(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -116,7 +118,7 @@ fn p63_a_guard_is_not_logged() {
     notices(Plant::GuardNotLogged, guards_follow_from_the_records);
 }
 
-/// Rounds of the same keys, each settled, and some deleted: what was put last is what is there.
+/// Rounds of the same keys, each settled, with some deletes: the last put of each key is found.
 fn the_last_put_counts(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -159,7 +161,8 @@ fn p68_a_tombstone_goes_early() {
     notices(Plant::TombstoneEarly, the_last_put_counts);
 }
 
-/// A process dies at each operation of flushing and compacting what is in the log: all of it is there.
+/// A process dies at each operation of flushing and compacting the log's records: no record is
+/// lost.
 fn kills_beside_jobs_lose_nothing(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, Plant::Nothing);
@@ -207,7 +210,7 @@ fn p71_a_log_is_removed_early() {
     notices(Plant::LogRemovedEarly, kills_beside_jobs_lose_nothing);
 }
 
-/// Writes one record, in an engine in which nobody works.
+/// Writes one record, in an engine without threads.
 fn put_one(engine: &Engine, key: &[u8], level: Durability) {
     let keyspace = engine.keyspaces().remove(0);
     let request = Request {
@@ -220,7 +223,8 @@ fn put_one(engine: &Engine, key: &[u8], level: Durability) {
     write(engine, &request).unwrap();
 }
 
-/// A write that is synced is there after a power failure, and so is what an older generation has, which is not flushed.
+/// A synced write survives a power failure. So do the records of an older generation that is not
+/// flushed.
 fn a_sync_is_of_all_generations(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let engine = opening::open(Path::new(DIR), options(&vfs, plant)).unwrap();
@@ -238,7 +242,8 @@ fn p70_older_logs_are_not_synced() {
     notices(Plant::OlderLogsNotSynced, a_sync_is_of_all_generations);
 }
 
-/// The tables of a tree that somebody has are there, whatever became of them; and go when nobody has it.
+/// The tables of a tree that somebody holds exist, whatever became of them. They are removed when
+/// nobody holds the tree.
 fn tables_stay_for_readers(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -255,7 +260,7 @@ fn tables_stay_for_readers(plant: Plant) -> bool {
     let now: Vec<_> = replaced.tables().map(|(_, table)| table.path()).collect();
     assert!(paths.iter().any(|path| !now.contains(path)));
     drop(view);
-    // Other threads, also those of other tests, may hold back what nobody reads any more for a while.
+    // Other threads, also of other tests, may hold unneeded files back for a while.
     let all_went = || {
         evendb_base::sync::reclaim::collect();
         let mut paths = paths.iter();
@@ -276,7 +281,7 @@ fn p74_tables_go_under_their_readers() {
     notices(Plant::RemovedUnderReaders, tables_stay_for_readers);
 }
 
-/// A snapshot sees what was there, whatever is put over it, flushed and compacted.
+/// A snapshot sees the old records, whatever is put over them, flushed and compacted.
 fn a_snapshot_stays(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -301,7 +306,7 @@ fn p78_jobs_forget_the_snapshots() {
     notices(Plant::SnapshotsForgotten, a_snapshot_stays);
 }
 
-/// A life whose flushes meet tables of level 0: what was put last is what is there.
+/// The flushes of a life meet tables of level 0: the last put of each key is found.
 fn level0_is_newer(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let mut map = Map::new();
@@ -333,7 +338,7 @@ fn p80_a_sync_is_left_out() {
     notices(Plant::SyncLeftOut, a_sync_is_of_all_generations);
 }
 
-/// Two keyspaces, each with something in the log, come back after the process was killed.
+/// Two keyspaces, each with records in the log, come back after the process was killed.
 fn all_keyspaces_come_back(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -357,7 +362,7 @@ fn p81_a_keyspace_is_not_replayed() {
     notices(Plant::KeyspaceNotReplayed, all_keyspaces_come_back);
 }
 
-/// A database whose first table is damaged, opened, and what was put.
+/// A database whose first table is damaged, opened, and the records that were put.
 fn damaged(plant: Plant) -> (Db, Map) {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, Plant::Nothing);
@@ -387,7 +392,8 @@ fn p82_damage_in_a_guard_latches() {
     notices(Plant::DamageLatches, damage_stays_where_it_is);
 }
 
-/// A table is damaged: what it is set aside with stays so, however much is compacted beside it.
+/// A table is damaged: the tables that are set aside with it stay so, however much is compacted
+/// beside them.
 fn what_is_set_aside_stays(plant: Plant) -> bool {
     let (db, map) = damaged(plant);
     let mut set_aside = Vec::new();
@@ -396,7 +402,7 @@ fn what_is_set_aside_stays(plant: Plant) -> bool {
         if !map.keys().all(|key| db.put(key, value).is_ok()) {
             return false;
         }
-        // The first time somebody asks for all of it, so that the damage is met.
+        // The first round compacts everything, so that the damage is found.
         let told = match round {
             1 => db.compact().map(|_| ()),
             _ => db.settle_debt(),
@@ -418,7 +424,7 @@ fn p83_deletes_are_not_flushed() {
     notices(Plant::DeletesNotFlushed, the_last_put_counts);
 }
 
-/// What was written behind a flush is there after a kill, and the next life goes on behind it.
+/// Records written after a flush are found after a kill, and the next life goes on behind them.
 fn lives_go_on_behind_a_flush(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -431,7 +437,7 @@ fn lives_go_on_behind_a_flush(plant: Plant) -> bool {
     if !holds(&db, &map) {
         return false;
     }
-    // A life that begins with nothing but tables.
+    // A life that begins with tables only.
     let vfs = SimVfs::new(2);
     let db = open(&vfs, plant);
     put_round(&db, &mut map, 1);
@@ -460,7 +466,7 @@ fn p87_scans_leave_out_level_0() {
     notices(Plant::ScansWithoutLevel0, the_last_flush_is_seen);
 }
 
-/// What was flushed is seen before anything is compacted.
+/// Flushed records are seen before anything is compacted.
 fn the_last_flush_is_seen(plant: Plant) -> bool {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, plant);
@@ -473,7 +479,7 @@ fn the_last_flush_is_seen(plant: Plant) -> bool {
     holds(&db, &map)
 }
 
-/// How many tables of level 0 there are is told anew when a keyspace goes with its own.
+/// The number of tables in level 0 is noted again when a keyspace is dropped with its tables.
 #[test]
 fn a_dropped_keyspace_stops_no_writers() {
     let vfs = SimVfs::new(1);
@@ -484,7 +490,7 @@ fn a_dropped_keyspace_stops_no_writers() {
     assert_eq!(engine(&db).work.level0(), 0);
 }
 
-/// A database that is latched lets its threads end, though compactions are due.
+/// A latched database lets its threads end, though compactions are due.
 #[test]
 fn compactors_end_when_the_database_is_latched() {
     let vfs = SimVfs::new(1);

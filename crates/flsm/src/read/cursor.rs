@@ -3,8 +3,9 @@
 //! ```text
 //!   low [ front -> ....................... <- back ] high
 //! ```
-//! The two ends are independent ([`super::end`]) and made when they are first moved. They meet by comparing keys: each goes
-//! no further than where the other one is. A seek moves one end, and the other one stays where it is.
+//! The two ends are independent ([`super::end`]), and each is made when it is first moved. They
+//! meet by comparing keys: each goes no further than the place of the other one. A seek moves one
+//! end, and the other one stays where it is.
 //!
 //! An error is sticky: every later call returns it again, at either end.
 
@@ -19,10 +20,11 @@ use evendb_storage::codec::successor;
 
 /// A cursor that lends the bytes of one record at a time, from either end of its range.
 ///
-/// It sees the moment at which it was made, however long it lives; old versions that it needs are kept until it is dropped.
+/// It sees the moment at which it was made, as long as it lives. Old versions that it needs are
+/// kept until it is dropped.
 ///
-/// A cursor that failed stays where it is: both ends return the same error from then on. A loop over it leaves at an error, as
-/// `?` does.
+/// A cursor that failed stays where it is: from then on both ends return the same error. A loop
+/// over it must leave at an error, as `?` does.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -34,7 +36,7 @@ use evendb_storage::codec::successor;
 /// }
 /// ```
 pub struct Cursor {
-    /// What it reads, unless it could not be made.
+    /// The sources of its records, unless the cursor could not be made.
     source: Option<(Arc<Moment>, Arc<View>)>,
     low: Vec<u8>,
     high: Option<Vec<u8>>,
@@ -43,18 +45,18 @@ pub struct Cursor {
     error: Option<Error>,
 }
 
-/// One end, and where it is.
+/// One end, and its place.
 #[derive(Default)]
 struct Side {
     end: Option<End>,
-    /// The end has to seek first: it was not moved yet, or not from where it is.
+    /// The end has to seek before its next move: it was not moved yet, or it is not at this place.
     must_seek: bool,
-    /// Nothing is left on this side, as long as nobody seeks.
+    /// Nothing is left on this side, as long as no seek comes.
     is_exhausted: bool,
-    /// What bounds the other side: front: keys below this are taken or passed; back: keys from this one on are. `None` at the back: no
-    /// limit.
+    /// The bound for the other side. Front: keys below it are taken or passed. Back: keys from it
+    /// on are taken or passed; `None` means no limit.
     bound: Option<Vec<u8>>,
-    /// Front: the key `bound` is taken, too.
+    /// Front: the key `bound` itself is taken, too.
     is_taken: bool,
 }
 
@@ -91,9 +93,10 @@ impl Cursor {
     /// The next record in key order: key and value, valid until the cursor moves again.
     ///
     /// # Errors
-    /// `Io` or `Corruption` if a table cannot be read, `Closed` after the database was closed; and from the first call on what kept
-    /// the cursor from being made (`KeyspaceDropped`, or `InvalidArgument` for a keyspace that is not of the snapshot's
-    /// database). Sticky.
+    /// `Io` or `Corruption` if a table cannot be read, `Closed` after the database was closed. If
+    /// the cursor could not be made, the first call already returns the reason: `KeyspaceDropped`,
+    /// or `InvalidArgument` for a keyspace of another database than the snapshot's. Errors are
+    /// sticky.
     #[expect(
         clippy::should_implement_trait,
         reason = "a lending iterator cannot be an Iterator"
@@ -110,16 +113,16 @@ impl Cursor {
         self.step(Direction::Backward)
     }
 
-    /// Moves the front of what is left: [`next`](Self::next) then gives the first record of the range whose key is `key` or above,
-    /// as far as the back has not been there. It may move back, too.
+    /// Moves the front of the remaining range. [`next`](Self::next) then returns the first record
+    /// whose key is `key` or above, up to the place of the back. The front may also move back.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         let to = key.as_ref().max(&self.low).to_vec();
         self.front.move_to(to);
         self.back.is_exhausted = false;
     }
 
-    /// Moves the back of what is left: [`next_back`](Self::next_back) then gives the last record of the range whose key is `key`
-    /// or below. See [`seek`](Self::seek).
+    /// Moves the back of the remaining range. [`next_back`](Self::next_back) then returns the last
+    /// record whose key is `key` or below. See [`seek`](Self::seek).
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         let end = successor(key.as_ref());
         let to = match &self.high {
@@ -130,7 +133,7 @@ impl Cursor {
         self.front.is_exhausted = false;
     }
 
-    /// The same cursor, which gives keys alone.
+    /// The same cursor, which returns only keys.
     #[must_use = "the cursor of keys is returned"]
     pub fn keys_only(self) -> KeyCursor {
         KeyCursor::new(self)
@@ -143,7 +146,7 @@ impl Cursor {
         }
     }
 
-    /// What an end was advanced to.
+    /// The record to which an end has moved.
     pub(super) fn current(&self, direction: Direction) -> (&[u8], &[u8]) {
         let side = match direction {
             Direction::Forward => &self.front,
@@ -153,13 +156,13 @@ impl Cursor {
         end.current()
     }
 
-    /// The same, as handles.
+    /// The current record, as handles.
     pub(super) fn current_values(&self, direction: Direction) -> (Value, Value) {
         let (key, value) = self.current(direction);
         (Value::copied(key), Value::copied(value))
     }
 
-    /// Moves an end to the next record. Whether there is one.
+    /// Moves an end to the next record. Returns whether there is one.
     pub(super) fn advance(&mut self, direction: Direction) -> Result<bool> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -206,7 +209,7 @@ impl Cursor {
             true => side.pass(direction),
             false => {
                 side.is_exhausted = true;
-                // The other side may be sought, and leave more.
+                // A seek of the other side may leave more records.
                 side.must_seek = true;
             }
         }
@@ -222,7 +225,7 @@ impl Side {
         self.is_exhausted = false;
     }
 
-    /// The end is on a record that is given out.
+    /// Notes that the end is on a record, which is returned to the caller.
     fn pass(&mut self, direction: Direction) {
         let Some(end) = &self.end else { return };
         let bound = self.bound.get_or_insert_default();
@@ -243,7 +246,8 @@ impl Side {
         }
     }
 
-    /// Whether this side, against which another one moves in `direction`, has not passed the key yet.
+    /// Whether this side has not passed the key yet. The other side moves towards it in
+    /// `direction`.
     fn leaves(&self, key: &[u8], direction: Direction) -> bool {
         let bound = self.bound.as_deref();
         bound.is_none_or(|bound| match direction {

@@ -1,14 +1,16 @@
-//! [`End`]: one end of a scan. It moves in one direction, over the merge of all sources of a view, and shows of each key
-//! the record that the reader sees.
+//! [`End`]: one end of a scan. It moves in one direction over the merge of all sources of a view,
+//! and shows for each key the record that the reader sees.
 //!
 //! ```text
-//!   forward    a/9 a/4 | b/7 (delete) | c/8 c/2      at 8: a/9 is passed over, a/4 is shown; b is passed over; c/8 is shown, c/2 not
-//!   backward   c/2 c/8 | b/7 (delete) | a/4 a/9      of each key the last one that is seen is remembered, then looked at
+//!   forward    a/9 a/4 | b/7 (delete) | c/8 c/2
+//!              at 8: a/9 is passed over, a/4 is shown; b is passed over; c/8 is shown, c/2 is not
+//!   backward   c/2 c/8 | b/7 (delete) | a/4 a/9
+//!              for each key the last record that is seen is remembered, then looked at
 //! ```
-//! Forward, what is shown is lent from the source. Backward, the versions of a key come oldest first, so the key and the newest version
-//! so far are copied.
+//! Forward, the source lends the record that is shown. Backward, the versions of a key come oldest
+//! first, so the key and the newest version so far are copied.
 //!
-//! Belongs to one thread at a time. After an error it is not used any more.
+//! An end belongs to one thread at a time. After an error it is not used any more.
 
 use super::looks::note_seek;
 use crate::cursor::level::{Reading, Through, level_cursor, table_cursor};
@@ -23,8 +25,9 @@ use evendb_base::sync::Arc;
 use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
 
-/// A seek reads one block of each table. Who goes on reads as many pages as scans are expected to need
-/// ([`ScanLengths`](super::lengths::ScanLengths)), then more and more, up to this many.
+/// A seek reads `SEEK_BLOCKS` blocks of each table. A scan that goes on reads the number of pages
+/// that scans are expected to need ([`ScanLengths`](super::lengths::ScanLengths)), and then more
+/// and more, up to `PAGES_MAX` pages.
 const SEEK_BLOCKS: usize = 1;
 const PAGES_MAX: usize = 32;
 
@@ -39,18 +42,19 @@ pub(super) struct End {
     at: Version,
     direction: Direction,
     cursor: MergeCursor,
-    /// Bytes of keys and values since the last seek.
+    /// Bytes of the keys and values that were shown since the last seek.
     shown_bytes: u64,
     /// Whether the cursor is still on the record that was lent last (forward).
     is_lent: bool,
-    /// The key that is shown, or was last.
+    /// The key that is shown, or that was shown last.
     key: Vec<u8>,
     /// The value that is shown (backward).
     value: Vec<u8>,
 }
 
 impl End {
-    /// On nothing: to be sought first. It moves in one direction, and what lies behind `bound` there is not read ahead.
+    /// An end on no record, which needs a seek first. It moves in one direction, and reads nothing
+    /// ahead behind `bound`.
     pub(super) fn new(
         engine: &Engine,
         view: Arc<View>,
@@ -70,7 +74,8 @@ impl End {
         }
     }
 
-    /// Forward: `next` is the first key at or above `key`. Backward: the last one below it. `None`: the first or last of all.
+    /// Moves before the first key at or above `key` (forward), or behind the last key below it
+    /// (backward). `None`: before the first key of all, or behind the last.
     pub(super) fn seek(&mut self, engine: &Engine, key: Option<&[u8]>) -> Result<()> {
         note_seek(engine, &self.view.tree, place_of(key, self.direction));
         self.is_lent = false;
@@ -88,7 +93,7 @@ impl End {
         Ok(())
     }
 
-    /// To the next key that has a value. Whether there is one.
+    /// Moves to the next key that has a value. Returns whether there is one.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let is_there = match self.direction {
             Direction::Forward => self.advance_forward(),
@@ -101,7 +106,7 @@ impl End {
         Ok(is_there)
     }
 
-    /// What was shown since the last seek was a scan.
+    /// Notes the length of the scan since the last seek.
     fn note_length(&mut self) {
         let shown = std::mem::take(&mut self.shown_bytes);
         if shown > 0 {
@@ -109,7 +114,7 @@ impl End {
         }
     }
 
-    /// What it was advanced to.
+    /// The record to which it has moved.
     pub(super) fn current(&self) -> (&[u8], &[u8]) {
         match self.direction {
             Direction::Forward => {
@@ -142,13 +147,13 @@ impl End {
         Ok(false)
     }
 
-    /// Remembers the key at hand.
+    /// Copies the current key.
     fn take_key(&mut self) {
         self.key.clear();
         self.key.extend_from_slice(self.cursor.entry().key);
     }
 
-    /// Behind all versions of the key that was remembered.
+    /// Passes all versions of the key that was copied.
     fn pass_key(&mut self) -> Result<()> {
         self.cursor.next()?;
         while self.cursor.valid() && *self.cursor.entry().key == *self.key {
@@ -187,7 +192,7 @@ impl Drop for End {
     }
 }
 
-/// What is told of a seek: `None` is the last key.
+/// The place of a seek for the counters: `None` is the last key.
 fn place_of(key: Option<&[u8]>, direction: Direction) -> Option<&[u8]> {
     match direction {
         Direction::Forward => Some(key.unwrap_or_default()),
@@ -206,7 +211,7 @@ fn is_value(entry: EntryRef<'_>) -> Result<bool> {
     }
 }
 
-/// All that a view is made of, newest first. Nothing is read ahead behind `bound`.
+/// All sources of a view, newest first. They read nothing ahead behind `bound`.
 fn sources(
     engine: &Engine,
     view: &View,

@@ -1,7 +1,8 @@
-//! Gets: one key, as it is now or was at a registered moment.
+//! Gets: the value of one key, now or at a registered moment.
 //!
-//! The view is taken first and the published version afterwards ([`crate::clock`] says why). Memory tables are searched, and
-//! filters asked, under the pin; before a table is looked into it is let go, because that may wait for the disk.
+//! The view is taken first and the published version afterwards ([`crate::clock`] says why). Memory
+//! tables and filters are searched under the pin. The pin is given up before a table is read,
+//! because reading may wait for the disk.
 
 use super::looks::note_seek;
 use crate::engine::Engine;
@@ -15,7 +16,7 @@ use evendb_storage::key_hash::FilterHash;
 use evendb_storage::table::{Found, InBlock, Table};
 use evendb_storage::{Kind, Version};
 
-/// What a key has.
+/// The record of a key.
 pub(crate) enum Seen {
     Value(Value),
     /// It was deleted, or never there.
@@ -96,7 +97,7 @@ fn in_tree(
     }))
 }
 
-/// Of a tree that has tables, for a planted fault.
+/// The first table of a tree that has tables, for a planted fault.
 fn first_table(tree: &Tree) -> Result<std::sync::Arc<Table>> {
     let (_, first) = tree.tables().next().expect("a table was asked for");
     Ok(first.open()?)

@@ -1,7 +1,8 @@
-//! Iterators over a cursor: [`Iter`], whose items are pairs of handles, and [`Keys`], of keys alone.
+//! Iterators over a cursor: [`Iter`], whose items are pairs of handles, and [`Keys`], whose items
+//! are keys.
 //!
-//! Both end after an error, which is their last item, and after as many items as [`Iter::limit`] allows. One thread at a
-//! time has an iterator.
+//! Both end after an error, which is their last item, and after the number of items that
+//! [`Iter::limit`] allows. An iterator belongs to one thread at a time.
 
 use super::cursor::Cursor;
 use super::end::Direction;
@@ -11,12 +12,12 @@ use std::iter::FusedIterator;
 
 /// An iterator over a key range, as one moment sees it, from both ends.
 ///
-/// An error is the last item: after it both ends return `None`, whichever met it, until a seek, after which the error comes once
-/// more.
+/// An error is the last item. After it both ends return `None`, whichever end met it. After a seek
+/// the error comes once more.
 ///
-/// Until it is dropped an iterator or a cursor keeps what it reads: the files of its tables, and the memory tables that there
-/// were when it was made, beside the memory budget once they are flushed. A [`Snapshot`](crate::Snapshot) keeps neither; it keeps
-/// old versions.
+/// Until it is dropped, an iterator or a cursor keeps what it reads: the files of its tables, and
+/// the memory tables of the moment when it was made. After their flush the memory budget does not
+/// count these memory tables. A [`Snapshot`](crate::Snapshot) keeps neither; it keeps old versions.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -28,7 +29,8 @@ use std::iter::FusedIterator;
 /// ```
 pub struct Iter(Limited);
 
-/// An iterator over the keys of a range, as one moment sees it, from both ends. An error is the last item, as of [`Iter`].
+/// An iterator over the keys of a range, as one moment sees it, from both ends. An error is the
+/// last item, as for [`Iter`].
 ///
 /// ```
 /// # fn main() -> evendb_flsm::Result<()> {
@@ -43,7 +45,7 @@ pub struct Iter(Limited);
 /// ```
 pub struct Keys(Limited);
 
-/// A cursor, and how many items may still come.
+/// A cursor, and the number of items that may still come.
 struct Limited {
     cursor: Cursor,
     left: u64,
@@ -59,8 +61,8 @@ impl Limited {
         }
     }
 
-    /// The cursor, which is about to be sought: an error of before is told again, so that its end is not taken for that of the
-    /// records.
+    /// The cursor, for a seek. An earlier error is returned once more, so that the caller does not
+    /// take the end after it for the end of the records.
     fn seeking(&mut self) -> &mut Cursor {
         self.failed = false;
         &mut self.cursor
@@ -97,19 +99,21 @@ impl Iter {
         Iter(Limited::new(cursor))
     }
 
-    /// Ends after `items` items from now on, those of both ends together.
+    /// Ends after `items` more items, counted over both ends.
     #[must_use = "the iterator with the limit is returned"]
     pub fn limit(mut self, items: u64) -> Iter {
         self.0.left = self.0.left.min(items);
         self
     }
 
-    /// Moves the front, as [`Cursor::seek`]. After an error the error comes once more; at the limit still nothing comes.
+    /// Moves the front, as [`Cursor::seek`]. After an error the error comes once more. At the limit
+    /// no item comes.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         self.0.seeking().seek(key);
     }
 
-    /// Moves the back, as [`Cursor::seek_back`]. After an error the error comes once more; at the limit still nothing comes.
+    /// Moves the back, as [`Cursor::seek_back`]. After an error the error comes once more. At the
+    /// limit no item comes.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         self.0.seeking().seek_back(key);
     }
@@ -128,7 +132,7 @@ impl DoubleEndedIterator for Iter {
     }
 }
 
-// Unless it is sought again, an end that returned `None` returns nothing else.
+// An end that returned `None` returns nothing else until a seek.
 impl FusedIterator for Iter {}
 
 impl Keys {
@@ -170,7 +174,7 @@ impl DoubleEndedIterator for Keys {
 // As `Iter`.
 impl FusedIterator for Keys {}
 
-/// A cursor that lends keys: [`Cursor::keys_only`]. What is said of errors at [`Cursor`] is true here.
+/// A cursor that lends keys: [`Cursor::keys_only`]. It has the errors of a [`Cursor`].
 pub struct KeyCursor(Cursor);
 
 impl KeyCursor {

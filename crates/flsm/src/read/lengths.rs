@@ -1,18 +1,23 @@
-//! [`ScanLengths`]: how long scans of a keyspace were lately. The next one is expected to be as long, and reads by that.
+//! [`ScanLengths`]: how long the last scans of a keyspace were. The next scan is expected to be as
+//! long, and reads accordingly.
 //!
-//! A scan that leaves the block of its seek reads several pages at once. Too few, and it waits for the disk once more; too many, and they
-//! are read in vain. With 8 pages instead of one, scans of 50 pairs of 1 KB took 0.8 of the time, and those of 5 pairs 1.4 times as long
-//! (docs/decisions/0086-parallel-seeks-and-windows.md). Nobody says how far he will go, but who scans does so many times.
+//! A scan that leaves the block of its seek reads several pages at once. If it reads too few, it
+//! waits for the disk once more; if too many, it reads some in vain. With 8 pages instead of one,
+//! scans of 50 pairs of 1 KB took 0.8 of the time, and scans of 5 pairs took 1.4 of the time
+//! (docs/decisions/0086-parallel-seeks-and-windows.md). A scan does not say how far it will go, but
+//! programs scan many times.
 //!
 //! ```text
 //!   first window = 2 * mean of bytes that scans showed / sources,    from 2 to 8 pages
 //! ```
-//! The sources are what a scan merges: tables of level 0, and levels. Each has a part of what the scan shows, and parts are uneven: so
-//! it is twice the even one.
+//! The sources are the parts that a scan merges: tables of level 0, and levels. Each source has a
+//! part of the records that the scan shows. The parts are uneven, so the window is twice the even
+//! part.
 //!
-//! Shared by all threads. One scan in 16 is told of, by chance, so that they do not wait for each other; of two updates at once one may
-//! be lost. It pairs with nothing, and decides nothing but how much is read at once; so it is no atomic that shuttle replaces, whose
-//! schedules would depend on chance then.
+//! All threads share the lengths. One scan in 16, chosen at random, is counted, so that threads do
+//! not wait for each other. Of two updates at once one may be lost. The mean orders nothing else,
+//! and it decides only how much is read at once. So it is no atomic that shuttle replaces:
+//! shuttle's schedules would then depend on chance.
 
 use super::looks::is_sampled;
 use evendb_storage::table::PAGE_BYTES;
@@ -21,10 +26,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const PAGES_MIN: u64 = 2;
 const PAGES_MAX: u64 = 8;
 
-/// A scan counts for no more: one of everything says little of the others.
+/// A scan counts at most this many bytes: one scan of everything says little about other scans.
 const BYTES_MAX: u64 = 2 * PAGES_MAX * PAGE_BYTES as u64;
 
-/// The mean is as of so many scans that were told of.
+/// The mean follows about this many of the last counted scans.
 const SCANS: u64 = 8;
 
 /// See the module.
@@ -34,7 +39,7 @@ pub(crate) struct ScanLengths {
 }
 
 impl ScanLengths {
-    /// A scan that showed so many bytes of keys and values is over.
+    /// Notes the end of a scan that showed this many bytes of keys and values.
     pub(super) fn note(&self, bytes: u64) {
         if is_sampled() {
             self.count(bytes);
@@ -49,7 +54,8 @@ impl ScanLengths {
         }
     }
 
-    /// Pages that a scan of so many sources reads at once of one when it leaves the block of its seek.
+    /// A scan over `sources` sources leaves the block of its seek: the number of pages that it then
+    /// reads at once from one source.
     pub(super) fn first_window(&self, sources: usize) -> usize {
         let bytes = 2 * self.mean_bytes.load(Relaxed) / sources.max(1) as u64;
         (bytes / PAGE_BYTES as u64).clamp(PAGES_MIN, PAGES_MAX) as usize
@@ -74,10 +80,11 @@ mod tests {
         assert_eq!(after(&lengths, [52 << 10; 100].into_iter()), 8);
         let by_sources = [0, 1, 4, 8, 12, 100].map(|sources| lengths.first_window(sources));
         assert_eq!(by_sources, [8, 8, 6, 3, 2, 2]);
-        // Seeks among them, which need no window: half of each.
+        // Every second one is a seek, which needs no window: the mean is half the length of the
+        // scans.
         assert_eq!(after(&lengths, (0..100).map(|at| at % 2 * (52 << 10))), 6);
         assert_eq!(after(&lengths, [1 << 10; 100].into_iter()), 2);
-        // One long scan in a while changes little.
+        // One long scan now and then changes little.
         assert_eq!(after(&lengths, [u64::MAX].into_iter()), 2);
         assert_eq!(after(&lengths, [u64::MAX; 100].into_iter()), 8);
     }

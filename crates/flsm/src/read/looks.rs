@@ -1,23 +1,24 @@
-//! Tells trees of seeks, so that what seeks have paid for is done ([`crate::tree::looks`]).
+//! Reports seeks to trees, so that the jobs that seeks have paid for are done
+//! ([`crate::tree::looks`]).
 //!
-//! One seek in [`SAMPLED`] is told, for as many: the counters are shared by all threads, and a store in each seek would have these wait
-//! for each other.
+//! One seek in [`SAMPLED`] is reported, and counts as [`SAMPLED`] seeks. All threads share the
+//! counters, and a store in each seek would make threads wait for each other.
 //!
-//! A get counts as a seek where it read a block in vain: filters spare it that as a rule.
+//! A get that reads a block in vain counts as a seek. As a rule filters spare it that.
 
 use crate::engine::Engine;
 use crate::tree::Tree;
 use std::cell::Cell;
 
-/// A seek of so many is told of, by chance.
+/// One seek in this many is reported, by chance.
 const SAMPLED: u32 = 16;
 
 thread_local! {
-    /// The state of a small generator (xorshift), the thread's own.
+    /// The state of the thread's own generator of random numbers (xorshift).
     static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
-/// A seek went to `key`; `None`: to the last one.
+/// Notes that a seek went to `key`; `None`: to the last key.
 pub(super) fn note_seek(engine: &Engine, tree: &Tree, key: Option<&[u8]>) {
     let look_bytes = engine.options.look_bytes();
     if look_bytes > 0 && is_sampled() && tree.note_seek(key, u64::from(SAMPLED), look_bytes) {
@@ -25,7 +26,7 @@ pub(super) fn note_seek(engine: &Engine, tree: &Tree, key: Option<&[u8]>) {
     }
 }
 
-/// Whether the thread tells others of what it does now, by chance.
+/// Whether the thread reports its current step. Chance decides.
 pub(super) fn is_sampled() -> bool {
     CHANCE.with(|chance| {
         let mut state = chance.get();

@@ -1,4 +1,4 @@
-//! [`Moment`]: a registered reader. What it sees stays until it is dropped.
+//! [`Moment`]: a registered reader. The records that it sees are kept until it is dropped.
 
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
@@ -13,7 +13,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Of what is shown now.
+    /// A moment that sees what is shown now.
     pub(crate) fn now(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
         handle.engine.health.check_readable()?;
         Ok(Arc::new(Moment {
@@ -30,7 +30,7 @@ impl Moment {
         &self.handle.engine
     }
 
-    /// Whether it is of the database of this handle.
+    /// Whether it belongs to the database of this handle.
     pub(crate) fn is_of(&self, handle: &Arc<Handle>) -> bool {
         Arc::ptr_eq(&self.handle, handle)
     }
@@ -38,7 +38,8 @@ impl Moment {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        // In a forked child nobody waits for it, and the thread that had the clock's lock may not be there.
+        // In a forked child nobody waits for it, and the thread that held the clock's lock may not
+        // exist there.
         if !fork::is_child() {
             self.handle.engine.clock.release(self.at);
         }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! table wholly inside    its figures, which the manifest has
-//! table at an end        of these the share that its block index tells
-//! memory table           its records of the range, one after the other: they are as many as write buffers hold
+//! table at an end        a share of these figures, as its block index tells
+//! memory table           its records of the range, one after the other: a write buffer has few
 //! ```
-//! Each source is counted for itself: what was overwritten counts until a compaction leaves it out, and a delete takes one
-//! record away, whether or not one was there.
+//! Each source is counted alone. Records that were overwritten count until a compaction leaves them
+//! out. A delete takes one record away, whether or not the key had one.
 //!
-//! Thread safety: any. A table that is cut is opened, which reads its index.
+//! Thread safety: any. A table at an end of the range is opened, which reads its index.
 
 use crate::cursor::EntryCursor;
 use crate::error::Result;
@@ -29,7 +29,7 @@ struct Held {
     disk_bytes: f64,
 }
 
-/// About what `view` holds from `low` to below `high`.
+/// About how much `view` holds from `low` to below `high`.
 pub(crate) fn approximate_size(view: &View, low: &[u8], high: Option<&[u8]>) -> Result<RangeSize> {
     let mut held = Held::default();
     if high.is_some_and(|high| high <= low) {
@@ -42,7 +42,7 @@ pub(crate) fn approximate_size(view: &View, low: &[u8], high: Option<&[u8]>) -> 
         held.add_memory(memory, low, high)?;
     }
     let deletes = held.deletes.min(held.puts);
-    // What is deleted is taken to be as long as the others.
+    // Deleted records are assumed to be as long as the others.
     let left = 1.0 - deletes / held.puts.max(1.0);
     Ok(RangeSize::rounded(
         held.puts - deletes,
@@ -64,7 +64,7 @@ impl Held {
         };
         self.puts += share * meta.entries.saturating_sub(meta.deletes) as f64;
         self.deletes += share * meta.deletes as f64;
-        // Some of them are the keys of deletes, which are short.
+        // Some of these bytes are the keys of deletes, which are short.
         self.bytes += share * meta.data_bytes as f64;
         self.disk_bytes += share * meta.len as f64;
         Ok(())
@@ -84,7 +84,7 @@ impl Held {
             if high.is_some_and(|high| entry.key >= high) {
                 break;
             }
-            // The newest version of a key comes first, and stands for it.
+            // The newest version of a key comes first. Only this version counts.
             if last.as_deref() != Some(entry.key) {
                 match entry.kind {
                     Kind::Delete => self.deletes += 1.0,

@@ -1,11 +1,12 @@
-//! F1: groups of writes. Who leads, who waits where, and what is seen of a group.
+//! F1: groups of writes. Which thread leads, where the others wait, and which part of a group is
+//! seen.
 
 use super::explore;
 use super::oracle;
 use super::world::{Floors, World, join};
 use crate::plant::Plant;
 
-/// Threads that put once or twice, and end: nobody comes later who would wake whoever still waits.
+/// Threads that put once or twice, and end: no later thread would wake a thread that still waits.
 pub(super) fn writers_that_end(plant: Plant) {
     let world = World::new(8, plant);
     let writers: Vec<_> = (0..3)
@@ -21,7 +22,7 @@ pub(super) fn writers_that_end(plant: Plant) {
     world.finish();
 }
 
-/// Batches of two keys beside snapshots, which see both or none.
+/// Batches of two keys beside snapshots. A snapshot sees both keys or none.
 pub(super) fn whole_batches(plant: Plant) {
     let world = World::new(8, plant);
     let writers = [[0, 1], [2, 3]].map(|keys| {

@@ -1,11 +1,13 @@
-//! F2: a full generation goes to the flusher, and its table takes the place of its memory table. F3: writers stop until level 0 was
-//! compacted. F4: readers register beside rewrites. F5: tables go beside those who read them.
+//! F2: a full generation goes to the flusher, and its table replaces its memory table. F3: writers
+//! stop until level 0 was compacted. F4: readers register beside rewrites. F5: tables are removed
+//! beside readers of them.
 
 use super::explore;
 use super::world::{FULL, Floors, World, join};
 use crate::plant::Plant;
 
-/// F2: each put fills a generation. What was acknowledged is seen all the time, and is there after `kill -9` at any moment.
+/// F2: each put fills a generation. Acknowledged writes are seen all the time, and survive
+/// `kill -9` at any moment.
 pub(super) fn flushes(plant: Plant) {
     let world = World::new(8, plant);
     let writer = world.spawn(|world| {
@@ -27,10 +29,11 @@ pub(super) fn flushes(plant: Plant) {
     world.finish();
 }
 
-/// F3: with so few tables of level 0 writers stop, so that a compaction is waited for: with one table after each flush.
+/// F3: writers stop at this number of tables in level 0, so that they wait for a compaction. With
+/// one table they wait after each flush.
 pub(super) fn stops(tables: usize, plant: Plant) {
     let world = World::new(tables, plant);
-    // A flush goes to level 0 where the last level has its keys.
+    // A flush goes to level 0 if the last level has its keys.
     world.put(&[0, 1], FULL);
     world.db().flush().expect("flushes");
     let writers = [0, 1].map(|own| {
@@ -62,7 +65,7 @@ pub(super) fn snapshots(plant: Plant) {
     world.finish();
 }
 
-/// F5: scans beside compactions that replace the tables they read.
+/// F5: scans beside compactions that replace the tables of the scans.
 fn scans() {
     let world = World::new(2, Plant::Nothing);
     world.put(&[0, 1], FULL);

@@ -1,4 +1,4 @@
-//! F6: a keyspace that is dropped beside everything. F7: closing in the midst of everything.
+//! F6: a keyspace is dropped beside everything else. F7: closing in the midst of everything.
 
 use super::explore;
 use super::files;
@@ -10,7 +10,7 @@ use crate::plant::Plant;
 use evendb_base::sync::{Arc, thread};
 use std::sync::Mutex;
 
-/// Whether it was refused, which may be for this reason alone.
+/// Whether it was refused. It may be refused only for this reason.
 fn is_refused(result: Result<()>, reason: ErrorKind) -> bool {
     match result {
         Ok(()) => false,
@@ -68,7 +68,8 @@ fn drop_beside_jobs() {
     world.finish();
 }
 
-/// F7: what was acknowledged is there, and after closing nobody writes to the directory or removes a file, whatever was under way.
+/// F7: acknowledged writes survive. After closing nobody writes to the directory or removes a file,
+/// whatever was running.
 fn close_beside_everything() {
     let world = World::new(2, Plant::Nothing);
     world.put(&[0], FULL);
@@ -102,8 +103,8 @@ fn close_beside_everything() {
     world.close();
 }
 
-/// F7: two threads flush when the database is closed, and it is opened again at once: what the second life writes is there, and
-/// no flush of the first one changes a file after that.
+/// F7: two threads flush when the database is closed, and it is opened again at once. The writes of
+/// the second life survive, and no flush of the first life changes a file after that.
 pub(super) fn opened_again_beside_flushes(plant: Plant) {
     let world = World::new(8, plant);
     world.put(&[0], 8);
@@ -134,7 +135,7 @@ pub(super) fn opened_again_beside_flushes(plant: Plant) {
     world.close();
 }
 
-/// Opens the database, puts, and looks whether that is there in a third life.
+/// Opens the database, puts, and checks in a third life that the record is there.
 fn second_life(world: &World) -> Result<()> {
     let again = options(&world.vfs, 8, Plant::Nothing).open(DIR)?;
     again.put("second", "life")?;
@@ -149,7 +150,7 @@ fn second_life(world: &World) -> Result<()> {
     third.close()
 }
 
-/// F7: a snapshot that is there when the database is closed is told so.
+/// F7: a snapshot that exists when the database is closed gets the error.
 fn close_beside_a_reader() {
     let world = World::new(2, Plant::Nothing);
     world.put(&[0], FULL);

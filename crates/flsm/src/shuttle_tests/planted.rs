@@ -1,10 +1,11 @@
-//! Each planted fault of a step between threads is noticed by a scenario. The others are in `plant/tests.rs`.
+//! A scenario notices each planted fault of a step between threads. The other faults are in
+//! `plant/tests.rs`.
 
 use super::{finds, groups, hand_over, lifecycle, notices};
 use crate::plant::Plant;
 use shuttle::scheduler::PctScheduler;
 
-/// How shuttle tells that nobody can go on.
+/// Shuttle's word for a schedule in which no thread can go on.
 const DEADLOCK: &str = "deadlock";
 
 #[test]
@@ -28,7 +29,7 @@ fn shuttle_p73_a_memory_table_leaves_first() {
     )));
 }
 
-/// A fault that there was: the last writers of all hung.
+/// A fault that really happened: the last writers of all hung.
 #[test]
 fn shuttle_p75_a_wake_up_of_the_next_group_is_taken() {
     assert!(notices(50_000, Some(DEADLOCK), || {
@@ -36,7 +37,7 @@ fn shuttle_p75_a_wake_up_of_the_next_group_is_taken() {
     }));
 }
 
-/// A fault that there was: writers waited for a compaction that was over.
+/// A fault that really happened: writers waited for a compaction that was over.
 #[test]
 fn shuttle_p76_the_length_of_level_0_is_told_late() {
     assert!(notices(50_000, Some(DEADLOCK), || hand_over::stops(
@@ -45,7 +46,7 @@ fn shuttle_p76_the_length_of_level_0_is_told_late() {
     )));
 }
 
-/// A fault that there was.
+/// A fault that really happened.
 #[test]
 fn shuttle_p77_a_drop_is_noted_late() {
     assert!(notices(20_000, None, || {
@@ -53,7 +54,8 @@ fn shuttle_p77_a_drop_is_noted_late() {
     }));
 }
 
-/// Nearly every schedule with few preemptions shows it: the flush yields where it should have entered.
+/// Nearly every schedule with few preemptions shows it: the flush yields where it should have
+/// entered.
 #[test]
 fn shuttle_p99_a_flush_outside_of_the_gate() {
     let scheduler = PctScheduler::new_from_seed(0, 3, 200);

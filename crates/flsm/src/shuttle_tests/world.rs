@@ -1,9 +1,10 @@
-//! The database of a scenario, what its threads do to it, and the oracle.
+//! The database of a scenario, the steps of its threads, and the oracle.
 //!
-//! Keys are numbered; the values of a key are numbers that rise by one with each put. A key has one writing thread, so between the
-//! last number acknowledged before a read and the last one begun before its end lies everything that the read may return;
-//! each thread's reads of a key never fall. The oracle's own notes are kept in `std` atomics: they are no steps of a
-//! schedule, and tasks of shuttle run one at a time.
+//! Keys are numbered. The values of a key are numbers that rise by one with each put. One thread
+//! writes each key. So a read may return any number from the last one acknowledged before the read
+//! to the last one begun before the read's end. Within each thread, the numbers that it reads for a
+//! key never fall. The oracle's own notes are `std` atomics: they are no steps of a schedule, and
+//! shuttle runs one task at a time.
 
 use super::oracle;
 use crate::api::db::Db;
@@ -19,15 +20,16 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 pub(super) const DIR: &str = "/db";
-/// Keys of a scenario at most.
+/// The number of keys of a scenario, at most.
 const KEYS: usize = 4;
-/// A value of so many bytes fills a generation.
+/// A value of this many bytes fills a generation.
 pub(super) const FULL: usize = 5000;
 
-/// Lowest value that each key may have, for one thread.
+/// The lowest value that each key may have, for one thread.
 pub(super) type Floors = [u64; KEYS];
 
-/// The smallest buffers; writers stop at so many tables of level 0, and at half as many these are compacted.
+/// The smallest buffers. Writers stop at `stop` tables of level 0, and at half of this number the
+/// tables are compacted.
 pub(super) fn options(vfs: &SimVfs, stop: usize, plant: Plant) -> Options {
     let mut options = Options::new()
         .vfs(Arc::new(vfs.clone()))
@@ -94,7 +96,7 @@ impl World {
         self.begun[key].fetch_add(1, SeqCst) + 1
     }
 
-    /// Puts the next number of these keys at once, in values of so many bytes.
+    /// Puts the next number of these keys at once, in values of `bytes` bytes.
     pub(super) fn put(&self, keys: &[usize], bytes: usize) {
         let numbers: Vec<u64> = keys.iter().map(|&key| self.begin(key)).collect();
         let mut batch = self.db.batch();
@@ -109,7 +111,7 @@ impl World {
         }
     }
 
-    /// The lowest number each key may have from now on.
+    /// The lowest number that each key may have from now on.
     pub(super) fn floors(&self) -> Floors {
         std::array::from_fn(|key| self.acknowledged[key].load(SeqCst))
     }
@@ -123,7 +125,7 @@ impl World {
         *floor = value;
     }
 
-    /// Gets a key and raises the thread's floor to what it saw.
+    /// Gets a key and raises the thread's floor to the number that it saw.
     pub(super) fn get(&self, index: usize, floors: &mut Floors) -> u64 {
         floors[index] = floors[index].max(self.acknowledged[index].load(SeqCst));
         let value = self.db.get(key(index)).expect("gets");
@@ -132,7 +134,7 @@ impl World {
         value
     }
 
-    /// A snapshot, and what it must show for ever.
+    /// A snapshot, and the numbers that it must show for ever.
     pub(super) fn snapshot(&self, floors: &mut Floors) -> (Snapshot, Floors) {
         let low = self.floors();
         let snapshot = self.db.snapshot().expect("a snapshot");
@@ -146,7 +148,7 @@ impl World {
         (snapshot, seen)
     }
 
-    /// By gets, and by a scan.
+    /// Checks a snapshot by gets and by a scan.
     pub(super) fn check_snapshot(&self, snapshot: &Snapshot, expected: &Floors) {
         let keyspace = self.db.default_keyspace();
         for (index, &value) in expected.iter().enumerate() {
@@ -165,7 +167,8 @@ impl World {
         );
     }
 
-    /// A database that is opened on what `kill -9` leaves now has at least `floors`.
+    /// Checks that a database opened on the files that `kill -9` would leave now has at least
+    /// `floors`.
     pub(super) fn check_killed(&self, floors: &Floors) {
         // A crash would halt the machine; its copy is killed.
         let machine = self.vfs.fork_state().crash(CrashMode::Process);
@@ -185,7 +188,7 @@ impl World {
         drop(ManuallyDrop::into_inner(db));
     }
 
-    /// The last use: checks, also after `kill -9`, and closes.
+    /// The last step: checks, also after `kill -9`, and closes.
     pub(super) fn finish(self: Arc<Self>) {
         let mut floors = self.floors();
         for index in 0..KEYS {

@@ -1,17 +1,21 @@
-//! [`OpenTables`]: which tables are open, and which are closed when these are too many.
+//! [`OpenTables`]: which tables are open, and which are closed when too many are open.
 //!
 //! An open table takes a file descriptor, and memory for its index and filter. Both have a limit.
 //! ```text
 //!   queue   | oldest | ... | newest |      a table enters when it is opened
-//!               '- above a limit: closed; or to the end of the queue, if somebody used it since it came there
+//!               '- above a limit it is closed;
+//!                  if it was used since it came there, it goes to the end of the queue instead
 //! ```
-//! A closed table is opened again by whoever needs it next. Who has a table in hand keeps it: what was closed and is still in use
-//! counts no more, so that the limits hold for what is kept, and not for what is used at this moment.
+//! A closed table is opened again when a reader needs it. A reader that holds a table keeps it. A
+//! table that was closed and is still in use does not count, so the limits hold for the tables that
+//! are kept open, and not for the tables that are used at this moment.
 //!
-//! Invariant: each cell that is set has one entry in the queue, or is in the hands of a thread that took the entry out.
+//! Invariant: each cell that is set has one entry in the queue, or a thread that took the entry out
+//! has it in hand.
 //!
-//! Thread safety: shared freely. A reader of an open table touches no lock and, as a rule, writes to no shared memory: the mark
-//! of use is stored only where it is missing. The queue's lock is a leaf, held for a moment and never through I/O.
+//! Thread safety: shared freely. A reader of an open table takes no lock and, as a rule, writes to
+//! no shared memory: the mark of use is stored only if it is missing. The queue's lock is a leaf,
+//! held for a moment and never during I/O.
 
 use super::Shared;
 use crate::options::TableLimits;
@@ -20,26 +24,27 @@ use evendb_base::sync::{Arc, Mutex, Weak, reclaim};
 use evendb_storage::table::Table;
 use std::collections::VecDeque;
 
-/// Steps through the queue that one opener takes.
+/// The number of steps through the queue that one opening takes, at most.
 const STEPS_MAX: usize = 64;
-/// Entries of tables that are gone which the queue may have beside as many as there are open tables.
+/// The queue may have one entry of a table that is gone for each open table, and this many more.
 const GONE_MAX: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct OpenTables {
     limits: TableLimits,
-    /// Of the tables that are kept open. Figures that pair with nothing.
+    /// Figures of the tables that are kept open. They order nothing else.
     files: AtomicU64,
     bytes: AtomicU64,
-    /// Bytes of all tables in memory, those included that were closed and are still in use.
+    /// Bytes of all tables in memory, also of the tables that were closed and are still in use.
     resident: Arc<AtomicU64>,
-    /// Tables that the limits closed since somebody collected for them.
+    /// The number of tables that were closed because of the limits since the last collection for
+    /// them.
     uncollected: AtomicU64,
     queue: Mutex<VecDeque<Weak<Shared>>>,
 }
 
-/// A table's part of [`OpenTables::resident`], given back with the table.
+/// A table's part of [`OpenTables::resident`]. The drop of the table gives it back.
 struct Resident {
     bytes: u64,
     all: Arc<AtomicU64>,
@@ -63,7 +68,7 @@ impl OpenTables {
         }
     }
 
-    /// The same table, counted as long as it is in memory.
+    /// The same table. It is counted as long as it is in memory.
     pub(super) fn account(&self, table: Table) -> Table {
         let bytes = table.resident_bytes() as u64;
         self.resident.fetch_add(bytes, Relaxed);
@@ -73,9 +78,9 @@ impl OpenTables {
         }))
     }
 
-    /// A table is kept open from now on.
+    /// Notes that a table is kept open from now on.
     pub(super) fn opened(&self, shared: &Arc<Shared>, table: &Table) {
-        // Before somebody can find it, and close it.
+        // Counted before another thread can find it and close it.
         self.files.fetch_add(1, Relaxed);
         self.bytes.fetch_add(table.resident_bytes() as u64, Relaxed);
         {
@@ -90,7 +95,8 @@ impl OpenTables {
                 break;
             }
         }
-        // Gets that open and close table after table are faster than workers, who free what nobody has any more.
+        // Gets that open and close table after table can be faster than workers, who free tables
+        // that nobody has any more.
         let slack = (self.limits.bytes / 4).max(256 << 10);
         if self.resident() > self.limits.bytes.saturating_add(slack)
             || self.uncollected.load(Relaxed) > self.limits.files / 4
@@ -100,7 +106,7 @@ impl OpenTables {
         }
     }
 
-    /// A table is not kept open any more.
+    /// Notes that a table is not kept open any more.
     pub(super) fn closed(&self, table: &Table) {
         self.files.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(table.resident_bytes() as u64, Relaxed);
@@ -110,12 +116,13 @@ impl OpenTables {
         self.files() > self.limits.files || self.bytes.load(Relaxed) > self.limits.bytes
     }
 
-    /// Closes the oldest, or spares it once. `false`: there is none.
+    /// Closes the oldest table, or spares it once. `false`: there is none.
     fn step(&self) -> bool {
         let Some(entry) = self.queue.lock().pop_front() else {
             return false;
         };
-        // Let go outside of the lock: it may be the last handle, and the file go with it.
+        // Dropped outside of the lock: this may be the last handle, and then the file is removed
+        // with it.
         if let Some(oldest) = entry.upgrade() {
             match oldest.was_used() {
                 true => self.queue.lock().push_back(entry),
@@ -128,7 +135,7 @@ impl OpenTables {
         true
     }
 
-    /// Closes every second table: the process has no descriptor left.
+    /// Closes every second table, because the process has no descriptor left.
     pub(super) fn close_half(&self) {
         let entries = std::mem::take(&mut *self.queue.lock());
         for (at, entry) in entries.into_iter().enumerate() {
@@ -141,7 +148,7 @@ impl OpenTables {
         reclaim::collect();
     }
 
-    /// Tables that are kept open.
+    /// The number of tables that are kept open.
     pub(super) fn files(&self) -> u64 {
         self.files.load(Relaxed)
     }

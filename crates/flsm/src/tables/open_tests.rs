@@ -1,4 +1,4 @@
-//! Limits of open tables: which are closed, and that whoever reads does not notice.
+//! Limits of open tables: which tables are closed, and that readers do not notice it.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ fn tables(place: &Arc<TableDir>, count: u64) -> Vec<Arc<TableFile>> {
     (0..count).map(record).collect()
 }
 
-/// Reads the record, which each table has at its own version.
+/// Reads the record. Each table has it at a version of its own.
 fn read(table: &TableFile) {
     let found = table.open().unwrap().get(b"k", Version::MAX).unwrap();
     assert_eq!(found.unwrap().version, Version(table.number.0 + 1));
@@ -36,14 +36,15 @@ fn open_ones(tables: &[Arc<TableFile>]) -> Vec<u64> {
     open.map(|table| table.number.0).collect()
 }
 
-/// `verify` of a database with many tables kept the files of all open, until something else of the process collected.
+/// `verify` of a database with many tables kept the files of all of them open, until another part
+/// of the process collected.
 #[test]
 fn what_the_limits_close_is_given_back_while_others_are_opened() {
     let place = place_of(Arc::new(SimVfs::new(1)), 3, u64::MAX);
     let tables = tables(&place, 600);
     read(&tables[0]);
     let bytes_of_one = place.open.resident();
-    // Calls are in vain while threads of other tests are pinned.
+    // Calls have no effect while threads of other tests are pinned.
     for _ in 0..200 {
         tables.iter().for_each(|table| read(table));
         assert_eq!(place.open_tables(), 3);
@@ -164,7 +165,7 @@ fn readers_beside_each_other_open_and_close_what_they_like() {
             });
         }
     });
-    // Two that find one too many may both close one.
+    // Two threads that both find one table too many may each close one.
     let open = place.open_tables();
     assert!((1..=3).contains(&open), "{open}");
     assert_eq!(open_ones(&tables).len() as u64, open);
@@ -234,7 +235,7 @@ fn a_process_without_descriptors_closes_tables_for_one() {
     };
     let place = place_of(Arc::new(vfs), 1000, u64::MAX);
     let tables = tables(&place, 30);
-    // What was closed is freed when no other thread has a pin of before.
+    // A closed table is freed when no other thread has an older pin.
     let open = |table: &TableFile| {
         for _ in 0..100_000 {
             match table.open() {
@@ -248,7 +249,7 @@ fn a_process_without_descriptors_closes_tables_for_one() {
         tables.iter().for_each(|table| drop(open(table)));
     }
     let held: Vec<_> = tables[..6].iter().map(|table| open(table)).collect();
-    // Who has tables in hand keeps their descriptors, and then there are none.
+    // A thread that holds tables keeps their descriptors, and then none is left.
     assert!(tables[6].open().is_err());
     drop(held);
     read(&tables[6]);

@@ -23,7 +23,7 @@ pub(crate) fn sim_dir(vfs: &SimVfs) -> Arc<TableDir> {
 /// Key, version, kind, value.
 pub(crate) type Record<'r> = (&'r [u8], u64, Kind, &'r [u8]);
 
-/// A table with these records, whose file is there.
+/// A table with these records. Its file exists.
 pub(crate) fn table_of(
     place: &Arc<TableDir>,
     number: u64,

@@ -1,13 +1,15 @@
-//! Which keys become guards: chosen by their hashes, so that the choice follows the data and needs no memory.
+//! Which keys become guards. Their hashes decide, so the choice follows the data and needs no
+//! memory.
 //!
 //! ```text
-//!   hash of the key, as a part of 2^64:   0 ......... 1/64 ............. 1/16 ............................. 1
-//!                                         | level 4  | level 5          | level 6        | no guard
-//!                                           (for a record that is 1/16 of last_guard_bytes; a guard is one of deeper levels too)
+//!   hash of the key, as a part of 2^64:   0 ..... 1/64 ......... 1/16 ................. 1
+//!                                         | level 4 | level 5    | level 6     | no guard
+//!     (for a record that is 1/16 of last_guard_bytes; a guard is also a guard of deeper levels)
 //! ```
-//! The probability is the record's bytes by the bytes that are to lie between two guards of a level, which are
-//! [`GUARD_FANOUT`] times those of the next level. So guards are spaced by bytes, whatever the sizes of keys and values. A
-//! key that is written again is chosen again, at no cost. What goes into the choice is on disk: a change of it changes only
+//! The probability is the record's bytes divided by the bytes that should lie between two guards of
+//! a level. These are [`GUARD_FANOUT`] times the bytes of the next level. So guards are spaced by
+//! bytes, whatever the sizes of keys and values. A key that is written again is chosen again, at no
+//! cost. The chosen guards are on disk. So a change of the hash or of these numbers only changes
 //! which keys are chosen later.
 
 use super::{GuardChange, Tree};
@@ -16,11 +18,11 @@ use evendb_storage::codec::hash_key;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Guards of a level for one of the level above.
+/// A level has this many guards for each guard of the level above.
 pub(crate) const GUARD_FANOUT: u64 = 4;
 
-/// The least level that a key is to be a guard of, when a record of so many bytes has it, where guards of the last level are to have
-/// `last_guard_bytes`.
+/// The least level in which a key becomes a guard. Its record has `record_bytes` bytes, and guards
+/// of the last level should have `last_guard_bytes` bytes.
 pub(crate) fn guard_level(hash: u64, record_bytes: u64, last_guard_bytes: u64) -> Option<Level> {
     Tree::guarded_levels().find(|level| {
         let above_last = LEVELS as u32 - 1 - u32::from(level.0);
@@ -30,7 +32,7 @@ pub(crate) fn guard_level(hash: u64, record_bytes: u64, last_guard_bytes: u64) -
     })
 }
 
-/// Collects the guards among the records of a new table of level 0.
+/// Collects the guards among the records of a new table.
 #[derive(Debug)]
 pub(crate) struct Chooser<'t> {
     tree: &'t Tree,
@@ -39,7 +41,7 @@ pub(crate) struct Chooser<'t> {
 }
 
 impl<'t> Chooser<'t> {
-    /// For a tree, which knows some keys.
+    /// A chooser for a tree, which knows some keys already.
     pub(crate) fn new(tree: &'t Tree, last_guard_bytes: u64) -> Chooser<'t> {
         Chooser {
             tree,
@@ -48,7 +50,7 @@ impl<'t> Chooser<'t> {
         }
     }
 
-    /// A record of the table.
+    /// Looks at a record of the table.
     pub(crate) fn look_at(&mut self, key: &[u8], value: &[u8]) {
         let record_bytes = (key.len() + value.len()) as u64;
         let level = guard_level(hash_key(key), record_bytes, self.last_guard_bytes);
@@ -62,7 +64,7 @@ impl<'t> Chooser<'t> {
         }
     }
 
-    /// What the tree did not know.
+    /// The guards that the tree did not know.
     pub(crate) fn finish(self) -> Vec<GuardChange> {
         let change = |(key, level)| GuardChange {
             key,
@@ -90,7 +92,7 @@ mod tests {
         counts
     }
 
-    /// As many as the bytes say, within a third, where that are hundreds.
+    /// Hundreds of guards match the number that the bytes demand, within a third.
     #[test]
     fn guards_are_spaced_by_bytes_and_each_level_has_a_part_of_the_next() {
         let counts = counts(2_500);

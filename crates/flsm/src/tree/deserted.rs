@@ -1,14 +1,15 @@
-//! Guards whose records are gone: what lay between them was deleted, or moves on with the time.
+//! Guards whose records are gone: they were deleted, or the written keys ascend with time.
 //!
-//! An empty guard does no harm to a read, which passes it by one step of a search. But keys that ascend for ever would leave
-//! guards behind for ever. So now and then those go that hold nothing at all. If their range is written again, the same keys
-//! are chosen again.
+//! An empty guard does no harm to a read, which passes it by one step of a search. But keys that
+//! ascend for ever would leave guards behind for ever. So now and then the guards that hold nothing
+//! at all are removed. If their range is written again, the same keys are chosen again.
 
 use super::{Guard, GuardChange, Guards, Tree};
 use crate::types::{LEVELS, Level};
 use std::sync::Arc;
 
-/// The guards that hold nothing in any level. A range over which level 0 has a table is in use: its guards may be new.
+/// The guards that hold nothing in any level. A range that overlaps a table of level 0 is in use:
+/// its guards may be new.
 pub(crate) fn deserted(tree: &Tree) -> Vec<GuardChange> {
     let deepest = tree.guards(Level(LEVELS as u8 - 1)).all();
     let next = deepest[1..].iter().map(Some).skip(1).chain([None]);
@@ -25,7 +26,7 @@ pub(crate) fn deserted(tree: &Tree) -> Vec<GuardChange> {
         .collect()
 }
 
-/// Whether a table of level 0 has something in the guard's range.
+/// Whether a table of level 0 overlaps the guard's range.
 fn is_below_level0(tree: &Tree, guard: &Arc<Guard>, next: Option<&Guard>) -> bool {
     tree.level0().iter().any(|table| {
         *guard.low <= *table.meta.max_key && next.is_none_or(|next| *table.meta.min_key < *next.low)

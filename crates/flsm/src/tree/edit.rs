@@ -1,33 +1,34 @@
-//! [`TreeEdit`]: one change of a tree, made as a whole.
+//! [`TreeEdit`]: one change of a tree. It is made as a whole.
 
 use crate::tables::TableFile;
 use crate::types::Level;
 use std::sync::Arc;
 
-/// From which level on a key is a guard.
+/// The level from which on a key is a guard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct GuardChange {
     /// Not empty.
     pub(crate) key: Arc<[u8]>,
-    /// It is one of this level and each deeper one, and of no other. `None`: of none.
+    /// The key is a guard of this level and of each deeper one, and of no other. `None`: of no
+    /// level.
     pub(crate) from: Option<Level>,
 }
 
-/// A table that changes its place, and stays as it is.
+/// A table that changes its place, and is not rewritten.
 #[derive(Clone, Debug)]
 pub(crate) struct Moved {
     pub(crate) from: Level,
     pub(crate) to: Level,
-    /// The table where it was.
+    /// The table at its old place.
     pub(crate) old: Arc<TableFile>,
-    /// The same where it is.
+    /// The same table at its new place.
     pub(crate) new: Arc<TableFile>,
 }
 
-/// Tables that go, tables that come, guards.
+/// Tables that are removed and added, and guards.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct TreeEdit {
-    /// Found by their numbers, ages and limits.
+    /// The tables are found by their numbers, ages and limits.
     pub(crate) removed: Vec<(Level, Arc<TableFile>)>,
     pub(crate) added: Vec<(Level, Arc<TableFile>)>,
     pub(crate) moved: Vec<Moved>,

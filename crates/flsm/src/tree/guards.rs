@@ -1,6 +1,6 @@
 //! [`Guards`]: one level of a tree, from level 1 on; [`Guard`]: the tables between two guard keys.
 //!
-//! The list is copied when it is changed while an older tree shares it; a guard likewise.
+//! The list is copied when it changes while an older tree shares it. The same is true for a guard.
 
 use super::looks::Looks;
 use crate::tables::TableFile;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 /// Tables whose keys lie in `[low, low of the next guard)`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
-    /// Least key that may be in it; empty for the first one.
+    /// The least key that may be in it; empty for the first guard.
     pub(crate) low: Arc<[u8]>,
-    /// Newest first, those of one age by key.
+    /// Newest first; tables of one age are ordered by key.
     pub(crate) tables: Vec<Arc<TableFile>>,
-    /// How often seeks looked into them.
+    /// How often seeks looked into its tables.
     pub(crate) looks: Looks,
 }
 
 impl Guard {
-    /// Its runs, newest first: tables of one age, sorted, which do not overlap.
+    /// Its runs, newest first. A run is the tables of one age: they are sorted and do not overlap.
     pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = &[Arc<TableFile>]> {
         self.tables.chunk_by(|a, b| a.age == b.age)
     }
@@ -59,9 +59,9 @@ pub(super) fn straddles(table: &TableFile, key: &[u8]) -> bool {
 /// A level's guards.
 #[derive(Clone, Debug)]
 pub(crate) struct Guards {
-    /// The committed ones, sorted by `low`; the first has the empty key.
+    /// The committed guards, sorted by `low`; the first one has the empty key.
     guards: Arc<Vec<Arc<Guard>>>,
-    /// Keys that are not committed, because a table straddles them.
+    /// The keys that are not committed, because a table straddles them.
     chosen: Arc<BTreeSet<Arc<[u8]>>>,
 }
 
@@ -75,12 +75,12 @@ impl Default for Guards {
 }
 
 impl Guards {
-    /// All that are committed, sorted.
+    /// All committed guards, sorted.
     pub(crate) fn all(&self) -> &[Arc<Guard>] {
         &self.guards
     }
 
-    /// Which committed guard a key belongs to.
+    /// The index of the committed guard of a key.
     pub(crate) fn find(&self, key: &[u8]) -> usize {
         self.guards.partition_point(|guard| *guard.low <= *key) - 1
     }
@@ -91,7 +91,7 @@ impl Guards {
         behind.checked_sub(1)
     }
 
-    /// The committed guard that a key belongs to.
+    /// The committed guard of a key.
     pub(crate) fn of(&self, key: &[u8]) -> &Guard {
         &self.guards[self.find(key)]
     }
@@ -101,20 +101,20 @@ impl Guards {
         &self.chosen
     }
 
-    /// Whether `key` is a guard, committed or not. The empty key is not said to be one.
+    /// Whether `key` is a guard, committed or not. The empty key does not count as a guard.
     pub(crate) fn knows(&self, key: &[u8]) -> bool {
         let committed = !key.is_empty() && *self.of(key).low == *key;
         committed || self.chosen.contains(key)
     }
 
-    /// All guard keys but the empty one, committed or not, sorted.
+    /// All guard keys except the empty one, committed or not, sorted.
     pub(crate) fn keys(&self) -> Vec<Arc<[u8]>> {
         let committed = self.guards[1..].iter().map(|guard| &guard.low);
         sorted(committed.chain(self.chosen.iter()))
     }
 
-    /// The guard keys in `(min, max]`, committed or not, sorted: where records between these limits have to be cut so that no
-    /// table straddles a guard key. `min` must not be above `max`.
+    /// The guard keys in `(min, max]`, committed or not, sorted. Records between these limits have
+    /// to be cut there, so that no table straddles a guard key. `min` must not be above `max`.
     pub(crate) fn keys_within(&self, min: &[u8], max: &[u8]) -> Vec<Arc<[u8]>> {
         // The first guard's key, which is empty, is above no `min`.
         let from = self.guards.partition_point(|guard| *guard.low <= *min);
@@ -124,7 +124,7 @@ impl Guards {
         sorted(committed.chain(self.chosen.range::<[u8], _>(within)))
     }
 
-    /// Adds a table. Guards that it straddles are only chosen from then on.
+    /// Adds a table. Guards that it straddles are not committed from then on, only chosen.
     pub(super) fn add(&mut self, table: &Arc<TableFile>) -> Result<(), &'static str> {
         let first = self.find(&table.meta.min_key);
         let last = self.find(&table.meta.max_key);
@@ -136,7 +136,7 @@ impl Guards {
         self.guard_mut(first).insert(table)
     }
 
-    /// Removes a table. [`Guards::commit_between`] is the caller's to call then.
+    /// Removes a table. The caller has to call [`Guards::commit_between`] afterwards.
     pub(super) fn remove(&mut self, table: &TableFile) -> Result<(), &'static str> {
         let guard = self.find(&table.meta.min_key);
         let tables = &self.guards[guard].tables;
@@ -148,7 +148,7 @@ impl Guards {
         Ok(())
     }
 
-    /// Makes `key` a guard, if it is none.
+    /// Makes `key` a guard, if it is not one.
     pub(super) fn choose(&mut self, key: &Arc<[u8]>) {
         if !self.knows(key) {
             Arc::make_mut(&mut self.chosen).insert(key.clone());
@@ -156,7 +156,7 @@ impl Guards {
         }
     }
 
-    /// Makes `key` no guard. What it held belongs to the guard before.
+    /// Removes the guard `key`. Its tables then belong to the guard before it.
     pub(super) fn forget(&mut self, key: &[u8]) {
         let at = self.find(key);
         if at > 0 && *self.guards[at].low == *key {
@@ -166,7 +166,8 @@ impl Guards {
         }
     }
 
-    /// Commits what can be of the chosen keys in `(low, high]`: a table with these limits is gone.
+    /// Commits the chosen keys in `(low, high]`, as far as possible: a table with these limits is
+    /// gone.
     pub(super) fn commit_between(&mut self, low: &[u8], high: &[u8]) {
         let within = (Bound::Excluded(low), Bound::Included(high));
         if low < high {

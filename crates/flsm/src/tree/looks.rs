@@ -1,16 +1,21 @@
-//! [`Looks`]: how often seeks looked into tables that a merge of a guard would have spared them.
+//! [`Looks`]: how often seeks looked into tables. A merge of the guard would have spared them these
+//! looks.
 //!
 //! ```text
-//!   a seek looks into    level 0: each table     a level in the midst: each run of one guard     last level: each run of one guard
-//!   spared by a job            all                           all                                       all but one
+//!   level               a seek looks into          a job spares
+//!   level 0             each table                 all of these looks
+//!   a middle level      each run of one guard      all of these looks
+//!   the last level      each run of one guard      all except one
 //! ```
-//! Looks pay for a job, each for a part of what it costs itself ([`are_due`]). If each paid for all of it, the cost would be like that of
-//! renting until the rent has reached the price: never much more than twice of what was best, whatever comes. But where writes bring
-//! new runs soon, what was bought lasts for a short while; so it is bought when the rent has been a multiple of the price
-//! (docs/flsm.md has the figures).
+//! Looks pay for a job, each with a part of its own cost ([`are_due`]). If each look paid with all
+//! of its cost, this would be like renting until the rent has reached the price: the total is never
+//! much more than twice the best choice, whatever comes. But if writes bring new runs soon, the
+//! merge helps only for a short while. So the merge is done when the rent has reached a multiple of
+//! the price (docs/flsm.md has the figures).
 //!
-//! A counter is shared by all trees in which a guard has the same tables or more: what comes down does not change what was paid. It
-//! begins anew when tables go. Counts are estimates ([`Tree::note_seek`] is told of some seeks for all), and pair with nothing.
+//! All trees in which a guard has the same tables or more share its counter: tables that come down
+//! do not change what was paid. The counter begins anew when tables go. Counts are estimates
+//! ([`Tree::note_seek`] gets a sample of the seeks), and order nothing else.
 
 use super::{Guards, Tree};
 use crate::tables::TableFile;
@@ -27,19 +32,22 @@ impl Looks {
         self.0.load(Relaxed)
     }
 
-    /// Counts looks into tables of so many bytes; whether they have paid for a merge by it, once more.
+    /// Counts `looks` looks into tables of `bytes` bytes. Returns whether they have paid for a
+    /// merge, or for another one.
     fn add(&self, looks: u64, bytes: u64, look_bytes: u64) -> bool {
         if looks == 0 {
             return false;
         }
         let before = self.0.fetch_add(looks, Relaxed);
-        // A job that was not taken, because its guard was busy or its price is counted otherwise, is told of again.
+        // A job that was not taken is reported again. Its guard was busy, or the picker computes
+        // another price.
         let paid = |looks: u64| looks.saturating_mul(look_bytes) / bytes.max(1);
         paid(before) < paid(before.saturating_add(looks))
     }
 }
 
-/// Whether so many looks have paid for a merge of so many bytes, where each pays for `look_bytes`.
+/// Whether `looks` looks have paid for a merge of `bytes` bytes, if each pays for `look_bytes`
+/// bytes.
 pub(crate) fn are_due(looks: u64, bytes: u64, look_bytes: u64) -> bool {
     looks > 0 && looks.saturating_mul(look_bytes) >= bytes
 }
@@ -49,7 +57,8 @@ fn bytes_of(tables: &[Arc<TableFile>]) -> u64 {
 }
 
 impl Tree {
-    /// `weight` seeks went to `key`; `None`: to the last one. Whether a job has become due by that.
+    /// Notes that `weight` seeks went to `key`; `None`: to the last key. Returns whether a job has
+    /// become due.
     pub(crate) fn note_seek(&self, key: Option<&[u8]>, weight: u64, look_bytes: u64) -> bool {
         let tables = self.level0.len() as u64;
         let mut is_due = self

@@ -1,23 +1,27 @@
-//! [`Tree`]: what a keyspace has on disk. A published tree is immutable: an edit is applied to a clone, which shares what
-//! did not change.
+//! [`Tree`]: a keyspace on disk. A published tree is immutable: an edit is applied to a clone,
+//! which shares the unchanged parts.
 //!
 //! ```text
 //!   level 0   tables, newest first; they overlap
-//!   level i   guards: "" | "f" | "q"       sorted; the first begins with the empty key; a guard ends where the next begins
-//!               tables of a guard, newest first (by age); those of one age are a run: sorted, they do not overlap
-//!             chosen: "c"                  keys that become guards as soon as no table of the level straddles them
+//!   level i   guards: "" | "f" | "q"   sorted; the first begins with the empty key;
+//!                                      a guard ends where the next begins
+//!               tables of a guard, newest first (by age); tables of one age are a run:
+//!               they are sorted and do not overlap
+//!             chosen: "c"              becomes a guard when no table of the level straddles it
 //! ```
-//! A table straddles a key when some of its keys are below and some are not. Which of the chosen keys are guards in force,
-//! which is called committed, follows from the tables: a key is committed when the last table that straddles it goes, and is
-//! only chosen again when a table comes that straddles it. (That is rare: the table's writer started before the key was
-//! chosen.) So each table lies within one guard, whatever the order of edits, and edits need not say what is committed.
+//! A table straddles a key if some of its keys are below and some are not. A chosen key that is in
+//! force as a guard is called committed. The tables decide that: a key is committed when the last
+//! table that straddles it goes. It is only chosen again when a table comes that straddles it.
+//! (That is rare: the table's writer began before the key was chosen.) So each table lies within
+//! one guard, whatever the order of edits, and edits need not say which keys are committed.
 //!
-//! A key that is chosen for a level is chosen for each deeper level.
+//! A key that is chosen for a level is also chosen for each deeper level.
 //!
-//! [`Tree::apply`] is the only way a tree changes, at run time and when a manifest is read. It refuses what contradicts the
-//! tree. After an error the tree is to be thrown away.
+//! A tree changes only by [`Tree::apply`], at run time and when a manifest is read. It refuses
+//! edits that contradict the tree. After an error the tree must be thrown away.
 //!
-//! Thread safety: shared freely once it is published. Not here: files, decisions, the manifest's bytes.
+//! Thread safety: shared freely once it is published. Not here: files, decisions, the manifest's
+//! bytes.
 
 pub(crate) mod choose;
 pub(crate) mod deserted;
@@ -43,7 +47,7 @@ pub(crate) struct Tree {
     /// Newest first.
     level0: Vec<Arc<TableFile>>,
     level0_looks: Looks,
-    /// Of level 1 on: `levels[i]` is level `i + 1`.
+    /// The levels from 1 on: `levels[i]` is level `i + 1`.
     levels: [Guards; LEVELS - 1],
 }
 
@@ -63,7 +67,7 @@ impl Tree {
         &self.level0
     }
 
-    /// How often seeks looked into them.
+    /// How often seeks looked into the tables of level 0.
     pub(crate) fn level0_looks(&self) -> u64 {
         self.level0_looks.count()
     }
@@ -78,7 +82,7 @@ impl Tree {
         (1..LEVELS as u8).map(Level)
     }
 
-    /// All tables and their levels: level by level, in a level by guard, in a guard newest first.
+    /// All tables with their levels: by level, then by guard, and in a guard newest first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (Level, &Arc<TableFile>)> {
         let level0 = self.level0.iter().map(|table| (Level(0), table));
         level0.chain(Tree::guarded_levels().flat_map(|level| {
@@ -87,8 +91,8 @@ impl Tree {
         }))
     }
 
-    /// The tables that may have records of `key`, by their limits, in the order in which a reader asks them: the first
-    /// that has a record which the reader sees decides.
+    /// The tables that may have records of `key`, by their limits, in the order in which a reader
+    /// looks into them: the first record that the reader may see decides.
     pub(crate) fn tables_for(&self, key: &[u8]) -> impl Iterator<Item = &Arc<TableFile>> {
         let guards = self.levels.iter().map(move |guards| guards.of(key));
         let below = guards.flat_map(|guard| guard.tables.iter());
@@ -96,7 +100,7 @@ impl Tree {
         tables.filter(move |table| table.covers(key))
     }
 
-    /// The tables whose limits meet `[min, max]`, in no order. `min` must not be above `max`.
+    /// The tables whose limits meet `[min, max]`, in any order. `min` must not be above `max`.
     pub(crate) fn tables_between(
         &self,
         min: &[u8],
@@ -111,7 +115,7 @@ impl Tree {
         tables.filter(move |table| *table.meta.min_key <= *max && *min <= *table.meta.max_key)
     }
 
-    /// The least level that `key` is a guard of, committed or not.
+    /// The least level in which `key` is a guard, committed or not.
     pub(crate) fn guard_level(&self, key: &[u8]) -> Option<Level> {
         Tree::guarded_levels().find(|&level| self.guards(level).knows(key))
     }
@@ -124,7 +128,7 @@ impl Tree {
             .collect()
     }
 
-    /// Makes one change. The message says what contradicts the tree.
+    /// Makes one change. The error says what contradicts the tree.
     pub(crate) fn apply(&mut self, edit: &TreeEdit) -> Result<(), &'static str> {
         let moved_from = edit.moved.iter().map(|moved| (&moved.from, &moved.old));
         let moved_to = edit.moved.iter().map(|moved| (&moved.to, &moved.new));
@@ -149,7 +153,7 @@ impl Tree {
         for change in &edit.guards {
             self.change_guard(change)?;
         }
-        // A removal may have been of the last table that straddled a key.
+        // The removed table may have been the last one that straddled a key.
         for (level, table) in removed {
             if level.0 > 0 {
                 let (low, high) = (&table.meta.min_key, &table.meta.max_key);

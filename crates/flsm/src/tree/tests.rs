@@ -9,7 +9,7 @@ use evendb_storage::vfs::SimVfs;
 use evendb_storage::{Kind, TableId, Version};
 use proptest::prelude::*;
 
-/// A table of which only the limits are known. Its file is not there.
+/// A table with known limits only. Its file does not exist.
 pub(crate) fn bare(number: u64, age: u64, min: &str, max: &str) -> Arc<TableFile> {
     let meta = TableMeta {
         len: 100,
@@ -57,7 +57,8 @@ fn choose(keys: &[(&str, u8)]) -> TreeEdit {
     }
 }
 
-/// `low: number number | low: number`, the guards of a level and their tables, and behind it what is chosen.
+/// The guards of a level and their tables, as `low: number number | low: number`, and behind them
+/// the chosen keys.
 fn text(tree: &Tree, level: u8) -> String {
     let guards = tree.guards(Level(level));
     let key = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
@@ -84,7 +85,7 @@ fn tree_of(edits: &[TreeEdit]) -> Tree {
     tree
 }
 
-/// The example of the paper's slides.
+/// The example from the paper's slides.
 #[test]
 fn a_get_looks_under_one_guard_of_each_level() {
     let vfs = SimVfs::new(1);
@@ -134,7 +135,7 @@ fn a_get_looks_under_one_guard_of_each_level() {
     });
 }
 
-/// The numbers of the tables of which something is wrong.
+/// The numbers of the tables that have a fault.
 fn told(tree: &Tree) -> Vec<u64> {
     let mut told = Vec::new();
     verify::verify(tree, &mut |_, table, verified| {
@@ -169,7 +170,7 @@ fn verifying_tells_of_damage_in_each_table() {
         let mut bad = bytes.clone();
         bad[at] ^= 1;
         vfs.write_file(&tables[1].path(), bad);
-        // Tables that were opened before do not see it.
+        // Tables that were opened before do not see the damage.
         let again = |table: &Arc<TableFile>| {
             TableFile::new(&place, table.number, table.age, (*table.meta).clone())
         };
@@ -219,7 +220,7 @@ fn a_chosen_guard_is_committed_when_no_table_straddles_it() {
     assert_eq!(text(&before, 6), ": 2 3 1 +d +m");
 }
 
-/// Its writer started before the guards were chosen.
+/// The table's writer started before the guards were chosen.
 #[test]
 fn a_table_that_straddles_guards_makes_them_chosen_again() {
     let (left, right) = (bare(1, 1, "a", "c"), bare(2, 1, "e", "z"));
@@ -309,7 +310,7 @@ fn guards_that_hold_nothing_anywhere_are_deserted() {
         keys.map(|change| String::from_utf8_lossy(&change.key).into_owned())
             .collect()
     };
-    // "b" and "h" hold a table, "d" one of level 5, "k" is straddled.
+    // "b" and "h" hold a table, "d" holds one of level 5, "k" is straddled.
     assert_eq!(names(&tree), "fm");
     tree.apply(&add(0, &[&bare(9, 9, "g", "g")])).unwrap();
     assert_eq!(names(&tree), "m");
@@ -378,8 +379,8 @@ fn key(at: u8) -> String {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-    /// Whatever comes and goes, the contract holds, the order of edits of other tables does not matter, and a key is
-    /// looked for in the tables that cover it.
+    /// Whatever tables and guards come and go, the contract holds. The order of edits of other
+    /// tables does not matter, and a key is looked for in the tables that cover it.
     #[test]
     fn the_contract_holds_after_any_edits(
         steps in prop::collection::vec((0u8..4, 0u8..40, 0u8..12, 1u8..7), 1..60),
@@ -413,7 +414,7 @@ proptest! {
             expected.sort_unstable();
             prop_assert_eq!(found, expected);
         }
-        // What is committed follows from what is there.
+        // The tables decide which keys are committed.
         let again = TreeEdit {
             added: there,
             guards: tree.guard_keys().into_iter().map(|(key, from)| GuardChange { key, from: Some(from) }).collect(),

@@ -1,5 +1,6 @@
-//! Checks of a tree: its structure ([`check`], in memory); and for tests what its tables hold ([`verify`], which reads everything,
-//! and looks for each record as a reader does. `crate::inspect` does it by a merge, in one pass).
+//! Checks of a tree. [`check`] checks its structure, in memory. [`verify`], for tests, reads all of
+//! its tables, and looks for each record as a reader does (`crate::inspect` does this by a merge,
+//! in one pass).
 
 use super::{Guards, Tree};
 use crate::tables::TableFile;
@@ -12,11 +13,11 @@ use {
     evendb_storage::{Error, Result, key_hash::FilterHash},
 };
 
-/// Blocks that a pass fetches by one read.
+/// The number of blocks that one read of a pass fetches.
 #[cfg(test)]
 const PASS_BLOCKS: usize = 64;
 
-/// Whether all is as the tree's contract says. The message says what is not.
+/// Checks the contract of the tree. The error says what breaks it.
 pub(crate) fn check(tree: &Tree) -> std::result::Result<(), &'static str> {
     if !tree
         .level0
@@ -82,9 +83,10 @@ fn check_guards(guards: &Guards) -> std::result::Result<(), &'static str> {
     }
 }
 
-/// Reads all tables and tells `each` of every one what is wrong with it: blocks, order, filter, index, and numbers against
-/// its properties and the manifest. And whether a reader finds each of its records: no table that is asked before has an
-/// older record of the same key.
+/// Reads all tables, and tells `each` for every table what is wrong with it. It checks blocks,
+/// order, filter, index, and the numbers against the table's properties and the manifest. It also
+/// checks whether a reader finds each record: no table that is asked before has an older record of
+/// the same key.
 #[cfg(test)]
 pub(crate) fn verify(tree: &Tree, each: &mut dyn FnMut(Level, &TableFile, Result<()>)) {
     for (level, table) in tree.tables() {
@@ -96,7 +98,7 @@ pub(crate) fn verify(tree: &Tree, each: &mut dyn FnMut(Level, &TableFile, Result
     }
 }
 
-/// Whether no table that a reader asks before this one has an older record of a key.
+/// Checks that no table that a reader asks before this one has an older record of a key.
 #[cfg(test)]
 fn verify_order(tree: &Tree, table: &TableFile) -> Result<()> {
     let mut cursor = TableCursor::new(table.open()?, ReadAhead::from(PASS_BLOCKS));
@@ -112,7 +114,7 @@ fn verify_order(tree: &Tree, table: &TableFile) -> Result<()> {
             if !before.may_contain(hash) {
                 continue;
             }
-            // What a reader at this record's version finds in a table that is asked before.
+            // A reader at this record's version finds this record in a table that is asked before.
             if before.get(entry.key, entry.version)?.is_some() {
                 let detail = "a record that an older one hides, of a table that counts as newer";
                 return Err(Error::corruption(&table.path(), 0, detail));

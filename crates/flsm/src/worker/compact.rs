@@ -21,10 +21,10 @@ use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_storage::TableId;
 use std::collections::HashSet;
 
-/// After so many compactions guards are looked for that hold nothing.
+/// Once in this many compactions, guards that hold nothing are removed.
 const TIDY_EVERY: u64 = 16;
 
-/// A job whose tables nobody else has.
+/// A job whose tables no other job has.
 pub(super) struct Job {
     keyspace: Arc<KeyspaceState>,
     tree: Arc<Tree>,
@@ -66,7 +66,8 @@ pub(super) fn take(engine: &Engine) -> Option<Job> {
     })
 }
 
-/// The tree is looked at while `busy` is held: tables are shown to be gone before they are free.
+/// Looks at the tree while `busy` is held: a new tree without the tables is shown before they are
+/// free.
 fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -> Option<Job> {
     if keyspace.is_dropped() {
         return None;
@@ -77,15 +78,17 @@ fn due(keyspace: Arc<KeyspaceState>, limits: &Limits, busy: &HashSet<TableId>) -
     Some(Job::new(keyspace, tree, plan))
 }
 
-/// How a job ended that did not stop.
+/// The end of a job that did not stop.
 pub(super) enum Ended {
     Done,
     /// It found damage, and its tables are left as they are.
     SetAside(Error),
 }
 
-/// Does it, unless nobody wants it any more, as `is_given_up` says. The job is over then, however that ended. On a full disk one that
-/// somebody waits for may use what is `kept_back`, and any once puts are refused: before, it would be used up while the disk fills.
+/// Does the job, unless `is_given_up` says that nobody wants it any more. The job is over after
+/// this call, whatever the result is. With `kept_back` it may use the room that is kept back for a
+/// full disk. A job that a call waits for may do that, and any job once puts are refused. Earlier,
+/// jobs would use that room up while the disk fills.
 pub(super) fn run(
     engine: &Engine,
     job: &Job,
@@ -104,7 +107,7 @@ pub(super) fn run(
     };
     match rewritten {
         Ok(()) => Ok(Ended::Done),
-        // Of level 0 nothing can be left: what is written would pile up behind it.
+        // A job of level 0 cannot be set aside: later writes would pile up behind it.
         Err(Stopped::Failed(error))
             if is_damage(&error)
                 && job.plan.from != Level(0)
@@ -122,7 +125,7 @@ fn is_damage(error: &evendb_storage::Error) -> bool {
     error.kind() == evendb_storage::ErrorKind::Corruption
 }
 
-/// A job that ends when this goes, by a panic too.
+/// A job that ends when this is dropped, also by a panic.
 struct Underway<'j> {
     engine: &'j Engine,
     job: &'j Job,
@@ -194,7 +197,7 @@ fn remove<'t>(engine: &Engine, tables: impl Iterator<Item = &'t Arc<TableFile>>)
     }
 }
 
-/// Guards that hold nothing any more go.
+/// Removes guards that hold nothing any more.
 fn remove_deserted(engine: &Engine, keyspace: &Arc<KeyspaceState>) -> Result<(), Stopped> {
     show(engine, keyspace, |tree| TreeEdit {
         guards: deserted(tree),
@@ -217,7 +220,7 @@ fn show(
     })
 }
 
-/// Bytes of the tables of level 0 that are due to go down.
+/// Bytes of the tables of level 0, over all keyspaces whose level 0 is due to go down.
 pub(crate) fn level0_due_bytes(engine: &Engine) -> u64 {
     let trees = engine.keyspaces();
     let trees = trees

@@ -1,7 +1,7 @@
-//! A generation becomes tables of level 0, and its log goes.
+//! Makes tables from a generation, and removes its log.
 //!
-//! All its memory tables leave by one edit, which also says that the log is not needed: a crash finds either the log, or all
-//! of the tables.
+//! All memory tables of the generation leave by one edit, which also says that the log is not
+//! needed. So a crash leaves either the log or all of the tables.
 
 use super::making;
 use super::show::commit;
@@ -17,7 +17,7 @@ use crate::types::FileNumber;
 use evendb_base::sync::Arc;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 
-/// Flushes the oldest generation that waits.
+/// Flushes the oldest waiting generation.
 pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stopped> {
     let written = write_tables(engine, generation)?;
     let keyspaces: Vec<_> = generation
@@ -32,7 +32,7 @@ pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stop
     commit(engine, &keyspaces, Some(generation.number), |state| {
         let mut trees = Vec::new();
         for (keyspace, rewritten) in written {
-            // The tables of one that was dropped meanwhile go with `rewritten`.
+            // The tables of a keyspace that was dropped meanwhile are removed with `rewritten`.
             if state.keyspaces().contains_key(&keyspace.id) {
                 let mut edit = rewritten.edit(&engine.making.numbers);
                 if planted!(engine.options, GuardNotLogged) {
@@ -66,7 +66,7 @@ pub(super) fn flush(engine: &Engine, generation: &Generation) -> Result<(), Stop
     Ok(())
 }
 
-/// If one stays, the next opening removes it.
+/// Removes the generation's logs. If one stays, the next opening removes it.
 fn remove_logs(engine: &Engine, generation: &Generation) {
     for log in &generation.logs {
         let path = FileName::Log(*log).path(&engine.dir);
@@ -74,7 +74,7 @@ fn remove_logs(engine: &Engine, generation: &Generation) {
     }
 }
 
-/// One table of each keyspace that has records and is there.
+/// Writes the tables of each keyspace that has records and was not dropped.
 fn write_tables(
     engine: &Engine,
     generation: &Generation,

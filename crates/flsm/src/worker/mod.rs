@@ -1,9 +1,10 @@
-//! Who works in the background: one thread that flushes, others that compact. And those who wait for them: flush, settle, close.
+//! The threads of the background: one flushes, others compact. And the calls that wait for them:
+//! flush, settle, close.
 //!
-//! * `flush` - a generation becomes tables of level 0, and its log goes.
+//! * `flush` - makes tables from a generation, and removes its log.
 //! * `compact` - a job of the picker, from choosing it to showing the result.
-//! * `sweep` - all of a range is compacted, because somebody asks for it.
-//! * `show` - an edit is made durable and its trees are shown.
+//! * `sweep` - compacts a whole range, because a call asks for it.
+//! * `show` - makes an edit durable, and shows its trees.
 
 mod compact;
 mod flush;
@@ -29,7 +30,7 @@ use evendb_base::sync::reclaim;
 use evendb_base::sync::thread;
 use evendb_storage::vfs::WriteBehind;
 
-/// Starts the threads of an open database. One that is only read has none.
+/// Starts the threads of an open database. A read-only database has none.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     if engine.options.read_only {
         return Ok(());
@@ -69,7 +70,7 @@ impl Drop for LatchOnPanic<'_> {
     }
 }
 
-/// How tables are made now, by whether somebody waits for them.
+/// How tables are made now. It depends on whether a call waits for them.
 fn making(engine: &Engine) -> Making {
     let level0_due = engine.options.advanced.level0.compact;
     let writes_ahead = WriteBehind::depth(engine.work.is_behind(level0_due));
@@ -100,13 +101,13 @@ fn flusher(engine: &Engine) {
 }
 
 fn compactor(engine: &Engine) {
-    // A job of a database that is latched would end at once, and be due again.
+    // In a latched database a job would end at once, and be due again.
     while engine.health.check_latched().is_ok() {
         let seen = engine.work.changes();
         match compact::take(engine) {
             Some(job) => {
                 match compact::run(engine, &job, engine.full_disk.is_stuck(), &|| false) {
-                    // What was set aside is told to who asks for compactions.
+                    // Calls that ask for compactions get the error of tables that were set aside.
                     Ok(_) => drop(engine.full_disk.note_job(false)),
                     Err(Stopped::Cancelled) => {}
                     Err(Stopped::Failed(error)) => {
@@ -127,7 +128,8 @@ fn compactor(engine: &Engine) {
     }
 }
 
-/// Whether a worker tries again after this failure: if there was no room or no descriptor. Any other latches the database.
+/// Whether a worker tries again after this failure: only if there was no room or no descriptor. Any
+/// other failure latches the database.
 fn goes_on_after(engine: &Engine, error: Error) -> bool {
     match error.kind().is_for_want() {
         true => {
@@ -142,7 +144,7 @@ fn goes_on_after(engine: &Engine, error: Error) -> bool {
     }
 }
 
-/// Flushes, and does compactions until none is due; this thread too.
+/// Flushes, and does compactions until none is due. The calling thread compacts, too.
 pub(crate) fn settle(engine: &Engine) -> Result<()> {
     let _hurry = engine.work.hurry();
     flush_all(engine)?;
@@ -150,13 +152,13 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
         engine.health.check_writable()?;
         let seen = engine.work.changes();
         match compact::take(engine) {
-            // The others are done all the same.
+            // If one job finds damage, all other jobs are done all the same.
             Some(job) => {
                 run_here(engine, &job)?;
             }
             None => {
                 let waited = engine.work.wait_for_jobs(&engine.health)?;
-                // A job that ended meanwhile may have made another one due.
+                // A job that ended meanwhile may have made another job due.
                 if !waited && engine.work.changes() == seen {
                     reclaim::collect();
                     return engine.work.check_damage();
@@ -166,7 +168,8 @@ pub(crate) fn settle(engine: &Engine) -> Result<()> {
     }
 }
 
-/// Does a job for somebody who waits for it, with what is kept back for jobs on a full disk.
+/// Does a job for a call that waits for it. The job may use the room that is kept back for jobs on
+/// a full disk.
 fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
     let ended = compact::run(engine, job, true, &|| engine.health.is_closed());
     engine.full_disk.tend();
@@ -175,7 +178,8 @@ fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
             engine.full_disk.note_job(false);
             Ok(ended)
         }
-        // The database was latched or closed, which whoever waits asks for before each job; or the keyspace was dropped.
+        // The database was latched or closed, which the caller checks before each job; or the
+        // keyspace was dropped.
         Err(Stopped::Cancelled) => Ok(Ended::Done),
         Err(Stopped::Failed(error)) => {
             let error = Error::from(error);
@@ -187,14 +191,15 @@ fn run_here(engine: &Engine, job: &compact::Job) -> Result<Ended> {
     }
 }
 
-/// Waits for calls under way, makes all that was written durable, ends all work, and gives the directory free: nothing is
-/// written to it after that. Several that close at once wait for the one that does it, and have its result.
+/// Waits for running calls, makes all writes durable, ends all work, and unlocks the directory:
+/// nothing is written to it after that. If several threads close at once, one of them does it, and
+/// the others wait and get its result.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
     let wake = || engine.work.wake_all();
     engine.health.close(wake, || end(engine))
 }
 
-/// The last things of a database. No call is under way, and none comes.
+/// Closes the parts of a database. No call is running, and none can come.
 fn end(engine: &Engine) -> Result<()> {
     let outcome = match engine.options.read_only {
         true => Ok(()),
@@ -209,8 +214,9 @@ fn end(engine: &Engine) -> Result<()> {
     outcome
 }
 
-/// What is left of files that no edit names any more goes now, though iterators and other databases of the process may still
-/// hold on to it. What cannot be removed is left to the next opening, and so is all where it is not known what the disk holds.
+/// Removes the remaining files that no edit names any more, though iterators and other databases of
+/// the process may still hold them. A file that cannot be removed is left to the next opening. All
+/// files are left to it if it is not known what the disk holds.
 fn remove_unneeded(engine: &Engine) {
     let trusted = engine.health.check_latched().is_ok() && engine.check_claim().is_ok();
     if let (true, Kept::Written(manifest)) = (trusted, &*engine.manifest.lock()) {

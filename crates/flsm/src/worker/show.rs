@@ -1,7 +1,9 @@
-//! An edit is made durable, and its trees are shown.
+//! Makes an edit durable, and shows its trees.
 //!
-//! Both under the manifest's lock, so that trees are shown in the order of the edits. A failure latches the database, because it is
-//! not known then whether the edit is durable; but for want of room or of a descriptor, after which the edit is not made and its new tables go.
+//! Both are done under the manifest's lock, so that trees are shown in the order of the edits. A
+//! failure latches the database, because it is then not known whether the edit is durable. Lack of
+//! room or of a descriptor is no such failure: the edit is not made then, and its new tables are
+//! removed.
 
 use crate::compaction::rewrite::Stopped;
 use crate::engine::Engine;
@@ -12,8 +14,8 @@ use crate::plant::planted;
 use crate::types::FileNumber;
 use evendb_base::sync::Arc;
 
-/// Makes the edit that `make` says, and shows the trees of these keyspaces, without the memory tables of the generation
-/// `flushed`. Nothing is done if `make` says nothing.
+/// Makes the edit that `make` returns, and shows the trees of these keyspaces. The memory tables of
+/// the generation `flushed` leave the views. If `make` returns no edit, nothing is done.
 pub(super) fn commit(
     engine: &Engine,
     keyspaces: &[Arc<KeyspaceState>],
@@ -38,7 +40,7 @@ pub(super) fn commit(
             }
         }
         for keyspace in keyspaces {
-            // One that was dropped stays as it is, for those who read it at a moment before.
+            // A dropped keyspace stays as it is, for readers of an earlier moment.
             let Some(known) = manifest.state().keyspaces().get(&keyspace.id) else {
                 continue;
             };
@@ -59,7 +61,8 @@ pub(super) fn commit(
         }
     }
     if let Some(tables) = late {
-        // Compactions go first where one is due already, so that schedules with few preemptions meet the planted fault.
+        // Compactions go first if one is due already, so that schedules with few preemptions meet
+        // the planted fault.
         if tables > 1 {
             evendb_base::sync::thread::yield_now();
         }
@@ -68,8 +71,9 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Tells how many tables of level 0 there are, and how long all are. To be called under the lock under which that changes: if an
-/// older number were told last, writers would wait for a compaction that is over.
+/// Notes the number of tables in level 0, and the lengths of all tables. Call it under the lock
+/// under which these change: if an older number were noted last, writers would wait for a
+/// compaction that is over.
 pub(crate) fn note_tables(engine: &Engine, state: &State) {
     engine.work.set_level0(level0_tables(state));
     let tables = state.keyspaces().values();
@@ -79,7 +83,7 @@ pub(crate) fn note_tables(engine: &Engine, state: &State) {
         .note_tables(tables.map(|(_, table)| table.meta.len));
 }
 
-/// Of the keyspace that has the most.
+/// The greatest number of tables that a keyspace has in level 0.
 fn level0_tables(state: &State) -> usize {
     let keyspaces = state.keyspaces().values();
     let tables = keyspaces.map(|keyspace| keyspace.tree.level0().len());

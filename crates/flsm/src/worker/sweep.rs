@@ -1,4 +1,4 @@
-//! A range is compacted whole, in the thread of whoever asks for it, beside the compactors.
+//! Compacts a whole range, in the thread of the call that asks for it, beside the compactors.
 
 use super::compact::{Ended, Job, limits};
 use super::run_here;
@@ -11,7 +11,8 @@ use crate::write::flush::flush_all;
 use evendb_base::sync::Arc;
 use evendb_base::sync::reclaim;
 
-/// Flushes, and brings the keys from `low` to below `high` to the last level, one run a guard. How many jobs that took.
+/// Flushes, and brings the keys from `low` to below `high` to the last level, with one run in each
+/// guard. Returns the number of jobs.
 pub(crate) fn sweep(
     engine: &Engine,
     keyspace: &Arc<KeyspaceState>,
@@ -23,14 +24,14 @@ pub(crate) fn sweep(
     let mut sweep = Sweep::new(low, high, engine.making.numbers.next());
     let limits = limits(engine);
     let mut jobs = 0;
-    // Times that nobody was there to be waited for.
+    // How often there was no job to wait for.
     let mut in_vain = 0;
     loop {
         engine.health.check_writable()?;
         keyspace.check_there()?;
         let mut waits = false;
         let taken = engine.work.take_job(|busy| {
-            // Looked at while `busy` is held, as compactors do.
+            // The tree is looked at while `busy` is held, as compactors do.
             let tree = keyspace.view.load_full().tree.clone();
             match sweep.next(&tree, busy) {
                 Step::Job(job) => {
@@ -55,12 +56,13 @@ pub(crate) fn sweep(
             }
             None if waits => match engine.work.wait_for_jobs(&engine.health)? {
                 true => in_vain = 0,
-                // The job that was in the way may just have ended. If it was none, it is what was set aside.
+                // The job that was in the way may just have ended. If there was no such job, tables
+                // that were set aside are in the way.
                 false if in_vain == 0 => in_vain = 1,
                 false => engine.work.check_damage()?,
             },
             None => {
-                // Workers that are to end get no job, nor does this.
+                // When workers have to end, they get no job, and this call gets none either.
                 engine.health.check_readable()?;
                 reclaim::collect();
                 return Ok(jobs);

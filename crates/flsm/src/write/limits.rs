@@ -1,12 +1,12 @@
-//! What is refused as too large, before anything is written.
+//! Refuses records and batches that are too large, before anything is written.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use evendb_storage::table::KEY_BYTES_MAX;
 
-/// What a record counts beside key and value.
+/// Bytes that a record counts in addition to key and value.
 pub(crate) const RECORD_BYTES: u64 = 64;
-/// As of all engines: 9 bytes less than 4 GiB.
+/// The limit of all engines: 9 bytes less than 4 GiB.
 const VALUE_BYTES_MAX: u64 = (1 << 32) - 9;
 
 /// Refuses a record that is too large by itself.
@@ -31,12 +31,12 @@ pub(crate) fn check_record(options: &Options, key: &[u8], value: &[u8]) -> Resul
     Ok(())
 }
 
-/// Bytes that a record counts in a batch.
+/// The bytes that a record counts in a batch.
 pub(crate) fn counted(key: &[u8], value: &[u8]) -> u64 {
     (key.len() + value.len()) as u64 + RECORD_BYTES
 }
 
-/// Refuses a batch that counts so much.
+/// Refuses a batch that counts too many bytes.
 pub(crate) fn check_batch(options: &Options, counted: u64) -> Result<()> {
     let most = options.batch_bytes_max();
     if counted > most {

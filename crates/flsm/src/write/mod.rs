@@ -1,23 +1,28 @@
-//! The one write path. A put is a batch of one; batches that come at once are written together, as a group.
+//! The one write path. A put is a batch of one. Batches that come at the same time are written
+//! together, as a group.
 //!
 //! ```text
-//!   threads --- append their records ---> the open group      (queue's lock, some hundred bytes copied)
-//!                                            |  the first one to find no leader leads
+//!   threads --- append their records ---> the open group  (queue's lock, some 100 bytes copied)
+//!                                            |  the first thread that finds no leader leads
 //!                                            v
-//!   leader: room, versions, log (one write, at most one sync), memory tables, published version, the group is finished
+//!   leader: room, versions, log (one write, at most one sync), memory tables, published version;
+//!           then the group is finished
 //! ```
-//! 1. `room`: a full generation gives way to the next one; the leader waits if too many wait to be flushed, or level 0 has too
-//!    many tables. Meanwhile the open group grows.
+//! 1. `room`: a full generation is ended, and the next one begins. The leader waits if too many
+//!    generations wait to be flushed, or level 0 has too many tables. Meanwhile the open group
+//!    grows.
 //! 2. Each record gets a version of its own, in the order of the group. A batch is not divided.
-//! 3. The log is written, and synced if one of the group asks for it. After a failure the database is latched, because it is not known what
-//!    the log holds; but for want of room, which the log shows: nothing of the group has happened then.
-//! 4. The records go into memory tables, which are in the views before.
-//! 5. The version is published: all of the group is seen from here on.
+//! 3. The log is written, and synced if a call of the group asks for it. After a failure the
+//!    database is latched, because it is not known what the log holds. Lack of room is no such
+//!    failure, because the log shows it: then nothing of the group has happened.
+//! 4. The records go into memory tables. The tables are in the views before that.
+//! 5. The version is published: from here on readers see all of the group.
 //!
-//! Invariants: groups are written in the order in which they were opened, one at a time. A call returns well only after its
-//! group is published, and durable as far as asked for. Whoever panics while leading latches the database.
+//! Invariants: groups are written in the order in which they were opened, one at a time. A call
+//! returns success only after its group is published, and durable as far as the call asked for. A
+//! panic of the leader latches the database.
 //!
-//! Not here: what a record may be ([`limits`]), flushing.
+//! Not here: which records are allowed ([`limits`]), flushing.
 
 pub(crate) mod flush;
 pub(crate) mod limits;
@@ -33,26 +38,28 @@ use evendb_base::Durability;
 use evendb_base::sync::atomic::Ordering::Relaxed;
 use evendb_base::sync::{Arc, MutexGuard};
 
-/// A group that has so many bytes takes no more, so that no frame of the log is too long.
+/// A group with more than this many bytes takes no more records, so that no frame of the log is too
+/// long.
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// How often deletes are written again that were refused on a full disk, perhaps because of puts of others.
+/// How often deletes are written again that were refused on a full disk. Puts of other calls in the
+/// same group may have caused the refusal.
 const RETRIES_MAX: usize = 2;
 
 /// What a call wants to write.
 pub(crate) struct Request<'r> {
-    /// Keyspaces of the records.
+    /// The keyspaces of its records.
     pub(crate) keyspaces: &'r [Arc<KeyspaceState>],
-    /// Keys and values.
+    /// Bytes of its keys and values.
     pub(crate) user_bytes: u64,
     /// Whether there is a put among the records.
     pub(crate) has_puts: bool,
-    /// What it is to survive, if that is more than the database's level.
+    /// What the write has to survive, if that is more than the database's level.
     pub(crate) durability: Durability,
-    /// Appends the records.
+    /// Appends its records.
     pub(crate) append: &'r dyn Fn(&mut GroupBody),
 }
 
-/// Writes, and waits until that survives what it should.
+/// Writes, and waits until the write survives what it should.
 pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
     let _inside = engine.health.enter()?;
     for keyspace in request.keyspaces {
@@ -65,7 +72,8 @@ pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
         engine.full_disk.check()?;
     }
     let mut outcome = write_in_group(engine, request);
-    // Deletes may use what is kept back for them, and a group may not where others put by it.
+    // Deletes may use the room that is kept back for them. A group that has puts of other calls may
+    // not.
     for _ in 0..RETRIES_MAX {
         let is_full = |error: &Error| error.kind() == ErrorKind::NoSpace;
         if request.has_puts || !outcome.as_ref().is_err_and(is_full) {
@@ -76,13 +84,13 @@ pub(crate) fn write(engine: &Engine, request: &Request<'_>) -> Result<()> {
     outcome?;
     let level = engine.options.durability;
     match level == Durability::Relaxed && request.durability > level {
-        // There is no log: only tables last.
+        // There is no log: only tables survive.
         true => flush::flush_all(engine).map_err(Error::not_durable_yet),
         false => Ok(()),
     }
 }
 
-/// Writes with the open group.
+/// Writes as a part of the open group.
 fn write_in_group(engine: &Engine, request: &Request<'_>) -> Result<()> {
     let mut queue = engine.writes.queue.lock();
     while queue.open.body.len() > GROUP_BYTES_MAX {
@@ -97,7 +105,7 @@ fn write_in_group(engine: &Engine, request: &Request<'_>) -> Result<()> {
     queue.outcome(number)
 }
 
-/// Makes all that was written before durable, by the log.
+/// Makes all earlier writes durable, by syncing the log.
 pub(crate) fn sync_log(engine: &Engine) -> Result<()> {
     write(
         engine,
@@ -111,9 +119,10 @@ pub(crate) fn sync_log(engine: &Engine) -> Result<()> {
     )
 }
 
-/// Writes the open group if nobody writes one, else waits for a turn of whoever waits for the group `number`. That need not be
-/// the open one: a call that came later may have gone ahead of those who were woken to lead. Whoever waited where the members of
-/// the next group do would take the one wake-up that is theirs.
+/// Writes the open group if no thread writes one. Otherwise it waits at the turn of the group
+/// `number`. That need not be the open group: a later call may have gone ahead of the calls that
+/// were woken to lead. A call that waited at the turn of the next group would take the one wake-up
+/// that belongs to that group.
 fn lead_or_wait<'e>(
     engine: &'e Engine,
     mut queue: MutexGuard<'e, Queue>,
@@ -159,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// How a finished group ended, told to one of its members.
+    /// The result of a finished group, for one of its calls.
     fn outcome(&mut self, number: u64) -> Result<()> {
         let Some((error, left)) = self.failed.get_mut(&number) else {
             return Ok(());
@@ -173,12 +182,12 @@ impl Queue {
     }
 }
 
-/// A group that is being written. Its end tells the members, whatever happened.
+/// A group that is being written. Its drop wakes the calls of the group, whatever happened.
 struct Lead<'e> {
     engine: &'e Engine,
     number: u64,
     group: Group,
-    /// `None`: it panicked.
+    /// `None`: the leader panicked.
     outcome: Option<Result<()>>,
 }
 

@@ -1,4 +1,5 @@
-//! What the leader of a group does: with log, memory tables and versions, in the order of the functions.
+//! What the leader of a group does with log, memory tables and versions, in the order of the
+//! functions.
 
 use crate::engine::Engine;
 use crate::engine::work::Generation;
@@ -17,11 +18,12 @@ use evendb_base::sync::thread;
 use evendb_storage::{EntryRef, Version};
 use std::time::{Duration, Instant};
 
-/// A group that is slowed down waits this long.
+/// The wait of a group that is slowed down.
 const SLOWED: Duration = Duration::from_millis(1);
 
 impl Writer {
-    /// Begins another generation if this one is full. Slows down, or waits, where flushes or compactions are behind.
+    /// Begins another generation if this one is full. Slows down or waits if flushes or compactions
+    /// are behind.
     pub(crate) fn make_room(&mut self, engine: &Engine) -> Result<()> {
         let options = &engine.options;
         let level0 = options.advanced.level0;
@@ -43,7 +45,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins another generation, unless nothing is in this one; the memory tables wait to be flushed.
+    /// Begins another generation, unless this one is empty. Its memory tables then wait to be
+    /// flushed.
     pub(crate) fn rotate(&mut self, engine: &Engine) -> Result<()> {
         let is_unused = self.log.as_ref().is_none_or(LogWriter::is_unused);
         if self.memories.is_empty() && is_unused {
@@ -53,7 +56,7 @@ impl Writer {
         let vfs = &*engine.options.vfs;
         let next = match &self.log {
             Some(log) => {
-                // What is in the old one is flushed then, which gives room back.
+                // The old log's records are flushed then, which gives room back.
                 let begin = || log.begin_next(vfs, &engine.dir, number);
                 let next = engine.full_disk.with(Need::Jobs, begin);
                 Some(next.map_err(|error| engine.failed(error))?)
@@ -76,7 +79,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Has enough kept back for what the group makes of tables and logs.
+    /// Makes the ballast large enough for the tables and logs that the group leads to.
     pub(crate) fn cover(&self, engine: &Engine, group: &GroupBody) -> Result<()> {
         let log_end = self.log.as_ref().map_or(0, LogWriter::end);
         let bytes = log_end.max(self.bytes) + group.len() as u64;
@@ -84,7 +87,8 @@ impl Writer {
         covered.map_err(|error| engine.failed(error))
     }
 
-    /// Writes a group to the log, if there is one. On a full disk one without puts may use what is kept back for deletes.
+    /// Writes a group to the log, if there is one. On a full disk a group without puts may use the
+    /// room that is kept back for deletes.
     pub(crate) fn append(
         &mut self,
         engine: &Engine,
@@ -106,7 +110,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes what the log has durable.
+    /// Makes the log's contents durable.
     pub(crate) fn sync(&mut self, engine: &Engine) -> Result<()> {
         if planted!(engine.options, SyncLeftOut) {
             return Ok(());
@@ -152,7 +156,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The memory table of a keyspace, which is in its view. `None` if it was dropped.
+    /// The memory table of a keyspace. It is in the keyspace's view. `None` if the keyspace was
+    /// dropped.
     fn memory_of(
         &mut self,
         id: KeyspaceId,
@@ -174,8 +179,9 @@ impl Writer {
         Some(table)
     }
 
-    /// Drops a keyspace at a version that no record has: readers of that version and above find it gone. It is noted before the
-    /// version is shown, so that nobody reads at it and finds the keyspace there.
+    /// Drops a keyspace at a version that no record has: readers at that version or above find it
+    /// gone. The drop is noted before the version is shown, so that no reader at that version finds
+    /// the keyspace.
     pub(crate) fn mark_dropped(&mut self, engine: &Engine, keyspace: &KeyspaceState) {
         self.last = Version(self.last.0 + 1);
         if planted!(engine.options, DropNotedLate) {
@@ -186,7 +192,7 @@ impl Writer {
     }
 }
 
-/// Adds a record; by how many bytes the table has grown.
+/// Adds a record. Returns by how many bytes the table has grown.
 pub(crate) fn insert(table: &MemoryTable, version: Version, record: &LogRecord<'_>) -> u64 {
     let before = table.allocated_bytes();
     table.insert(EntryRef {

@@ -1,4 +1,5 @@
-//! A database, what it is to hold, and random steps that change both: the workload of crashes, faults and full disks.
+//! A database, its expected contents, and random steps that change both: the workload of crashes,
+//! faults and full disks.
 
 use super::oracle::{Change, End, Oracle};
 use super::{DIR, LEVELS, Random, scramble, tiny_on};
@@ -14,7 +15,7 @@ pub fn end_of(mode: CrashMode) -> End {
     }
 }
 
-/// The ways a crash is looked at.
+/// The kinds of crash to look at.
 pub fn modes(number: u64) -> [CrashMode; 5] {
     [
         CrashMode::Process,
@@ -25,7 +26,7 @@ pub fn modes(number: u64) -> [CrashMode; 5] {
     ]
 }
 
-/// A database and what it is to hold.
+/// A database and its expected contents.
 pub struct Life {
     pub vfs: SimVfs,
     pub oracle: Oracle,
@@ -158,14 +159,14 @@ impl Life {
         }
     }
 
-    /// Opens what a crash left, compares, and goes on from there.
+    /// Opens the files that a crash left, compares, and goes on from there.
     pub fn recover(&mut self, end: End) -> Result<(), String> {
         self.open().map_err(|error| format!("opening: {error:?}"))?;
         let db = self.db.clone().expect("open");
         self.oracle.recover(&db, end)
     }
 
-    /// Another life on what a crash left of this one.
+    /// Another life, on the files that a crash of this one left.
     pub fn next(&self, machine: &SimVfs, number: u64) -> Life {
         Life {
             vfs: machine.clone(),
@@ -177,17 +178,18 @@ impl Life {
         }
     }
 
-    /// After a step that failed: how the write in it counts, and whether this life can go on.
+    /// Called after a failed step: decides how the step's write counts. Returns whether this life
+    /// can go on.
     pub fn goes_on_after(&mut self, error: &Error) -> bool {
         let kinds = [ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::Latched];
         assert!(kinds.contains(&error.kind()), "{error:?}");
         let Some(db) = &self.db else { return false };
         self.oracle.fail();
-        // One that was raised above the relaxed level may be done, and not durable.
+        // A write that was raised above the relaxed level may be done and not durable.
         let may_show = self.oracle.level == Durability::Relaxed;
         let is_latched = |error: Error| error.kind() == ErrorKind::Latched;
         let latched = db.persist().is_err_and(is_latched) || db.persist().is_err_and(is_latched);
-        // Reads go on in either case, and see neither more nor less than what was acknowledged.
+        // Reads go on in either case, and see exactly the acknowledged writes.
         self.oracle.check_live(db, may_show).unwrap();
         !latched
     }

@@ -1,5 +1,5 @@
-//! What the tests share: options with tiny limits, so that flushes, compactions and guards happen all the time, and a generator of
-//! random numbers that repeats.
+//! What the tests share: options with tiny limits, so that flushes, compactions and guards happen
+//! all the time, and a generator of random numbers that repeats.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -69,7 +69,7 @@ impl Random {
         self.next() % end
     }
 
-    /// One time in `of`.
+    /// True once in `of` times.
     pub fn one_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }

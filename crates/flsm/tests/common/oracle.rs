@@ -1,8 +1,9 @@
 //! Every state that a database may be in after a crash.
 //!
-//! Writes are entries in the order in which they were made; an entry is a whole batch. What survives equals the state after
-//! one prefix of the entries, at least as long as what was promised and at most all that were begun. Keyspaces are made and
-//! dropped durably, whatever becomes of the entries around that.
+//! Writes are entries in the order in which they were made; an entry is a whole batch. The
+//! surviving state is the state after one prefix of the entries. The prefix has at least the
+//! promised entries, and at most all entries that were begun. Keyspaces are made and dropped
+//! durably, whatever happens to the entries around that.
 
 use super::Map;
 use evendb_flsm::{Db, Durability};
@@ -15,24 +16,25 @@ pub type Names = BTreeMap<String, u32>;
 /// What ended the last life of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Nothing that was written was lost.
+    /// No write was lost.
     Process,
-    /// Power failed at least once since it was last looked at.
+    /// Power failed at least once since the last look at the database.
     Power,
 }
 
 #[derive(Clone)]
 pub struct Oracle {
     pub level: Durability,
-    /// Before the first entry.
+    /// The state before the first entry.
     base: BTreeMap<u32, Map>,
     entries: Vec<Vec<Change>>,
     acknowledged: usize,
     durable: usize,
-    /// The last entry was refused: at most the disk has something of it, until the next one is written over that.
+    /// The last entry was refused. At most the disk has a part of it, until the next entry
+    /// overwrites that.
     failed: bool,
     names: Names,
-    /// What is being made or dropped, and whether it is made.
+    /// The keyspace that is being made or dropped, and whether it is made.
     pending_name: Option<(String, bool)>,
 }
 
@@ -73,7 +75,7 @@ impl Oracle {
             acknowledged: 0,
             durable: 0,
             failed: false,
-            // The first keyspace that there is.
+            // The keyspace that always exists.
             names: Names::from([("default".to_owned(), 0)]),
             pending_name: None,
         }
@@ -83,7 +85,7 @@ impl Oracle {
         &self.names
     }
 
-    /// A write begins.
+    /// Notes that a write begins.
     pub fn begin(&mut self, entry: Vec<Change>) {
         if std::mem::take(&mut self.failed) {
             self.entries.truncate(self.acknowledged);
@@ -92,23 +94,24 @@ impl Oracle {
         self.entries.push(entry);
     }
 
-    /// The write that began is acknowledged, at a level of its own if that is above the database's.
+    /// Notes that the write that began is acknowledged, at a level of its own if that is above the
+    /// database's.
     pub fn acknowledge(&mut self, level: Durability) {
         self.acknowledged = self.entries.len();
         let (own, level) = (self.level, level.max(self.level));
-        // At the relaxed level what is to survive more is flushed.
+        // At the relaxed level, a write with a higher level is flushed.
         if level == Durability::Sync || own == Durability::Relaxed && level > own {
             self.durable = self.acknowledged;
         }
     }
 
-    /// The write that began, if one did, was refused.
+    /// Notes that the write that began, if one did, was refused.
     pub fn fail(&mut self) {
         self.failed = self.entries.len() > self.acknowledged;
     }
 
-    /// Whether reads show what was acknowledged. If the last write `may_show`, with it or without it; it counts as
-    /// acknowledged if they do.
+    /// Checks that reads show the acknowledged writes. If the last write `may_show`, they may show
+    /// it or not; if they do, it counts as acknowledged.
     pub fn check_live(&mut self, db: &Db, may_show: bool) -> Result<(), String> {
         let found = contents(db)?;
         let nothing = Map::new();
@@ -134,7 +137,7 @@ impl Oracle {
         Err("reads show something else than was acknowledged".to_owned())
     }
 
-    /// All that was acknowledged is durable.
+    /// Notes that all acknowledged writes are durable.
     pub fn persisted(&mut self) {
         self.durable = self.acknowledged;
     }
@@ -179,7 +182,7 @@ impl Oracle {
                     expected.insert(pending, *id);
                 }
                 None if !is_made => {
-                    // All that was put before is durable first.
+                    // All earlier puts are made durable first.
                     floor = self.acknowledged;
                     expected.remove(&pending);
                 }
@@ -215,7 +218,7 @@ impl Oracle {
         ))
     }
 
-    /// What is different from the state after the acknowledged entries.
+    /// The difference between the database and the state after the acknowledged entries.
     fn nearest(&self, found: &BTreeMap<String, (u32, Map)>, floor: usize) -> String {
         let mut state = self.base.clone();
         for entry in &self.entries[..floor] {

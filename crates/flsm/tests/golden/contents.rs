@@ -1,10 +1,10 @@
-//! What the kept databases hold.
+//! The contents of the kept databases.
 
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The last part is in the log alone.
+/// The number of parts. The last part is only in the log.
 const PARTS: u32 = 5;
 
 /// One fixed write; `None` deletes.
@@ -47,7 +47,7 @@ pub fn entries(part: u32) -> Vec<Entry> {
     }
 }
 
-/// What it holds, by keyspace.
+/// The expected contents, by keyspace.
 pub fn expected() -> BTreeMap<&'static str, Map> {
     let mut maps = BTreeMap::from([("default", Map::new()), ("other", Map::new())]);
     for (name, key, value) in (0..PARTS).flat_map(entries) {

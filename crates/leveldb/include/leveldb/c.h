@@ -1,16 +1,18 @@
-/* The C interface of LevelDB 1.23, over EvenDB: the same names and signatures, so that programs built for LevelDB
-   link to this library and run. docs/leveldb.md says what each function and option does here.
+/* The C interface of LevelDB 1.23, over EvenDB: the same names and signatures, so that programs
+   built for LevelDB link to this library and run. docs/leveldb.md says what each function and
+   option does here.
 
-   - A handle comes from the function that makes its kind, and goes to the one that destroys it; destroying NULL does
-     nothing. Other functions take no NULL handle, but where it is said.
-   - Bytes are a pointer and a length, and may hold zeros. Of a length of 0 the pointer is not looked at.
-   - `errptr` leads to NULL, or to a text that malloc() made. An error takes the place of that text, which is freed; a
-     success leaves it. With `errptr` NULL errors are not told. An error begins with "Corruption: ",
-     "Not implemented: ", "Invalid argument: " or "IO error: ".
-   - What is returned as a pointer to characters is freed by the caller with leveldb_free() or free(), but for what an
-     iterator lends.
-   - A database may be used by several threads at once. Another handle may be read by several at once, and is changed by
-     one while nobody else uses it. */
+   - A handle comes from the function that makes its kind, and goes to the one that destroys it;
+     destroying NULL does nothing. Other functions take no NULL handle, except where it is said.
+   - Bytes are a pointer and a length, and may hold zeros. With a length of 0 the pointer is not
+     looked at.
+   - `errptr` leads to NULL, or to a text that malloc() made. An error replaces that text, which is
+     freed; a success does not change it. If `errptr` is NULL, errors are not reported. An error
+     begins with "Corruption: ", "Not implemented: ", "Invalid argument: " or "IO error: ".
+   - The caller frees a returned pointer to characters with leveldb_free() or free(), except the
+     bytes that an iterator lends.
+   - Several threads may use a database at once. Several threads may read another handle at once,
+     and one thread may change it while no other thread uses it. */
 
 #ifndef EVENDB_LEVELDB_C_H_
 #define EVENDB_LEVELDB_C_H_
@@ -47,7 +49,7 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 /* NULL, and an error, if it cannot be opened. */
 LEVELDB_EXPORT leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
 
-/* Iterators that are there yet are still to be destroyed. Snapshots are not: they go with the database. */
+/* Existing iterators must still be destroyed. Snapshots need not: they go with the database. */
 LEVELDB_EXPORT void leveldb_close(leveldb_t* db);
 
 LEVELDB_EXPORT void leveldb_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
@@ -56,7 +58,7 @@ LEVELDB_EXPORT void leveldb_put(leveldb_t* db, const leveldb_writeoptions_t* opt
 LEVELDB_EXPORT void leveldb_delete(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key,
                                    size_t keylen, char** errptr);
 
-/* All writes of the batch, or none. The batch stays as it is. */
+/* Does all writes of the batch, or none. The batch is not changed. */
 LEVELDB_EXPORT void leveldb_write(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb_writebatch_t* batch,
                                   char** errptr);
 
@@ -71,11 +73,11 @@ LEVELDB_EXPORT const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 
 LEVELDB_EXPORT void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
 
-/* "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage", "leveldb.num-files-at-level0" to 6; NULL for
-   any other name. */
+/* "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage",
+   "leveldb.num-files-at-level0" to 6; NULL for any other name. */
 LEVELDB_EXPORT char* leveldb_property_value(leveldb_t* db, const char* propname);
 
-/* About how many bytes there are from each start key to below its limit key. */
+/* About how many bytes the keys take from each start key to below its limit key. */
 LEVELDB_EXPORT void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const* range_start_key,
                                               const size_t* range_start_key_len, const char* const* range_limit_key,
                                               const size_t* range_limit_key_len, uint64_t* sizes);
@@ -115,7 +117,7 @@ LEVELDB_EXPORT void leveldb_writebatch_put(leveldb_writebatch_t*, const char* ke
                                            size_t vlen);
 LEVELDB_EXPORT void leveldb_writebatch_delete(leveldb_writebatch_t*, const char* key, size_t klen);
 
-/* Tells the writes in their order. */
+/* Calls the callbacks for the writes, in their order. */
 LEVELDB_EXPORT void leveldb_writebatch_iterate(const leveldb_writebatch_t*, void* state,
                                                void (*put)(void*, const char* k, size_t klen, const char* v,
                                                            size_t vlen),
@@ -145,7 +147,7 @@ LEVELDB_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t*, size_t
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
 LEVELDB_EXPORT void leveldb_options_set_compression(leveldb_options_t*, int);
 
-/* ---- What options are set from; all of it may be destroyed as soon as it was set ---- */
+/* ---- The objects that options are set from; each may be destroyed as soon as it was set ---- */
 
 /* Opening fails with any comparator whose name is not "leveldb.BytewiseComparator". */
 LEVELDB_EXPORT leveldb_comparator_t* leveldb_comparator_create(
@@ -153,7 +155,7 @@ LEVELDB_EXPORT leveldb_comparator_t* leveldb_comparator_create(
     int (*compare)(void*, const char* a, size_t alen, const char* b, size_t blen), const char* (*name)(void*));
 LEVELDB_EXPORT void leveldb_comparator_destroy(leveldb_comparator_t*);
 
-/* Accepted and not used: none of its functions is called but the destructor. */
+/* Accepted and not used: only its destructor is ever called. */
 LEVELDB_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     void* state, void (*destructor)(void*),
     char* (*create_filter)(void*, const char* const* key_array, const size_t* key_length_array, int num_keys,
@@ -170,7 +172,7 @@ LEVELDB_EXPORT void leveldb_cache_destroy(leveldb_cache_t* cache);
 LEVELDB_EXPORT leveldb_env_t* leveldb_create_default_env(void);
 LEVELDB_EXPORT void leveldb_env_destroy(leveldb_env_t*);
 
-/* A directory for tests, which is made if need be. */
+/* A directory for tests, which is made if it is missing. */
 LEVELDB_EXPORT char* leveldb_env_get_test_directory(leveldb_env_t*);
 
 /* ---- Options of reads and writes ---- */
@@ -186,14 +188,15 @@ LEVELDB_EXPORT void leveldb_readoptions_set_snapshot(leveldb_readoptions_t*, con
 LEVELDB_EXPORT leveldb_writeoptions_t* leveldb_writeoptions_create(void);
 LEVELDB_EXPORT void leveldb_writeoptions_destroy(leveldb_writeoptions_t*);
 
-/* Whether a write survives power loss when it has returned. Without, it survives the end of the process. */
+/* Whether a write survives power loss when it has returned. If not, it survives the end of the
+   process. */
 LEVELDB_EXPORT void leveldb_writeoptions_set_sync(leveldb_writeoptions_t*, uint8_t);
 
 /* ---- The rest ---- */
 
 LEVELDB_EXPORT void leveldb_free(void* ptr);
 
-/* Of the interface: 1 and 23. */
+/* The version of the interface: 1 and 23. */
 LEVELDB_EXPORT int leveldb_major_version(void);
 LEVELDB_EXPORT int leveldb_minor_version(void);
 

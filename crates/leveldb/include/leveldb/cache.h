@@ -1,5 +1,5 @@
-// A cache of a program's own things. A database that is opened with one takes so much memory for itself as the cache
-// has capacity, and puts nothing into it.
+// A cache of a program's own objects. A database that is opened with one takes as its own memory
+// what the cache has as capacity, and puts nothing into the cache.
 
 #ifndef EVENDB_LEVELDB_CACHE_H_
 #define EVENDB_LEVELDB_CACHE_H_
@@ -14,7 +14,7 @@ namespace leveldb {
 
 class LEVELDB_EXPORT Cache;
 
-// What was used least lately goes first.
+// The entry that was not used for the longest time goes first.
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
 
 class LEVELDB_EXPORT Cache {
@@ -22,10 +22,10 @@ class LEVELDB_EXPORT Cache {
   Cache() = default;
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
-  // Nobody may have a handle by then.
+  // Nobody may have a handle at that time.
   EVENDB_LEVELDB_OWN virtual ~Cache();
 
-  // An entry that somebody uses, and that stays until it is released.
+  // An entry that somebody uses. It stays until it is released.
   struct Handle {};
 
   // `deleter` is called when the entry is neither cached nor used any more.
@@ -36,16 +36,16 @@ class LEVELDB_EXPORT Cache {
   virtual void Release(Handle* handle) = 0;
   virtual void* Value(Handle* handle) = 0;
   virtual void Erase(const Slice& key) = 0;
-  // A number that no other call gives, for those who share a cache and tell their keys apart.
+  // A number that no other call returns. Users that share a cache distinguish their keys by it.
   virtual uint64_t NewId() = 0;
-  // Takes out all that nobody uses.
+  // Takes out all entries that nobody uses.
   virtual void Prune() {}
   virtual size_t TotalCharge() const = 0;
 
  private:
   friend struct Internals;
 
-  // Of NewLRUCache(); 0 of any other.
+  // The capacity of a cache of NewLRUCache(); 0 for any other.
   size_t capacity_ = 0;
 };
 

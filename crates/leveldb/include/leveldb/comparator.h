@@ -1,4 +1,4 @@
-// An order of keys. A database is opened with that of the bytes alone.
+// An order of keys. A database is opened only with the order of the bytes.
 
 #ifndef EVENDB_LEVELDB_COMPARATOR_H_
 #define EVENDB_LEVELDB_COMPARATOR_H_
@@ -15,16 +15,16 @@ class LEVELDB_EXPORT Comparator {
  public:
   EVENDB_LEVELDB_OWN virtual ~Comparator();
 
-  // Below, at or above 0 where `a` is below, equal to or above `b`.
+  // Below, at or above 0 if `a` is below, equal to or above `b`.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
   virtual const char* Name() const = 0;
-  // Makes `start` shorter, if that leaves it below `limit` and not below what it was.
+  // Makes `start` shorter, if it then stays below `limit` and does not fall below its old value.
   virtual void FindShortestSeparator(std::string* start, const Slice& limit) const = 0;
-  // Makes `key` shorter, if that leaves it not below what it was.
+  // Makes `key` shorter, if it then does not fall below its old value.
   virtual void FindShortSuccessor(std::string* key) const = 0;
 };
 
-// The order of the bytes. Not to be destroyed.
+// The order of the bytes. It must not be destroyed.
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT const Comparator* BytewiseComparator();
 
 }  // namespace leveldb

@@ -1,6 +1,7 @@
-// LevelDB's C++ classes over EvenDB. What is compiled against these headers links to this library.
-// Their layout is their own, so a program that was compiled against LevelDB's C++ headers has to be
-// compiled again, and is not started before. (The C interface in leveldb/c.h needs no compiling.)
+// LevelDB's C++ classes over EvenDB. Programs that are compiled against these headers link to this
+// library. The classes have their own layout. So a program that was compiled against LevelDB's C++
+// headers has to be compiled again, and is not started before. (Programs that use the C interface
+// in leveldb/c.h need no compiling.)
 
 #ifndef EVENDB_LEVELDB_DB_H_
 #define EVENDB_LEVELDB_DB_H_
@@ -15,7 +16,7 @@
 
 namespace leveldb {
 
-// Of the interface.
+// The version of the interface.
 static const int kMajorVersion = 1;
 static const int kMinorVersion = 23;
 
@@ -36,8 +37,8 @@ struct LEVELDB_EXPORT Range {
   Slice limit;
 };
 
-// An open database, which any number of threads may use at once. Destroying it closes it; its iterators are destroyed
-// before.
+// An open database, which any number of threads may use at once. Destroying it closes it; its
+// iterators must be destroyed before.
 class LEVELDB_EXPORT DB {
  public:
   // Leaves null in `*dbptr` if it fails.
@@ -51,22 +52,22 @@ class LEVELDB_EXPORT DB {
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // No error if there is no such key.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
-  // All of the batch, or nothing.
+  // Does all of the batch, or nothing.
   virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
-  // NotFound, and `*value` as it was, if there is no such key.
+  // NotFound if there is no such key; `*value` is then unchanged.
   virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
   virtual Iterator* NewIterator(const ReadOptions& options) = 0;
   virtual const Snapshot* GetSnapshot() = 0;
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
-  // False for a name that there is not; leveldb/c.h lists them.
+  // False for an unknown name; leveldb/c.h lists the names.
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
   // About how many bytes each range takes.
   virtual void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) = 0;
-  // Gives back what the range does not need. Null is the end on that side.
+  // Compacts the range, which gives back unneeded room. Null is the end on that side.
   virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
 };
 
-// Of a database that nobody has open.
+// For a database that nobody has open.
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
 

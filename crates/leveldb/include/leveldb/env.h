@@ -1,5 +1,5 @@
-// The operating system, as LevelDB's programs see it. Databases do not use it: they are opened with Env::Default() alone,
-// and files of their own they reach themselves.
+// The operating system, as LevelDB's programs see it. Databases do not use it: they are opened only
+// with Env::Default(), and they reach their files themselves.
 
 #ifndef EVENDB_LEVELDB_ENV_H_
 #define EVENDB_LEVELDB_ENV_H_
@@ -21,7 +21,8 @@ class SequentialFile;
 class Slice;
 class WritableFile;
 
-// May be used by any number of threads at once. What a call gives back by a pointer is the caller's to destroy.
+// Any number of threads may use it at once. The caller has to destroy the objects that a call
+// returns by a pointer.
 class LEVELDB_EXPORT Env {
  public:
   EVENDB_LEVELDB_OWN Env();
@@ -29,19 +30,19 @@ class LEVELDB_EXPORT Env {
   Env& operator=(const Env&) = delete;
   EVENDB_LEVELDB_OWN virtual ~Env();
 
-  // The operating system's. Not to be destroyed.
+  // The operating system's environment. It must not be destroyed.
   EVENDB_LEVELDB_OWN static Env* Default();
 
-  // Files: NotFound where there is none that can be read. A writable file replaces one of its name; an appendable one
-  // goes on behind what is there.
+  // Files: NotFound if there is none that can be read. A writable file replaces a file of the same
+  // name; an appendable one goes on behind the existing bytes.
   virtual Status NewSequentialFile(const std::string& fname, SequentialFile** result) = 0;
   virtual Status NewRandomAccessFile(const std::string& fname, RandomAccessFile** result) = 0;
   virtual Status NewWritableFile(const std::string& fname, WritableFile** result) = 0;
   EVENDB_LEVELDB_OWN virtual Status NewAppendableFile(const std::string& fname,
                                                       WritableFile** result);
 
-  // Names. RemoveFile() and RemoveDir() are the newer words for DeleteFile() and DeleteDir(); an environment has one of
-  // each pair, and the other one calls it.
+  // Names. RemoveFile() and RemoveDir() are the newer words for DeleteFile() and DeleteDir(). An
+  // environment implements one of each pair, and the other one calls it.
   virtual bool FileExists(const std::string& fname) = 0;
   virtual Status GetChildren(const std::string& dir, std::vector<std::string>* result) = 0;
   EVENDB_LEVELDB_OWN virtual Status RemoveFile(const std::string& fname);
@@ -56,7 +57,8 @@ class LEVELDB_EXPORT Env {
   virtual Status LockFile(const std::string& fname, FileLock** lock) = 0;
   virtual Status UnlockFile(FileLock* lock) = 0;
 
-  // Calls the function once in a thread of the environment's, after those that were scheduled before.
+  // Calls the function once in a thread of the environment, after the functions that were scheduled
+  // before.
   virtual void Schedule(void (*function)(void* arg), void* arg) = 0;
   // Calls the function in a thread of its own.
   virtual void StartThread(void (*function)(void* arg), void* arg) = 0;
@@ -101,9 +103,9 @@ class LEVELDB_EXPORT WritableFile {
 
   virtual Status Append(const Slice& data) = 0;
   virtual Status Close() = 0;
-  // To the operating system.
+  // Hands the bytes to the operating system.
   virtual Status Flush() = 0;
-  // To the disk.
+  // Writes the bytes to the disk.
   virtual Status Sync() = 0;
 };
 
@@ -138,7 +140,7 @@ EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status WriteStringToFile(Env* env, const Slice
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status ReadFileToString(Env* env, const std::string& fname,
                                                           std::string* data);
 
-// Calls another environment, for those who change a part of it.
+// Calls another environment. For programs that change a part of it.
 class LEVELDB_EXPORT EnvWrapper : public Env {
  public:
   explicit EnvWrapper(Env* t) : target_(t) {}

@@ -9,14 +9,15 @@
 extern "C" {
 #endif
 
-/* The engine of a database that is created: "evendb" or "flsm". NULL, and the default, is what the environment variable
-   EVENDB_LEVELDB_ENGINE names, or else evendb. With any other name creating fails. A database that is there is opened by
-   the engine that made it, whatever is set. */
+/* The engine of a database that is created: "evendb" or "flsm". NULL, which is the default, stands
+   for the engine that the environment variable EVENDB_LEVELDB_ENGINE names, or otherwise for
+   evendb. With any other name creating fails. An existing database is opened by the engine that
+   made it, whatever is set. */
 LEVELDB_EXPORT void evendb_options_set_engine(leveldb_options_t* options, const char* name);
 
-/* As leveldb_get(), without a copy: `found` is called once with the value, before the call returns, if there
-   is one. The bytes are lent until `found` returns. 1 if there is a value; 0 if there is none, or for an
-   error. */
+/* As leveldb_get(), without a copy: `found` is called once with the value, before the call returns,
+   if there is one. The bytes are lent until `found` returns. Returns 1 if there is a value, and 0
+   if there is none or after an error. */
 LEVELDB_EXPORT uint8_t evendb_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key,
                                   size_t keylen, void* state,
                                   void (*found)(void* state, const char* value, size_t length),

@@ -1,4 +1,4 @@
-/* Which names a program sees of the library: all that the headers declare. */
+/* The names of the library that a program sees: all names that the headers declare. */
 
 #ifndef EVENDB_LEVELDB_EXPORT_H_
 #define EVENDB_LEVELDB_EXPORT_H_
@@ -11,9 +11,10 @@
 #endif
 #endif
 
-/* Before each function of C++ that the library defines. The linker's name of such a function is not the one that LevelDB
-   gives it, because the classes here have another layout: a program that was compiled with LevelDB's headers finds no
-   function of it and is not started. The names in the source stay LevelDB's. The number goes up with the layout. */
+/* Stands before each C++ function that the library defines. The linker's name of such a function is
+   not LevelDB's name, because the classes here have another layout: a program that was compiled
+   with LevelDB's headers finds none of these functions and is not started. The names in the source
+   stay LevelDB's. The number goes up with the layout. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #define EVENDB_LEVELDB_OWN __attribute__((abi_tag("evendb1")))
 #else

@@ -1,5 +1,5 @@
-// Filters that tell of most absent keys that they are absent. Of those that a database is opened with, only the number
-// of bits of NewBloomFilterPolicy() counts: the store makes its filters itself.
+// Filters that recognize nearly all absent keys. Of the filter with which a database is opened,
+// only the number of bits of NewBloomFilterPolicy() counts: the store makes its filters itself.
 
 #ifndef EVENDB_LEVELDB_FILTER_POLICY_H_
 #define EVENDB_LEVELDB_FILTER_POLICY_H_
@@ -19,13 +19,13 @@ class LEVELDB_EXPORT FilterPolicy {
   virtual const char* Name() const = 0;
   // Appends a filter of `n` keys to `dst`.
   virtual void CreateFilter(const Slice* keys, int n, std::string* dst) const = 0;
-  // False only if `key` is none of the keys of which CreateFilter() made `filter`.
+  // False only if CreateFilter() made `filter` without `key`.
   virtual bool KeyMayMatch(const Slice& key, const Slice& filter) const = 0;
 
  private:
   friend struct Internals;
 
-  // Of NewBloomFilterPolicy(); 0 of any other.
+  // The bits of a policy of NewBloomFilterPolicy(); 0 for any other.
   int bits_per_key_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// A place among sorted records, which moves both ways. Those of a database see one moment however long they live.
+// A place among sorted records, which moves both ways. A database's iterators see one moment,
+// however long they live.
 
 #ifndef EVENDB_LEVELDB_ITERATOR_H_
 #define EVENDB_LEVELDB_ITERATOR_H_
@@ -31,7 +32,7 @@ class LEVELDB_EXPORT Iterator {
   virtual Slice key() const = 0;
   virtual Slice value() const = 0;
 
-  // What ended it, if an error did.
+  // The error that ended it, if there is one.
   virtual Status status() const = 0;
 
   using CleanupFunction = void (*)(void* arg1, void* arg2);
@@ -48,7 +49,7 @@ class LEVELDB_EXPORT Iterator {
   std::vector<Cleanup> cleanups_;
 };
 
-// At no record, ever.
+// An iterator that is never at a record.
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT Iterator* NewEmptyIterator();
 EVENDB_LEVELDB_OWN LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
 

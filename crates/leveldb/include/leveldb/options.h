@@ -25,7 +25,7 @@ enum CompressionType {
 struct LEVELDB_EXPORT Options {
   EVENDB_LEVELDB_OWN Options();
 
-  // BytewiseComparator(), or one of that name. Opening fails with any other.
+  // BytewiseComparator(), or a comparator of that name. Opening fails with any other.
   const Comparator* comparator;
   bool create_if_missing = false;
   bool error_if_exists = false;
@@ -44,15 +44,17 @@ struct LEVELDB_EXPORT Options {
   size_t block_size = 4 << 10;
   // No effect: 16.
   int block_restart_interval = 16;
-  // At so many bytes a table ends, for the engine flsm; 2 MiB stand for its default. No effect for evendb.
+  // A table ends at this many bytes, for the engine flsm; 2 MiB stand for its default. No effect
+  // for evendb.
   size_t max_file_size = 2 << 20;
   CompressionType compression = kSnappyCompression;
   // No effect: the log is always used on.
   bool reuse_logs = false;
   // NewBloomFilterPolicy(); any other has no effect.
   const FilterPolicy* filter_policy = nullptr;
-  // Not one of LevelDB's. The engine of a database that is created: "evendb" or "flsm"; by default what the environment variable
-  // EVENDB_LEVELDB_ENGINE names, or else evendb. The text may go when the database is open.
+  // Not one of LevelDB's options. The engine of a database that is created: "evendb" or "flsm". By
+  // default the environment variable EVENDB_LEVELDB_ENGINE names it; otherwise it is evendb. The
+  // text may go when the database is open.
   const char* engine = nullptr;
 };
 
@@ -61,7 +63,7 @@ struct LEVELDB_EXPORT ReadOptions {
 
   // No effect: every block is verified when it is read.
   bool verify_checksums = false;
-  // No effect: what is kept in memory follows from what is read often.
+  // No effect: the database keeps in memory what is read often.
   bool fill_cache = true;
   // The newest moment if it is null.
   const Snapshot* snapshot = nullptr;
@@ -70,7 +72,8 @@ struct LEVELDB_EXPORT ReadOptions {
 struct LEVELDB_EXPORT WriteOptions {
   WriteOptions() = default;
 
-  // Whether the write survives power loss when it has returned. Without, it survives the end of the process.
+  // Whether the write survives power loss when it has returned. If false, it survives the end of
+  // the process.
   bool sync = false;
 };
 

@@ -1,4 +1,4 @@
-// Bytes of somebody else: a pointer and a length. A Slice owns nothing; what it leads to must outlive it.
+// Somebody else's bytes: a pointer and a length. A Slice owns nothing; the bytes must outlive it.
 
 #ifndef EVENDB_LEVELDB_SLICE_H_
 #define EVENDB_LEVELDB_SLICE_H_
@@ -37,7 +37,7 @@ class LEVELDB_EXPORT Slice {
 
   std::string ToString() const { return std::string(data_, size_); }
 
-  // Below, at or above 0 where this is below, equal to or above `b`, byte by byte.
+  // Below, at or above 0 if this is below, equal to or above `b`, byte by byte.
   int compare(const Slice& b) const {
     const size_t both = size_ < b.size_ ? size_ : b.size_;
     const int order = both == 0 ? 0 : std::memcmp(data_, b.data_, both);

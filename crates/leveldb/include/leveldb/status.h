@@ -1,4 +1,4 @@
-// What a call came to: OK, or one of five kinds of failure with a message.
+// The result of a call: OK, or one of five kinds of failure with a message.
 
 #ifndef EVENDB_LEVELDB_STATUS_H_
 #define EVENDB_LEVELDB_STATUS_H_
@@ -16,7 +16,7 @@ class LEVELDB_EXPORT Status {
   Status() noexcept = default;
   Status(const Status&) = default;
   Status& operator=(const Status&) = default;
-  // What was moved from is OK.
+  // An object that was moved from is OK.
   Status(Status&& rhs) noexcept : code_(rhs.code_), message_(std::move(rhs.message_)) { rhs.code_ = kOk; }
   Status& operator=(Status&& rhs) noexcept {
     std::swap(code_, rhs.code_);

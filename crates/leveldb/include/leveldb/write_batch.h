@@ -1,4 +1,5 @@
-// Writes that take effect together, in their order: of several to one key the last one counts.
+// Writes that take effect together, in their order. If several writes have one key, the last one
+// counts.
 
 #ifndef EVENDB_LEVELDB_WRITE_BATCH_H_
 #define EVENDB_LEVELDB_WRITE_BATCH_H_
@@ -16,7 +17,7 @@ class Slice;
 
 class LEVELDB_EXPORT WriteBatch {
  public:
-  // Is told the writes of a batch.
+  // Gets the writes of a batch.
   class LEVELDB_EXPORT Handler {
    public:
     EVENDB_LEVELDB_OWN virtual ~Handler();
@@ -33,7 +34,7 @@ class LEVELDB_EXPORT WriteBatch {
   EVENDB_LEVELDB_OWN void Delete(const Slice& key);
   EVENDB_LEVELDB_OWN void Clear();
 
-  // Bytes that it would take in LevelDB's log.
+  // The bytes that it would take in LevelDB's log.
   EVENDB_LEVELDB_OWN size_t ApproximateSize() const;
 
   EVENDB_LEVELDB_OWN void Append(const WriteBatch& source);

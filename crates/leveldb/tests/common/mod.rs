@@ -9,7 +9,7 @@ use std::ptr;
 
 pub type Outcome<T> = Result<T, String>;
 
-/// The text that a function gave back.
+/// The text that a function returned.
 pub fn text(text: *mut c_char) -> Option<String> {
     if text.is_null() {
         return None;
@@ -22,7 +22,7 @@ pub fn text(text: *mut c_char) -> Option<String> {
     }
 }
 
-/// What a call returned, and the error that it left.
+/// The result of a call, and the error that it left.
 pub fn outcome<T>(call: impl FnOnce(Option<&mut *mut c_char>) -> T) -> Outcome<T> {
     let mut error = ptr::null_mut();
     let returned = call(Some(&mut error));
@@ -37,12 +37,13 @@ pub fn bytes(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 
-/// Whether the databases of this test binary are of the second engine: `tests/flsm.rs` takes in the same tests for it.
+/// Whether the databases of this test binary are the second engine's: `tests/flsm.rs` includes the
+/// same tests for it.
 pub fn is_flsm() -> bool {
     env!("CARGO_CRATE_NAME") == "flsm"
 }
 
-/// Options that create, by the engine of this test binary.
+/// Options that create a database with the engine of this test binary.
 pub fn creating() -> Box<Options> {
     let mut options = leveldb_options_create();
     leveldb_options_set_create_if_missing(&mut options, 1);
@@ -51,7 +52,7 @@ pub fn creating() -> Box<Options> {
 }
 
 pub fn set_engine(options: &mut Options, name: &CStr) {
-    // SAFETY: a text, which outlives the call.
+    // SAFETY: a text that outlives the call.
     unsafe { evendb_options_set_engine(options, name.as_ptr()) }
 }
 
@@ -69,7 +70,7 @@ impl Store {
 
     pub fn open_with(path: &Path, options: &Options) -> Outcome<Store> {
         let name = c_path(path);
-        // SAFETY: a text, which outlives the call.
+        // SAFETY: a text that outlives the call.
         let opened = outcome(|error| unsafe { leveldb_open(options, name.as_ptr(), error) })?;
         Ok(Store {
             database: Some(opened.expect("a database or an error")),
@@ -127,7 +128,7 @@ impl Store {
             assert_eq!(len, 0);
             return Ok(None);
         }
-        // SAFETY: so many bytes of the library, which are freed once.
+        // SAFETY: `len` bytes of the library, which are freed once.
         unsafe {
             let copy = std::slice::from_raw_parts(value.cast(), len).to_vec();
             leveldb_free(value.cast());
@@ -140,14 +141,14 @@ impl Store {
     }
 
     pub fn property(&self, name: &CStr) -> Option<String> {
-        // SAFETY: a text, which outlives the call.
+        // SAFETY: a text that outlives the call.
         text(unsafe { leveldb_property_value(self.database(), name.as_ptr()) })
     }
 
     pub fn size(&self, start: &[u8], limit: &[u8]) -> u64 {
         let ((start, start_len), (limit, limit_len)) = (bytes(start), bytes(limit));
         let mut size = u64::MAX;
-        // SAFETY: arrays of one element each, which outlive the call.
+        // SAFETY: arrays of one element each that outlive the call.
         unsafe {
             leveldb_approximate_sizes(
                 self.database(),
@@ -189,7 +190,7 @@ pub fn at(iterator: &Iterator) -> Option<(Vec<u8>, Vec<u8>)> {
             assert_eq!(len, 0);
             return None;
         }
-        // SAFETY: so many bytes that the iterator lends, which does not move here.
+        // SAFETY: `len` bytes that the iterator lends, which does not move here.
         Some(unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) }.to_vec())
     };
     let record = part(leveldb_iter_key).zip(part(leveldb_iter_value));
@@ -232,12 +233,12 @@ pub fn batch_delete(batch: &mut WriteBatch, key: &[u8]) {
 
 pub fn destroy(path: &Path) -> Outcome<()> {
     let name = c_path(path);
-    // SAFETY: a text, which outlives the call.
+    // SAFETY: a text that outlives the call.
     outcome(|error| unsafe { leveldb_destroy_db(&creating(), name.as_ptr(), error) })
 }
 
 pub fn repair(path: &Path) -> Outcome<()> {
     let name = c_path(path);
-    // SAFETY: a text, which outlives the call.
+    // SAFETY: a text that outlives the call.
     outcome(|error| unsafe { leveldb_repair_db(&creating(), name.as_ptr(), error) })
 }

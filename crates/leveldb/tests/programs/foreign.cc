@@ -1,5 +1,5 @@
-// A program as one is compiled with LevelDB's own headers. It says that it has been started before it
-// calls the library.
+// A program as it is compiled with LevelDB's own headers. It says that it has been started before
+// it calls the library.
 
 #include <cstdio>
 

@@ -1,5 +1,6 @@
-/* A C program as one is written for LevelDB: compiled by tests/programs.rs with our header, linked to our library.
-   Its argument is a directory that is not there. It says what is wrong, and ends with 1 then. */
+/* A C program as it is written for LevelDB: tests/programs.rs compiles it with our header, and
+   links it to our library. Its argument is a directory that does not exist. If something is wrong,
+   it says so and ends with 1. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-// A C++ program as one is written for LevelDB: compiled by tests/programs.rs with our headers and sources, linked to our
-// library. Its argument is a directory that is not there. It says what is wrong, and ends with 1 then.
+// A C++ program as it is written for LevelDB: tests/programs.rs compiles it with our headers and
+// sources, and links it to our library. Its argument is a directory that does not exist. If
+// something is wrong, it says so and ends with 1.
 
-// Programs name classes before they take the headers in, and the names are the same ones.
+// Programs declare classes before they include the headers, and the names are the same.
 namespace leveldb {
 class DB;
 class Iterator;
@@ -58,7 +59,7 @@ static void statuses() {
   EXPECT(Status::NotSupported("n").IsNotSupportedError());
 }
 
-// Tells what a batch does.
+// Shows the writes of a batch.
 class Teller : public WriteBatch::Handler {
  public:
   void Put(const Slice& key, const Slice& value) override { told += key.ToString() + "=" + value.ToString() + ";"; }
@@ -142,7 +143,7 @@ static void caches() {
   for (const char* key : {"a", "b"}) cache->Release(cache->Insert(key, &value, 1, note_gone));
   Cache::Handle* used = cache->Lookup("a");
   EXPECT(used != nullptr && cache->Value(used) == &value && cache->TotalCharge() == 2);
-  // The one that nobody uses goes for the third.
+  // The entry that nobody uses makes room for the third.
   cache->Release(cache->Insert("c", &value, 1, note_gone));
   EXPECT(gone == "b" && cache->Lookup("b") == nullptr);
   cache->Erase("a");

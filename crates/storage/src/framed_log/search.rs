@@ -1,10 +1,11 @@
-//! Where frames verify behind a place where none does: each offset is tried, in constant time.
+//! Finds frames that verify behind a place where none does. Each offset is tried, in constant time.
 //!
-//! A frame's checksum covers as many bytes as its length claims, so trying each offset by itself would take time in
-//! proportion to the square of the bytes. CRC-32C is linear: the checksum of any stretch follows from the states before
-//! its first and behind its last byte, as they are when all bytes are gone through once from the start. Those are kept at
-//! each block of bytes that are not all zero, together with the block, so a search takes the memory of the file's real
-//! bytes, and time in proportion to them, whatever they claim.
+//! A frame's checksum covers the number of bytes that its length claims. So trying each offset
+//! alone would take time in proportion to the square of the bytes. But CRC-32C is linear: the
+//! checksum of any stretch follows from the states before its first byte and behind its last byte,
+//! in one pass over all bytes from the start. These states are kept for each block of bytes that
+//! are not all zero, together with the block. So a search takes time and memory in proportion to
+//! the file's bytes that are not zero, whatever they claim.
 
 use super::{FRAME_HEADER_BYTES, READ_BYTES};
 use crate::codec;
@@ -14,14 +15,16 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 const BLOCK: u64 = 512;
-/// Blocks that are allocated at once.
+/// The number of blocks that one allocation holds.
 const PIECE_BLOCKS: usize = 512;
 const HEADER: usize = FRAME_HEADER_BYTES;
-/// Bytes of a length before its last one: so far before a block a frame can begin that its length makes no zero of.
+/// A frame can begin this number of bytes before a block without having zero as its length: the
+/// bytes of a length before its last one.
 const LEN_BEFORE: usize = 3;
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// A state of the checksum, multiplied by x^(8 n): what n zero bytes make of it. Of each digit of n to the base 256.
+/// Factors that move a state of the checksum over zero bytes: over n of them the factor is x^(8 n).
+/// There is one table for each digit of n to the base 256.
 static POWERS: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
     let mut step = 1 << 23;
     let mut powers = Vec::new();
@@ -36,7 +39,8 @@ static POWERS: LazyLock<Vec<[u32; 256]>> = LazyLock::new(|| {
     powers
 });
 
-/// The product of two polynomials, lowest power in the highest bit, modulo that of CRC-32C.
+/// The product of two polynomials modulo the polynomial of CRC-32C. The highest bit has the lowest
+/// power.
 fn multiplied(a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     for bit in (0..u32::BITS).rev() {
@@ -60,10 +64,10 @@ fn behind(state: u32, bytes: &[u8]) -> u32 {
     !crc32c::crc32c_append(!state, bytes)
 }
 
-/// Bytes of the file that are not all zero.
+/// A piece of the file with bytes that are not all zero.
 struct Block {
     at: u64,
-    /// The checksum's state before them.
+    /// The checksum's state before this block.
     state: u32,
     bytes: [u8; BLOCK as usize],
 }
@@ -72,7 +76,7 @@ struct Block {
 pub(super) struct Search {
     id: u64,
     len: u64,
-    /// In order, each but the last full.
+    /// The blocks in order. Each piece except the last is full.
     pieces: Vec<Vec<Block>>,
 }
 
@@ -128,7 +132,7 @@ impl Search {
             .get(index % PIECE_BLOCKS)
     }
 
-    /// How many blocks begin below `at`, or there.
+    /// The number of blocks that begin at or below `at`.
     fn blocks_up_to(&self, at: u64) -> usize {
         let first = |piece: &Vec<Block>| piece.first().is_some_and(|block| block.at <= at);
         let Some(piece) = self.pieces.partition_point(first).checked_sub(1) else {
@@ -138,7 +142,8 @@ impl Search {
         piece * PIECE_BLOCKS + within
     }
 
-    /// The state of the checksum before the byte at `at`, and at most the file's end.
+    /// The state of the checksum before the byte at `at`, or before the file's end if `at` is
+    /// behind it.
     fn state(&self, at: u64) -> u32 {
         let block = self.blocks_up_to(at).checked_sub(1);
         let Some(block) = block.and_then(|index| self.block(index)) else {
@@ -168,7 +173,7 @@ impl Search {
         }
     }
 
-    /// Bytes of the frame whose header this is, which stands at `at`; `None` if it does not verify.
+    /// The length of the frame with this header at `at`; `None` if it does not verify.
     fn verified(&self, header: [u8; HEADER], at: u64) -> Option<u64> {
         let mut input = &header[..];
         let (len, crc) = (codec::get_u32(&mut input)?, codec::get_u32(&mut input)?);
@@ -183,16 +188,16 @@ impl Search {
         (!state == crc).then_some(end - at)
     }
 
-    /// Bytes of the frame at `at`; `None` if none verifies there.
+    /// The length of the frame at `at`; `None` if none verifies there.
     pub(super) fn frame_at(&self, at: u64) -> Option<u64> {
         let mut header = [0; HEADER];
         self.copy(at, &mut header);
         self.verified(header, at)
     }
 
-    /// The first place behind `from`, where no frame verifies, where one does.
+    /// The first place behind `from` where a frame verifies. At `from` none does.
     pub(super) fn next_frame(&self, from: u64) -> Option<u64> {
-        // A frame whose payload alone is damaged still says where the next one starts.
+        // A frame whose payload alone is damaged still tells where the next one starts.
         let mut len = [0; 4];
         self.copy(from, &mut len);
         let told = from + HEADER as u64 + u64::from(u32::from_le_bytes(len));
@@ -224,7 +229,7 @@ impl Search {
         None
     }
 
-    /// How many bytes there are up to the last in `place` that is not zero.
+    /// The number of bytes in `place` up to the last one that is not zero.
     pub(super) fn used(&self, place: &Range<u64>) -> u64 {
         for index in (0..self.blocks_up_to(place.end.saturating_sub(1))).rev() {
             let Some(block) = self.block(index) else {

@@ -1,20 +1,20 @@
-//! What stands in the place of `aes_gcm` in a build without the feature `encryption`: types of which there is no value.
+//! Replaces `aes_gcm` in a build without the feature `encryption`: types that have no value.
 
 use super::{Nonce, Use};
 use std::convert::Infallible;
 use std::io;
 
-/// A key, which this build has no use for and so does not keep.
+/// A key. This build has no use for it and does not keep it.
 #[derive(Clone, Debug)]
 pub struct Key(());
 
 impl Key {
-    /// Forgets the bytes: without the feature `encryption` nothing is opened by them.
+    /// Forgets the bytes: without the feature `encryption` they open nothing.
     pub fn new(_: [u8; super::KEY_BYTES]) -> Key {
         Key(())
     }
 
-    /// None is made.
+    /// Makes none.
     pub fn random() -> io::Result<Key> {
         Err(io::Error::other(
             "this build lacks the feature `encryption`",
@@ -26,18 +26,18 @@ impl Key {
         match by.0 {}
     }
 
-    /// Of a key that is not kept there is nothing to tell.
+    /// Empty: the key is not kept.
     pub fn fingerprint(&self) -> String {
         String::new()
     }
 }
 
-/// There is none.
+/// It has no value.
 #[derive(Clone, Debug)]
 pub struct Secrets(Infallible);
 
 impl Secrets {
-    /// None is made.
+    /// Makes none.
     pub fn new(_: Key) -> io::Result<Secrets> {
         Err(io::Error::other(
             "this build lacks the feature `encryption`",
@@ -60,12 +60,12 @@ impl Secrets {
     }
 }
 
-/// There is none.
+/// It has no value.
 #[derive(Debug)]
 pub struct Cipher(Infallible);
 
 impl Cipher {
-    /// What there is not takes no memory.
+    /// A cipher that does not exist takes no memory.
     pub const MEMORY_BYTES: usize = 0;
 
     /// Never called.

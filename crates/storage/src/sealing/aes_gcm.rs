@@ -1,4 +1,5 @@
-//! AES-256-GCM, keys by HKDF-SHA-256. Which cipher, and why: docs/decisions/0066-encryption.md. By which instructions: 0068.
+//! AES-256-GCM, keys by HKDF-SHA-256. docs/decisions/0066-encryption.md says which cipher, and why;
+//! 0068 says which instructions.
 
 use super::{KEY_BYTES, Nonce, TAG_BYTES, Use};
 use aes_gcm::Aes256Gcm;
@@ -17,26 +18,28 @@ use zeroize::Zeroizing;
 pub struct Key(Zeroizing<[u8; KEY_BYTES]>);
 
 impl Key {
-    /// Takes the bytes, which must be random. The caller's copy is the caller's to forget.
+    /// Takes the bytes, which must be random. The caller has to forget its own copy.
     pub fn new(bytes: [u8; KEY_BYTES]) -> Key {
         Key(Zeroizing::new(bytes))
     }
 
-    /// A new key, of the system's randomness.
+    /// A new key from the system's random numbers.
     pub fn random() -> io::Result<Key> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         crate::random::fill(&mut bytes[..])?;
         Ok(Key(bytes))
     }
 
-    /// The key that [`Secrets::wrap`] has encrypted; `None` if `by` is another cipher, or the bytes are others.
+    /// The key that [`Secrets::wrap`] has encrypted; `None` if `by` is another cipher, or the bytes
+    /// have changed.
     pub fn unwrap(by: &Cipher, nonce: Nonce, bound: &[u8], wrapped: &[u8]) -> Option<Key> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         let opens = by.open_into(nonce, bound, wrapped, &mut bytes[..]);
         opens.then_some(Key(bytes))
     }
 
-    /// What may be shown of a key to tell it from others: 16 hexadecimal digits, which do not lead to the key.
+    /// 16 hexadecimal digits that distinguish a key from others. They may be shown: they do not
+    /// lead to the key.
     pub fn fingerprint(&self) -> String {
         let mut short = [0; 8];
         expand(self, &[b"evendb fingerprint\0"], &mut short);
@@ -57,14 +60,14 @@ fn expand(key: &Key, info: &[&[u8]], out: &mut [u8]) {
         .expect("shorter than 255 hashes");
 }
 
-/// A database's data key, and fresh numbers for as long as it is open.
+/// A database's data key, and fresh numbers as long as it is open.
 #[derive(Clone)]
 pub struct Secrets(Arc<Inner>);
 
 struct Inner {
     key: Key,
-    /// Asked of the system in each opening: no number of [`Secrets::fresh`] comes twice, in this
-    /// life or in two.
+    /// Taken from the system in each opening: no number of [`Secrets::fresh`] comes twice, in this
+    /// life or in two lives.
     fresh: Key,
     counter: AtomicU64,
 }
@@ -76,7 +79,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Of this data key. Fails if the system gives no randomness.
+    /// The secrets of this data key. Fails if the system gives no random numbers.
     pub fn new(key: Key) -> io::Result<Secrets> {
         Ok(Secrets::with_fresh(key, Key::random()?))
     }
@@ -91,7 +94,8 @@ impl Secrets {
         }))
     }
 
-    /// The cipher of one file, log or life. Two of the same use and id have different keys if their salts differ.
+    /// The cipher of one file, log or life. Two ciphers of the same use and id have different keys
+    /// if their salts differ.
     pub fn cipher(&self, what: Use<'_>, id: u64, salt: &[u8]) -> Cipher {
         let mut derived = Zeroizing::new([0; KEY_BYTES]);
         let [name, detail] = what.names();
@@ -110,7 +114,7 @@ impl Secrets {
         bytes
     }
 
-    /// The data key, encrypted by `by`, whose only use this is.
+    /// The data key, encrypted by `by`, which is used for nothing else.
     pub fn wrap(&self, by: &Cipher, bound: &[u8]) -> Vec<u8> {
         let mut wrapped = Vec::with_capacity(KEY_BYTES + TAG_BYTES);
         wrapped.extend_from_slice(&self.0.key.0[..]);
@@ -119,10 +123,11 @@ impl Secrets {
     }
 }
 
-/// Encrypts and decrypts the bodies of one file, log or life. The state is zeroed when it is dropped.
+/// Encrypts and decrypts the bodies of one file, log or life. Its state is zeroed when it is
+/// dropped.
 pub struct Cipher(Way);
 
-/// By what: the bytes are the same.
+/// The implementation. Both give the same bytes.
 enum Way {
     #[cfg(target_arch = "x86_64")]
     Wide(Box<super::wide::Wide>),
@@ -151,7 +156,8 @@ impl Cipher {
         Cipher(Way::Any(Box::new(Aes256Gcm::new(key.into()))))
     }
 
-    /// Encrypts `buffer` from `start` on in its place, and appends the tag. `bound` is not stored: the reader has to know it.
+    /// Encrypts `buffer` from `start` on in its place, and appends the tag. `bound` is not stored:
+    /// the reader has to know it.
     #[inline]
     pub fn seal(&self, nonce: Nonce, bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
         let tag = self.seal_apart(nonce, bound, &mut buffer[start..]);
@@ -160,7 +166,7 @@ impl Cipher {
         buffer.extend_from_slice(&tag);
     }
 
-    /// Encrypts `body` in its place: the tag.
+    /// Encrypts `body` in its place. Returns the tag.
     #[inline]
     pub(super) fn seal_apart(
         &self,
@@ -178,7 +184,8 @@ impl Cipher {
         }
     }
 
-    /// Decrypts `sealed` in its place: the body, or `None` if it is not what was sealed here, under this nonce, with `bound`.
+    /// Decrypts `sealed` in its place. Returns the body, or `None` if these bytes were not sealed
+    /// here, under this nonce, with `bound`.
     #[inline]
     pub fn open<'b>(&self, nonce: Nonce, bound: &[u8], sealed: &'b mut [u8]) -> Option<&'b [u8]> {
         let (body, tag) = sealed.split_last_chunk_mut::<TAG_BYTES>()?;
@@ -195,7 +202,8 @@ impl Cipher {
         opens.then_some(&*body)
     }
 
-    /// The same into `body`, which is as long as `sealed` without its tag; whether it is what was sealed.
+    /// Decrypts `sealed` into `body`, which is as long as `sealed` without its tag. Returns whether
+    /// the bytes were sealed here.
     #[inline]
     pub fn open_into(&self, nonce: Nonce, bound: &[u8], sealed: &[u8], body: &mut [u8]) -> bool {
         let Some((from, tag)) = sealed.split_last_chunk::<TAG_BYTES>() else {

@@ -1,4 +1,4 @@
-//! Files that carry a database's secret to all that reads and writes them.
+//! Files that carry a database's secret to all code that reads and writes them.
 
 use super::Secrets;
 use crate::vfs::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory tree whose files tell a secret ([`File::secrets`]); otherwise the one that it is made of.
+/// A directory tree whose files have a secret ([`File::secrets`]). In everything else it is
+/// `inner`.
 #[derive(Debug)]
 pub struct SealedVfs {
     inner: Arc<dyn Vfs>,

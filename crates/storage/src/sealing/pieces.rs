@@ -1,10 +1,11 @@
 //! Bodies of any length, written front to back: a file, or a stretch of one, in sealed pieces.
 //!
 //! ```text
-//! | salt (16 bytes) | piece | piece | ... |      piece = 64 KiB of the body, or its rest, encrypted | tag (16 bytes)
+//! | salt (16 bytes) | piece | piece | ... |
+//! piece = 64 KiB of the body, or its rest, encrypted | tag (16 bytes)
 //! ```
-//! The key is of kind, id and salt; the nonce is the piece's ordinal. How long the body is, is known from elsewhere: a body
-//! that was cut between two pieces opens.
+//! The key is made from kind, id and salt. The nonce is the piece's ordinal. The length of the body
+//! must be known from elsewhere: a body that was cut between two pieces opens.
 
 use super::{Cipher, Nonce, SALT_BYTES, Secrets, TAG_BYTES, Use};
 use std::io;
@@ -20,7 +21,7 @@ pub struct PieceSealer {
 }
 
 impl PieceSealer {
-    /// Of a body of this kind and id. The bytes come first.
+    /// A sealer for a body of this kind and id, and the bytes that come first in the file.
     pub fn new(secrets: &Secrets, kind: &str, id: u64) -> (PieceSealer, [u8; SALT_BYTES]) {
         let salt = secrets.fresh();
         let sealer = PieceSealer {
@@ -31,7 +32,7 @@ impl PieceSealer {
         (sealer, salt)
     }
 
-    /// Takes the body's next bytes; `out` is given what is sealed.
+    /// Takes the body's next bytes. `out` gets sealed bytes.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -49,7 +50,7 @@ impl PieceSealer {
         Ok(())
     }
 
-    /// Gives out what is left. Nothing is pushed any more.
+    /// Gives `out` the rest. Nothing is pushed any more.
     pub fn finish(&mut self, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match self.waiting.is_empty() {
             true => Ok(()),
@@ -82,7 +83,7 @@ pub fn seal_pieces(secrets: &Secrets, kind: &str, id: u64, body: &[u8]) -> Vec<u
     sealed
 }
 
-/// The body that `sealed` is; `None` if it was not sealed as this kind and id.
+/// Opens `sealed`; `None` if it was not sealed as this kind and id.
 pub fn open_pieces(secrets: &Secrets, kind: &str, id: u64, sealed: &[u8]) -> Option<Vec<u8>> {
     let (salt, pieces) = sealed.split_first_chunk::<SALT_BYTES>()?;
     let cipher = secrets.cipher(Use::File(kind), id, salt);

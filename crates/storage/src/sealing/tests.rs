@@ -1,4 +1,4 @@
-//! The format of what is sealed, and what does not open.
+//! The format of sealed bytes, and bytes that do not open.
 
 #![expect(
     clippy::unwrap_used,
@@ -67,8 +67,8 @@ fn a_body_opens_only_as_what_it_was_sealed() {
     }
 }
 
-/// What encrypts by the processor's wide instructions, and what does on any, open what the other one sealed: of every length
-/// around its steps, with anything bound.
+/// The implementation by wide instructions and the general one open each other's sealed bytes: of
+/// every length around the steps, with anything bound.
 #[test]
 fn every_way_gives_the_same_bytes() {
     let noise = |len: usize, seed: usize| -> Vec<u8> {
@@ -109,7 +109,8 @@ fn every_way_gives_the_same_bytes() {
     }
 }
 
-/// These bytes are the format: keys that are derived in another way, or another cipher, open nothing that is there.
+/// These bytes are the format. Keys that are derived in another way, or another cipher, open no
+/// existing bytes.
 #[test]
 fn golden_bytes() {
     let sealed = |what, id| {
@@ -258,7 +259,7 @@ fn scan(table: Table) -> crate::Result<u64> {
     Ok(records)
 }
 
-/// Small ones are kept whole, large ones are read block by block; compressed or not.
+/// Small tables are kept whole, large ones are read block by block; compressed or not.
 #[test]
 fn tables_are_read_back_and_show_nothing() {
     for codec in [Codec::None, Codec::Lz4] {
@@ -285,7 +286,7 @@ fn tables_are_read_back_and_show_nothing() {
     assert_eq!(refused.kind(), ErrorKind::Corruption);
 }
 
-/// Whoever changes bytes can make the checksums right: they need no key.
+/// An attacker who changes bytes can make the checksums right: they need no key.
 #[test]
 fn bytes_that_somebody_made_are_refused_though_checksums_hold() {
     let bytes = table_bytes(&secrets(1), Codec::None, 200);
@@ -310,7 +311,7 @@ fn bytes_that_somebody_made_are_refused_though_checksums_hold() {
         refused += usize::from(scanned.is_err());
     }
     assert!(blocks > 5 && refused == blocks, "{refused} of {blocks}");
-    // The footer, whose checksum needs no key either: a table that says it has no filter.
+    // The footer, whose checksum needs no key either, claims that the table has no filter.
     let mut bad = bytes.clone();
     let footer = bad.len() - 56;
     bad[footer + 40] ^= 1 ^ 2;
@@ -340,7 +341,7 @@ fn frames_are_read_back_and_refused_elsewhere() {
         Ok(())
     });
     assert_eq!((seen, end.unwrap()), (10, log.end()));
-    // Without the key, with another one, under another name: never an end.
+    // Without the key, with another key, or under another name, reading never ends silently.
     let mut none = |_: u64, _: &[u8]| Ok(());
     let plain = sim.open(path, false).unwrap();
     let kind = |result: crate::Result<u64>| result.unwrap_err().kind();
@@ -362,7 +363,7 @@ fn frames_are_read_back_and_refused_elsewhere() {
     ));
     let own = FrameCodec::of(Some(&secrets(1)), path, 5);
     assert!(matches!(own.decode(&bytes[24..], 24), FrameAt::Frame(_)));
-    // A frame at its place is written again after a torn append: under another nonce.
+    // A frame at its place is written again after a torn append, under another nonce.
     let first = bytes[32..32 + NONCE_BYTES].to_vec();
     let mut again = FramedLogWriter::resume(file, 5, 24).unwrap();
     again.append(b"plaintext 0").unwrap();

@@ -1,6 +1,6 @@
-//! Under which keys and nonces bodies were sealed, for tests (feature `nonce-watch`): what was
-//! sealed since [`begin`] is told by [`seen`], of all databases and threads of this process. The
-//! text of a [`Sealed`] carries it from one process to another.
+//! The keys and nonces under which bodies were sealed, for tests (feature `nonce-watch`). [`seen`]
+//! returns everything that was sealed since [`begin`], in all databases and threads of this
+//! process. The text of a [`Sealed`] carries it from one process to another.
 
 use super::{Cipher, NONCE_BYTES, Nonce, TAG_BYTES};
 use parking_lot::Mutex;
@@ -9,15 +9,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One body that was sealed. Two that differ in their tags alone are two bodies under one key and
-/// nonce.
+/// One body that was sealed. Two of these that differ only in their tags are two bodies under one
+/// key and nonce.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Sealed {
-    /// What tells the key from others: the tag of nothing under a nonce that nothing else has.
+    /// Distinguishes the key from others: the tag of an empty body under a nonce that is used for
+    /// nothing else.
     pub key: [u8; TAG_BYTES],
     /// The nonce.
     pub nonce: [u8; NONCE_BYTES],
-    /// The body's tag, which tells it and what was bound from others.
+    /// The body's tag, which distinguishes it and its bound bytes from others.
     pub tag: [u8; TAG_BYTES],
 }
 
@@ -26,17 +27,17 @@ const OF_NOTHING: Nonce = Nonce([0xff; NONCE_BYTES]);
 static WATCHES: AtomicBool = AtomicBool::new(false);
 static SEEN: Mutex<BTreeSet<Sealed>> = Mutex::new(BTreeSet::new());
 
-/// From now on everything is noted.
+/// Notes everything from now on.
 pub fn begin() {
     WATCHES.store(true, Ordering::SeqCst);
 }
 
-/// What was sealed since [`begin`].
+/// Everything that was sealed since [`begin`].
 pub fn seen() -> BTreeSet<Sealed> {
     SEEN.lock().clone()
 }
 
-/// Those of `all`, each with the one before it, that have a key and nonce of another body.
+/// The bodies in `all` that have the key and nonce of another body, each with the one before it.
 pub fn repeated(all: &BTreeSet<Sealed>) -> Vec<(Sealed, Sealed)> {
     let pairs = all.iter().zip(all.iter().skip(1));
     let same = pairs.filter(|(a, b)| (a.key, a.nonce) == (b.key, b.nonce));

@@ -6,21 +6,24 @@
 //!
 //! ```text
 //! body      | 256 bytes: 4 registers of 4 blocks | 256 bytes | ... | rest |
-//! seal      each xor AES(nonce, 2, 3, 4, ...)       then the tag is computed of what has become of it
-//! open      the tag is computed, compared, and only then is the body decrypted
+//! seal      each xor AES(nonce, 2, 3, 4, ...)       then the tag is computed over the result
+//! open      the tag is computed and compared; only then is the body decrypted
 //! tag       (bound | encrypted | lengths) as a polynomial at H, xor AES(nonce, 1)
 //! ```
-//! The bytes are those of NIST SP 800-38D, and of the crate `aes-gcm`, which does the same on every other processor
-//! (`aes_gcm.rs`): tests compare the two. What is kept of a key is its rounds and the powers of H that one step takes.
+//! The bytes are as in NIST SP 800-38D and in the crate `aes-gcm`, which does the same on every
+//! other processor (`aes_gcm.rs`): tests compare the two. Of a key this keeps its rounds and the
+//! powers of H that one step takes.
 //!
-//! The polynomial. GHASH is computed as POLYVAL (RFC 8452, appendix A) of the bytes in reverse order, at `H * x`. With
-//! `H = H1 * x^64 + H0` and `D = H * x^-64`, which is kept beside H, the product of a block `M = M1 * x^64 + M0` is
-//! `(M0 * D + M1 * H) * x^-64`. Sixteen such sums are added up before the one reduction by `x^-64`. Since
-//! `x^-64 = x^64 + P` with `P = x^63 + x^62 + x^57`, that is one more multiplication.
+//! The polynomial. GHASH is computed as POLYVAL (RFC 8452, appendix A) of the bytes in reverse
+//! order, at `H * x`. With `H = H1 * x^64 + H0` and `D = H * x^-64`, which is kept beside H, the
+//! product of a block `M = M1 * x^64 + M0` is `(M0 * D + M1 * H) * x^-64`. Sixteen such sums are
+//! added up before the one reduction by `x^-64`. Since `x^-64 = x^64 + P` with
+//! `P = x^63 + x^62 + x^57`, that is one more multiplication.
 //!
-//! Invariants: a [`Wide`] exists only where [`Wide::new`] found the instructions. Time and addresses do not depend on key or
-//! body, but on lengths. The key's state is zeroed when it is dropped. Thread safety: immutable.
-//! Not here: nonces, and what is bound.
+//! Invariants: a [`Wide`] exists only where [`Wide::new`] found the instructions. Times and
+//! addresses depend only on lengths, not on key or body. The key's state is zeroed when it is
+//! dropped. Thread safety: immutable.
+//! Not here: nonces, and which bytes are bound.
 
 use super::{KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 use std::arch::x86_64::*;
@@ -28,7 +31,7 @@ use zeroize::Zeroize;
 
 /// Bytes of a block of AES.
 const BLOCK: usize = 16;
-/// Blocks and bytes of a step.
+/// The blocks and the bytes of a step.
 const STEP_BLOCKS: usize = 16;
 const STEP: usize = STEP_BLOCKS * BLOCK;
 /// Bytes of a register.
@@ -42,7 +45,7 @@ pub(super) struct Wide {
     rounds: [[u8; BLOCK]; 15],
     /// H to the powers of 16, 15, ..., 1.
     powers: [u8; STEP],
-    /// Each of them times `x^-64`.
+    /// Each of these powers times `x^-64`.
     shifted: [u8; STEP],
 }
 
@@ -55,7 +58,7 @@ impl Drop for Wide {
 }
 
 impl Wide {
-    /// Of this key; `None` on a processor without the instructions.
+    /// The cipher of this key; `None` on a processor without the instructions.
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Option<Box<Wide>> {
         let has_all = is_x86_feature_detected!("aes")
             && is_x86_feature_detected!("pclmulqdq")
@@ -67,7 +70,7 @@ impl Wide {
         has_all.then(|| unsafe { expanded(key) })
     }
 
-    /// Encrypts `body` in its place; the tag.
+    /// Encrypts `body` in its place. Returns the tag.
     #[inline]
     pub(super) fn seal(
         &self,
@@ -82,7 +85,8 @@ impl Wide {
         }
     }
 
-    /// Decrypts `body` in its place, if `tag` is the one with which it was sealed; else it stays as it is.
+    /// Decrypts `body` in its place, if `tag` is the tag with which it was sealed. Otherwise `body`
+    /// is unchanged.
     #[inline]
     pub(super) fn open(
         &self,
@@ -94,7 +98,7 @@ impl Wide {
         // SAFETY: as in `seal`.
         unsafe {
             let expected = u128::from_le_bytes(tag_of(self, nonce, bound, body));
-            // One comparison of all bits: how long it takes tells nothing of where they differ.
+            // One comparison of all bits: its duration does not tell where they differ.
             let is_right = expected ^ u128::from_le_bytes(*tag) == 0;
             if is_right {
                 apply(self, nonce, body);
@@ -107,7 +111,7 @@ impl Wide {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(bytes: &[u8; LANES]) -> __m512i {
-    // SAFETY: so many bytes are there, and the instruction asks for no alignment.
+    // SAFETY: the slice has the bytes, and the instruction asks for no alignment.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
@@ -204,7 +208,7 @@ fn rounds_of(key: &[u8; KEY_BYTES]) -> [__m128i; 15] {
     rounds
 }
 
-/// One block, encrypted.
+/// The encrypted block.
 #[inline]
 #[target_feature(enable = "aes")]
 fn encrypted(wide: &Wide, block: __m128i) -> __m128i {
@@ -215,7 +219,7 @@ fn encrypted(wide: &Wide, block: __m128i) -> __m128i {
     _mm_aesenclast_si128(block, block_of(&wide.rounds[14]))
 }
 
-/// The block that is counted: the nonce, and `count` as big-endian number behind it.
+/// The counter block: the nonce, and behind it `count` as a big-endian number.
 #[inline]
 fn counter(nonce: &[u8; NONCE_BYTES], count: u32) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
@@ -224,14 +228,15 @@ fn counter(nonce: &[u8; NONCE_BYTES], count: u32) -> [u8; BLOCK] {
     block
 }
 
-/// Encrypts `body`, or decrypts it: the same.
+/// Encrypts or decrypts `body`: both are the same operation.
 #[target_feature(enable = "aes,avx512f,avx512bw,vaes")]
 fn apply(wide: &Wide, nonce: &[u8; NONCE_BYTES], body: &mut [u8]) {
     let mut rounds = [_mm512_setzero_si512(); 15];
     for (register, round) in rounds.iter_mut().zip(&wide.rounds) {
         *register = _mm512_broadcast_i32x4(block_of(round));
     }
-    // The count is the last word of each block. It is kept as the processor counts, and swapped in each register.
+    // The count is the last word of each block. It is kept in the processor's byte order, and
+    // swapped in each register.
     let first = u128::from_le_bytes(counter(nonce, 0)).to_le_bytes();
     let base = _mm512_broadcast_i32x4(block_of(&first));
     let within = _mm512_set_epi32(3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
@@ -240,7 +245,7 @@ fn apply(wide: &Wide, nonce: &[u8; NONCE_BYTES], body: &mut [u8]) {
     ));
     let ones = _mm512_set_epi32(1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0);
     let four = _mm512_slli_epi32::<2>(ones);
-    // The first count is the tag's.
+    // The first count belongs to the tag.
     let mut count = _mm512_add_epi32(_mm512_add_epi32(base, within), _mm512_slli_epi32::<1>(ones));
     let (steps, rest) = body.as_chunks_mut::<STEP>();
     for step in steps {
@@ -254,7 +259,7 @@ fn apply(wide: &Wide, nonce: &[u8; NONCE_BYTES], body: &mut [u8]) {
     }
 }
 
-/// A step; the count of the next one.
+/// Does a step. Returns the count of the next one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn apply_step(
@@ -283,7 +288,7 @@ fn apply_step(
     count
 }
 
-/// The tag of what is encrypted.
+/// The tag of encrypted bytes.
 #[target_feature(enable = "aes,pclmulqdq,avx512f,avx512bw,vaes,vpclmulqdq")]
 fn tag_of(wide: &Wide, nonce: &[u8; NONCE_BYTES], bound: &[u8], body: &[u8]) -> [u8; TAG_BYTES] {
     let mut sum = sum_of(wide, _mm_setzero_si128(), bound);
@@ -291,7 +296,8 @@ fn tag_of(wide: &Wide, nonce: &[u8; NONCE_BYTES], bound: &[u8], body: &[u8]) -> 
     for step in steps {
         sum = sum_step(wide, sum, step);
     }
-    // The rest and the lengths are the last blocks of a step: zeros in front of a sum add nothing to it.
+    // The rest and the lengths are the last blocks of a step: zeros in front of a sum add nothing
+    // to it.
     let mut rest_blocks = rest.len().div_ceil(BLOCK);
     let mut last = [0; STEP];
     if rest_blocks == STEP_BLOCKS {
@@ -318,7 +324,7 @@ fn tag_of(wide: &Wide, nonce: &[u8; NONCE_BYTES], bound: &[u8], body: &[u8]) -> 
     (sum ^ u128::from_le_bytes(bytes_of(mask))).to_le_bytes()
 }
 
-/// `sum` with the blocks of some bytes, of which there are few.
+/// `sum` with the blocks of `bytes`, which should be few.
 #[inline]
 #[target_feature(enable = "pclmulqdq,avx512f")]
 fn sum_of(wide: &Wide, mut sum: __m128i, bytes: &[u8]) -> __m128i {
@@ -380,7 +386,7 @@ fn reduced(high: __m128i, low: __m128i) -> __m128i {
     _mm_xor_si128(high, _mm_xor_si128(swapped, by_p))
 }
 
-/// The product of two, `d` being the second times `x^-64`.
+/// The product of two numbers. `d` is the second one times `x^-64`.
 #[inline]
 #[target_feature(enable = "pclmulqdq")]
 fn times(m: __m128i, h: __m128i, d: __m128i) -> __m128i {
@@ -402,7 +408,7 @@ fn shifted(h: __m128i) -> __m128i {
     reduced(_mm_setzero_si128(), h)
 }
 
-/// `h * x`. Which bit is shifted out decides nothing but a mask.
+/// `h * x`. The bit that is shifted out decides nothing except a mask.
 fn times_x(h: u128) -> u128 {
     let carry = (h >> 127).wrapping_neg();
     (h << 1) ^ (carry & (0xC2 << 120 | 1))

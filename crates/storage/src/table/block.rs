@@ -7,11 +7,11 @@
 //! restart = offset of a row whose shared is 0; the first is 0       (v: varint)
 //! ```
 //!
-//! A key is the first `shared` bytes of the key before it and its own tail. Every
+//! A key is the first `shared` bytes of the previous key and its own tail. Every
 //! `restart_interval`-th row stores its key in full, so that a search bisects over restarts and
 //! then decodes one interval in line. A block is never empty.
 //!
-//! Bytes come from disk: whatever they are, decoding ends in an answer or in [`Malformed`], and
+//! The bytes come from disk. Whatever they are, decoding ends in an answer or in [`Malformed`], and
 //! allocates nothing. A [`Block`] is immutable and shared freely between threads. No I/O here.
 
 use super::stored::{Decoded, Malformed, UNKNOWN_KIND};
@@ -25,8 +25,8 @@ pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// A verified, decompressed data block; cheap to clone, pins its bytes.
 ///
-/// A block that a cursor read ahead shares one buffer with its neighbours and pins all of it, see
-/// [`Block::pinned_bytes`].
+/// A block that a cursor read ahead shares one buffer with its neighbours and pins the whole
+/// buffer, see [`Block::pinned_bytes`].
 #[derive(Clone)]
 pub struct Block {
     buffer: Arc<[u8]>,
@@ -77,12 +77,13 @@ impl Block {
         &self.buffer[self.start..self.end]
     }
 
-    /// Bytes that this block keeps in memory: its own, or the whole buffer it was read ahead in.
+    /// Bytes that this block keeps in memory: its own, or the whole buffer with which it was read
+    /// ahead.
     pub fn pinned_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The same block, which keeps no other bytes in memory than its own.
+    /// The same block, which keeps only its own bytes in memory.
     #[must_use]
     pub fn detached(&self) -> Block {
         match self.pinned_bytes() > self.end - self.start {
@@ -142,8 +143,8 @@ impl Block {
         Ok(low)
     }
 
-    /// The newest record of `key` with version at most `at`. Copies and allocates nothing: rows
-    /// are compared through the length of the prefix that the row before has in common with `key`.
+    /// The newest record of `key` with version at most `at`. It copies and allocates nothing: rows
+    /// are compared by the length of the prefix that the previous row has in common with `key`.
     pub(super) fn search(&self, key: &[u8], at: Version) -> Decoded<Search> {
         let rows = self.rows();
         let start = self.last_restart(|found, row| match found.cmp(key) {
@@ -152,8 +153,8 @@ impl Block {
             Ordering::Greater => false,
         })?;
         let mut offset = self.restart(start);
-        // The key of the row before is less than or equal to `key`, has `key_len` bytes and
-        // `matched` of them in common with it.
+        // The previous row's key is less than or equal to `key`, has `key_len` bytes, and has
+        // `matched` of them in common with `key`.
         let (mut matched, mut key_len) = (0, 0);
         while offset < rows.len() {
             let row = row_at(rows, offset)?;
@@ -181,12 +182,13 @@ impl Block {
     }
 }
 
-/// What [`Block::search`] saw.
+/// The result of [`Block::search`].
 #[derive(Debug)]
 pub(super) enum Search {
     /// The record.
     Found(Row),
-    /// A record behind the wanted place: it is not in this block and not in a later one.
+    /// A record behind the wanted place: the wanted record is in neither this block nor a later
+    /// one.
     Beyond,
     /// The block ended first.
     Ended,
@@ -275,7 +277,7 @@ pub(super) fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
     })
 }
 
-/// The kind of a row that is neither a put nor a delete, whose value these bytes hold.
+/// The kind of a row that is neither a put nor a delete. `bytes` hold the kind and the value.
 #[cold]
 fn other_kind(bytes: &[u8]) -> Decoded<Kind> {
     let (&byte, value) = bytes
@@ -289,8 +291,8 @@ fn other_kind(bytes: &[u8]) -> Decoded<Kind> {
     }
 }
 
-/// The number with which a row tells the length of its value and whether it is a put, and the byte that comes first
-/// there if it is neither put nor delete.
+/// The number by which a row tells the length of its value and whether it is a put. Then, if it is
+/// neither put nor delete, the byte that comes before the value.
 fn length_and_kind(entry: EntryRef<'_>) -> (u64, Option<u8>) {
     let len = entry.value.len() as u64;
     match entry.kind {
@@ -305,11 +307,11 @@ fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// Builds one block after the other, each at the end of a buffer that is the caller's: a record is copied
-/// once, to where it is written from.
+/// Builds one block after the other, each at the end of the caller's buffer: a record is copied
+/// once, to the place from which it is written.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// Where the block begins in the buffer, and how long its rows are.
+    /// The offset of the block in the buffer, and the length of its rows.
     start: usize,
     rows_len: usize,
     restarts: Vec<u32>,
@@ -355,13 +357,13 @@ impl BlockBuilder {
         self.len() + restart + numbers + tail + usize::from(kind.is_some()) + entry.value.len()
     }
 
-    /// Whether another record can be named by the restart array's 32-bit offsets.
+    /// Whether the restart array's 32-bit offsets cannot name another record.
     pub(super) fn is_full(&self) -> bool {
         u32::try_from(self.rows_len).is_err()
     }
 
-    /// Appends to `buffer` a record whose key has `shared` bytes in common with the one before it. Nothing
-    /// else is appended between a block's first record and [`BlockBuilder::finish`].
+    /// Appends a record to `buffer`. Its key has `shared` bytes in common with the previous key.
+    /// Between a block's first record and [`BlockBuilder::finish`] nothing else may be appended.
     pub(super) fn add(&mut self, buffer: &mut Vec<u8>, entry: EntryRef<'_>, shared: usize) {
         if self.is_empty() {
             self.start = buffer.len();
@@ -389,8 +391,8 @@ impl BlockBuilder {
         self.rows_len = buffer.len() - self.start;
     }
 
-    /// Appends the restart array, and tells where the finished block begins; it ends with the buffer. The
-    /// next record begins the next block.
+    /// Appends the restart array, and returns where the finished block begins; it ends with the
+    /// buffer. The next record begins the next block.
     pub(super) fn finish(&mut self, buffer: &mut Vec<u8>) -> usize {
         for restart in &self.restarts {
             buffer.extend_from_slice(&restart.to_le_bytes());

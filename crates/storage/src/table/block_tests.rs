@@ -43,8 +43,8 @@ fn sample() -> Vec<u8> {
     build(&rows, 4)
 }
 
-/// Exercises all of a block's decoding. Only panics and endless loops are failures here: with a
-/// block's checksum forged, answers are whatever the forger wants.
+/// Exercises all decoding of a block. Only panics and endless loops are failures here: if a block's
+/// checksum is forged, its answers are whatever the forger wants.
 fn use_all(bytes: &[u8]) {
     let Ok(block) = parse(bytes) else { return };
     for key in [&b""[..], b"key", b"key007", b"key019", b"key0190", b"zzz"] {
@@ -110,7 +110,8 @@ proptest! {
 
 #[test]
 fn a_step_back_costs_no_decoding_of_the_interval() {
-    // One interval, long keys that share nothing: what is pushed stays within the block's size.
+    // One interval with long keys that share nothing: the pushed bytes stay within the block's
+    // size.
     let rows: Vec<_> = (0..50u8).map(|n| (vec![n; 1000], 0, vec![])).collect();
     let bytes = build(&rows, usize::MAX);
     let block = parse(&bytes).unwrap();
@@ -142,7 +143,7 @@ fn search_tells_beyond_from_ended() {
     assert!(matches!(search(b"da", 9), Search::Ended));
 }
 
-/// One row of each kind, byte for byte: the kinds are laid down in docs/format.md.
+/// One row of each kind, byte for byte, as docs/format.md defines the kinds.
 #[test]
 fn a_row_of_each_kind() {
     let until = [&1_700_000_000_000u64.to_le_bytes()[..], b"v"].concat();
@@ -197,7 +198,8 @@ fn a_row_of_a_later_kind_is_told_from_nonsense() {
     for kind in [2, 8, 0xff] {
         assert_eq!(first(&[0, 1, 4, 9, b'a', kind, 0]), Err(UNKNOWN_KIND));
     }
-    // A put in the form of others, operands that are cut short, a time that is, and places of values.
+    // A put in the form of other kinds, operands that are cut short, a time and places of values
+    // that are cut short.
     for bytes in [[1, 0], [3, 2], [4, 0], [5, 1], [6, 0]] {
         let found = first(&[&[0, 1, 4, 9, b'a'], &bytes[..]].concat());
         assert!(found.is_err() && found != Err(UNKNOWN_KIND), "{bytes:?}");

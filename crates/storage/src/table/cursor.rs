@@ -1,16 +1,18 @@
 //! A cursor over one table, in both directions.
 //!
-//! It holds one block, a [`Walk`] within it, and a window of blocks read ahead, by one read for as many
-//! as [`ReadAhead`] says, towards where the cursor moves. From the second window on that it moved to the system is asked to read
-//! the next one while this one is walked. A step within a block neither allocates nor
-//! reads.
+//! It holds one block, a [`Walk`] within it, and a window of blocks that one read has fetched
+//! ahead, in the direction in which the cursor moves ([`ReadAhead`] says how many). From the second
+//! window on to which it moves, it asks the system to read the next window while it walks through
+//! this one. A step within a block neither allocates nor reads.
 //!
-//! A cursor that was given a [`BlockSource`] asks it for each block that is not in the window, and reads only what it does not have. It
-//! offers what it read for a seek, and more where the seek found its block there.
+//! A cursor with a [`BlockSource`] asks it for each block that is not in the window, and reads only
+//! the blocks that the source lacks. It offers the source the block that a seek read, and more
+//! blocks if the source already had the seek's block.
 //!
-//! Who seeks in several tables can aim all cursors first: then the system reads for all of them at once.
+//! A caller that seeks in several tables can aim all cursors first: then the system reads for all
+//! of them at once.
 //!
-//! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
+//! A cursor belongs to one thread at a time. It sees the whole table: the caller filters versions.
 
 use super::block::Block;
 use super::reader::Table;
@@ -21,19 +23,19 @@ use crate::{EntryRef, Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many data blocks a cursor fetches by one read, each at least 1.
+/// The number of data blocks that a cursor fetches by one read, each at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadAhead {
-    /// When it seeks.
+    /// For a seek.
     pub seek: usize,
-    /// When it first moves on from there; then twice as many each time.
+    /// For the first window after the seek. Each later window has twice the blocks.
     pub next: usize,
-    /// At most.
+    /// The limit.
     pub max: usize,
 }
 
 impl From<usize> for ReadAhead {
-    /// One block for a seek, so many when it moves on.
+    /// One block for a seek, and `blocks` blocks when the cursor moves on.
     fn from(blocks: usize) -> ReadAhead {
         let next = blocks.max(1);
         ReadAhead {
@@ -44,7 +46,7 @@ impl From<usize> for ReadAhead {
     }
 }
 
-/// Where a seek goes.
+/// The destination of a seek.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target<'k> {
     /// To the first record with key `>=` this one.
@@ -59,18 +61,20 @@ pub enum Target<'k> {
 
 /// Blocks in memory.
 pub trait BlockSource: std::fmt::Debug + Send + Sync {
-    /// A block of the table, if it is there.
+    /// A block of the table, if the source has it.
     fn get(&self, table: &Table, ordinal: usize) -> Option<Block>;
-    /// A block that a cursor has read. [`Block::detached`] frees it of its neighbours.
+    /// Offers a block that a cursor has read. [`Block::detached`] separates it from its neighbours.
     fn offer(&self, table: &Table, ordinal: usize, block: &Block);
 }
 
-/// So many blocks of those that a cursor reads from a seek on are offered: a long scan does not drive out what others have. Where the seek
-/// found its block in memory others have been here, and what lies behind is worth the room.
+/// A cursor offers this many of the blocks that it reads from a seek on, so that a long scan does
+/// not drive out the blocks of other readers. If the seek found its block in memory, others have
+/// read here, and the next blocks are worth the room.
 const OFFERED: u32 = 1;
 const OFFERED_WHERE_KNOWN: u32 = 8;
 
-/// From which window on that a cursor moved to the system is asked for the next one meanwhile: most scans are short.
+/// From this window on to which a cursor moves, the system is asked for the next window meanwhile.
+/// Scans are usually short.
 const ASKS_FROM: u32 = 2;
 
 /// A cursor over a table's records, in both directions; owns the table.
@@ -80,12 +84,12 @@ const ASKS_FROM: u32 = 2;
 pub struct TableCursor {
     table: Arc<Table>,
     readahead: ReadAhead,
-    /// Blocks of the next window that it moves on to.
+    /// Blocks of the next window to which it will move.
     next: usize,
-    /// Windows that it moved on to since the last seek.
+    /// Windows to which it has moved since the last seek.
     moved: u32,
     asks_from: u32,
-    /// The blocks in which it may be.
+    /// The blocks in which the cursor may be.
     wanted: Range<usize>,
     window: Window,
     block: Option<Block>,
@@ -94,9 +98,9 @@ pub struct TableCursor {
     blocks: Option<Arc<dyn BlockSource>>,
     /// Blocks that it may offer before the next seek.
     offers: u32,
-    /// What [`TableCursor::aim`] found in the index.
+    /// The block that [`TableCursor::aim`] found in the index.
     aimed: Option<usize>,
-    /// A block that was asked for and is not in memory.
+    /// The block that was asked for and is not in memory.
     missing: Option<usize>,
 }
 
@@ -122,22 +126,23 @@ impl TableCursor {
         }
     }
 
-    /// The same, which asks `blocks` before it reads.
+    /// The same cursor, which asks `blocks` before it reads.
     #[must_use]
     pub fn through(mut self, blocks: Arc<dyn BlockSource>) -> TableCursor {
         self.blocks = Some(blocks);
         self
     }
 
-    /// The same, which asks the system for the next window first when it has moved to so many: for windows that begin large.
+    /// The same cursor, which first asks the system for the next window when it has moved to this
+    /// many windows. For windows that begin large.
     #[must_use]
     pub fn asking_from(mut self, windows: u32) -> TableCursor {
         self.asks_from = windows;
         self
     }
 
-    /// The same for the range from `low` to below `high`: no block is read for a step that has only keys outside, and the table ends
-    /// there. A seek goes where it is sent.
+    /// The same cursor for the range from `low` to below `high`. A step reads no block that has
+    /// only keys outside, and the table ends there. A seek may go anywhere.
     #[must_use]
     pub fn within(mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> TableCursor {
         let place = |key| self.table.first_block_at(key);
@@ -151,8 +156,9 @@ impl TableCursor {
         self.walk.valid()
     }
 
-    /// Prepares a seek, which has to be the next move: finds the block that it begins in, and takes it from memory if it is there.
-    /// Whether it has to be read. Until the seek the cursor is on no record.
+    /// Prepares a seek, which has to be the next move: finds the block in which it begins, and
+    /// takes it from memory if it is there. Returns whether the block has to be read. Until the
+    /// seek the cursor is on no record.
     pub fn aim(&mut self, target: Target<'_>) -> bool {
         self.clear();
         let Some(last) = self.table.block_count().checked_sub(1) else {
@@ -180,7 +186,7 @@ impl TableCursor {
         self.table.whole().is_none() && !self.window.holds(ordinal)
     }
 
-    /// Tells the system of the block that the cursor was aimed at, if it has to be read: then it is read meanwhile.
+    /// Asks the system for the block at which the cursor was aimed, if it has to be read.
     pub fn will_need_aimed(&self) {
         if let Some(ordinal) = self.missing {
             self.table.will_need_block(ordinal);
@@ -209,7 +215,8 @@ impl TableCursor {
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
             return Ok(());
         }
-        // Behind the block's last key, but not behind its separator: the next block's first key.
+        // The key is behind the block's last key, but not behind its separator. The next block's
+        // first key is the answer.
         match ordinal + 1 < self.wanted.end {
             true => self.first_of(ordinal + 1, |own| Reach::Forward(own.readahead.seek)),
             false => {
@@ -243,9 +250,10 @@ impl TableCursor {
         Ok(())
     }
 
-    /// To the first record of a block of a table that [is keyed](Table::is_keyed). A block without the key that the index
-    /// names is corrupt. It is read alone, but beside the block that the cursor was in with some that come next, which with
-    /// `backward` are those before it. Panics if there is no such block.
+    /// Moves to the first record of a block of a table that [is keyed](Table::is_keyed). A block
+    /// without the key that the index names is corrupt. The block is read alone. If it is a
+    /// neighbour of the cursor's block, it is read with the next blocks, or with `backward` with
+    /// the blocks before it. Panics if there is no such block.
     pub fn seek_block(&mut self, ordinal: usize, backward: bool) -> Result<()> {
         self.aimed = None;
         self.begin();
@@ -264,7 +272,8 @@ impl TableCursor {
         }
     }
 
-    /// To the next record of the block; `false` if there is none, and then the cursor is on no record.
+    /// Moves to the next record of the block. `false` if there is none: the cursor is then on no
+    /// record.
     pub fn next_in_block(&mut self) -> Result<bool> {
         let moved = self.walk_in_block(Walk::advance)?;
         if !moved {
@@ -294,7 +303,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// To the next record in order. Stays invalid if it is.
+    /// To the next record in order. A cursor that is invalid stays so.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -307,7 +316,7 @@ impl TableCursor {
         self.next_block()
     }
 
-    /// To the record before. Stays invalid if it is.
+    /// To the previous record. A cursor that is invalid stays so.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if !self.valid() || self.walk_in_block(Walk::retreat)? {
@@ -350,7 +359,8 @@ impl TableCursor {
             .expect("value of a cursor that is on no record")
     }
 
-    /// Whether the record before has another key, or there is none, as far as that is known without a read: where blocks meet.
+    /// Whether the previous record has another key or does not exist, as far as that is known
+    /// without a read: at the beginning of a block.
     pub fn begins_key(&self) -> bool {
         let goes_on = |before| self.table.continues(before, self.walk.key());
         self.walk.is_first() && !self.ordinal.checked_sub(1).is_some_and(goes_on)
@@ -365,13 +375,13 @@ impl TableCursor {
         self.walk.clear();
     }
 
-    /// A seek begins.
+    /// Begins a seek.
     fn begin(&mut self) {
         self.offers = OFFERED;
         (self.next, self.moved) = (self.readahead.next, 0);
     }
 
-    /// A seek has its block: if that was not read, it was known.
+    /// Notes that a seek has its block. If the block was not read, the source had it.
     fn note_origin(&mut self) {
         if self.offers == OFFERED {
             self.offers = OFFERED_WHERE_KNOWN;
@@ -393,8 +403,8 @@ impl TableCursor {
         })
     }
 
-    /// How many blocks to read when the cursor moves on to block `ordinal`, and how many behind these the system should
-    /// read meanwhile.
+    /// How many blocks to read when the cursor moves on to block `ordinal`, and how many blocks
+    /// behind them the system should read meanwhile.
     fn blocks_ahead(&mut self, ordinal: usize) -> (usize, usize) {
         let blocks = self.next;
         if self.window.holds(ordinal) {
@@ -423,14 +433,15 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Makes `ordinal` the block at hand, on no record of it yet; `false` if there is none. `reach` is asked if it has to be read.
+    /// Makes `ordinal` the current block, on no record of it yet; `false` if there is no such
+    /// block. `reach` is asked if it has to be read.
     fn load(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<bool> {
         self.clear();
         if ordinal >= self.table.block_count() {
             return Ok(false);
         }
         if self.block.is_none() || self.ordinal != ordinal {
-            // Let go of the window's buffer first, so that it can be filled again.
+            // The window's buffer is let go first, so that it can be filled again.
             self.block = None;
             let block = match self.missing.take() == Some(ordinal) {
                 true => None,
@@ -445,7 +456,7 @@ impl TableCursor {
         Ok(true)
     }
 
-    /// From what it was given.
+    /// The block from the source.
     fn in_memory(&self, ordinal: usize) -> Option<Block> {
         let blocks = self.blocks.as_ref()?;
         match self.window.holds(ordinal) {
@@ -454,7 +465,7 @@ impl TableCursor {
         }
     }
 
-    /// From the window, or the file.
+    /// The block from the window or the file.
     fn read(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<Block> {
         let reach = reach(self);
         let block = self.window.block(&self.table, ordinal, reach)?;
@@ -467,7 +478,7 @@ impl TableCursor {
         Ok(block)
     }
 
-    /// Moves within the block at hand; leaves the cursor invalid if its rows make no sense.
+    /// Moves within the current block. If its rows make no sense, the cursor becomes invalid.
     #[inline]
     fn walk_in_block(
         &mut self,

@@ -1,13 +1,13 @@
-//! Looking at a table part by part, whatever state it is in: what verify, dump and repair read by.
+//! Looks at a table part by part, whatever state it is in: for verify, dump and repair.
 //!
-//! [`examine`] verifies footer, properties, index, filter and every data block each on its own and
-//! tells a [`TableVisitor`] what it finds, in the order of the bytes. Damage is told, not returned:
-//! what lies behind it is still looked at. Where the footer or the index is what is broken, blocks
-//! are found by their own checksums: they lie end to end, and the place where the running checksum
-//! equals the next four bytes is a block's end.
+//! [`examine`] verifies footer, properties, index, filter and every data block separately, and
+//! reports to a [`TableVisitor`] what it finds, in the order of the bytes. Damage is reported and
+//! not returned: the bytes behind it are still looked at. If the footer or the index is broken,
+//! blocks are found by their own checksums: they lie end to end, and a block ends where the running
+//! checksum equals the next four bytes.
 //!
-//! Decoding is that of the other modules here. Never panics; memory is one window, the index and
-//! the filter. A read that fails is damage too: a bad sector must not hide the rest.
+//! The other modules here decode. Nothing panics. Its memory is one window, the index
+//! and the filter. A failed read is damage too: a bad sector must not hide the rest.
 
 use super::block::Block;
 use super::footer::{
@@ -27,7 +27,7 @@ use crate::vfs::File;
 use crate::{EntryRef, TableId, Version, codec};
 use std::ops::{ControlFlow, Range};
 
-/// What one read fetches.
+/// Bytes that one read fetches.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// A part of a table.
@@ -41,7 +41,7 @@ pub enum TablePart {
     Index,
     /// The filter.
     Filter,
-    /// What the blocks were packed with.
+    /// The dictionary with which the blocks were packed.
     Dictionary,
     /// The data block of this ordinal.
     Block(usize),
@@ -66,28 +66,28 @@ impl std::fmt::Display for TablePart {
 /// A stretch of a table that does not verify.
 #[derive(Clone, Debug)]
 pub struct TableDamage {
-    /// What it should have been.
+    /// The part that these bytes should have been.
     pub part: TablePart,
-    /// Where it lies, from the table's start.
+    /// The stretch, from the table's start.
     pub place: Range<u64>,
     /// What is wrong.
     pub what: String,
-    /// Records may be lost of keys at or above this; `None`: from the least.
+    /// Records with keys at or above this one may be lost; `None`: from the least key on.
     pub keys_from: Option<Vec<u8>>,
-    /// Records may be lost of keys up to and with this; `None`: up to the greatest.
+    /// Records with keys at or below this one may be lost; `None`: up to the greatest key.
     pub keys_to: Option<Vec<u8>>,
-    /// Whether data is lost by it, and not only a way to find data.
+    /// Whether records are lost, and not only a way to find them.
     pub loses_records: bool,
-    /// Older versions of a key that is lost may be in what follows.
+    /// The bytes that follow may have older versions of a lost key.
     pub continues: bool,
 }
 
 /// A data block that verified.
 #[derive(Clone, Debug)]
 pub struct BlockFacts<'a> {
-    /// Which.
+    /// Its number.
     pub ordinal: usize,
-    /// Where it lies, from the table's start, trailer included.
+    /// The stretch, from the table's start, with the trailer.
     pub place: Range<u64>,
     /// How it is stored.
     pub codec: Codec,
@@ -104,48 +104,49 @@ pub struct BlockFacts<'a> {
 pub struct TableFacts {
     /// Stored lengths of data, dictionary, filter, index and properties, if the footer verifies.
     pub lens: Option<[u64; 5]>,
-    /// Numbers, limits and checksum as the manifest should have them, if all that goes into them
+    /// Numbers, limits and checksum as the manifest should have them, if everything that they need
     /// verifies.
     pub meta: Option<TableMeta>,
-    /// Data blocks and asked-for codec, if the properties verify.
+    /// The number of data blocks, and the codec that was asked for, if the properties verify.
     pub blocks: Option<(u64, Codec)>,
 }
 
-/// Gets to know what [`examine`] finds.
+/// Gets the findings of [`examine`].
 pub trait TableVisitor {
-    /// Once, after the parts behind the data have been read.
+    /// Called once, after the parts behind the data have been read.
     fn facts(&mut self, _facts: &TableFacts) {}
-    /// A block, before its records.
+    /// Called for a block, before its records.
     fn block(&mut self, _facts: &BlockFacts<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
-    /// A record of block `ordinal`.
+    /// Called for a record of block `ordinal`.
     fn entry(&mut self, _ordinal: usize, _entry: EntryRef<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
-    /// Something that does not verify.
+    /// Called for a stretch that does not verify.
     fn damage(&mut self, damage: TableDamage);
 }
 
-/// What was read.
+/// The amounts that were read.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// Data blocks that verified.
+    /// The number of data blocks that verified.
     pub blocks: u64,
-    /// Records in them.
+    /// The number of records in these blocks.
     pub records: u64,
     /// Whether anything did not verify.
     pub damaged: bool,
 }
 
-/// Identity and length of the table whose footer `bytes` are, if they verify: a table found
+/// Identity and length of the table with this footer, if it verifies. For a table that was found
 /// without knowing what it is.
 pub fn identify_footer(bytes: &[u8]) -> Option<(TableId, u64)> {
     Footer::identify(bytes.try_into().ok()?)
 }
 
-/// What this build lacks to read the table `id` at `[offset, offset + len)` of `file`, if it can be told. Such a table
-/// does not open. [`examine`] takes the records of its compressed blocks for lost, and calls it sound if it has none.
+/// The feature that this build lacks to read the table `id` at `[offset, offset + len)` of `file`,
+/// if it can be told. Such a table does not open. [`examine`] counts the records of its compressed
+/// blocks as lost, and calls it sound if it has no compressed blocks.
 pub fn lacks_for(file: &dyn File, offset: u64, len: u64, id: TableId) -> Option<&'static str> {
     let mut bytes = [0; FOOTER_BYTES];
     let at = offset.checked_add(len)?.checked_sub(FOOTER_BYTES as u64)?;
@@ -162,7 +163,8 @@ pub const FOOTER_LEN: usize = FOOTER_BYTES;
 /// The end of every footer.
 pub const FOOTER_MAGIC: [u8; 8] = super::footer::MAGIC.to_le_bytes();
 
-/// Reads the table `id` at `[offset, offset + len)` of `file` and tells `visitor` all about it.
+/// Reads the table `id` at `[offset, offset + len)` of `file`, and reports everything about it to
+/// `visitor`.
 pub fn examine(
     file: &dyn File,
     offset: u64,
@@ -209,7 +211,7 @@ struct Source<'a> {
     len: u64,
     window: Vec<u8>,
     start: u64,
-    /// Of an encrypted table.
+    /// The cipher of an encrypted table.
     cipher: Option<Cipher>,
 }
 
@@ -219,7 +221,8 @@ impl Source<'_> {
         behind_parts(self.cipher.is_some())
     }
 
-    /// A stored block as [`stored::verify`] gives it, in memory of its own if it is decrypted, and its checksum.
+    /// A stored block as [`stored::verify`] gives it, and its checksum. A decrypted block has
+    /// memory of its own.
     fn stored(&mut self, id: TableId, place: &Range<u64>) -> Result<(Vec<u8>, Codec, u32), String> {
         let text = |malformed: Malformed| malformed.0.to_owned();
         let mut stored = self.bytes(place.clone())?.to_vec();
@@ -261,13 +264,13 @@ impl Source<'_> {
             .ok_or_else(|| "the file ends within it".to_owned())
     }
 
-    /// Where the table or the file ends.
+    /// The place where the table or the file ends, whichever comes first.
     fn end(&self) -> u64 {
         let file_len = self.file.len().unwrap_or(0);
         self.len.min(file_len.saturating_sub(self.offset))
     }
 
-    /// As much of `place` as the file has.
+    /// Reads `place`, as far as the file has it.
     fn fill(&mut self, place: Range<u64>) -> Result<(), String> {
         let file_len = self.file.len().map_err(|error| error.to_string())?;
         let there = file_len.saturating_sub(self.offset).min(place.end);
@@ -283,7 +286,7 @@ impl Source<'_> {
     }
 }
 
-/// The visitor, and whether it was told of damage.
+/// The visitor, and whether damage was reported to it.
 struct Teller<'v> {
     visitor: &'v mut dyn TableVisitor,
     damaged: bool,
@@ -309,7 +312,7 @@ impl Teller<'_> {
     }
 }
 
-/// All behind the data, as far as it verifies.
+/// Everything behind the data, as far as it verifies.
 #[derive(Default)]
 struct Tail {
     facts: TableFacts,
@@ -317,7 +320,7 @@ struct Tail {
     filter: Option<BloomFilter>,
     dictionary: Option<Dictionary>,
     properties: Option<Properties>,
-    /// Where the data ends: by the footer, or where the chain of blocks ended.
+    /// The end of the data: from the footer, or where the chain of blocks ended.
     data_len: Option<u64>,
     /// The index says that it has all keys.
     is_keyed: bool,
@@ -331,7 +334,7 @@ impl Tail {
             Ok(footer)
         });
         if footer.is_err() && source.cipher.is_none() {
-            // The footer alone may be damaged, and not the salt in front of it.
+            // The footer alone may be damaged, and the salt in front of it may be whole.
             source.cipher = read_seal(source, id, None).unwrap_or_default();
         }
         let mut tail = Tail::default();
@@ -419,7 +422,8 @@ impl Tail {
         }
     }
 
-    /// Without a footer: if the chain of blocks reaches it, the last of them are the parts.
+    /// For a table without a footer: if the chain of blocks reaches the footer's place, its last
+    /// blocks are the parts.
     fn guess_parts(&mut self, source: &mut Source<'_>, id: TableId, footer_at: u64) {
         let mut ends = vec![0];
         while let Some(end) = next_in_chain(source, id, *ends.last().unwrap_or(&0), footer_at) {
@@ -444,7 +448,7 @@ impl Tail {
                 let decode = |payload: &[u8]| BloomFilter::decode(payload).ok_or(Malformed(""));
                 match part(source, id, &place, decode) {
                     Ok((filter, _)) => self.filter = Some(filter),
-                    // The two are not taken for each other: a dictionary begins as no filter does.
+                    // The two cannot be confused: a dictionary begins as no filter does.
                     Err(_) => {
                         let found = part(source, id, &place, packing::dictionary);
                         self.dictionary = found.ok().map(|found| found.0);
@@ -486,7 +490,7 @@ fn part<T>(
     }
 }
 
-/// What the table is encrypted by, if it is. Without a footer the salt in front of it has to do.
+/// The cipher of an encrypted table. Without a footer the salt in front of it has to suffice.
 fn read_seal(
     source: &mut Source<'_>,
     id: TableId,
@@ -516,7 +520,7 @@ fn read_seal(
     Ok(secrets.map(|secrets| footer::cipher(secrets, id, salt)))
 }
 
-/// Where the stored block that starts at `start` ends, by its checksum; `None` if it ends nowhere
+/// The end of the stored block that starts at `start`, by its checksum; `None` if it does not end
 /// before `limit`.
 fn next_in_chain(source: &mut Source<'_>, id: TableId, start: u64, limit: u64) -> Option<u64> {
     let limit = limit.min(source.end());
@@ -573,7 +577,7 @@ impl Pass<'_, '_> {
                 );
                 break;
             };
-            // Without a footer the parts behind the data are in the chain too.
+            // Without a footer the parts behind the data are in the chain, too.
             let place = start..end;
             let is_data = self.tail.data_len.is_some() || self.looks_like_data(source, &place);
             if is_data {
@@ -589,7 +593,7 @@ impl Pass<'_, '_> {
             return false;
         };
         let block = open_block(&payload, used, self.tail.dictionary.as_ref());
-        // Nothing but data is packed. What is lost by that is told.
+        // Only data is packed. The records that are lost by this are reported.
         if matches!(block, Err(NO_DICTIONARY | NEEDS_ZSTD)) {
             return true;
         }
@@ -675,7 +679,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// What is wrong with a record in itself.
+    /// What is wrong with a record by itself.
     fn check(&mut self, ordinal: usize, entry: EntryRef<'_>) -> Option<&'static str> {
         let mut wrong = None;
         match &mut self.last {
@@ -738,7 +742,7 @@ impl Pass<'_, '_> {
         });
     }
 
-    /// After all blocks: the numbers.
+    /// Checks the numbers after all blocks.
     fn sum_up(&mut self, len: u64) {
         if self.teller.damaged {
             return;

@@ -114,7 +114,7 @@ fn cut_tables_give_what_is_left() {
         let notes = look(&bytes[..len], bytes.len() as u64);
         assert!(!notes.damages.is_empty());
         assert!(notes.keys.is_sorted());
-        // All but the block that was cut, whose like hold 5 records.
+        // All records except the 5 records or so of the cut block.
         let whole = (60 * len / bytes.len()).saturating_sub(10);
         assert!(notes.keys.len() >= whole, "{} of {whole}", notes.keys.len());
     }

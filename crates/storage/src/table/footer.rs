@@ -1,20 +1,24 @@
-//! Properties and footer of a table: the bytes that say what and where the rest is.
+//! Properties and footer of a table: these bytes say what the rest is, and where.
 //!
 //! ```text
 //! properties = | entries v | deletes v | data_bytes v | max_version v | blocks v |
 //!              | codec u8 | checksum of the data blocks u32 | min key slice | max key slice |
-//!              | where records expire, or values lie apart: number of those that expire v | time of the last v |
-//!              | where values lie apart: number of files v | of each, ascending: file v, bytes of the values in it v |
+//!              if records expire or values lie apart:
+//!              | number of expiring records v | time of the last one v |
+//!              if values lie apart:
+//!              | number of files v | for each, ascending: file v, bytes of the values in it v |
 //! footer     = | data_len u64 | filter_len u64 | index_len u64 | properties_len u64 |
 //!              | table id u64 | format version u32 | crc32c u32 | magic u64 |     (56 bytes)
 //! version 2  = the same, but | properties_len u32 | dictionary_len u32 |
 //! ```
 //!
-//! Data, dictionary, filter, index, properties and footer lie end to end and fill the table, so their lengths
-//! are all the handles there are; their sum must be the table's length. Version 2 has every table that was to be
-//! compressed by Zstandard, and no other, so that a build that does not know it refuses the table at once. Versions 3 and 4
-//! are 1 and 2, encrypted: in front of the footer stand the salt of the table's key, and a tag over the footer. Versions 5 to 8
-//! are 1 to 4, keyed: each block holds the versions of one key, which is the block's separator, so that the index has all keys.
+//! Data, dictionary, filter, index, properties and footer lie end to end and fill the table. So
+//! their lengths say where everything is, and the sum of the lengths must be the table's length.
+//! Tables that were to be compressed by Zstandard have version 2, and no other tables have it, so
+//! that a build that does not know version 2 refuses such a table at once. Versions 3 and 4 are
+//! versions 1 and 2, encrypted: the salt of the table's key and a tag over the footer stand in
+//! front of the footer. Versions 5 to 8 are versions 1 to 4, keyed: each block holds the versions
+//! of one key, and this key is the block's separator, so that the index has all keys.
 //!
 //! A slice is its length as a varint and its bytes. No I/O here.
 
@@ -29,7 +33,8 @@ pub(super) const FOOTER_BYTES: usize = 56;
 /// `EVENTABL` in a hex dump.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EVENTABL");
 
-/// The format of plain tables, and what is added to it for each thing that a table may be.
+/// The format version of plain tables, and the number that is added for each property that a table
+/// may have.
 pub(super) const FORMAT_VERSION: u32 = 1;
 const ZSTD: u32 = 1;
 const SEALED: u32 = 2;
@@ -39,21 +44,21 @@ const FORMAT_VERSION_MAX: u32 = FORMAT_VERSION + ZSTD + SEALED + KEYED;
 /// Bytes of salt and tag in front of the footer of an encrypted table.
 pub(super) const SEAL_BYTES: usize = SALT_BYTES + TAG_BYTES;
 
-/// Tells the nonce of the footer's tag from those of blocks.
+/// Distinguishes the nonce of the footer's tag from the nonces of blocks.
 const FOOTER_KIND: u32 = 1;
 
-/// Where the footer's checksum stands; it covers what is before it and the magic.
+/// The offset of the footer's checksum. It covers the bytes before it and the magic.
 const CRC_AT: usize = 44;
 
-/// Stored lengths of a table's parts, trailers included; 0 for no filter and no dictionary.
+/// Stored lengths of a table's parts, with trailers; 0 if there is no filter or no dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) is_zstd: bool,
     pub(super) is_sealed: bool,
-    /// Each block has one key, which is its separator.
+    /// Each block has one key, and the key is its separator.
     pub(super) is_keyed: bool,
     pub(super) data_len: u64,
-    /// At most 32 bits, as then is `properties_len`.
+    /// At most 32 bits. The same is then true for `properties_len`.
     pub(super) dictionary_len: u64,
     pub(super) filter_len: u64,
     pub(super) index_len: u64,
@@ -159,7 +164,7 @@ impl Footer {
         })
     }
 
-    /// Identity and length of the table whose footer these bytes are, if they verify.
+    /// Identity and length of the table with this footer, if these bytes verify.
     pub(super) fn identify(bytes: &[u8; FOOTER_BYTES]) -> Option<(TableId, u64)> {
         let mut input = &bytes[..];
         let mut sum = 0u64;
@@ -186,7 +191,7 @@ impl Footer {
     }
 }
 
-/// What a table's format version says of it.
+/// What a table's format version says about the table.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     /// It was to be compressed by Zstandard.
@@ -204,7 +209,7 @@ impl Kind {
             + part(self.is_keyed, KEYED)
     }
 
-    /// `None` of a version that this build does not know.
+    /// `None` for a version that this build does not know.
     pub(super) fn of(version: u32) -> Option<Kind> {
         let parts = version.checked_sub(FORMAT_VERSION)?;
         (version <= FORMAT_VERSION_MAX).then_some(Kind {
@@ -228,7 +233,7 @@ pub(super) fn cipher(secrets: &Secrets, id: TableId, salt: &[u8]) -> Cipher {
     secrets.cipher(Use::Table, id.0, salt)
 }
 
-/// What stands in front of the footer of an encrypted table.
+/// The bytes in front of the footer of an encrypted table.
 pub(super) fn seal_of(
     cipher: &Cipher,
     salt: &[u8; SALT_BYTES],
@@ -244,7 +249,8 @@ pub(super) fn seal_of(
     seal
 }
 
-/// The cipher of an encrypted table, if `seal`, which stands in front of its `footer`, was made with the same secret.
+/// The cipher of an encrypted table, if `seal` was made with the same secret. `seal` stands in
+/// front of the table's `footer`.
 pub(super) fn open_seal(
     secrets: Option<&Secrets>,
     id: TableId,
@@ -263,11 +269,11 @@ pub(super) fn open_seal(
     }
 }
 
-/// A table that is not encrypted, in a database that is.
+/// A table that is not encrypted, in an encrypted database.
 pub(super) const NOT_SEALED: Malformed =
     Malformed("a table that is not encrypted, in an encrypted database");
 
-/// The lengths of properties and dictionary in their word.
+/// The lengths of properties and dictionary from their shared word.
 fn last_lens(word: u64, is_zstd: bool) -> (u64, u64) {
     match is_zstd {
         true => (word & u64::from(u32::MAX), word >> 32),
@@ -278,24 +284,24 @@ fn last_lens(word: u64, is_zstd: bool) -> (u64, u64) {
 /// What a table says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Properties {
-    /// All but `len` and `checksum`, which nothing inside of the table can hold.
+    /// Everything except `len` and `checksum`, which a table cannot hold inside itself.
     pub(super) meta: TableMeta,
-    /// Data blocks.
+    /// The number of data blocks.
     pub(super) blocks: u64,
-    /// What most data blocks are compressed by: a hint for the reader's buffers.
+    /// The codec by which data blocks are usually compressed: a hint for the reader's buffers.
     pub(super) codec: Codec,
     /// Checksum of the data blocks' checksums in order.
     pub(super) data_checksum: u32,
 }
 
 impl Properties {
-    /// Takes the next data block's checksum in.
+    /// Adds the next data block's checksum.
     pub(super) fn add_block_checksum(&mut self, crc: u32) {
         let seed = u64::from(self.data_checksum);
         self.data_checksum = codec::checksum(seed, &[&crc.to_le_bytes()]);
     }
 
-    /// Takes the next record in; keys at the ends are the caller's.
+    /// Counts the next record. The caller sets the keys at the ends.
     pub(super) fn count(&mut self, entry: EntryRef<'_>) {
         let meta = &mut self.meta;
         meta.entries += 1;
@@ -364,7 +370,7 @@ impl Properties {
             true => Vec::new(),
             false => TableMeta::get_value_files(input)?,
         };
-        // Said only where there is something to say: one content has one form.
+        // Written only if it says something: one content has one form.
         if !is_said {
             return None;
         }
@@ -391,7 +397,7 @@ impl Properties {
     fn is_consistent(&self) -> bool {
         let meta = &self.meta;
         let others = meta.entries.checked_sub(meta.deletes);
-        // Said only where there is something to say: one content has one form.
+        // Written only if it says something: one content has one form.
         let says_nothing = meta.expiring == 0 && meta.last_expiry != Time::default();
         others.is_some_and(|others| meta.expiring <= others)
             && !says_nothing

@@ -1,5 +1,6 @@
-//! Doors for the fuzzer (`crates/fuzz`), with the feature `fuzzing`: data blocks without a table around them, and tables whose
-//! checksums are made right again, so that what a checksum would keep out gets in.
+//! Doors for the fuzzer (`crates/fuzz`), with the feature `fuzzing`: data blocks without a table
+//! around them, and tables whose checksums are made right again, so that bytes get in that a
+//! checksum would keep out.
 //!
 //! Not part of the public face: anything here may change at any time.
 
@@ -30,7 +31,7 @@ pub struct Row {
 #[derive(Debug)]
 pub struct AnyBlock(Block);
 
-/// Says what does not make sense.
+/// The error says what does not make sense.
 type Read<T> = Result<T, &'static str>;
 
 impl AnyBlock {
@@ -75,14 +76,14 @@ impl AnyBlock {
         }
     }
 
-    /// The first row with a key that is not below.
+    /// The first row whose key is at or above `key`.
     pub fn seek(&self, key: &[u8]) -> Read<Option<Row>> {
         let mut walk = Walk::default();
         let found = walk.seek(&self.0, key).map_err(|malformed| malformed.0)?;
         Ok(self.row(&walk).filter(|_| found))
     }
 
-    /// The newest row of the key at a version.
+    /// The newest row of the key that a reader at version `at` sees.
     pub fn search(&self, key: &[u8], at: Version) -> Read<Option<Row>> {
         let found = self.0.search(key, at).map_err(|malformed| malformed.0)?;
         Ok(match found {
@@ -97,9 +98,10 @@ impl AnyBlock {
     }
 }
 
-/// Makes the checksums of a table right that is damaged, and its footer that of table `id`: the lengths in the footer stay, but
-/// for that of the data, which takes what the others leave. Where the index can be read the blocks that it names are sealed
-/// too, and the properties name their checksums.
+/// Makes the checksums of a damaged table right, and its footer the footer of table `id`. The
+/// lengths in the footer stay, except the length of the data, which gets the bytes that the other
+/// parts leave. If the index can be read, the blocks that it names get checksums too, and the
+/// properties name these.
 pub fn reseal(table: &mut [u8], id: TableId) {
     let Some(mut footer) = footer_of(table) else {
         return;
@@ -136,7 +138,7 @@ pub fn reseal(table: &mut [u8], id: TableId) {
     table[start..].copy_from_slice(&footer.encode(id));
 }
 
-/// The lengths that the footer has, if the parts have room.
+/// The lengths in the footer, if the table has room for these parts.
 fn footer_of(table: &[u8]) -> Option<Footer> {
     let mut input = table.last_chunk::<FOOTER_BYTES>()?.as_slice();
     let mut words = [0; 5];
@@ -180,7 +182,7 @@ fn rest_len(footer: &Footer) -> usize {
     parts.iter().sum::<u64>() as usize
 }
 
-/// Gives what lies at `place` its checksum, which is returned.
+/// Gives the bytes at `place` their checksum, and returns it.
 fn seal(table: &mut [u8], place: Range<usize>, id: TableId) -> [u8; 4] {
     let offset = place.start as u64;
     let Some((payload, end)) = table[place].split_last_chunk_mut::<TRAILER_BYTES>() else {
@@ -188,7 +190,7 @@ fn seal(table: &mut [u8], place: Range<usize>, id: TableId) -> [u8; 4] {
     };
     match Codec::from_byte(end[0]) {
         Some(used) => *end = trailer(id, offset, payload, used),
-        // A codec that there is not, with a checksum that is right.
+        // A codec that does not exist, with a right checksum.
         None => {
             let crc = codec::checksum(id.0, &[&offset.to_le_bytes(), payload, &end[..1]]);
             end[1..].copy_from_slice(&crc.to_le_bytes());
@@ -197,7 +199,7 @@ fn seal(table: &mut [u8], place: Range<usize>, id: TableId) -> [u8; 4] {
     [end[1], end[2], end[3], end[4]]
 }
 
-/// Has the properties name the checksum of the data blocks.
+/// Writes the checksum of the data blocks into the properties.
 fn name_data(properties: &mut [u8], sum: u32) {
     let len = properties.len();
     let mut rest = &properties[..];

@@ -10,17 +10,18 @@
 //!            tails         bytes of separators behind their heads, end to end
 //!            lens          stored length of each block
 //!            groups        of 16 blocks: where the first one lies, and its tail
-//!            continuing    ordinals of the blocks that continue, of which there are hardly any
+//!            continuing    ordinals of the few blocks that continue
 //! ```
-//! The resident form is what a database of many tables has in memory for each of its blocks, so lengths take as few bytes as the
-//! longest of the table needs: about 12 a block, where keys differ within 8 bytes. Where a block lies is the group's place and
-//! a sum of at most 15 lengths.
+//! The resident form is what a database with many tables has in memory for each block. So each
+//! length takes only the bytes that the table's longest length needs: about 12 bytes a block, if
+//! keys differ within 8 bytes. The place of a block is the group's place and a sum of at most 15
+//! lengths.
 //!
 //! Blocks lie end to end from the table's start, so lengths give offsets. A block's separator is a
 //! key `K` with `last key of the block <= K < first key of the next`, as short as is easily found.
-//! Where one key's versions go on in the next block there is no such `K`: then `K` is that key and
-//! `continues` is set, and the first block with `K >= key` is still the first that can hold `key`.
-//! The last separator is the table's greatest key.
+//! If the versions of one key go on in the next block, there is no such `K`. Then `K` is that key
+//! and `continues` is set, and the first block with `K >= key` is still the first that can hold
+//! `key`. The last separator is the table's greatest key.
 //!
 //! Immutable once decoded, shared freely. No I/O here.
 
@@ -52,20 +53,20 @@ pub(super) struct BlockIndex {
     data_bytes: u64,
 }
 
-/// Where the first block of a group lies, and its separator's tail.
+/// The place of a group's first block, and the place of its separator's tail.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     block: u64,
     tail: u32,
 }
 
-/// Bytes of a separator's tail, if it is so long behind the prefix.
+/// The bytes of a separator's tail. The separator has `key_len` bytes behind the prefix.
 fn tail_len(key_len: u64) -> usize {
     (key_len as usize).saturating_sub(HEAD_BYTES)
 }
 
-/// The first 8 bytes of `key`, padded with zeros, so that heads compare as keys do; equal heads
-/// say nothing.
+/// The first 8 bytes of `key`, padded with zeros, so that heads compare as keys do. Equal heads
+/// leave the order open.
 fn head_of(key: &[u8]) -> u64 {
     let mut head = [0; HEAD_BYTES];
     let len = key.len().min(HEAD_BYTES);
@@ -73,7 +74,7 @@ fn head_of(key: &[u8]) -> u64 {
     u64::from_le_bytes(head).swap_bytes()
 }
 
-/// Where `key` lies between two others, from 0 to 1, by the 8 bytes behind those that the two have in common.
+/// Where `key` lies between two other keys, from 0 to 1, by the 8 bytes behind their common prefix.
 pub(super) fn share_below(key: &[u8], low: &[u8], high: &[u8]) -> f64 {
     let common = common_prefix(low, high);
     let number = |key: &[u8]| head_of(key.get(common..).unwrap_or_default()) as f64;
@@ -85,8 +86,8 @@ pub(super) fn share_below(key: &[u8], low: &[u8], high: &[u8]) -> f64 {
 }
 
 impl BlockIndex {
-    /// Decodes a stored index of blocks that fill the first `data_bytes` of the table. It is gone through once to verify it, and then
-    /// for each part, so that nothing is allocated for it but what stays.
+    /// Decodes a stored index of blocks that fill the first `data_bytes` of the table. It is read
+    /// once to verify it, and then once for each part, so that only what stays is allocated.
     pub(super) fn decode(stored: &[u8], data_bytes: u64) -> Decoded<BlockIndex> {
         let rows = Rows::of(stored)?;
         let longest = rows.clone().verify(data_bytes)?;
@@ -152,8 +153,8 @@ impl BlockIndex {
             + allocated(size_of_val(&*self.continuing))
     }
 
-    /// Ordinal of the first block whose separator is `>= key`: the first that can hold `key` or
-    /// any key after it. The number of blocks if `key` is behind them all.
+    /// Ordinal of the first block whose separator is `>= key`. This is the first block that can
+    /// hold `key` or a key after it. The number of blocks if `key` is behind all of them.
     pub(super) fn find(&self, key: &[u8]) -> usize {
         let common = common_prefix(key, &self.prefix);
         if common < self.prefix.len() {
@@ -181,12 +182,14 @@ impl BlockIndex {
         from
     }
 
-    /// Compares the separator of a block with a key, both without the common prefix and with equal heads.
+    /// Compares the separator of a block with a key. Both are without the common prefix, and their
+    /// heads are equal.
     fn cmp_behind_head(&self, ordinal: usize, rest: &[u8]) -> Ordering {
         let len = self.key_lens.get(ordinal) as usize;
         match rest.get(HEAD_BYTES..) {
             Some(tail) if len > HEAD_BYTES => self.tail(ordinal).cmp(tail),
-            // One of the two ends within its head. Behind that the other one has what the head is padded with, and is longer.
+            // One of the two ends within its head. There the other one has the zeros of the
+            // padding, and is longer.
             _ => len.cmp(&rest.len()),
         }
     }
@@ -216,7 +219,7 @@ impl BlockIndex {
         separator
     }
 
-    /// The same in place of what `out` holds.
+    /// The same, which replaces the contents of `out`.
     pub(super) fn separator_into(&self, ordinal: usize, out: &mut Vec<u8>) {
         let head = self.heads[ordinal].swap_bytes().to_le_bytes();
         let head_len = HEAD_BYTES.min(self.key_lens.get(ordinal) as usize);
@@ -233,8 +236,8 @@ impl BlockIndex {
             && self.is_separator(ordinal, key)
     }
 
-    /// Whether a table with these properties can have this index: as many blocks, the greatest key at its end, and, of one that
-    /// is keyed, no key in two blocks.
+    /// Whether a table with these properties can have this index: the number of blocks is the same,
+    /// the greatest key is at the end, and in a keyed table no key is in two blocks.
     pub(super) fn agrees_with(&self, properties: &Properties, is_keyed: bool) -> bool {
         properties.blocks == self.len() as u64
             && (self.len() == 0 || self.ends_with(&properties.meta.max_key))
@@ -248,7 +251,7 @@ impl BlockIndex {
             .is_some_and(|last| self.is_separator(last, key))
     }
 
-    /// Where stored block `ordinal` lies within the table. Panics if there is no such block.
+    /// The place of stored block `ordinal` within the table. Panics if there is no such block.
     pub(super) fn block(&self, ordinal: usize) -> Range<u64> {
         let group = self.groups[ordinal / GROUP];
         let start = group.block + self.lens.sum(ordinal / GROUP * GROUP..ordinal);
@@ -256,7 +259,8 @@ impl BlockIndex {
     }
 }
 
-/// The rows of a stored index, one after the other. Nothing follows what does not verify.
+/// The rows of a stored index, one after the other. The first row that does not verify is the last
+/// item.
 #[derive(Clone)]
 struct Rows<'a> {
     stored: &'a [u8],
@@ -269,14 +273,14 @@ struct Row<'a> {
     continues: bool,
 }
 
-/// What a verified index needs at most.
+/// The sizes that a verified index needs.
 struct Longest<'a> {
-    /// What all separators begin with.
+    /// The prefix of all separators.
     prefix: &'a [u8],
-    /// Bytes of a block, and of a separator behind the prefix.
+    /// The greatest length of a block, and of a separator behind the prefix.
     block: u64,
     key: usize,
-    /// Bytes of all tails.
+    /// The sum of the lengths of all tails.
     tails: usize,
 }
 
@@ -307,7 +311,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Looks at all of it.
+    /// Verifies all rows.
     fn verify(mut self, data_bytes: u64) -> Decoded<Longest<'a>> {
         let mut ends: Option<(&[u8], &[u8])> = None;
         let (mut offset, mut block, mut continued) = (0u64, 0, false);
@@ -395,7 +399,7 @@ impl IndexBuilder {
         self.blocks
     }
 
-    /// Whether the reader's 32-bit places cannot tell where separators lie.
+    /// Whether the places of separators do not fit into the reader's 32 bits.
     pub(super) fn overflows(&self) -> bool {
         u32::try_from(self.key_bytes).is_err()
     }
@@ -420,7 +424,8 @@ pub(super) fn separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
         let len = common + usize::from(!planted!(SeparatorTooShort));
         out.extend_from_slice(&next[..len]);
     } else {
-        // `next` ends here. Raise the first byte of `last` that can be raised below `next`.
+        // `next` ends here. Raises the first byte of `last` that can be raised and stays below
+        // `next`.
         out.extend_from_slice(last);
         if last[common] + 1 < next[common] {
             out[common] += 1;

@@ -6,7 +6,7 @@ use crate::{EntryRef, Kind, TableId, Version};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Separator and whether the block goes on.
+/// The separator, and whether the block goes on.
 type Row<'a> = (&'a [u8], bool);
 
 fn build(separators: &[Row<'_>]) -> (Vec<u8>, u64) {
@@ -49,7 +49,7 @@ fn short_key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..12)
 }
 
-/// Mostly zeros, so that many agree in their heads and some end within them.
+/// Nearly all bytes are zero, so that many keys agree in their heads and some end within them.
 fn zeros() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![9 => Just(0u8), 1 => Just(1)];
     prop::collection::vec(byte, 0..20)

@@ -1,4 +1,4 @@
-//! [`Lens`]: lengths, each in as few bytes as the longest of them needs.
+//! [`Lens`]: lengths. Each takes the number of bytes that the longest of them needs.
 //!
 //! Immutable, shared freely. No I/O here.
 
@@ -13,7 +13,7 @@ pub(super) enum Lens {
     U64(Box<[u64]>),
 }
 
-/// In a narrower form, which holds each of them.
+/// The lengths in a narrower type, which can hold each of them.
 fn narrowed<T>(lens: impl Iterator<Item = T>, count: usize) -> Box<[T]> {
     let mut all = Vec::with_capacity(count);
     all.extend(lens.take(count));
@@ -21,7 +21,7 @@ fn narrowed<T>(lens: impl Iterator<Item = T>, count: usize) -> Box<[T]> {
 }
 
 impl Lens {
-    /// `count` lengths, of which none is above `longest`.
+    /// `count` lengths, each at most `longest`.
     pub(super) fn new(lens: impl Iterator<Item = u64>, longest: u64, count: usize) -> Lens {
         match longest {
             0..=0xff => Lens::U8(narrowed(lens.map(|len| len as u8), count)),
@@ -31,7 +31,7 @@ impl Lens {
         }
     }
 
-    /// Panics if there are not so many.
+    /// The length at index `at`. Panics if there is none.
     pub(super) fn get(&self, at: usize) -> u64 {
         match self {
             Lens::U8(lens) => lens[at].into(),
@@ -41,7 +41,7 @@ impl Lens {
         }
     }
 
-    /// The sum of those in `range`. Panics if there are not so many.
+    /// The sum of the lengths in `range`. Panics if there are fewer lengths.
     pub(super) fn sum(&self, range: Range<usize>) -> u64 {
         match self {
             Lens::U8(lens) => lens[range].iter().copied().map(u64::from).sum(),
@@ -51,7 +51,7 @@ impl Lens {
         }
     }
 
-    /// Bytes of them all.
+    /// The bytes that all lengths take.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Lens::U8(lens) => size_of_val(&**lens),

@@ -8,13 +8,15 @@
 //! | data block | data block | ... | filter | index | properties | footer |
 //! ```
 //!
-//! Records are ordered by (key ascending, version descending). Whatever is stored carries a
+//! Records are ordered by (key ascending, version descending). Everything that is stored carries a
 //! checksum seeded by the table's id and its own place, so bytes of another table, or stale ones,
-//! do not verify; reading never panics and allocates at once no more than the table's length and 16 MiB
-//! (the longest block that is ever compressed), whatever the bytes are.
+//! do not verify. Reading never panics. It allocates at once no more than the table's length and 16
+//! MiB (the longest block that is ever compressed), whatever the bytes are.
 //!
-//! * `stored` - the frame around every block; `packing`, `zstd` - compressed blocks; `block`, `walk` - rows, search and steps in a data block;
-//!   `index`, `lens` - which block can hold a key; `keyed` - tables whose index has all keys; `footer` - properties and footer: bytes without I/O.
+//! * `stored` - the frame around every block; `packing`, `zstd` - compressed blocks; `block`,
+//!   `walk` - rows, search and steps in a data block; `index`, `lens` - which block can hold a key;
+//!   `keyed` - tables whose index has all keys; `footer` - properties and footer: bytes without
+//!   I/O.
 //! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O; `examine` - the same for
 //!   tables in any state.
 
@@ -49,8 +51,8 @@ pub use writer::TableWriter;
 
 use crate::{Kind, NUMBER_MAX, Result, Time, Version, codec};
 
-/// A page of the system's cache, which is what the disk reads at least. Blocks are cut so that few lie in two of them, if the
-/// table begins with one.
+/// Bytes of a page of the system's cache, which is the least that the disk reads. Blocks are cut so
+/// that few of them lie in two pages, if the table begins with a page.
 pub const PAGE_BYTES: usize = 4096;
 
 /// How a block's bytes are compressed.
@@ -60,11 +62,13 @@ pub enum Codec {
     /// Stored as they are.
     #[default]
     None = 0,
-    /// LZ4 block format. As with all that follow, blocks that do not get smaller by an eighth are stored as they are.
+    /// LZ4 block format. For this codec and the next ones: a block that does not get smaller by an
+    /// eighth is stored as it is.
     Lz4 = 1,
     /// Zstandard.
     Zstd = 2,
-    /// Zstandard, with a dictionary that the table holds. A table too small for one has blocks of [`Codec::Zstd`].
+    /// Zstandard, with a dictionary that the table holds. A table that is too small for one has
+    /// blocks of [`Codec::Zstd`].
     ZstdDictionary = 3,
 }
 
@@ -106,14 +110,14 @@ pub struct TableOptions {
     pub restart_interval: usize,
     /// Compression of data blocks.
     pub codec: Codec,
-    /// How hard Zstandard tries, 1 to 22. Nothing to others.
+    /// How hard Zstandard tries, 1 to 22. Other codecs ignore it.
     pub zstd_level: i32,
     /// Bits per key of the filter for absent keys; 0 for none.
     pub filter_bits_per_key: u32,
 }
 
 impl TableOptions {
-    /// The same for a table that does not last, and is not worth a dictionary.
+    /// The same options for a table that does not last, and is not worth a dictionary.
     pub fn without_dictionary(mut self) -> TableOptions {
         if self.codec == Codec::ZstdDictionary {
             self.codec = Codec::Zstd;
@@ -122,22 +126,24 @@ impl TableOptions {
     }
 }
 
-/// What a finished table is; the manifest keeps it.
+/// The properties of a finished table; the manifest keeps them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TableMeta {
     /// Bytes of the table.
     pub len: u64,
-    /// Records.
+    /// The number of records.
     pub entries: u64,
-    /// Records that are deletes.
+    /// The number of deletes.
     pub deletes: u64,
-    /// Records that expire.
+    /// The number of records that expire.
     pub expiring: u64,
-    /// When the last of these does.
+    /// The time at which the last of these expires.
     pub last_expiry: Time,
-    /// The value files in which values of records lie, ascending, and the bytes of these values.
+    /// The value files in which values of records lie, ascending, and the bytes of these values in
+    /// each.
     pub value_files: Vec<(u64, u64)>,
-    /// Sum of key lengths and value lengths; of a value that lies apart the length of what says where.
+    /// Sum of the lengths of keys and values. A value that lies apart counts with the length of its
+    /// reference.
     pub data_bytes: u64,
     /// Least key.
     pub min_key: Vec<u8>,
@@ -150,7 +156,8 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
-    /// Whether a table can be like this. Numbers that no table reaches would make sums over all tables too great.
+    /// Whether a table can have these properties. Numbers that no table reaches would make sums
+    /// over all tables too great.
     pub fn is_possible(&self) -> bool {
         const BYTES_MAX: u64 = 1 << 48;
         let bytes = self.value_files.iter().map(|file| file.1);
@@ -162,7 +169,7 @@ impl TableMeta {
             && special.iter().all(|&part| part <= self.entries)
     }
 
-    /// A record has a value of so many bytes in a value file.
+    /// Counts a record that has a value of `bytes` bytes in a value file.
     fn add_value_bytes(&mut self, file: u64, bytes: u64) {
         match self.value_files.binary_search_by_key(&file, |own| own.0) {
             Ok(at) => self.value_files[at].1 += bytes,
@@ -175,7 +182,8 @@ impl TableMeta {
         self.value_files.iter().map(|file| file.1).sum()
     }
 
-    /// Appends the value files, of which there is at least one: their number, then file and bytes of each, all varints.
+    /// Appends the value files, at least one: their number, then file and bytes of each, all
+    /// varints.
     pub fn put_value_files(&self, out: &mut Vec<u8>) {
         codec::put_varint(out, self.value_files.len() as u64);
         for (file, bytes) in &self.value_files {
@@ -184,10 +192,10 @@ impl TableMeta {
         }
     }
 
-    /// Reads what [`TableMeta::put_value_files`] wrote. `None` if it makes no sense.
+    /// Decodes the output of [`TableMeta::put_value_files`]. `None` if it makes no sense.
     pub fn get_value_files(input: &mut &[u8]) -> Option<Vec<(u64, u64)>> {
         let count = codec::get_varint(input)?;
-        // Not reserved: a hostile count ends at the first one that is not there.
+        // Not reserved: a hostile count ends at the first file that is missing.
         let mut files: Vec<(u64, u64)> = Vec::new();
         for _ in 0..count {
             let (file, bytes) = (codec::get_varint(input)?, codec::get_varint(input)?);
@@ -200,12 +208,13 @@ impl TableMeta {
     }
 }
 
-/// Where a table's bytes go, in order.
+/// The destination of a table's bytes, in order.
 pub trait TableSink {
-    /// The table's next bytes are appended here, behind what is there.
+    /// The buffer to which the table's next bytes are appended.
     fn buffer(&mut self) -> &mut Vec<u8>;
 
-    /// A block is complete, and with `is_last` the table: what the buffer holds may be written, and leave it.
+    /// Called when a block is complete, and with `is_last` when the table is. The buffer's bytes
+    /// may then be written and removed from it.
     fn pass_on(&mut self, is_last: bool) -> Result<()>;
 }
 

@@ -1,17 +1,19 @@
-//! Compression of data blocks: what stands in the place of a block's bytes where `stored` says so.
+//! Compression of data blocks: the bytes that replace a block's bytes if `stored` says so.
 //!
 //! ```text
 //! payload = | length of the block v | LZ4 block, or Zstandard frame |
 //! ```
 //!
-//! Only a block that gets smaller by an eighth is packed, and none above [`RAW_BYTES_MAX`]. So a reader refuses a greater
-//! length before it allocates, whatever the bytes are. Who packs: a [`Packer`], one a table. By which dictionary: the
-//! table's own, which [`Packer::train`] makes of its first blocks, and which lies behind its data blocks.
+//! Only a block that gets smaller by an eighth is packed, and no block above [`RAW_BYTES_MAX`]. So
+//! a reader refuses a greater length before it allocates, whatever the bytes are. Each table has
+//! one [`Packer`]. The dictionary is the table's own: [`Packer::train`] makes it from the table's
+//! first blocks, and it lies behind the data blocks.
 //!
-//! Zstandard is there with the feature `zstd` alone. Without it tables that need it are refused by [`NEEDS_ZSTD`].
+//! Zstandard exists only with the feature `zstd`. Without it, tables that need it are refused by
+//! [`NEEDS_ZSTD`].
 //!
-//! A packer belongs to one thread; unpacking is for any. No I/O here. What verifies is not checked here: a payload was
-//! verified before it comes here.
+//! A packer belongs to one thread; any thread may unpack. No I/O and no checksums here: a payload
+//! was verified before it comes here.
 
 use super::stored::{Decoded, Malformed, zeroed};
 use super::zstd::{self, Compressor, Dictionary};
@@ -22,28 +24,30 @@ use std::sync::Arc;
 /// Longer blocks are stored as they are, and a payload that promises more is refused.
 pub(super) const RAW_BYTES_MAX: usize = 16 << 20;
 
-/// So many bytes of blocks are looked at for a dictionary, and for less than the second there is none.
+/// A dictionary is made from this many bytes of blocks, and from at least the second number. If
+/// there are fewer, there is no dictionary.
 pub(super) const SAMPLE_BYTES: usize = 512 << 10;
 pub(super) const SAMPLE_BYTES_MIN: usize = 64 << 10;
 
-/// A dictionary is at most this share of the blocks it was made of.
+/// A dictionary has at most one part in this many of the blocks that it is made from.
 const DICTIONARY_SHARE: usize = 32;
 
 /// A dictionary is never longer than this.
 pub(super) const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 
-/// After so many blocks in a row that did not get smaller, one in so many is tried, until one does. Trials of values that are
-/// random took a seventh of the processor's time when such records were loaded.
+/// After this many blocks in a row that did not get smaller, only one block in this many is tried,
+/// until one gets smaller. Trials of random values took a seventh of the processor's time when such
+/// records were loaded.
 const IN_VAIN_MAX: u32 = 8;
 
-/// LZ4 cannot make more of a byte than this; a greater promise is a lie.
+/// LZ4 cannot make more than this many bytes from one byte. A greater promise is a lie.
 const LZ4_RATIO_MAX: usize = 255;
 
-/// A table or block that this build cannot read: no damage.
+/// A table or block that this build cannot read. It is no damage.
 pub(super) const NEEDS_ZSTD: Malformed =
     Malformed("compressed by Zstandard, for which this build lacks the feature `zstd`");
 
-/// Data that depends on a dictionary that is not there.
+/// Data that needs a missing dictionary.
 pub(super) const NO_DICTIONARY: Malformed =
     Malformed("block packed with a dictionary, which is missing or does not verify");
 
@@ -54,7 +58,7 @@ pub(super) struct Packer {
     packed: Vec<u8>,
     /// For Zstandard.
     compressor: Option<Box<Compressor>>,
-    /// How many blocks before the next one were stored as they are, in a row.
+    /// The number of blocks in a row before the next one that were stored as they are.
     in_vain: u32,
 }
 
@@ -69,13 +73,14 @@ impl Packer {
         }
     }
 
-    /// Whether packing the next block is worth a trial, going by those before it.
+    /// Whether packing the next block is worth a trial. The blocks before it decide.
     fn is_tried(&self) -> bool {
         self.in_vain < IN_VAIN_MAX || self.in_vain.is_multiple_of(IN_VAIN_MAX)
     }
 
-    /// Makes a dictionary of blocks that lie one after the other and have these lengths, and packs with it from now on.
-    /// `None` if they are too few or have too little in common.
+    /// Makes a dictionary from blocks that lie one after the other and have these lengths. From now
+    /// on it packs with the dictionary. `None` if the blocks are too few or have too little in
+    /// common.
     pub(super) fn train(&mut self, blocks: &[u8], lens: &[usize]) -> Option<Vec<u8>> {
         let compressor = self.compressor.as_mut()?;
         if blocks.len() < SAMPLE_BYTES_MIN {
@@ -85,7 +90,8 @@ impl Packer {
         compressor.train(blocks, lens, len)
     }
 
-    /// Packs the block that `buffer` ends with from `start` on, in its place, if that makes it smaller by an eighth.
+    /// Packs the block in `buffer` from `start` to the end, in its place, if that makes it smaller
+    /// by an eighth.
     pub(super) fn pack(&mut self, buffer: &mut Vec<u8>, start: usize) -> Codec {
         let used = match self.is_tried() {
             true => self.try_to_pack(buffer, start),
@@ -130,7 +136,8 @@ fn append_lz4(block: &[u8], packed: &mut Vec<u8>) -> Option<Codec> {
     Some(Codec::Lz4)
 }
 
-/// The block that a payload stands for, in an allocation of its own, which is as large as the block.
+/// The block that a payload stands for, in an allocation of its own, which is as large as the
+/// block.
 pub(super) fn unpack(
     mut payload: &[u8],
     used: Codec,
@@ -166,7 +173,7 @@ pub(super) fn unpack(
     }
 }
 
-/// The dictionary that a table holds.
+/// The dictionary of a table.
 pub(super) fn dictionary(stored: &[u8]) -> Decoded<Dictionary> {
     if !zstd::IS_THERE {
         return Err(NEEDS_ZSTD);

@@ -11,7 +11,7 @@ fn packer(codec: Codec) -> Packer {
     })
 }
 
-/// Packs `block` behind other bytes, which stay; what it is packed as.
+/// Packs `block` behind other bytes, which stay. Returns the bytes and the codec.
 fn packed(codec: Codec, block: &[u8]) -> (Vec<u8>, Codec) {
     let mut buffer = [b"before", block].concat();
     let used = packer(codec).pack(&mut buffer, 6);
@@ -26,12 +26,12 @@ fn codecs() -> Vec<Codec> {
     }
 }
 
-/// A text with so many letters of few kinds.
+/// A text of `len` letters of few kinds.
 fn text(len: usize) -> Vec<u8> {
     (0..len).map(|at| b'a' + (at * at / 7 % 5) as u8).collect()
 }
 
-/// Bytes without anything in common.
+/// Bytes that have nothing in common.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let words = (0..).map(|at| xxhash_rust::xxh3::xxh3_64_with_seed(&u64::to_le_bytes(at), seed));
     words.flat_map(u64::to_le_bytes).take(len).collect()
@@ -100,7 +100,7 @@ proptest! {
 
 #[test]
 fn what_saves_less_than_an_eighth_stays_as_it_is() {
-    // Letters that repeat nowhere, and a part that does.
+    // Letters that repeat nowhere, and a part that repeats.
     let mixed = |repeated: usize| {
         let mut state = 1u32;
         let mut block: Vec<u8> = Vec::new();
@@ -127,7 +127,7 @@ fn a_block_above_the_limit_is_not_packed_and_one_that_promises_more_refused() {
         let (payload, used) = packed(codec, &block[..RAW_BYTES_MAX]);
         assert_eq!(used, codec);
         assert_eq!(unpack(&payload, used, None).unwrap().len(), RAW_BYTES_MAX);
-        // The greatest promise of as many bytes: one more.
+        // The greatest promise whose length has the same number of bytes: one more.
         let len_bytes = {
             let mut len = Vec::new();
             codec::put_varint(&mut len, RAW_BYTES_MAX as u64);
@@ -164,7 +164,7 @@ fn hostile_lengths_do_not_allocate() {
 mod with_zstd {
     use super::*;
 
-    /// Blocks that have words in common, as `seed` says.
+    /// Blocks that have words in common; `seed` chooses the words.
     fn blocks(seed: usize) -> (Vec<u8>, Vec<usize>) {
         let block = |number: usize| {
             (0..20)

@@ -8,12 +8,12 @@ use super::window::{Reach, Window};
 use crate::key_hash::{FilterHash, RamHash};
 use crate::{EntryRef, Result, Version};
 
-/// Blocks that a pass fetches by one read.
+/// The number of blocks that one read of a pass fetches.
 const PASS_BLOCKS: usize = 64;
 
 impl Table {
     /// Calls `each(hash, block ordinal)` for every key in order, once for each block that holds
-    /// records of it: what a log index is built of.
+    /// records of the key. A log index is built from these.
     pub fn for_each_hash(&self, each: &mut dyn FnMut(RamHash, usize)) -> Result<()> {
         let mut window = Window::default();
         let mut walk = Walk::default();
@@ -38,14 +38,14 @@ impl Table {
         Ok(())
     }
 
-    /// Reads the whole table and checks what opening and single reads do not: order of records,
-    /// their numbers, the blocks' checksums against the properties, index and filter against the
-    /// records.
+    /// Reads the whole table and makes the checks that opening and single reads leave out: order of
+    /// records, their numbers, the blocks' checksums against the properties, index and filter
+    /// against the records.
     pub fn verify(&self) -> Result<()> {
         self.verify_each(&mut |_| {})
     }
 
-    /// The same, and shows each record.
+    /// The same, which also gives `each` every record.
     pub fn verify_each(&self, each: &mut dyn FnMut(EntryRef<'_>)) -> Result<()> {
         let mut window = Window::default();
         let mut walk = Walk::default();

@@ -1,11 +1,10 @@
-//! An open table: footer, index, filter and dictionary verified and resident, data blocks read when asked for.
+//! An open table: its tail is verified and resident, data blocks are read when asked for.
 //!
-//! A get costs one allocation, one read and one checksum; nothing is kept of the block. Opening a
-//! table whose tail (all behind the data) is at most [`TAIL_BYTES`] is one read. Of a table that is
-//! no larger in all that read has everything, and it is kept: a small run of a log, which every scan
-//! of its chunk looks into, is read once for as long as it is open.
-//!
-//! Immutable and shared freely between threads. No cache here: that is the caller's.
+//! The tail of a table is everything behind its data: footer, index, filter and dictionary. A get
+//! costs one allocation, one read and one checksum, and keeps nothing of the block. If the tail is
+//! at most [`TAIL_BYTES`], opening is one read. A table that is no larger in all is kept as a
+//! whole: a small run of a log, into which every scan of its chunk looks, is read once.
+//! Immutable and shared freely between threads. No cache here: that belongs to the caller.
 
 use super::block::{Block, Search};
 use super::footer::{
@@ -27,10 +26,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the first read of a table's end fetches.
+/// Bytes that the first read of a table's end fetches.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// A compressed block longer than this does not keep its buffer for the next one.
+/// A buffer for a compressed block longer than this is not kept for the next block.
 const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
@@ -46,19 +45,19 @@ pub struct Table {
     meta: TableMeta,
     codec: Codec,
     data_checksum: u32,
-    /// What blocks of [`Codec::ZstdDictionary`] were packed with.
+    /// The dictionary of blocks of [`Codec::ZstdDictionary`].
     dictionary: Option<Dictionary>,
     pub(super) index: BlockIndex,
     filter: Option<BloomFilter>,
-    /// Of an encrypted table.
+    /// The cipher of an encrypted table.
     cipher: Option<Cipher>,
-    /// All stored blocks, of a small table that is not compressed; decrypted, if it was encrypted.
+    /// All stored blocks of a small, uncompressed table; decrypted, if it was encrypted.
     whole: Option<Arc<[u8]>>,
-    /// Each block has one key, which is its separator.
+    /// Each block has one key, and the key is its separator.
     pub(super) is_keyed: bool,
-    /// The version of all records, whatever the rows say.
+    /// The version of all records, if it was assigned. It replaces the versions in the rows.
     assigned: Option<Version>,
-    /// Dropped with the table.
+    /// An object that is dropped with the table.
     companion: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
@@ -75,7 +74,7 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Tells the system that all of the table's stored blocks will be read soon. See [`File::will_need`].
+    /// Tells the system that all stored blocks will be read soon. See [`File::will_need`].
     pub fn will_need(&self) {
         if self.whole.is_none() {
             self.file.will_need(self.offset, self.meta.len);
@@ -87,14 +86,15 @@ impl Table {
         len.min(TAIL_BYTES)
     }
 
-    /// Tells the system that a seek to `key`, or to the first record, will read `count` blocks forward. See
-    /// [`File::will_need`].
+    /// Tells the system that a seek to `key`, or to the first record, will read `count` blocks
+    /// forward. See [`File::will_need`].
     pub fn will_need_from(&self, key: Option<&[u8]>, count: usize) {
         let first = key.map_or(0, |key| self.index.find(key));
         self.will_need_blocks(first..first.saturating_add(count).min(self.index.len()));
     }
 
-    /// The same of a seek to the last record below `key`, or to the last of all, and blocks backward.
+    /// Tells the system that a seek to the last record below `key`, or to the last of all, will
+    /// read `count` blocks backward.
     pub fn will_need_before(&self, key: Option<&[u8]>, count: usize) {
         let blocks = self.index.len();
         let end = key.map_or(blocks, |key| (self.index.find(key) + 1).min(blocks));
@@ -108,7 +108,8 @@ impl Table {
         }
     }
 
-    /// The same of all blocks that may have keys from `low` to below `high`; how many bytes that is.
+    /// Tells the system that all blocks that may have keys from `low` to below `high` will be read
+    /// soon. Returns the number of their bytes.
     pub fn will_need_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {
         let first = low.map_or(0, |low| self.index.find(low));
         let end = self.last_block_below(high).map_or(0, |last| last + 1);
@@ -119,8 +120,8 @@ impl Table {
         self.place(end - 1).end - self.place(first).start
     }
 
-    /// Where a stretch of about `bytes` ends that begins with the key `low`: a key that is the least of a block. `None` if
-    /// the table ends before.
+    /// The end of a stretch of about `bytes` that begins with the key `low`: the least key of a
+    /// block. `None` if the table ends before.
     pub fn stretch_end(&self, low: Option<&[u8]>, bytes: u64) -> Option<Vec<u8>> {
         let first = low.map_or(0, |low| self.index.find(low));
         let mut behind = first + 1..self.index.len();
@@ -128,7 +129,8 @@ impl Table {
         Some(self.cut_before(cut))
     }
 
-    /// Where a stretch of about `bytes` begins that ends below the key `high`. `None` if the table begins behind that.
+    /// The beginning of a stretch of about `bytes` that ends below the key `high`. `None` if the
+    /// table begins behind that.
     pub fn stretch_begin(&self, high: Option<&[u8]>, bytes: u64) -> Option<Vec<u8>> {
         let last = self.last_block_below(high)?;
         let end = self.place(last).end;
@@ -146,20 +148,20 @@ impl Table {
         let found = self.index.find(high);
         match found > last {
             true => Some(last),
-            // Where a stretch was cut the block behind has no key below.
+            // If a stretch was cut at `high`, the block behind the cut has no key below it.
             false if found > 0 && *self.cut_before(found) == *high => Some(found - 1),
             false => Some(found),
         }
     }
 
-    /// The least key above the block before: all versions of that block's last key are below.
+    /// The least key above the previous block: all versions of that block's last key are below it.
     fn cut_before(&self, ordinal: usize) -> Vec<u8> {
         let mut cut = self.index.separator(ordinal - 1);
         cut.push(0);
         cut
     }
 
-    /// The same of some blocks.
+    /// Tells the system that these blocks will be read soon.
     pub(super) fn will_need_blocks(&self, blocks: Range<usize>) {
         if self.whole.is_some() || blocks.is_empty() {
             return;
@@ -169,12 +171,12 @@ impl Table {
         self.file.will_need(self.offset + first.start, len);
     }
 
-    /// Opens the table at `[offset, offset + len)` of `file`: reads footer, dictionary, index, filter and
-    /// properties (one read for small tables), verifies them against `id`.
+    /// Opens the table at `[offset, offset + len)` of `file`: reads footer, dictionary, index,
+    /// filter and properties (one read for small tables), and verifies them against `id`.
     ///
-    /// Fails with `Unsupported` on another format version, and on a table that needs a feature of this library that the
-    /// build lacks, before it looks at anything but the footer; with `Corruption` on whatever else does
-    /// not verify.
+    /// Fails with `Unsupported` for another format version, and for a table that needs a feature
+    /// that this build lacks, before it looks at anything except the footer. Fails with
+    /// `Corruption` if anything else does not verify.
     pub fn open(file: Arc<dyn File>, offset: u64, len: u64, id: TableId) -> Result<Table> {
         Table::open_by_tail(file, offset, len, id, TAIL_BYTES)
     }
@@ -236,14 +238,14 @@ impl Table {
         debug_assert_eq!(blocks, index.len() as u64);
         meta.len = len;
         meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
-        // Of a keyed table not every search needs a block, so that none is worth its memory.
+        // In a keyed table a search may need no block: keeping blocks is not worth the memory.
         let is_small = tail_start == 0 && len <= TAIL_BYTES && codec == Codec::None;
         let is_whole = is_small && !footer.is_keyed;
         let whole = usize::try_from(footer.data_len).ok().filter(|_| is_whole);
         let whole = whole.and_then(|data_len| tail.get_mut(..data_len));
         let whole = whole.and_then(|data| {
             let opens = match &cipher {
-                // What does not open is told by the read that asks for it.
+                // The read that asks for a block reports that it does not open.
                 Some(cipher) => open_blocks(cipher, data, &index, 0..index.len(), id).is_empty(),
                 None => true,
             };
@@ -269,7 +271,7 @@ impl Table {
 
     /// Bytes that index, filter, dictionary, and the blocks of a small table take.
     pub fn resident_bytes(&self) -> usize {
-        // A word in front of each allocation, and rounded up to 16, as allocators do.
+        // Allocators put a word in front of each allocation, and round it up to 16 bytes.
         let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
         let filter = self.filter.as_ref().map_or(0, BloomFilter::bytes);
         let whole = self
@@ -291,14 +293,14 @@ impl Table {
             + keys
     }
 
-    /// The table with something that is to live as long as it does: an owner's account of it.
+    /// The table with an object that lives as long as it does: its owner's account of it.
     pub fn with_companion(mut self, companion: Box<dyn std::any::Any + Send + Sync>) -> Table {
         self.companion = Some(companion);
         self
     }
 
-    /// The table with this version for each of its records, in the place of what its rows say. For a table that was
-    /// written before its version was known; it has each key once.
+    /// The table with this version for each of its records, whatever its rows say. For a table that
+    /// was written before its version was known. The table has each key once.
     pub fn with_version(mut self, version: Version) -> Table {
         self.assigned = Some(version);
         self
@@ -310,7 +312,7 @@ impl Table {
         self.assigned
     }
 
-    /// What the table holds.
+    /// The properties of the table.
     pub fn meta(&self) -> &TableMeta {
         &self.meta
     }
@@ -325,12 +327,12 @@ impl Table {
         self.whole.as_ref()
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     pub fn block_count(&self) -> usize {
         self.index.len()
     }
 
-    /// About how many data blocks have so many bytes together, one at least: blocks may be much smaller than they were wanted.
+    /// About how many data blocks have `bytes` bytes together, at least one. Blocks may be small.
     pub fn blocks_in(&self, bytes: usize) -> usize {
         let count = self.index.len() as u64;
         let blocks = (bytes as u64).saturating_mul(count) / self.index.data_bytes().max(1);
@@ -345,7 +347,7 @@ impl Table {
             .is_none_or(|filter| filter.may_contain(hash.0))
     }
 
-    /// The ordinal of the block in which the newest record of `key` is if it is anywhere.
+    /// The ordinal of the only block that can hold the newest record of `key`.
     pub fn block_for(&self, key: &[u8]) -> Option<usize> {
         if key < &*self.meta.min_key {
             return None;
@@ -354,8 +356,8 @@ impl Table {
         (ordinal < self.index.len()).then_some(ordinal)
     }
 
-    /// Keys that cut the table's data into parts of about `bytes`, each of which begins with a block; ascending.
-    /// A part has less where the table ends, and more where a block has.
+    /// Keys that cut the table's data into parts of about `bytes`; ascending. Each part begins with
+    /// a block. The last part may have fewer bytes, and a part with a long block may have more.
     pub fn cuts(&self, bytes: u64) -> Vec<Vec<u8>> {
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         let mut begin = 0;
@@ -373,8 +375,9 @@ impl Table {
         cuts
     }
 
-    /// About which share of the table's data, from 0 to 1, belongs to the keys from `low` to below `high`. Nothing is read
-    /// for it. At each end it is off by less than a block, within which keys are taken to lie evenly.
+    /// About which share of the table's data, from 0 to 1, belongs to the keys from `low` to below
+    /// `high`. It reads nothing. At each end it is off by less than a block, within which keys are
+    /// assumed to lie evenly.
     pub fn share_between(&self, low: &[u8], high: Option<&[u8]>) -> f64 {
         let data_bytes = self.index.data_bytes();
         if data_bytes == 0 {
@@ -408,7 +411,8 @@ impl Table {
         self.index.find(key)
     }
 
-    /// How many blocks hold the keys from `low` to the first one that is not below `high`, all to the end without limits.
+    /// The number of blocks that hold the keys from `low` to the first key at or above `high`.
+    /// Without a limit the range goes to the end.
     pub fn blocks_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> usize {
         let first = low.map_or(0, |key| self.index.find(key));
         let end = high.map_or(usize::MAX, |key| self.index.find(key).saturating_add(1));
@@ -420,17 +424,17 @@ impl Table {
         self.index.continues(ordinal, key)
     }
 
-    /// Checksum of the data blocks' checksums, as the properties have it.
+    /// Checksum of the data blocks' checksums, from the properties.
     pub(super) fn data_checksum(&self) -> u32 {
         self.data_checksum
     }
 
-    /// Where stored block `ordinal` lies within the table.
+    /// The place of stored block `ordinal` within the table.
     pub(crate) fn place(&self, ordinal: usize) -> Range<u64> {
         self.index.block(ordinal)
     }
 
-    /// Fills `buffer` from `relative` within the table on.
+    /// Fills `buffer` with the table's bytes from `relative` on.
     pub(super) fn read_stored(&self, buffer: &mut [u8], relative: u64) -> Result<()> {
         heap::expect(buffer.len());
         read_at(&*self.file, buffer, self.offset + relative)
@@ -447,7 +451,7 @@ impl Table {
         let place = self.index.block(ordinal);
         let len = self.memory_len(&place)?;
         if let Some(whole) = &self.whole {
-            // The index's places lie within the data, which was checked when it was decoded.
+            // The index's places lie within the data; decoding the index checked that.
             return self.block_in(whole, place.start as usize..place.end as usize, place.start);
         }
         match self.codec {
@@ -483,7 +487,7 @@ impl Table {
         Block::parse(bytes, 0..len)
     }
 
-    /// Payload and codec of a stored block: one that verifies, or that was opened when it was read.
+    /// Payload and codec of a stored block, which is verified here or was opened when it was read.
     #[inline]
     fn payload_of<'b>(&self, stored: &'b [u8], relative: u64) -> Decoded<(&'b [u8], Codec)> {
         match self.cipher {
@@ -502,7 +506,7 @@ impl Table {
         Ok(())
     }
 
-    /// Decrypts stored blocks that lie together, if the table is encrypted; those that do not verify or open.
+    /// Decrypts neighbouring stored blocks of an encrypted table. Returns blocks that do not open.
     pub(super) fn open_all(
         &self,
         stored: &mut [u8],
@@ -514,8 +518,8 @@ impl Table {
         }
     }
 
-    /// The block stored in `buffer[within]`, sharing the buffer if it is not compressed. Of an encrypted table it was opened
-    /// there.
+    /// The block stored in `buffer[within]`. It shares the buffer if it is not compressed. A block
+    /// of an encrypted table was opened there before.
     pub(super) fn block_in(
         &self,
         buffer: &Arc<[u8]>,
@@ -553,8 +557,8 @@ impl Table {
         self.corrupt_at(self.index.block(ordinal).start, malformed)
     }
 
-    /// Newest record of `key` with version at most `at`, by one block read (more only where the
-    /// versions of one key span blocks). Does not ask the filter.
+    /// Newest record of `key` with version at most `at`, by one block read (or more, if the
+    /// versions of the key span blocks). It does not ask the filter.
     pub fn get(&self, key: &[u8], at: Version) -> Result<Option<Found>> {
         match self.block_for(key) {
             Some(ordinal) => self.get_from_block(ordinal, key, at),
@@ -562,8 +566,8 @@ impl Table {
         }
     }
 
-    /// The same, looking only in block `ordinal` (and the next ones if the key's versions go on).
-    /// Panics if there is no such block.
+    /// The same, which looks only in block `ordinal` (and in the next ones if the key's versions go
+    /// on). Panics if there is no such block.
     pub fn get_from_block(
         &self,
         mut ordinal: usize,
@@ -583,8 +587,8 @@ impl Table {
         }
     }
 
-    /// The newest record of `key` with version at most `at` in `block`, which is block `ordinal` of this table: for
-    /// callers that keep blocks.
+    /// The newest record of `key` with version at most `at` in `block`, which is block `ordinal` of
+    /// this table. For callers that keep blocks.
     pub fn find_in_block(
         &self,
         ordinal: usize,
@@ -614,7 +618,7 @@ impl Table {
     }
 }
 
-/// What [`Table::find_in_block`] found.
+/// The result of [`Table::find_in_block`].
 #[derive(Debug)]
 pub enum InBlock {
     /// The record.
@@ -633,7 +637,8 @@ fn refuse(file: &dyn File, offset: u64, malformed: Malformed) -> Error {
     }
 }
 
-/// What a table is encrypted by, if it is; `tail` ends with its footer. All tables of an encrypted database are encrypted.
+/// The cipher of an encrypted table; `tail` ends with the footer. In an encrypted database all
+/// tables are encrypted.
 fn cipher_of(
     file: &dyn File,
     footer: &Footer,
@@ -656,7 +661,7 @@ fn cipher_of(
     }
 }
 
-/// Decrypts these blocks, which `stored` begins with; those that do not verify or open.
+/// Decrypts the blocks with which `stored` begins. Returns the blocks that do not open.
 fn open_blocks(
     cipher: &Cipher,
     stored: &mut [u8],
@@ -681,8 +686,8 @@ fn open_blocks(
     failed
 }
 
-/// Reads the footer of the table at `[offset, offset + len)` and at least all behind the data; the
-/// bytes come with their offset within the table.
+/// Reads the footer of the table at `[offset, offset + len)` and at least everything behind the
+/// data. Returns the bytes with their offset within the table.
 fn read_tail(
     file: &dyn File,
     offset: u64,
@@ -714,7 +719,7 @@ fn read_tail(
         return Err(Error::unsupported(file.path(), NEEDS_ZSTD.0));
     }
     if footer.data_len < tail_start {
-        // The file was just seen to reach the table's end, so this is no more than it holds.
+        // The file reaches the table's end, as was just seen, so this is no more than it holds.
         let missing = usize::try_from(tail_start - footer.data_len)
             .map_err(|_| corrupt(footer_at, Malformed("index larger than memory")))?;
         let mut whole = vec![0; missing + tail.len()];
@@ -725,7 +730,7 @@ fn read_tail(
     Ok((footer, tail, tail_start))
 }
 
-/// Reads exactly `buffer`; a file that ends before is corrupt, not unreadable.
+/// Fills all of `buffer`. A file that ends before is corrupt, not unreadable.
 fn read_at(file: &dyn File, buffer: &mut [u8], offset: u64) -> Result<()> {
     read_exact_at(file, buffer, offset).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
@@ -741,13 +746,13 @@ struct Parts<'a> {
     tail_start: u64,
     at: u64,
     id: TableId,
-    /// Checksum of the part read last.
+    /// Checksum of the part that was read last.
     crc: u32,
     cipher: Option<&'a Cipher>,
 }
 
 impl Parts<'_> {
-    /// Verifies and decodes the next part; an error comes with the part's relative offset.
+    /// Verifies and decodes the next part. An error comes with the part's offset in the table.
     fn next<T>(
         &mut self,
         stored_len: u64,
@@ -759,7 +764,7 @@ impl Parts<'_> {
             .map_err(|malformed| (at, malformed))
     }
 
-    /// The same of a part that is not there if its length is 0.
+    /// The same for a part that is absent if its length is 0.
     fn optional<T>(
         &mut self,
         stored_len: u64,
@@ -772,7 +777,7 @@ impl Parts<'_> {
     }
 
     fn part(&mut self, stored_len: u64) -> Decoded<&[u8]> {
-        // The footer's lengths sum up to the table's, so every part lies in the tail.
+        // The sum of the footer's lengths is the table's length, so every part lies in the tail.
         let start = (self.at - self.tail_start) as usize;
         let stored = usize::try_from(stored_len)
             .ok()

@@ -1,16 +1,17 @@
-//! How a block lies in a table: payload, codec byte, checksum.
+//! The form of a stored block in a table: payload, codec byte, checksum.
 //!
 //! ```text
 //! | payload (as the codec says) | codec u8 | crc32c u32 |
 //! ```
 //!
-//! The checksum covers table id, the block's offset within the table, payload and codec byte, so
-//! that a block of another table, or one at another place, does not verify. What a payload is that
-//! is compressed: see `packing`.
+//! The checksum covers table id, the block's offset within the table, payload and codec byte. So a
+//! block of another table, or at another place, does not verify. `packing` has the form of
+//! compressed payloads.
 //!
-//! In an encrypted table the payload is sealed, after compression, by the table's cipher: nonce is the block's offset, the
-//! codec byte is bound. The checksum is of what is stored, so that damage is found, and told from a block that somebody
-//! made, without the key. No I/O here.
+//! In an encrypted table the payload is sealed, after compression, by the table's cipher. The nonce
+//! is the block's offset, and the codec byte is bound. The checksum covers the stored bytes. So
+//! damage is found without the key, and distinguished from a block that somebody forged. No I/O
+//! here.
 
 use super::Codec;
 use crate::sealing::{Cipher, Nonce, TAG_BYTES};
@@ -24,11 +25,11 @@ pub(super) const TRAILER_BYTES: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
-/// A record of a later version's kind: no damage.
+/// A record whose kind belongs to a later version. It is no damage.
 pub(super) const UNKNOWN_KIND: Malformed =
     Malformed("a record of a kind that this build does not know");
 
-/// An encrypted table, read without the key: no damage.
+/// An encrypted table, read without the key. It is no damage.
 pub(super) const NEEDS_KEY: Malformed = Malformed("an encrypted table, and no key was given");
 
 /// Bytes that verify, but were not written with the table's key for this place.
@@ -65,12 +66,13 @@ pub(super) fn verify(stored: &[u8], id: TableId, offset: u64) -> Decoded<(&[u8],
     Ok((payload, codec))
 }
 
-/// Encrypts the payload that `buffer` ends with from `start` on, in its place.
+/// Encrypts the payload in `buffer` from `start` to the end, in its place.
 pub(super) fn seal(cipher: &Cipher, offset: u64, used: Codec, buffer: &mut Vec<u8>, start: usize) {
     cipher.seal(Nonce::at(offset), &[used as u8], buffer, start);
 }
 
-/// Checks a stored block of an encrypted table, and decrypts its payload in its place: the payload's length, and the codec.
+/// Checks a stored block of an encrypted table, and decrypts its payload in its place. Returns the
+/// payload's length, and the codec.
 pub(super) fn open(
     cipher: &Cipher,
     stored: &mut [u8],

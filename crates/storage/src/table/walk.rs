@@ -14,9 +14,10 @@ use std::ops::Range;
 
 /// A position in a block that moves both ways.
 ///
-/// Moving on pushes what it overwrites of the key, moving back pops it, so that a step costs the
-/// bytes in which two neighbours differ, in either direction; only the step back into the interval
-/// before decodes that interval, once. What is pushed is never more than the interval's key tails.
+/// Moving on pushes the bytes of the key that it overwrites, moving back pops them. So a step in
+/// either direction costs only the bytes in which two neighbours differ. The step back into the
+/// previous interval decodes that interval once. The pushed bytes are never more than the
+/// interval's key tails.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) key: Vec<u8>,
@@ -26,12 +27,12 @@ pub(super) struct Walk {
     interval_end: usize,
 }
 
-/// A row that the walk came over in this interval, and how to get back before it.
+/// A row that the walk has passed in this interval, and how to get back before it.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// Bytes kept of the key before.
+    /// Bytes kept from the previous key.
     shared: usize,
-    /// Where the tail that the key before lost starts in [`Walk::undo`].
+    /// The place in [`Walk::undo`] of the tail that the previous key lost.
     undo_start: usize,
     version: Version,
     kind: Kind,
@@ -40,7 +41,7 @@ pub(super) struct Step {
 }
 
 impl Walk {
-    /// The record it is on, if on any. `block` is the one it walks.
+    /// The record that it is on, if it is on one. `block` is the block that it walks.
     pub(super) fn entry<'a>(&'a self, block: &'a Block) -> Option<EntryRef<'a>> {
         let step = self.steps.last()?;
         let value = &block.bytes()[step.value.clone()];
@@ -114,7 +115,7 @@ impl Walk {
         Ok(true)
     }
 
-    /// To the row before; `false`, without moving, on the first.
+    /// To the previous row; `false`, without moving, on the first.
     pub(super) fn retreat(&mut self, block: &Block) -> Decoded<bool> {
         if self.steps.len() > 1 {
             if let Some(step) = self.steps.pop() {

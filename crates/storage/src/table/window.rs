@@ -1,8 +1,8 @@
-//! Stored blocks that lie together, fetched by one read: what cursors and whole passes read by.
+//! Stored blocks that lie together, fetched by one read: for cursors and whole passes.
 //!
-//! Blocks that are not compressed are lent out of the window's buffer without a copy. The buffer
-//! is filled again once nobody else holds it, so that a scan allocates next to nothing. Belongs to
-//! one thread at a time.
+//! The window lends uncompressed blocks from its buffer without a copy. The buffer is filled again
+//! once nobody else holds it, so that a scan allocates next to nothing. A window belongs to one
+//! thread at a time.
 
 use super::block::Block;
 use super::reader::{Table, crc_of};
@@ -11,15 +11,15 @@ use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A window of several blocks is no longer than this.
+/// A window of several blocks has at most this many bytes.
 const WINDOW_BYTES_MAX: u64 = 2 << 20;
 
-/// How far a window reaches when it has to be filled.
+/// The blocks that a window fetches when it has to be filled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reach {
-    /// This block and up to so many in all from it on.
+    /// This block and the blocks behind it, at most this many in all.
     Forward(usize),
-    /// Up to so many in all that end with this block.
+    /// This block and the blocks before it, at most this many in all.
     Backward(usize),
 }
 
@@ -29,13 +29,13 @@ pub(super) struct Window {
     buffer: Arc<[u8]>,
     blocks: Range<usize>,
     start: u64,
-    /// Blocks of an encrypted table that were fetched, and did not open.
+    /// Blocks of an encrypted table that were fetched and did not open.
     failed: Vec<(usize, Malformed)>,
 }
 
 impl Window {
-    /// Block `ordinal`, from the window or after moving the window there. A block that is not
-    /// compressed shares the window's buffer, which is used again once nobody else has it.
+    /// Block `ordinal`, from the window or after moving the window there. An uncompressed block
+    /// shares the window's buffer, which is used again once nobody else holds it.
     pub(super) fn block(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<Block> {
         if !self.holds(ordinal) {
             self.fetch(table, ordinal, reach)?;

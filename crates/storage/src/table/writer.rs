@@ -1,10 +1,12 @@
-//! Writes a table into a sink, front to back, in memory for one block plus index and key hashes.
+//! Writes a table into a sink, front to back. It keeps one block, the index and the key hashes in
+//! memory.
 //!
-//! Where a dictionary is wanted the first blocks, half a MiB of them, wait for it in the sink's buffer.
+//! If a dictionary is wanted, the first blocks, half a MiB of them, wait for it in the sink's
+//! buffer.
 //!
-//! Order of records is the caller's duty and asserted. Records are encoded where the sink keeps what it
-//! will write, so each byte is copied once. An error of the sink ends the table (drop the writer).
-//! Nothing is synced here.
+//! The caller is responsible for the order of records, which is asserted. Records are encoded in
+//! the sink's buffer, so each byte is copied once. An error of the sink ends the table (drop the
+//! writer). Nothing is synced here.
 
 use super::block::{BlockBuilder, KEY_BYTES_MAX, common_prefix};
 use super::footer::{self, FOOTER_BYTES, Footer, Properties};
@@ -33,24 +35,24 @@ pub struct TableWriter<S> {
     last_version: Version,
     separator: Vec<u8>,
     properties: Properties,
-    /// Each key begins a block, whose separator it is.
+    /// Each key begins a block, and is the block's separator.
     is_keyed: bool,
-    /// Versions of a key went on in another block: then the table is not keyed.
+    /// Versions of a key went on in another block, so the table is not keyed.
     continued: bool,
 }
 
-/// Blocks that lie at the end of the sink's buffer as they are, one after the other.
+/// Blocks at the end of the sink's buffer, uncompressed, one after the other.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Bytes of them.
+    /// The sum of their bytes.
     bytes: usize,
     lens: Vec<usize>,
-    /// What the index will say of each: separator, and whether the key goes on.
+    /// The index entry of each block: the separator, and whether the key goes on.
     separators: Vec<(Vec<u8>, bool)>,
 }
 
 impl<S: TableSink> TableWriter<S> {
-    /// A table with identity `id` into `sink`.
+    /// A writer of the table `id` into `sink`.
     pub fn new(sink: S, id: TableId, options: TableOptions) -> Self {
         TableWriter {
             out: Output {
@@ -78,16 +80,16 @@ impl<S: TableSink> TableWriter<S> {
         }
     }
 
-    /// The same with a block for each key: who has the table open knows all of its keys, and reads a block only for its values.
-    /// To be called before the first record.
+    /// The same writer, which makes a block for each key: a reader that has the table open knows
+    /// all of its keys, and reads a block only for its values. Call it before the first record.
     #[must_use]
     pub fn keyed(mut self, is_keyed: bool) -> Self {
         self.is_keyed = is_keyed;
         self
     }
 
-    /// The same of an encrypted database: all of the table is encrypted, by a key of its own. To be called before the first
-    /// record; without `secrets` the table is a plain one.
+    /// The same writer for an encrypted database: the whole table is encrypted, by a key of its
+    /// own. Call it before the first record. Without `secrets` the table is a plain one.
     #[must_use]
     pub fn sealed(mut self, secrets: Option<&Secrets>) -> Self {
         self.out.seal = secrets.map(|secrets| {
@@ -100,7 +102,8 @@ impl<S: TableSink> TableWriter<S> {
 
     /// Appends a record: keys ascending, versions of one key descending.
     ///
-    /// Panics on records out of order, a key above 65535 bytes, or a value that the kind cannot have.
+    /// Panics if records are out of order, if a key is longer than 65535 bytes, or if the kind
+    /// cannot have the value.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
         assert!(
             entry.key.len() <= KEY_BYTES_MAX,
@@ -145,9 +148,10 @@ impl<S: TableSink> TableWriter<S> {
         Ok(())
     }
 
-    /// Whether the block at hand, which would be `len` bytes long with another record, ends before that because of pages: no
-    /// block of several records lies in two pages, if none of them has to be larger than a page and the table begins with
-    /// one. A record that does not fit into the rest of a page is a block alone. Of what is compressed the place is not known.
+    /// Whether pages end the current block before another record, which would make it `len` bytes
+    /// long. A block of several records does not lie in two pages, if none of its records is larger
+    /// than a page and the table begins with a page. A record that does not fit into the rest of a
+    /// page gets a block of its own. The place of compressed blocks is not known.
     fn ends_with_page(&self, len: usize) -> bool {
         if self.options.codec != Codec::None || self.options.block_bytes > PAGE_BYTES {
             return false;
@@ -156,7 +160,7 @@ impl<S: TableSink> TableWriter<S> {
         in_page + len + self.out.trailer_bytes() > PAGE_BYTES
     }
 
-    /// Writes the block at hand; `next` is the key that follows it, if one does.
+    /// Writes the current block; `next` is the key that follows it, if one does.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let continues = next == Some(&*self.last_key);
         self.continued |= continues;
@@ -184,7 +188,7 @@ impl<S: TableSink> TableWriter<S> {
         }
     }
 
-    /// Stores the block that lies at the buffer's end from `start` on.
+    /// Stores the block in the buffer from `start` to the end.
     fn seal_block(&mut self, start: usize, separator: &[u8], continues: bool) -> Result<()> {
         let used = self.out.packer.pack(self.out.sink.buffer(), start);
         let (stored_len, crc) = self.out.seal(start, used)?;
@@ -199,7 +203,8 @@ impl<S: TableSink> TableWriter<S> {
         Ok(())
     }
 
-    /// Makes a dictionary of the blocks that wait for one, if they are worth it, and stores them.
+    /// Makes a dictionary from the blocks that wait for one, if they are worth it, and stores the
+    /// blocks.
     fn end_waiting(&mut self) -> Result<()> {
         let Some(waiting) = self.waiting.take() else {
             return Ok(());
@@ -228,8 +233,9 @@ impl<S: TableSink> TableWriter<S> {
         self.index.blocks() as usize + waiting
     }
 
-    /// Bytes handed to the sink so far, plus what is buffered: the block at hand before
-    /// compression, and those that wait for a dictionary, index rows, filter. Less than before when these are compressed.
+    /// Bytes handed to the sink so far, plus the buffered ones: the current block before
+    /// compression, the blocks that wait for a dictionary, index rows, filter. The estimate falls
+    /// when these are compressed.
     pub fn bytes_estimate(&self) -> u64 {
         let filter = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
         let block = if self.block.is_empty() {
@@ -282,7 +288,7 @@ impl<S: TableSink> TableWriter<S> {
     }
 }
 
-/// The sink, and the table's offset.
+/// The sink, and the table's length so far.
 #[derive(Debug)]
 struct Output<S> {
     sink: S,
@@ -293,7 +299,7 @@ struct Output<S> {
     seal: Option<Seal>,
 }
 
-/// What an encrypted table is encrypted by.
+/// The encryption of an encrypted table.
 #[derive(Debug)]
 struct Seal {
     cipher: Cipher,
@@ -309,7 +315,8 @@ impl<S: TableSink> Output<S> {
         }
     }
 
-    /// Makes a stored block, uncompressed, of what `write` appends; its length and checksum.
+    /// Makes an uncompressed stored block from the bytes that `write` appends. Returns its length
+    /// and checksum.
     fn emit(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(u64, u32)> {
         let buffer = self.sink.buffer();
         let start = buffer.len();
@@ -317,7 +324,8 @@ impl<S: TableSink> Output<S> {
         self.seal(start, Codec::None)
     }
 
-    /// Makes a stored block of the payload that the buffer holds from `start` on; its length and checksum.
+    /// Makes a stored block from the payload in the buffer from `start` on. Returns its length and
+    /// checksum.
     fn seal(&mut self, start: usize, used: Codec) -> Result<(u64, u32)> {
         let buffer = self.sink.buffer();
         if let Some(seal) = &self.seal {

@@ -1,9 +1,10 @@
-//! Zstandard, by the library of that name: the one place that calls it. Behind the feature `zstd`; without it the types of
-//! `zstd_absent` stand here.
+//! Zstandard, by the library of that name. This is the one place that calls it, with the feature
+//! `zstd`. Without the feature, the types of `zstd_absent` replace it.
 //!
-//! A frame has no checksum, as the stored block has one, but the id of its dictionary: unpacking with another dictionary
-//! fails. A [`Compressor`] belongs to one thread; a [`Dictionary`] is shared freely. Unpacking keeps some 160 KiB for each
-//! thread that unpacked. No allocation depends on what a frame says.
+//! A frame has no checksum, because the stored block has one. It has the id of its dictionary:
+//! unpacking with another dictionary fails. A [`Compressor`] belongs to one thread; a
+//! [`Dictionary`] is shared freely. Unpacking keeps about 160 KiB for each thread that unpacked. No
+//! allocation depends on what a frame says.
 
 use super::Codec;
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 pub(super) const IS_THERE: bool = true;
 
 thread_local! {
-    /// What unpacking works with, for the next block.
+    /// The state of unpacking, kept for the next block.
     static UNPACKING: Cell<Option<DCtx<'static>>> = const { Cell::new(None) };
 }
 
@@ -41,10 +42,10 @@ impl Compressor {
         }
     }
 
-    /// Makes a dictionary of at most `len` bytes, and uses it from now on.
+    /// Makes a dictionary of at most `len` bytes, and packs with it from now on.
     pub(super) fn train(&mut self, samples: &[u8], lens: &[usize], len: usize) -> Option<Vec<u8>> {
         let dictionary = zstd::dict::from_continuous(samples, lens, len).ok()?;
-        // One without an id could not be told from another.
+        // A dictionary without an id could not be distinguished from another one.
         zstd_safe::get_dict_id_from_dict(&dictionary)?;
         self.dictionary = Some(CDict::try_create(&dictionary, self.level)?);
         Some(dictionary)
@@ -70,7 +71,7 @@ impl Compressor {
     }
 }
 
-/// What a table's blocks were packed with, ready for unpacking.
+/// The dictionary with which a table's blocks were packed, ready for unpacking.
 pub(super) struct Dictionary(DDict<'static>);
 
 impl Dictionary {
@@ -86,7 +87,8 @@ impl Dictionary {
     }
 }
 
-/// Fills `target` with what a frame stands for: how many bytes that is, `None` if it is none or does not fit.
+/// Fills `target` with the bytes that a frame stands for. Returns their number; `None` if it is no
+/// frame or the bytes do not fit.
 pub(super) fn decompress(
     frame: &[u8],
     target: &mut [u8],

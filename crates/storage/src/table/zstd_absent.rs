@@ -1,8 +1,8 @@
-//! What stands in the place of `zstd` in a build without the feature `zstd`: types of which there is no value, and a
+//! Replaces `zstd` in a build without the feature `zstd`: types that have no value, and a
 //! compressor that leaves blocks as they are.
 //!
-//! Nothing that is packed comes here: a table that needs Zstandard is refused when it is opened, and the engine refuses to
-//! have one made.
+//! No packed block comes here: a table that needs Zstandard is refused when it is opened, and the
+//! engine refuses to make one.
 
 use super::Codec;
 
@@ -27,7 +27,7 @@ impl Compressor {
     }
 }
 
-/// There is none.
+/// It has no value.
 pub(super) enum Dictionary {}
 
 impl Dictionary {

@@ -1,25 +1,29 @@
-//! A new file written front to back in large pieces, past the system's cache if the caller wants that and it can be.
+//! A new file that is written front to back in large pieces. They go past the system's cache if the
+//! caller wants that and the system can do it.
 //!
 //! ```text
 //! buffer | pad | bytes that are not written yet ... |
 //!              ^ aligned in memory; in the file it lies at `at`, a multiple of a block
 //! ```
-//! What goes through the cache is copied once more by the kernel, into pages that it finds, charges, marks and
-//! cleans one by one. So pieces of whole blocks go from the buffer to the device; only the last bytes of the
-//! file, less than a block, go through the cache. A piece is on the device, or in its cache, when its write
-//! returns, so a read that comes meanwhile waits for one piece of each writer at most.
+//! The kernel copies bytes that go through the cache once more, into pages that it finds, charges,
+//! marks and cleans one by one. So pieces of whole blocks go from the buffer to the device. Only
+//! the last bytes of the file, less than a block, go through the cache. When the write of a piece
+//! returns, the piece is on the device, or in the device's cache. So a read that comes meanwhile
+//! waits for at most one piece of each writer.
 //!
-//! If what is written is to be in the cache, or there is no such way ([`File::past_cache`] gives none, or a write by
-//! it is refused with `InvalidInput`), the same pieces go through the cache, and [`WriteBehind`] keeps them close to the device.
+//! The same pieces go through the cache, and [`WriteBehind`] keeps them close to the device, in
+//! three cases: the written bytes should be in the cache, [`File::past_cache`] gives no way past
+//! it, or a write by this way is refused with `InvalidInput`.
 //!
-//! Nothing is durable before [`File::sync_data`], in either way. After an error it is not known what was written:
-//! nothing more is appended then. Belongs to one thread at a time.
+//! In either case nothing is durable before [`File::sync_data`]. After an error it is not known
+//! what was written: nothing more is appended then. An appender belongs to one thread at a time.
 
 use super::{BLOCK_BYTES, File, WriteBehind};
 use std::io;
 use std::sync::Arc;
 
-/// Room behind a piece, so that the buffer need not grow for the bytes that make the piece full.
+/// Bytes of room behind a piece, so that the buffer need not grow for the bytes that fill the
+/// piece.
 const SLACK_BYTES: usize = 32 << 10;
 
 /// Writes one new file.
@@ -36,8 +40,9 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// For `file`, which is empty. A piece has `piece_bytes`, a multiple of [`BLOCK_BYTES`]. With `past_cache` what
-    /// is written is not in the system's cache afterwards, where that can be.
+    /// An appender for `file`, which is empty. A piece has `piece_bytes` bytes, a multiple of
+    /// [`BLOCK_BYTES`]. With `past_cache` the written bytes are not in the system's cache
+    /// afterwards, if the system can do that.
     pub fn new(file: Arc<dyn File>, piece_bytes: usize, past_cache: bool) -> Appender {
         assert!(piece_bytes > 0 && piece_bytes.is_multiple_of(BLOCK_BYTES));
         let mut appender = Appender {
@@ -58,7 +63,7 @@ impl Appender {
         &self.file
     }
 
-    /// The file's next bytes are appended here, behind what is there.
+    /// The buffer to which the file's next bytes are appended.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
@@ -68,7 +73,8 @@ impl Appender {
         self.buffer.capacity()
     }
 
-    /// How many pieces may be on their way, where they go through the cache ([`WriteBehind::set_depth`]).
+    /// Sets how many pieces may be on their way, if they go through the cache
+    /// ([`WriteBehind::set_depth`]).
     pub fn set_depth(&mut self, pieces: usize) {
         self.behind.set_depth(pieces);
     }
@@ -78,12 +84,12 @@ impl Appender {
         self.waiting() >= self.piece_bytes
     }
 
-    /// Writes the full pieces of the buffer, which leave it.
+    /// Writes the full pieces of the buffer and removes them from it.
     pub fn pass_on(&mut self) -> io::Result<()> {
         self.write(self.piece_bytes)
     }
 
-    /// Writes all that is left. Nothing is appended any more.
+    /// Writes the rest. Nothing is appended any more.
     pub fn finish(&mut self) -> io::Result<()> {
         self.write(BLOCK_BYTES)?;
         let rest = &self.buffer[self.pad..];
@@ -98,7 +104,7 @@ impl Appender {
         self.buffer.len() - self.pad
     }
 
-    /// Writes as many of the waiting bytes as are a multiple of `unit`.
+    /// Writes the waiting bytes, up to a multiple of `unit`.
     fn write(&mut self, unit: usize) -> io::Result<()> {
         let full = self.waiting() / unit * unit;
         if full == 0 {
@@ -109,7 +115,7 @@ impl Appender {
         let bytes = &self.buffer[self.pad..end];
         if let Some(direct) = &self.direct {
             match direct.write_at(bytes, self.at) {
-                // A part may have been written: all of it is written again, the same bytes.
+                // A part may have been written. All of it is written again, with the same bytes.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.direct = None,
                 result => result?,
             }
@@ -123,7 +129,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Moves the waiting bytes to an aligned place, where they are unless the buffer has moved.
+    /// Moves the waiting bytes to an aligned place. They are there already, unless the buffer has
+    /// moved.
     fn align(&mut self) {
         let waiting = self.waiting();
         self.buffer.reserve(BLOCK_BYTES);
@@ -145,7 +152,8 @@ mod tests {
 
     const PIECE: usize = 128 << 10;
 
-    /// Appends `len` bytes in parts of these sizes, in turns, as a writer of tables does; the bytes.
+    /// Appends `len` bytes in parts of these sizes, in turns, as a writer of tables does. Returns
+    /// the bytes.
     fn append(file: &Arc<dyn File>, len: usize, parts: &[usize]) -> Vec<u8> {
         append_by(file, len, parts, true)
     }
@@ -173,8 +181,9 @@ mod tests {
         assert!(read == data, "other bytes than were appended");
     }
 
-    /// Ends in all places of a block and a piece; parts smaller and larger than the slack, and than a piece.
-    /// That whole blocks go past the cache, from aligned memory, the simulation asserts.
+    /// The file ends at all places of a block and a piece. Parts are smaller and larger than the
+    /// slack, and than a piece. The simulation asserts that whole blocks go past the cache, from
+    /// aligned memory.
     #[test]
     fn what_is_appended_is_there() {
         use super::super::{SimVfs, Vfs};
@@ -198,7 +207,8 @@ mod tests {
         }
     }
 
-    /// Whole pieces go past the cache, at the end whole blocks, and the rest through it.
+    /// Whole pieces go past the cache, then whole blocks at the end. The rest goes through the
+    /// cache.
     #[test]
     fn only_the_last_bytes_go_through_the_cache() {
         let noting = Noting::with(Past::RefusesFrom(u64::MAX));
@@ -213,7 +223,8 @@ mod tests {
         assert!(noting.of('s').is_empty());
     }
 
-    /// Without a way past the cache, and from its first refusal on, pieces go through the cache and are started.
+    /// Without a way past the cache, and from its first refusal on, pieces go through the cache and
+    /// their writing is started.
     #[test]
     fn refused_pieces_go_through_the_cache() {
         let len = 9 * PIECE + 5000;

@@ -2,45 +2,47 @@
 //!
 //! ```text
 //!   offset ->   | on the device |  before, ...  |  span: not started  |
-//!                               ^ the oldest is waited for when the span is started, so that at most
-//!                                 two pieces are on their way, or as many as the writer allows
+//!                               ^ the oldest is waited for when the span is started, so that at
+//!                                 most two pieces are on their way, or what the writer allows
 //! ```
-//! Left alone, the system keeps what was written until a sync, and then hands all of it to the device
-//! at once; a read that comes meanwhile waits behind tens of MiB. So the span is started each
-//! time a piece was written to it, and the piece before it waited for. The sync at the end, which alone
-//! makes anything durable, finds little to do.
+//! Left alone, the system keeps written bytes until a sync, and then hands all of them to the
+//! device at once. A read that comes meanwhile waits behind tens of MiB. So each time a piece was
+//! written, writing the span to the device is started, and the piece before it is waited for. The
+//! sync at the end, which alone makes anything durable, finds little to do.
 //!
-//! The last page of a span is held back if it is not full, as it would have to be written twice. The
-//! span covers what was written in between in other places; of these only dirty pages cost anything.
+//! If the last page of a span is not full, it is held back, because it would have to be written
+//! twice. The span also covers places in between that were not written; only dirty pages cost
+//! anything.
 //!
-//! Belongs to one thread at a time. Errors of starting and waiting are left to the sync.
+//! It belongs to one thread at a time. Errors of starting and waiting are left to the sync.
 
 use super::File;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
-/// Bytes that are started together.
+/// The number of bytes whose writing is started together.
 const PIECE_BYTES: u64 = 256 << 10;
-/// What the system writes at least.
+/// The least number of bytes that the system writes.
 const PAGE_BYTES: u64 = 4096;
 
 /// Keeps writes to one file close to the device.
 #[derive(Debug, Default)]
 pub struct WriteBehind {
-    /// Covers what was written and not started yet.
+    /// Covers the written bytes whose writing was not started yet.
     span: Range<u64>,
     /// Bytes written to the span.
     bytes: u64,
-    /// What was started and not waited for, oldest first.
+    /// Ranges that were started and not waited for, oldest first.
     before: VecDeque<Range<u64>>,
-    /// Pieces that may be on their way beside the one that is started.
+    /// The number of pieces that may be on their way, less two.
     more: usize,
 }
 
 impl WriteBehind {
-    /// How many pieces may be on their way: two where nobody waits for the file, so that reads find the disk free; where somebody does,
-    /// as many as keep the disk at work while the next ones are made (decision 0087).
+    /// How many pieces may be on their way. If nobody waits for the file, two, so that reads find
+    /// the disk free. Otherwise enough to keep the disk at work while the next pieces are made
+    /// (decision 0087).
     pub fn depth(is_waited_for: bool) -> usize {
         match is_waited_for {
             true => 8,
@@ -48,13 +50,14 @@ impl WriteBehind {
         }
     }
 
-    /// Lets this many pieces be on their way, at least two: the more there are, the less the writer waits for
-    /// the device, and the longer a read waits behind them.
+    /// Lets this many pieces be on their way, at least two. With more pieces the writer waits less
+    /// for the device, and a read waits longer behind them.
     pub fn set_depth(&mut self, pieces: usize) {
         self.more = pieces.saturating_sub(2);
     }
 
-    /// Writes all of `data` at `offset`, as [`File::write_at`] does. Every call is for the same file.
+    /// Writes all of `data` at `offset`, as [`File::write_at`] does. Every call is for the same
+    /// file.
     pub fn write_at(&mut self, file: &dyn File, data: &[u8], offset: u64) -> io::Result<()> {
         let mut at = offset;
         for piece in data.chunks(PIECE_BYTES as usize) {
@@ -98,10 +101,11 @@ pub(super) mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    /// What was done, by a letter, and where.
+    /// Each call: a letter for what was done, and the range.
     type Calls = Vec<(char, Range<u64>)>;
 
-    /// Notes what is written, started and waited for, and what a way past the cache refuses.
+    /// Notes what is written, started and waited for, and which writes the way past the cache
+    /// refuses.
     #[derive(Debug, Clone)]
     pub(in super::super) struct Noting {
         file: Arc<dyn File>,
@@ -114,7 +118,7 @@ pub(super) mod tests {
     pub(in super::super) enum Past {
         /// There is none.
         Missing,
-        /// There is one, whose writes are refused from this offset on.
+        /// There is one. It refuses writes from this offset on.
         RefusesFrom(u64),
         /// This is the handle of such a way.
         Handle(u64),
@@ -214,7 +218,7 @@ pub(super) mod tests {
         read_exact_at(&file, &mut read, 0).unwrap();
         assert_eq!(read, data);
         let started = file.of('s');
-        // Full pages, each once, in order, and little is left for the sync.
+        // Full pages were started, each once and in order, and little is left for the sync.
         assert_eq!(started[0].start, 0);
         assert!(started.windows(2).all(|two| two[0].end == two[1].start));
         assert!(started.iter().all(|range| range.end % PAGE_BYTES == 0));
@@ -225,7 +229,7 @@ pub(super) mod tests {
         );
         let left = data.len() as u64 - started.last().unwrap().end;
         assert!(left < PIECE_BYTES + PAGE_BYTES, "{left}");
-        // All but the last were waited for, each after the next one was started.
+        // All ranges except the last were waited for, each after the next one was started.
         assert_eq!(file.of('a'), started[..started.len() - 1]);
         let mut on_their_way = 0i32;
         for (call, range) in file.calls.lock().iter().filter(|call| !call.1.is_empty()) {
@@ -243,7 +247,7 @@ pub(super) mod tests {
     fn scattered_writes_are_started_together() {
         let file = Noting::new();
         let mut behind = WriteBehind::default();
-        // The eighth makes a piece full.
+        // The eighth write makes a piece full.
         let data = vec![7; PIECE_BYTES as usize / 8];
         let places = [900u64, 100, 800, 200, 700, 300, 600, 400, 1000, 50];
         for place in places {

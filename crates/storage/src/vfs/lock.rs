@@ -1,4 +1,5 @@
-//! The lock of a directory: `flock` on its lock file, and on the directory itself where that can be.
+//! The lock of a directory: `flock` on its lock file, and on the directory itself if the system
+//! can.
 //!
 //! Thread safety: the system's.
 
@@ -9,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How often a lock is tried anew because the lock file was replaced meanwhile.
+/// The number of attempts to take a lock if the lock file is replaced meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
 
 /// Locks as [`super::Vfs::lock`] says.
@@ -29,13 +30,13 @@ pub(super) fn lock(path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>> 
             guard.sign();
             return Ok(Box::new(guard));
         }
-        // Between opening and locking, the name went to another file: this lock excludes
-        // nobody who comes later.
+        // Between opening and locking, the name went to another file: this lock excludes nobody who
+        // comes later.
     }
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// A reader must leave a read-only directory as it is: it opens the existing file and no more.
+/// A reader must not change a read-only directory, so it only opens the existing file.
 pub(super) fn open_lock_file(path: &Path, shared: bool) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
@@ -53,8 +54,9 @@ fn try_lock(file: &fs::File, shared: bool) -> io::Result<()> {
     locked.map_err(io::Error::from)
 }
 
-/// Locks the directory of the lock file `path`, which cannot be removed while files are in it, as somebody may remove the lock
-/// file. `None` where a directory cannot be locked (network file systems), or not be read.
+/// Locks the directory of the lock file `path`. Somebody may remove the lock file, but not a
+/// directory with files in it. `None` if the directory cannot be locked (network file systems) or
+/// cannot be read.
 fn lock_directory(path: &Path, shared: bool) -> io::Result<Option<fs::File>> {
     let Some(Ok(directory)) = path.parent().map(open_directory) else {
         return Ok(None);
@@ -71,7 +73,7 @@ fn lock_directory(path: &Path, shared: bool) -> io::Result<Option<fs::File>> {
 #[derive(Debug)]
 struct OsLockGuard {
     file: fs::File,
-    /// Locked, too, where that can be.
+    /// The directory, locked too, if the system can.
     directory: Option<fs::File>,
     path: PathBuf,
     owner_process: u32,
@@ -79,8 +81,8 @@ struct OsLockGuard {
 }
 
 impl OsLockGuard {
-    /// Says in the file who owns it. For messages only: a full or failing disk is no reason to
-    /// refuse the lock. A file that holds something else is locked as it is.
+    /// Writes the owner into the file. It is for messages only: a full or failing disk is no reason
+    /// to refuse the lock. A file with other contents is locked as it is.
     fn sign(&self) {
         if !self.shared && signed_by(&self.file).is_ok() {
             let _ = self.file.set_len(0);
@@ -93,7 +95,7 @@ impl OsLockGuard {
 
 impl LockGuard for OsLockGuard {
     fn still_held(&self) -> io::Result<bool> {
-        // Whoever replaced the lock file is refused by the directory's lock.
+        // The directory's lock refuses a process that has replaced the lock file.
         match (&self.directory, self.path.parent()) {
             (Some(locked), Some(directory)) => leads_to(directory, locked),
             _ => leads_to(&self.path, &self.file),
@@ -107,10 +109,11 @@ impl Drop for OsLockGuard {
         // child, and a child dropping its copy must not unlock ours.
         if std::process::id() == self.owner_process {
             if !self.shared && signed_by(&self.file).is_ok() {
-                // Else those who are refused because of readers would be shown a dead owner.
+                // Otherwise an opening that is refused because of readers would be shown a dead
+                // owner.
                 let _ = self.file.set_len(0);
             }
-            // If this fails, closing the file is what is left to do, and it follows.
+            // If this fails, closing the file, which follows, releases the lock.
             let _ = self.file.unlock();
             if let Some(directory) = &self.directory {
                 let _ = directory.unlock();

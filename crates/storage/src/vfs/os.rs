@@ -5,18 +5,19 @@
 //! [`io::ErrorKind`] (`StorageFull`, `QuotaExceeded`, `NotFound`, ...) reaches the caller. A call
 //! interrupted by a signal is repeated; a short read or write is continued.
 //!
-//! Thread safety: a file holds no position, so any number of threads share one handle. Of a mapping
-//! only the caller knows that no two writes overlap.
+//! Thread safety: a file holds no position, so any number of threads share one handle. Only the
+//! caller of a mapping knows that no two writes overlap.
 //!
-//! A name that is opened is a file of its own: a symbolic link is not followed, so what lies in a directory of a database never
-//! leads out of it, and what is no regular file is refused before somebody waits for it (opening a pipe waits for its other end).
-//! Nothing but regular files is made here, so that nothing else is removed, renamed, linked, or replaced.
-//! The directory itself may be reached by a link. A file that has another name elsewhere cannot be told from one that a backup shares.
+//! A symbolic link is not followed when a name is opened. So no name in a directory of a database
+//! leads out of it. Anything but a regular file is refused before somebody waits for it (opening a
+//! pipe waits for its other end). Only regular files are made here, so only they are removed,
+//! renamed, linked, or replaced. The directory itself may be reached by a link. A file with another
+//! name elsewhere cannot be distinguished from a file that a backup shares.
 //!
-//! A failure of the device is told once to each handle. One that comes while a thread waits for what
-//! is on its way is kept for the next sync by that handle, which is where callers look.
+//! The system reports a failure of the device once to each handle. If a failure comes while a
+//! thread waits for writes, it is kept for the next sync by that handle, where callers look for it.
 //!
-//! Not done here: no retry after a failed sync (what it left behind is unknown).
+//! Not done here: a retry after a failed sync (its effects are unknown).
 #![expect(
     unsafe_code,
     reason = "writes into a mapping of a file are raw copies; sync_file_range; mlock"
@@ -39,16 +40,17 @@ use super::lock;
 use super::regular::{A_LINK, NOT_REGULAR, open_directory, open_regular, refused, signed_by};
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
-/// What one call asks the system to read ahead. Its limit is the greater one of what the device takes by one request
-/// and of its own reading ahead.
+/// Bytes that one call asks the system to read ahead. The system's limit is the greater of two
+/// numbers: what the device takes by one request, and its own reading ahead.
 #[cfg(target_os = "linux")]
 const AHEAD_BYTES: u64 = 256 << 10;
 
-/// What `statfs` calls file systems that copy on write: btrfs, bcachefs, ZFS, NILFS.
+/// The numbers by which `statfs` names file systems that copy on write: btrfs, bcachefs, ZFS,
+/// NILFS.
 #[cfg(target_os = "linux")]
 const COPY_ON_WRITE: [u32; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0x3434];
 
-/// Zeros are written in pieces of so many bytes.
+/// Zeros are written in pieces of this many bytes.
 const ZEROS_BYTES: u64 = 1 << 20;
 
 /// Files of the operating system.
@@ -57,8 +59,9 @@ pub struct OsVfs;
 
 impl Vfs for OsVfs {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        // The name of a new directory must be durable before what is in it is promised, so each
-        // parent that received a name is synced here; callers need not know which were missing.
+        // The name of a new directory must be durable before its contents are promised. So each
+        // parent that got a name is synced here, and callers need not know which parents were
+        // missing.
         let mut parents_to_sync = Vec::new();
         let mut missing = dir;
         while !missing.try_exists()? {
@@ -122,8 +125,8 @@ impl Vfs for OsVfs {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match open_directory(dir)?.sync_all() {
-            // File systems that cannot sync a directory say so this way; their names are as
-            // durable as they get.
+            // File systems that cannot sync a directory return this error. Their names are as
+            // durable as they can be.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             result => result,
         }
@@ -139,7 +142,7 @@ impl Vfs for OsVfs {
         let mut irregular = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            // The directory itself tells, on most file systems.
+            // On nearly all file systems the directory itself tells the kind.
             match entry.file_type() {
                 Ok(kind) if kind.is_file() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -160,7 +163,7 @@ impl Vfs for OsVfs {
                 continue;
             }
             resolved.push(component);
-            // What is not there, or may not be looked at, leads nowhere else.
+            // A name that does not exist, or may not be looked at, leads nowhere else.
             if let Ok(real) = resolved.canonicalize() {
                 resolved = real;
             }
@@ -196,7 +199,7 @@ impl Vfs for OsVfs {
         let Ok(file) = lock::open_lock_file(path, true) else {
             return LockHolder::default();
         };
-        // Readers do not sign: what stands in the file then is a dead writer's.
+        // Readers do not sign: the file then has the number of a dead writer.
         if file.try_lock_shared().is_ok() {
             return LockHolder {
                 shared: true,
@@ -208,7 +211,7 @@ impl Vfs for OsVfs {
             let id = i32::try_from(process)
                 .ok()
                 .and_then(rustix::process::Pid::from_raw);
-            // EPERM: it is there, and somebody else's.
+            // EPERM: the process exists, and belongs to another user.
             id.is_some_and(|id| rustix::process::test_kill_process(id) != Err(Errno::SRCH))
         };
         LockHolder {
@@ -235,7 +238,8 @@ pub(super) fn parse_boot_id(text: &str) -> Option<BootId> {
     (digits.len() == 32).then(|| bytes.try_into().ok())?
 }
 
-/// A lock that keeps no table of waiting threads, which a forked child would inherit.
+/// A lock that keeps no table of waiting threads, because a forked child would inherit such a
+/// table.
 #[expect(
     clippy::disallowed_types,
     reason = "no part of a model: the simulated disk stands there"
@@ -247,7 +251,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 pub(super) struct OsFile {
     file: Arc<fs::File>,
     path: PathBuf,
-    /// What a wait was told and no sync has returned yet.
+    /// The failure that a wait got and that no sync has returned yet.
     failed_wait: Mutex<Option<io::Error>>,
 }
 
@@ -265,7 +269,7 @@ impl OsFile {
         held.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The failure that a wait was told, once.
+    /// Returns the failure of an earlier wait, once.
     fn check_waits(&self) -> io::Result<()> {
         self.failed_wait().take().map_or(Ok(()), Err)
     }
@@ -280,10 +284,11 @@ impl OsFile {
 }
 
 impl OsFile {
-    /// Lengthens the file to `len` by zeros that take blocks; not at all if there is no room for all of them.
+    /// Lengthens the file to `len` by zeros that take blocks. Does nothing if there is no room for
+    /// all of them.
     fn write_zeros_to(&self, len: u64) -> io::Result<()> {
         let before = self.len()?;
-        // Who is refused again and again on a full disk would fill its last megabytes with zeros each time.
+        // Otherwise repeated refusals on a full disk would each fill its last megabytes with zeros.
         let system = rustix::fs::fstatvfs(&*self.file)?;
         let blocks = match rustix::process::geteuid().is_root() {
             true => system.f_bfree,
@@ -332,7 +337,7 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn write_at_durable(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        // One system call instead of two, and only these pages are looked at.
+        // One system call instead of two, and the sync looks only at these pages.
         let mut done = 0;
         while done < data.len() {
             let rest = [io::IoSlice::new(&data[done..])];
@@ -341,7 +346,8 @@ impl File for OsFile {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
-                // Kernels and file systems that do not know the flag, and filters of system calls that do not know the call.
+                // Some kernels and file systems do not know the flag, and some filters of system
+                // calls do not know the call.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
                     self.write_at(&data[done..], at)?;
                     return self.sync_data();
@@ -354,8 +360,8 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn past_cache(&self) -> Option<Arc<dyn File>> {
-        // By name: a descriptor's flags are shared with all its copies. The name may lead to
-        // another file by now, which is none of ours.
+        // Opened by name, because a descriptor's flags are shared with all its copies. Meanwhile
+        // the name may lead to another file, which is not ours.
         let mut options = fs::OpenOptions::new();
         options
             .write(true)
@@ -368,13 +374,13 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn expect_random_reads(&self) {
-        // A hint: where it is not taken, reads are as right and slower.
+        // A hint. If the system ignores it, reads are right and slower.
         let _ = rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::Random);
     }
 
     #[cfg(target_os = "linux")]
     fn will_need(&self, offset: u64, len: u64) {
-        // In pieces: of what one call asks for Linux reads no more than its limit, and leaves out the rest.
+        // In pieces: of one call Linux reads no more than its limit, and leaves out the rest.
         let end = offset.saturating_add(len);
         let mut at = offset;
         while at < end {
@@ -395,13 +401,14 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn start_writing(&self, offset: u64, len: u64) {
-        // A failure to start is found by the sync, which starts what is left.
+        // The sync finds a failure to start, and starts the rest.
         let _ = sync_range(&self.file, offset, len, libc::SYNC_FILE_RANGE_WRITE);
     }
 
     #[cfg(target_os = "linux")]
     fn wait_for_writing(&self, offset: u64, len: u64) {
-        // Held across the call: a sync must not look between the failure being told and kept.
+        // The lock is held during the call: a sync must not look between the report of the failure
+        // and this note of it.
         let mut kept = self.failed_wait();
         let waited = sync_range(&self.file, offset, len, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
         if let Err(error) = waited
@@ -421,7 +428,8 @@ impl File for OsFile {
     }
 
     fn next_data(&self, offset: u64) -> io::Result<u64> {
-        // Reads and writes have positions of their own: moving that of the handle disturbs nobody.
+        // Reads and writes have positions of their own: moving the handle's position disturbs
+        // nobody.
         #[cfg(target_os = "linux")]
         match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
             Ok(data) => return Ok(data),
@@ -441,9 +449,10 @@ impl File for OsFile {
             return self.extend_to(end);
         }
         match fallocate(&self.file, FallocateFlags::empty(), offset, len) {
-            // The file system does not know the call (ext2, ext3, some network and stacked ones), or a filter of system calls does not let
-            // it pass. Zeros behind the end reserve as much, but where files are copied on write: there only the length is kept, and
-            // a later write may fail for want of space.
+            // The file system does not know the call (ext2, ext3, some network and stacked ones),
+            // or a filter of system calls stops it. Zeros behind the end reserve the same room,
+            // except where files are copied on write. There only the length is kept, and a later
+            // write may fail for lack of space.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) if self.keeps_its_place() => {
                 self.write_zeros_to(end)
             }
@@ -462,7 +471,7 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn keeps_its_place(&self) -> bool {
-        // Where the system does not tell, as for most others.
+        // If the system does not tell, the file system counts as one that overwrites.
         rustix::fs::fstatfs(&*self.file).map_or(true, |system| {
             !COPY_ON_WRITE.contains(&(system.f_type as u32))
         })
@@ -488,22 +497,22 @@ impl File for OsFile {
     }
 
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
-        // Beyond the end of the file a write would be a signal, not an error.
+        // A write beyond the end of the file would be a signal, not an error.
         if len == 0 || len as u64 > self.len()? {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let map = MmapOptions::new().len(len).map_raw(&*self.file);
         let map = map.map_err(|error| match error.raw_os_error() {
-            // A file system that maps nothing.
+            // This file system maps nothing.
             Some(libc::ENODEV) => io::ErrorKind::Unsupported.into(),
             _ => error,
         })?;
-        // A child must not keep the ring's pages alive, nor fault on them by accident. A hint: a child uses no database of
-        // its parent.
+        // A child must neither keep the ring's pages alive nor fault on them by accident. A hint: a
+        // child uses no database of its parent.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::DontFork);
-        // To write a mapped page back the system interrupts each processor that runs this process:
-        // once for two MiB, where it has such pages. A hint.
+        // To write a mapped page back, the system interrupts each processor that runs this process.
+        // With huge pages it does so once for two MiB. A hint.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         let is_locked = stay_in_memory(&map, 0, len);
@@ -530,7 +539,7 @@ fn fallocate(
     rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, offset, len))
 }
 
-/// `sync_file_range`. Systems and file systems that do not know it do nothing.
+/// `sync_file_range`. On systems and file systems that do not know it, nothing happens.
 #[cfg(target_os = "linux")]
 fn sync_range(file: &fs::File, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -549,19 +558,20 @@ fn sync_range(file: &fs::File, offset: u64, len: u64, flags: libc::c_uint) -> io
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            // Nothing that has to do with the device.
+            // These errors do not come from the device.
             Some(libc::EINVAL | libc::ENOSYS | libc::ESPIPE | libc::EPERM) => return Ok(()),
             _ => return Err(error),
         }
     }
 }
 
-/// Locks the pages of a mapping that are there, and each other one when it comes, if the system lets
-/// this process: under pressure it would otherwise write to the disk what is about to be overwritten.
-/// Whether it does.
+/// Locks the pages of a mapping that are in memory, and each other page when it comes, if the
+/// system lets this process do so. Otherwise, under pressure, the system would write pages to the
+/// disk that are about to be overwritten. Returns whether it locks them.
 fn stay_in_memory(map: &MmapRaw, offset: usize, len: usize) -> bool {
     #[cfg(target_os = "linux")]
-    // SAFETY: the range is the mapping's own, as the callers see to, and the mapping's end unlocks it.
+    // SAFETY: the range is the mapping's own, as the callers ensure, and the mapping's end unlocks
+    // it.
     return unsafe {
         let start = map.as_mut_ptr().add(offset).cast();
         rustix::mm::mlock_with(start, len, rustix::mm::MlockFlags::ONFAULT).is_ok()
@@ -578,9 +588,9 @@ fn stay_in_memory(map: &MmapRaw, offset: usize, len: usize) -> bool {
 #[derive(Debug)]
 struct OsMapping {
     map: MmapRaw,
-    /// Its pages are locked when they come.
+    /// Its pages are locked when they come into memory.
     is_locked: bool,
-    /// Open as long as it is mapped.
+    /// Open as long as the mapping lives.
     file: Arc<fs::File>,
 }
 
@@ -612,7 +622,8 @@ impl Mapping for OsMapping {
         if len == 0 {
             return;
         }
-        // Takes the write fault ahead, which a read would not. Kernels before 5.14 refuse it.
+        // Takes the write fault in advance, which a read would not do. Kernels before 5.14 refuse
+        // it.
         #[cfg(target_os = "linux")]
         if self
             .map
@@ -644,10 +655,11 @@ impl Mapping for OsMapping {
             return true;
         }
         let bytes = end - start;
-        // SAFETY: the range lies inside the mapping and on its pages. The mapping is shared, so its bytes are the
-        // file's, and a thread that writes there at this moment finds its page again: the system keeps what the
-        // device does not have yet. Nobody holds a reference to the bytes. A lock would forbid it, so it goes first;
-        // that there was none is no failure.
+        // SAFETY: the range lies inside the mapping and on its pages. The mapping is shared, so its
+        // bytes are the file's, and a thread that writes there at this moment finds its page again:
+        // the system keeps bytes that the device does not have yet. Nobody holds a reference to the
+        // bytes. A lock on the pages would forbid the call, so it is removed first. If there was no
+        // lock, that is no failure.
         let gone = unsafe {
             let at = self.map.as_mut_ptr().add(start).cast();
             let _ = rustix::mm::munlock(at, bytes);
@@ -656,7 +668,7 @@ impl Mapping for OsMapping {
         if self.is_locked {
             stay_in_memory(&self.map, start, bytes);
         }
-        // A hint: where it is not taken, the system takes these pages when it needs others.
+        // A hint. If the system ignores it, it takes these pages when it needs others.
         let len = std::num::NonZeroU64::new(bytes as u64);
         let _ = rustix::fs::fadvise(&*self.file, start as u64, len, rustix::fs::Advice::DontNeed);
         gone
@@ -667,7 +679,7 @@ impl Mapping for OsMapping {
 mod tests {
     use super::*;
 
-    /// A hint about any place is taken, beyond the end and up to the last offset too.
+    /// A hint for any place is accepted, also beyond the end and up to the last offset.
     #[test]
     fn what_will_be_needed_may_lie_anywhere() {
         let dir = tempfile::tempdir().unwrap();
@@ -695,7 +707,7 @@ mod tests {
         let name = path.to_str().unwrap();
         let mut lines = maps.lines();
         let mut kib = 0;
-        // The lock ends a part of the mapping where only that part is locked.
+        // If only a part of the mapping is locked, the lock splits the mapping there.
         while lines.by_ref().any(|line| line.ends_with(name)) {
             let rss = lines.by_ref().find_map(|line| line.strip_prefix("Rss:"));
             let number = rss.and_then(|rss| rss.trim().strip_suffix(" kB"));
@@ -715,7 +727,7 @@ mod tests {
         let mapping = file.map(LEN).unwrap();
         mapping.write(0, &vec![2; LEN]);
         assert_eq!(resident_kib(&path), LEN as u64 >> 10);
-        // None of it was synced.
+        // Nothing was synced.
         assert!(mapping.give_back(4096, LEN - 4096));
         // A huge page leaves the page table as a whole.
         assert!(resident_kib(&path) <= 4);
@@ -731,7 +743,8 @@ mod tests {
         assert_eq!(read[LEN - 1], 3);
     }
 
-    /// The system tells a handle of a failure once: told to a wait, it must not be lost.
+    /// The system reports a failure once to a handle. If a wait gets the report, it must not be
+    /// lost.
     #[test]
     fn a_sync_returns_what_a_wait_was_told() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Which names of the operating system's are opened and made: regular files that lie there themselves. Thread safety: any.
+//! Which names of the operating system are opened and made: only regular files that lie there
+//! themselves. Thread safety: any.
 
 use super::OsVfs;
 use rustix::fs::OFlags;
@@ -9,14 +10,16 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 impl OsVfs {
-    /// The regular file that lies at `path` itself, to be read: for who needs more of it than a [`File`](super::File) gives.
+    /// Opens the regular file at `path` itself for reading. For callers that need more than a
+    /// [`File`](super::File) offers.
     pub fn regular_file(path: &Path) -> io::Result<fs::File> {
         open_regular(fs::OpenOptions::new().read(true), path)
     }
 
-    /// Makes a file that somebody has named, to be written. What lies there is never written over or through. A device of
-    /// characters (`/dev/null`, a terminal) holds nothing that could be lost, and is written to; so is what the process has open
-    /// by then (`/dev/stdout`).
+    /// Makes a file that the user has named, for writing. An existing file is never overwritten or
+    /// written through. A character device (`/dev/null`, a terminal) holds nothing that could be
+    /// lost, and is written to. So is a descriptor that the process already has open
+    /// (`/dev/stdout`).
     pub fn new_file(path: &Path) -> io::Result<fs::File> {
         let mut options = fs::OpenOptions::new();
         options.write(true);
@@ -30,7 +33,8 @@ impl OsVfs {
         options.open(path)
     }
 
-    /// Whether [`new_file`](OsVfs::new_file) refuses what lies at `path`, for who makes the file when much is done.
+    /// Fails if [`new_file`](OsVfs::new_file) would refuse `path`. For callers that make the file
+    /// only after a lot of work.
     pub fn refuse_present(path: &Path) -> io::Result<()> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -40,8 +44,8 @@ impl OsVfs {
         }
     }
 
-    /// Opens a file of ours that goes on, or makes it: a regular file that lies at `path` itself, as it is, for reading and
-    /// appending.
+    /// Opens a file of ours that is continued, or makes it: a regular file at `path` itself, for
+    /// reading and appending. Its contents stay.
     pub fn own_file(path: &Path) -> io::Result<fs::File> {
         let mut options = fs::OpenOptions::new();
         open_regular(options.read(true).append(true).create(true), path)
@@ -55,14 +59,14 @@ pub(super) fn refused(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// Whether the name is one of the system for a descriptor of this process.
+/// Whether the name is one by which the system names a descriptor of this process.
 fn is_open_already(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd"]
         .iter()
         .any(|name| path.starts_with(name))
 }
 
-/// Whether such a device lies at `path` itself.
+/// Whether a character device lies at `path` itself.
 fn is_character_device(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -83,14 +87,16 @@ pub(super) fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Re
     }
 }
 
-/// Opens a directory, which a link may lead to. What is none is refused, before anybody waits for it as for a pipe.
+/// Opens a directory, to which a link may lead. Anything else is refused before anybody waits for
+/// it, as for a pipe.
 pub(super) fn open_directory(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     let flags = OFlags::DIRECTORY.bits() as i32;
     options.read(true).custom_flags(flags).open(path)
 }
 
-/// The process that signed a lock file, if one did. `InvalidData`: it holds what no lock's owner writes, and is somebody else's.
+/// The process that signed a lock file, if one did. `InvalidData`: no lock's owner wrote
+/// these contents, and the file is somebody else's.
 pub(super) fn signed_by(file: &fs::File) -> io::Result<Option<u32>> {
     let mut bytes = [0; 16];
     let len = file.read_at(&mut bytes, 0)?;
@@ -102,7 +108,7 @@ pub(super) fn signed_by(file: &fs::File) -> io::Result<Option<u32>> {
     }
 }
 
-/// Whether the name leads to that file.
+/// Whether the name leads to this file.
 pub(super) fn leads_to(path: &Path, file: &fs::File) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs::metadata(path) {

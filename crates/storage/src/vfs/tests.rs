@@ -1,4 +1,4 @@
-//! What both file systems must do alike: one suite, run against the operating system in a
+//! Behaviour that both file systems must share: one suite, run against the operating system in a
 //! temporary directory and against the simulation.
 
 use std::io::ErrorKind;
@@ -82,7 +82,7 @@ fn writes_durably(vfs: &dyn Vfs, dir: &Path) {
     let file = create_with(vfs, &dir.join("a"), &[1; 5_000]);
     file.write_at_durable(&[2; 700], 4_000).unwrap();
     file.write_at_durable(b"", 100).unwrap();
-    // Beyond the end too, zeros between.
+    // Beyond the end, too: zeros between.
     file.write_at_durable(b"end", 9_000).unwrap();
     let mut expected = vec![1; 5_000];
     expected[4_000..4_700].fill(2);
@@ -98,7 +98,7 @@ fn writes_ahead_of_a_sync(vfs: &dyn Vfs, dir: &Path) {
     file.start_writing(0, 8_192);
     file.start_writing(4_000, 10);
     file.wait_for_writing(0, 20_000);
-    // Nothing there, nothing to do, and what makes no sense.
+    // A range without data, an empty range, and a range that makes no sense.
     file.start_writing(50_000, 10);
     file.start_writing(0, 0);
     file.wait_for_writing(0, u64::MAX);
@@ -110,7 +110,7 @@ fn writes_ahead_of_a_sync(vfs: &dyn Vfs, dir: &Path) {
 fn writes_past_the_cache(vfs: &dyn Vfs, dir: &Path) {
     let file = create_with(vfs, &dir.join("a"), &[1; 3 * BLOCK_BYTES]);
     let Some(direct) = file.past_cache() else {
-        // A file system that has no such way.
+        // This file system has no such way.
         return;
     };
     let memory = vec![2; 2 * BLOCK_BYTES];
@@ -283,7 +283,8 @@ fn locks(vfs: &dyn Vfs, dir: &Path) {
     drop(owner);
 }
 
-/// The lock file is removed under its owner. Simulated directories cannot be locked, as those of some network file systems.
+/// The lock file is removed under its owner. Simulated directories cannot be locked, as on some
+/// network file systems.
 #[test]
 fn a_lock_file_that_goes() {
     let vfs = SimVfs::new(1);
@@ -415,7 +416,7 @@ conformance!(
     many_threads_share_a_file,
 );
 
-/// What a dead owner left in the file is not taken for the word of a living one.
+/// The number that a dead owner left in the file is not taken for the number of a living one.
 #[test]
 fn a_dead_owner_is_told_from_a_living_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -436,7 +437,7 @@ fn a_dead_owner_is_told_from_a_living_one() {
     std::fs::write(&path, "no number").unwrap();
     assert_eq!(OsVfs.lock_holder(&path).process, None);
     drop(owner);
-    // Somebody else's words stay; an owner's number goes with it.
+    // Somebody else's text stays; an owner's number is removed with the owner.
     assert_eq!(std::fs::read(&path).unwrap(), b"no number");
     std::fs::write(&path, "4194999\n").unwrap();
     drop(OsVfs.lock(&path, false).unwrap());
@@ -459,7 +460,8 @@ fn a_reader_locks_in_a_read_only_directory() {
     assert!(guard.unwrap().still_held().unwrap());
 }
 
-/// File systems in memory refuse the way past the cache, or take it; where there is none, nothing is tested.
+/// File systems in memory refuse the way past the cache, or accept it. Without such a file system,
+/// nothing is tested.
 #[test]
 fn appends_in_a_file_system_in_memory() {
     if let Ok(dir) = tempfile::tempdir_in("/dev/shm") {
@@ -467,7 +469,7 @@ fn appends_in_a_file_system_in_memory() {
     }
 }
 
-/// `/dev/full` answers every write with ENOSPC; where there is none, nothing is tested.
+/// `/dev/full` answers every write with ENOSPC. Without it, nothing is tested.
 #[test]
 fn a_full_device_keeps_its_error_kind() {
     let path = Path::new("/dev/full");
@@ -498,7 +500,7 @@ fn links_are_not_followed_and_pipes_not_waited_for() {
         assert!(OsVfs.lock(path, false).is_err() && OsVfs.lock(path, true).is_err());
         assert!(OsVfs.create(path).is_err());
     }
-    // Nor where a directory should be.
+    // The same is true in the place of a directory.
     for shared in [false, true] {
         let error = error_of(OsVfs.lock(&pipe.join("LOCK"), shared));
         assert_eq!(error, ErrorKind::NotADirectory);
@@ -523,6 +525,6 @@ fn the_kernels_boot_id_is_parsed() {
     ] {
         assert_eq!(parse_boot_id(bad), None, "{bad}");
     }
-    // Of one boot it is the same, whoever asks.
+    // In one boot it is the same for every caller.
     assert_eq!(OsVfs.boot_id(), OsVfs.boot_id());
 }

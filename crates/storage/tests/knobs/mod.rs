@@ -1,7 +1,8 @@
-//! What tests of all crates read from the environment: the size of a campaign, a seed, a switch.
+//! Variables of the environment for the tests of all crates: the size of a campaign, a seed, a
+//! switch.
 //!
-//! A variable that is set to something else than the test can use fails the test. Otherwise the run
-//! would be taken for the one that was asked for. No I/O beside the environment.
+//! A variable with a value that the test cannot use fails the test. Otherwise the run would be
+//! taken for the one that was asked for. No I/O except reading the environment.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
@@ -9,23 +10,23 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 
-/// A number: a seed or a place, of which any will do.
+/// A number: a seed or a place. Any number will do.
 pub fn number_from_env(name: &str, default: u64) -> u64 {
     told(number(env::var_os(name), default), name)
 }
 
-/// A number of things to do, or a stride: at least 1. With 0 the test would do nothing and pass, or never
-/// end.
+/// A number of things to do, or a stride: at least 1. With 0 the test would do nothing and pass, or
+/// never end.
 pub fn count_from_env(name: &str, default: u64) -> u64 {
     told(count(env::var_os(name), default), name)
 }
 
-/// A switch: on for `1`, off for `0` and where it is not set.
+/// A switch: on for `1`, off for `0` and if it is not set.
 pub fn flag_from_env(name: &str) -> bool {
     told(flag(env::var_os(name)), name)
 }
 
-/// One of `choices`, by the text that it shows; all of them where the variable is not set.
+/// One of `choices`, by the text that it shows; all of them if the variable is not set.
 pub fn choice_from_env<T: Copy + Display>(name: &str, choices: &[T]) -> Vec<T> {
     told(choice(env::var_os(name), choices), name)
 }
@@ -34,7 +35,7 @@ fn told<T>(read: Result<T, String>, name: &str) -> T {
     read.unwrap_or_else(|what| panic!("the environment variable {name} {what}"))
 }
 
-/// [`number_from_env`] of what the variable holds.
+/// [`number_from_env`] for the variable's value.
 pub fn number(held: Option<OsString>, default: u64) -> Result<u64, String> {
     let Some(held) = held else {
         return Ok(default);
@@ -46,7 +47,7 @@ pub fn number(held: Option<OsString>, default: u64) -> Result<u64, String> {
     number.ok_or_else(|| format!("is {held:?}, and has to be a number, in digits alone"))
 }
 
-/// [`count_from_env`] of what the variable holds.
+/// [`count_from_env`] for the variable's value.
 pub fn count(held: Option<OsString>, default: u64) -> Result<u64, String> {
     match number(held, default)? {
         0 => Err("is 0, and has to be at least 1".to_owned()),
@@ -54,7 +55,7 @@ pub fn count(held: Option<OsString>, default: u64) -> Result<u64, String> {
     }
 }
 
-/// [`flag_from_env`] of what the variable holds.
+/// [`flag_from_env`] for the variable's value.
 pub fn flag(held: Option<OsString>) -> Result<bool, String> {
     match held.as_ref().map(|held| held.to_str()) {
         Some(Some("1")) => Ok(true),
@@ -66,7 +67,7 @@ pub fn flag(held: Option<OsString>) -> Result<bool, String> {
     }
 }
 
-/// [`choice_from_env`] of what the variable holds.
+/// [`choice_from_env`] for the variable's value.
 pub fn choice<T: Copy + Display>(held: Option<OsString>, choices: &[T]) -> Result<Vec<T>, String> {
     let Some(held) = held else {
         return Ok(choices.to_vec());

@@ -1,8 +1,9 @@
-//! What the shuttle tests of both engines share: running a scenario under many schedules, and whether one of them fails.
+//! What the shuttle tests of both engines share: running a scenario under many schedules, and
+//! whether one of them fails.
 //!
-//! A scenario is a whole engine on simulated files and a few threads. What it must not see it says by [`oracle`]; a failure
-//! of another kind is none that a planted fault is noticed by, unless the test names its sign.
-//! `EVENDB_SCHEDULES` sets the number of schedules, in percent of the usual.
+//! A scenario is a whole engine on simulated files and a few threads. It reports a wrong result by
+//! [`oracle`]. Another kind of failure does not count as noticing a planted fault, unless the test
+//! names its sign. `EVENDB_SCHEDULES` sets the number of schedules, in percent of the usual number.
 
 #[path = "../knobs/mod.rs"]
 mod knobs;
@@ -14,7 +15,7 @@ use shuttle::{Config, Runner};
 use std::cell::RefCell;
 use std::path::Path;
 
-/// Begins every message of an oracle.
+/// The beginning of every message of an oracle.
 pub(super) const ORACLE: &str = "oracle: ";
 
 /// Fails as an oracle does.
@@ -27,7 +28,7 @@ macro_rules! oracle {
 }
 pub(super) use oracle;
 
-/// All files of a directory, with what is in them.
+/// All files of a directory, with their contents.
 pub(super) fn files(vfs: &SimVfs, dir: &str) -> Vec<(String, Vec<u8>)> {
     let dir = Path::new(dir);
     let names = vfs.file_names(dir).into_iter();
@@ -36,14 +37,14 @@ pub(super) fn files(vfs: &SimVfs, dir: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// Schedules to run where `usual` are run as a rule.
+/// The number of schedules to run instead of `usual`.
 fn schedules(usual: usize) -> usize {
     let percent = knobs::count_from_env("EVENDB_SCHEDULES", 100) as usize;
     (usual * percent / 100).max(1)
 }
 
-/// Has shuttle set its hook for panics, once and before any other is set: two threads that set one each at
-/// the same time would lose one of them.
+/// Makes shuttle set its hook for panics, once and before any other hook is set. If two threads
+/// each set one at the same time, one hook would be lost.
 fn set_shuttles_hook() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -76,8 +77,8 @@ fn run(
     model_reclaim::reset();
 }
 
-/// Runs `scenario` under `usual` random schedules, and as many with few preemptions: each kind finds faults
-/// that the other hardly ever does.
+/// Runs `scenario` under `usual` random schedules, and under the same number with few preemptions:
+/// each kind finds faults that the other one hardly ever finds.
 pub(super) fn explore(usual: usize, scenario: impl Fn() + Clone + Send + Sync + 'static) {
     run(
         RandomScheduler::new(schedules(usual)),
@@ -88,11 +89,11 @@ pub(super) fn explore(usual: usize, scenario: impl Fn() + Clone + Send + Sync + 
 }
 
 std::thread_local! {
-    /// The first panic's message in this thread since it was emptied.
+    /// The message of this thread's first panic since it was emptied.
     static FIRST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Has messages of panics kept: what a runner resumes with is not always the first one's.
+/// Keeps messages of panics: a runner does not always resume with the first one's message.
 fn keep_messages() {
     set_shuttles_hook();
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -113,13 +114,14 @@ fn keep_messages() {
     });
 }
 
-/// Whether one of up to `most` schedules makes the scenario fail, as [`finds`] has it.
+/// Whether one of up to `most` schedules makes the scenario fail, in the sense of [`finds`].
 pub(super) fn notices(
     most: usize,
     sign: Option<&str>,
     scenario: impl Fn() + Clone + Send + Sync + 'static,
 ) -> bool {
-    // The two kinds take turns in growing rounds: a fault that one of them soon finds does not first cost all of the other's.
+    // The two kinds take turns in growing rounds: if one of them soon finds a fault, the other need
+    // not run all of its schedules first.
     let mut round = most.min(500);
     let mut left = most;
     while left > 0 {
@@ -140,8 +142,8 @@ pub(super) fn notices(
     false
 }
 
-/// Whether one of the scheduler's schedules makes the scenario fail: in its own checks, or in one of
-/// the engine's assertions whose message contains `sign`.
+/// Whether one of the scheduler's schedules makes the scenario fail: in its own checks, or in one
+/// of the engine's assertions whose message contains `sign`.
 pub(super) fn finds(
     scheduler: Box<dyn Scheduler + Send>,
     sign: Option<&str>,

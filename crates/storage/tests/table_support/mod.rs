@@ -18,7 +18,7 @@ pub struct MemFile {
     path: PathBuf,
     bytes: Mutex<Vec<u8>>,
     reads: AtomicUsize,
-    /// Parts that were read, and those that were announced.
+    /// Parts that were read, and parts that were announced.
     parts: Mutex<Vec<Range<u64>>>,
     hints: Mutex<Vec<Range<u64>>>,
 }
@@ -39,13 +39,13 @@ impl MemFile {
         self.bytes.lock().clone()
     }
 
-    /// Reads since the last call.
+    /// The number of reads since the last call.
     pub fn take_reads(&self) -> usize {
         self.parts.lock().clear();
         self.reads.swap(0, Ordering::Relaxed)
     }
 
-    /// What was read since the last call of this or of `take_reads`, and what was announced.
+    /// The parts read since the last call of this or of `take_reads`, and the parts announced.
     pub fn take_parts(&self) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
         let parts = std::mem::take(&mut *self.parts.lock());
         (parts, std::mem::take(&mut *self.hints.lock()))
@@ -156,12 +156,12 @@ pub fn codecs() -> Vec<Codec> {
     all[..there].to_vec()
 }
 
-/// The table's bytes and what the writer says of it.
+/// The table's bytes and the properties that the writer returns.
 pub fn build(records: &[Record], options: TableOptions) -> (Vec<u8>, TableMeta) {
     build_keyed(records, options, false)
 }
 
-/// The same, with a block for each key if it is to be keyed.
+/// The same, with a block for each key if `is_keyed`.
 pub fn build_keyed(
     records: &[Record],
     options: TableOptions,

@@ -27,7 +27,7 @@ fn busy(runs: &[u64]) -> GuardShape {
     }
 }
 
-/// Of levels that have these guards; the others have an empty one.
+/// A shape whose levels have these guards; the other levels have an empty guard.
 fn shape(level0_tables: usize, levels: &[(u8, &[GuardShape])]) -> Shape {
     let mut shape = Shape {
         level0_tables,
@@ -88,7 +88,7 @@ fn the_base_rises_with_the_data() {
     }
 }
 
-/// What is newer must not lie below what is older, as it would in level 6.
+/// Newer data must not lie below older data, as it would in level 6.
 #[test]
 fn level_0_does_not_pass_tables_of_a_level_above_the_base() {
     let shrunk = shape(4, &[(4, &[guard(&[1])]), (6, &[guard(&[50])])]);
@@ -137,7 +137,7 @@ fn a_big_old_run_is_not_rewritten_for_small_new_ones() {
     }
 }
 
-/// An eighth of its share of what level 5 should have is enough to go down.
+/// An eighth of the guard's share of level 5's target is enough to go down.
 #[test]
 fn a_guard_with_too_many_runs_goes_down_unless_it_would_be_crumbs() {
     let tree = |runs: &[u64]| {
@@ -154,7 +154,8 @@ fn a_guard_with_too_many_runs_goes_down_unless_it_would_be_crumbs() {
     assert_eq!(pick(&tree(&[1; 4]), &limits(4)), None);
 }
 
-/// With one run a guard what is appended is merged with what is there, up to the guard's share.
+/// With one run in a guard, an appended run is merged with the guard's run, up to the guard's
+/// share.
 #[test]
 fn a_leveled_guard_is_merged_in_place_until_it_has_its_share() {
     let tree = |runs: &[u64]| {
@@ -218,7 +219,8 @@ fn looked(runs: &[u64], looks: u64) -> GuardShape {
     }
 }
 
-/// Above a last level of so many bytes that level 5 is the base and may have what it has.
+/// A shape whose last level is large enough to make level 5 the base, and to allow the bytes of
+/// `level5`.
 fn looked_at(level5: &[GuardShape], level6: &[GuardShape]) -> Shape {
     let mut last = level6.to_vec();
     last.push(guard(&[1000]));
@@ -259,7 +261,7 @@ fn the_guard_that_was_looked_into_most_is_first_and_a_busy_one_waits() {
     ];
     let pick_of = |guards: &[GuardShape]| pick(&looked_at(&[guard(&[1])], guards), &limits);
     assert_eq!(pick_of(&guards), within(6, 1, 2));
-    // One run cannot be fewer, and no run is none.
+    // One run cannot become fewer runs, and no run is nothing to merge.
     let few = [looked(&[30], 999), looked(&[], 999)];
     assert_eq!(pick_of(&few), None);
     assert_eq!(pick(&looked_at(&few[1..], &[]), &limits), None);

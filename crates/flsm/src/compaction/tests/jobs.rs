@@ -1,4 +1,4 @@
-//! What a single job makes of its tables, and what it leaves when it fails.
+//! The results of single jobs, and what they leave when they fail.
 
 use super::*;
 use crate::compaction::flush::flush;
@@ -26,7 +26,8 @@ const LIMITS: Limits = Limits {
     look_bytes: 0,
 };
 
-/// What a job made of these runs, newest first, in level 5, over a table of level 6 that has `"m"`.
+/// The records that a job makes from these runs of level 5, newest first. A table of level 6 has
+/// `"m"`.
 fn done(runs: &[&[Record<'_>]], within: Option<usize>, snapshots: &[u64]) -> Vec<(Vec<u8>, u64)> {
     let vfs = SimVfs::new(1);
     let making = making(&vfs);
@@ -125,7 +126,7 @@ fn versions_of_a_key_stay_in_one_table_and_others_are_cut() {
     })
     .unwrap();
     let plan = Plan::of(&tree, Job::FromLevel0 { to: Level(6) }, &LIMITS);
-    // Somebody reads each of them.
+    // Each version has a reader.
     let snapshots = (800..1001).map(Version).collect();
     let horizon = Horizon::new(Version(1000), snapshots);
     let ran = job::run(&making, &tree, &plan, &horizon, &never);
@@ -158,8 +159,8 @@ fn versions_of_a_key_stay_in_one_table_and_others_are_cut() {
     }
 }
 
-/// Two jobs go down to one wide guard, and end in the other order than they began; between them what the first brought is
-/// merged with a table that has older records of the other's keys.
+/// Two jobs go down to one wide guard, and end in another order than they began. Between the two
+/// ends, the first result is merged with a table that has older records of the other job's keys.
 #[test]
 fn what_comes_last_to_a_guard_is_the_newest_there() {
     let vfs = SimVfs::new(1);
@@ -216,8 +217,8 @@ fn what_comes_last_to_a_guard_is_the_newest_there() {
     });
 }
 
-/// The second overlaps the first, the third lies between these two and the fourth, which has a delete; the fifth straddles a
-/// guard; the sixth lies behind them.
+/// The second table overlaps the first one. The third lies between these two and the fourth, which
+/// has a delete. The fifth straddles a guard. The sixth lies behind all of them.
 #[test]
 fn what_overlaps_nothing_goes_down_as_it_is() {
     let vfs = SimVfs::new(1);
@@ -269,7 +270,8 @@ fn what_overlaps_nothing_goes_down_as_it_is() {
     });
 }
 
-/// Four runs of a guard: the second overlaps the first, the third is alone, and so is the fourth, which is a crumb.
+/// Four runs of a guard: the second overlaps the first. The third is alone, and so is the fourth, a
+/// crumb.
 #[test]
 fn a_merge_within_a_guard_leaves_what_is_in_nobodys_way_unless_it_is_a_crumb() {
     let vfs = SimVfs::new(1);
@@ -311,7 +313,7 @@ fn a_merge_within_a_guard_leaves_what_is_in_nobodys_way_unless_it_is_a_crumb() {
     });
 }
 
-/// Two runs of level 0 and where they would go.
+/// Two runs of level 0 and the plan that moves them.
 fn two_runs(vfs: &SimVfs) -> (Making, Tree, Plan) {
     let making = making(vfs);
     let keys: Vec<Vec<u8>> = (0..60).map(|at| format!("{at:03}").into_bytes()).collect();
@@ -391,7 +393,7 @@ fn a_job_that_is_cancelled_anywhere_leaves_no_files() {
             ["TABLE-000001", "TABLE-000002"]
         );
     }
-    // Asked at each sixteenth of the 120 records.
+    // The question is asked at every sixteenth of the 120 records.
     assert_eq!(cancelled, 8);
 }
 
@@ -456,21 +458,22 @@ fn a_flush_keeps_deletes_and_leaves_out_what_nobody_reads() {
         };
         added.map(table).collect::<Vec<_>>()
     };
-    // Nothing is there, so nothing lies below what the delete hides; but a snapshot does not see the delete yet. "b" is a guard,
-    // before which a table ends.
+    // The tree is empty, so nothing lies below what the delete hides; but a snapshot does not see
+    // the delete yet. "b" is a guard, before which a table ends.
     let edit = flushed(&tree, &records).edit(&making.numbers);
     assert_eq!(told(&edit), [(6, 1, 1), (6, 2, 0)]);
-    // A record of 2 bytes is a guard where guards are 2 bytes apart; a delete of 1 byte is one by chance.
+    // A record of 2 bytes is a guard if guards are 2 bytes apart. The delete of 1 byte is a guard
+    // by chance.
     assert!(edit.guards.iter().any(|guard| *guard.key == *b"b"));
     tree.apply(&edit).unwrap();
-    // Now "b" is there.
+    // Now the tree has the guard "b".
     let edit = flushed(&tree, &records).edit(&making.numbers);
     assert_eq!(told(&edit), [(0, 3, 1)]);
     assert!(flushed(&tree, &Records::new()).is_empty());
     assert_eq!(vfs.file_names(Path::new("/db")).len(), 3);
 }
 
-/// Ascending keys, and those between them that come later.
+/// First ascending keys, then keys between them.
 #[test]
 fn a_flush_goes_to_the_last_level_where_nothing_is_and_is_cut_at_its_guards() {
     let vfs = SimVfs::new(1);

@@ -1,4 +1,5 @@
-//! Helpers of the tests; the tests are in `walk` (a keyspace with jobs under way) and `jobs` (single jobs).
+//! Helpers of the tests. The tests are in `walk` (a keyspace with running jobs) and `jobs` (single
+//! jobs).
 
 mod jobs;
 mod walk;
@@ -21,7 +22,7 @@ const READAHEAD: ReadAhead = ReadAhead {
     max: 1,
 };
 
-/// Key and version (descending) to value; none for a delete.
+/// Key and version (descending) to value; a delete has none.
 type Records = BTreeMap<(Vec<u8>, Reverse<u64>), Option<Vec<u8>>>;
 
 /// A memory table.

@@ -1,4 +1,4 @@
-//! Flushes and jobs of a keyspace in any order, and what readers find meanwhile.
+//! Flushes and jobs of a keyspace in any order, and the records that readers find meanwhile.
 
 use super::*;
 use crate::compaction::flush::flush;
@@ -17,16 +17,16 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 const LAST_GUARD_BYTES: u64 = 40;
-/// So many that few seeks pay for a job.
+/// Bytes of a job that one look pays for: large, so that few seeks pay for a job.
 const LOOK_BYTES: u64 = 100;
 
-/// A keyspace whose jobs take a while: planned and done now, shown later.
+/// A keyspace whose jobs take a while: they are planned and done at once, and shown later.
 struct Database {
     vfs: SimVfs,
     making: Making,
     limits: Limits,
     tree: Tree,
-    /// All that was ever written.
+    /// All records that were ever written.
     written: Records,
     memory: Records,
     version: u64,
@@ -41,7 +41,7 @@ impl Database {
             making: making(&vfs),
             vfs,
             limits: Limits {
-                // So few that several levels are in use.
+                // Small, so that several levels are in use.
                 write_buffer_bytes: 10,
                 level0_tables: 2,
                 max_files_per_guard,
@@ -133,7 +133,7 @@ impl Database {
 
     fn expected(&self, at: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut seen = BTreeMap::new();
-        // Newest first: the first that is seen counts.
+        // Newest first: the first version that the reader sees counts.
         for ((key, version), value) in &self.written {
             if version.0 <= at && !self.memory.contains_key(&(key.clone(), *version)) {
                 seen.entry(key.clone()).or_insert(value.clone());
@@ -153,7 +153,7 @@ impl Database {
         MergeCursor::new(level0.chain(levels).collect())
     }
 
-    /// Every reader finds what was written, by gets and by scans in both directions.
+    /// Checks that every reader finds what was written, by gets and by scans in both directions.
     fn check(&self) {
         let published = self.version;
         for at in self.snapshots.iter().copied().chain([published]) {
@@ -194,7 +194,7 @@ impl Database {
         assert_eq!(back, entries.sum::<u64>());
     }
 
-    /// What is on the disk is what the trees have.
+    /// Checks that the disk has exactly the tables of the trees.
     fn check_files(&self) {
         let named: BTreeSet<String> = self
             .tree
@@ -256,7 +256,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-/// Each walk is long, so there are not many, unless more are asked for.
+/// The number of walks. Each walk is long, so there are few, unless the variable asks for more.
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|asked| asked.parse().ok()).unwrap_or(48)
@@ -271,7 +271,8 @@ fn key(number: u8) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: cases(), ..ProptestConfig::default() })]
-    /// Flushes and jobs in any order, jobs that are under way while others end, guards that are chosen meanwhile.
+    /// Flushes and jobs in any order, jobs that run while others end, guards that are chosen
+    /// meanwhile.
     #[test]
     fn every_reader_finds_what_was_written(runs in 1usize..5, steps in steps()) {
         let mut database = Database::new(runs);
@@ -306,7 +307,7 @@ proptest! {
     }
 }
 
-/// Enough data for several levels, and that the test above has them.
+/// Puts enough data for several levels, and checks that the test above has them, too.
 #[test]
 fn levels_come_into_use_from_below_and_guards_have_few_runs() {
     for runs in 1..5 {
@@ -367,7 +368,8 @@ fn what_is_deleted_goes_though_little_is_written() {
     }
 }
 
-/// Until nothing can be spared: all is in one run of each guard of the last level.
+/// Seeks until they have nothing left to spare: all records are in one run of each guard of the
+/// last level.
 #[test]
 fn what_is_sought_again_and_again_becomes_one_run() {
     for runs in 1..5 {

@@ -1,4 +1,4 @@
-// A library with LevelDB's names, in the place of LevelDB's own.
+// A library with LevelDB's names, in the place of LevelDB's own library.
 
 #include "leveldb/db.h"
 

@@ -1,20 +1,21 @@
-//! What can be made to go wrong on purpose, and what is told about it.
+//! Failures that tests cause on purpose, and the trace of operations.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How a crash treats what was not synced.
+/// What happens at a crash to changes that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashMode {
-    /// The process dies (`kill -9`): all that is visible survives, and stays unsynced.
+    /// The process dies (`kill -9`): everything visible survives, and stays unsynced.
     Process,
-    /// Power fails and nothing survives but what was synced.
+    /// Power fails, and only synced changes survive.
     PowerLossNothing,
-    /// Power fails after everything pending had been written back.
+    /// Power fails after all pending changes had been written back.
     PowerLossAll,
-    /// Power fails at a random point of write-back; the number is the seed. Decided for each alone:
-    /// every unsynced sector (the last version, an earlier unsynced one, or the durable one, which
-    /// is zeros if there is none), the length of every file, and the changes of every name, where
+    /// Power fails at a random point of write-back; the number is the seed. It decides separately
+    /// for every unsynced sector (the last version, an earlier unsynced one, or the durable one,
+    /// which is zeros if there is none), for the length of every file, and for the changes of every
+    /// name. Changes that a rename ties together survive up to some point in their order.
     /// changes tied by a rename survive up to some point in their order.
     PowerLossRandom(u64),
 }
@@ -22,12 +23,12 @@ pub enum CrashMode {
 /// Which operations a [`Fault`] counts and hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultOn {
-    /// Whatever changes state and can fail: create, write, sync of file or directory, rename, hard
-    /// link, remove, set length, preallocate, punch hole. Not a mapped write.
+    /// Everything that changes state and can fail: create, write, sync of file or directory,
+    /// rename, hard link, remove, set length, preallocate, punch hole. Not a mapped write.
     Change,
     /// Syncs of file contents only.
     Sync,
-    /// Changes that are no syncs: what a full disk refuses at once.
+    /// Changes that are not syncs: a full disk refuses these at once.
     Room,
     /// Reads of file contents.
     Read,
@@ -44,25 +45,26 @@ pub enum FaultKind {
     NoSpace,
     /// A write stores a proper prefix, then `EIO`. Any other operation: as [`FaultKind::Eio`].
     ShortWrite,
-    /// A sync fails with `EIO`, and what was pending counts as clean from then on: later syncs
-    /// succeed without making it durable, as on Linux. Any other operation: as
+    /// A sync fails with `EIO`, and the pending changes count as clean from then on: later syncs
+    /// succeed without making them durable, as on Linux. Any other operation: as
     /// [`FaultKind::Eio`].
     SyncFailsThenClean,
-    /// The same with `StorageFull`: room that a file system had not set aside, or a quota, was found missing when it wrote out. Any other
-    /// operation: as [`FaultKind::NoSpace`].
+    /// The same with `StorageFull`: the file system had not set room aside, or a quota was reached,
+    /// which it found when it wrote the changes. Any other operation: as [`FaultKind::NoSpace`].
     SyncFullThenClean,
 }
 
-/// A fault to inject: the operation with number `at` fails, and if sticky all later ones too.
+/// A fault to inject: the operation with number `at` fails. If it is sticky, all later ones fail
+/// too.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// How many matching operations succeed first, counted from the injection.
+    /// The number of matching operations that succeed first, counted from the injection.
     pub at: u64,
-    /// What is counted and hit.
+    /// Which operations are counted and fail.
     pub on: FaultOn,
     /// What happens.
     pub kind: FaultKind,
-    /// Whether it stays broken.
+    /// Whether later operations fail too.
     pub sticky: bool,
     /// Counts and hits only operations on paths that contain this text.
     pub path_contains: Option<String>,
@@ -122,7 +124,8 @@ impl Faults {
         self.0.clear();
     }
 
-    /// Counts an operation of any of the given classes; returns what it must suffer.
+    /// Counts an operation that belongs to any of these classes. Returns the fault that it must
+    /// suffer.
     pub(super) fn hit(&mut self, classes: &[FaultOn], path: &Path) -> Option<FaultKind> {
         let mut hit = None;
         for Armed { fault, seen } in &mut self.0 {

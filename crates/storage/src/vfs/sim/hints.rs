@@ -1,4 +1,4 @@
-//! What was asked for before it was read, and what was read.
+//! Which bytes were asked for before they were read, and which bytes were read.
 
 use super::names::InodeId;
 use std::collections::HashMap;
@@ -9,13 +9,14 @@ use std::ops::Range;
 pub struct ReadAheadCounts {
     /// Bytes that reads asked for.
     pub read: u64,
-    /// Those of them that were asked for ahead.
+    /// The part of these bytes that was asked for ahead.
     pub read_as_asked: u64,
-    /// Bytes that were asked for ahead. What was asked for already, and not read since, does not count again.
+    /// Bytes that were asked for ahead. Bytes that were asked for already, and not read since, do
+    /// not count again.
     pub asked: u64,
 }
 
-/// The hints of one boot. What was read is asked for no more.
+/// The hints of one boot. Bytes that were read no longer count as asked for.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     asked: HashMap<InodeId, Vec<Range<u64>>>,
@@ -26,7 +27,7 @@ impl Hints {
     pub(super) fn note_asked(&mut self, id: InodeId, offset: u64, len: u64) {
         let asked = self.asked.entry(id).or_default();
         let new = offset..offset.saturating_add(len);
-        // What overlaps becomes one.
+        // Overlapping ranges become one range.
         let (near, mut ranges): (Vec<_>, Vec<_>) = std::mem::take(asked)
             .into_iter()
             .partition(|range| range.start <= new.end && new.start <= range.end);

@@ -37,12 +37,12 @@ struct Slot {
     failed_bits: u8,
     older_bits: u8,
     allocated: bool,
-    /// `allocated` as of the last sync.
+    /// `allocated` at the time of the last sync.
     durably_allocated: bool,
     listed: bool,
 }
 
-/// What a power failure does to what is pending.
+/// What a power failure does to pending changes.
 #[derive(Debug)]
 pub(super) enum PowerLoss<'a> {
     Nothing,
@@ -60,7 +60,7 @@ pub(super) struct Inode {
     cut: Option<u64>,
     allocation_pending: bool,
     pub(super) allocated_pages: u64,
-    /// How many visible names lead here; only if any do, its pages count as used.
+    /// The number of visible names that lead here. Its pages count as used only if there is a name.
     pub(super) links: usize,
 }
 
@@ -99,7 +99,7 @@ fn sector_range(sector: usize) -> std::ops::Range<usize> {
     sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES
 }
 
-/// A growing file's length may have been written when it had grown only so far.
+/// A length that may have been written while the file was growing to `to`.
 fn length_caught(from: u64, to: u64, rng: &mut Rng) -> u64 {
     if to <= from || rng.below(4) != 0 {
         return to;
@@ -130,8 +130,8 @@ fn copy_sector(target: &mut Option<Arc<Page>>, source: &Option<Arc<Page>>, secto
 }
 
 impl Slot {
-    /// Marks sectors as about to change. Of a sector that was pending already, the version that is
-    /// being replaced is kept half of the time.
+    /// Marks sectors as about to change. If a sector was pending already, the version that is being
+    /// replaced is kept half of the time.
     fn touch(&mut self, bits: u8, rng: &mut Rng) {
         let again = self.pending_bits & bits;
         for sector in 0..SECTORS_PER_PAGE {
@@ -165,7 +165,7 @@ impl Slot {
         self.older_bits = 0;
     }
 
-    /// Decides for each unsynced sector alone; `favour` of 256 keep the last version.
+    /// Decides separately for each unsynced sector; `favour` in 256 keep the last version.
     fn resolve_random(&mut self, favour: u64, rng: &mut Rng) {
         let unsynced = self.pending_bits | self.failed_bits;
         for sector in 0..SECTORS_PER_PAGE {
@@ -181,7 +181,7 @@ impl Slot {
         }
     }
 
-    /// Takes the durable bytes as the visible ones.
+    /// Makes the durable bytes the visible ones.
     fn show_durable(&mut self) {
         self.visible = self.durable.clone();
         self.pending_bits = 0;
@@ -210,8 +210,8 @@ impl Inode {
         done
     }
 
-    /// Writes into the visible pages, within `pages_free` new pages; returns the bytes written,
-    /// fewer than all if there is no room for more.
+    /// Writes into the visible pages, and takes at most `pages_free` new pages. Returns the number
+    /// of bytes written, which is less than all if there is no more room.
     pub(super) fn write(
         &mut self,
         data: &[u8],
@@ -253,7 +253,7 @@ impl Inode {
         }
     }
 
-    /// Gives the page a block unless there are `pages_max` already.
+    /// Gives the page a block, unless the file has `pages_max` already.
     fn allocate(&mut self, page: usize, pages_max: u64) -> bool {
         if self.slots.len() <= page {
             if self.allocated_pages >= pages_max {
@@ -281,7 +281,7 @@ impl Inode {
         }
     }
 
-    /// Reserves all pages of the range or none; says whether there was room.
+    /// Reserves all pages of the range or none. Returns whether there was room.
     pub(super) fn preallocate(&mut self, offset: u64, len: u64, pages_free: u64) -> bool {
         let missing = page_ranges(offset, len)
             .filter(|(page, ..)| !self.slots.get(*page).is_some_and(|slot| slot.allocated))
@@ -302,7 +302,7 @@ impl Inode {
             .all(|(page, ..)| self.slots.get(page).is_some_and(|slot| slot.allocated))
     }
 
-    /// Zeros the range as pending writes and gives whole pages back.
+    /// Zeros the range as pending writes, and gives whole pages back.
     pub(super) fn punch_hole(&mut self, offset: u64, len: u64, rng: &mut Rng) {
         let end = offset.saturating_add(len).min(self.visible_len);
         for (page, from, to) in page_ranges(offset, end.saturating_sub(offset)) {
@@ -361,7 +361,7 @@ impl Inode {
         self.durable_len = self.visible_len;
     }
 
-    /// A failed sync: the pending sectors count as clean although they are not durable.
+    /// Does a failed sync: the pending sectors count as clean although they are not durable.
     pub(super) fn fail_sync(&mut self) {
         for &page in &self.listed {
             let slot = &mut self.slots[page];
@@ -370,7 +370,7 @@ impl Inode {
         }
     }
 
-    /// Shortens the durable contents as the visible ones were.
+    /// Shortens the durable contents in the same way as the visible ones.
     fn apply_cut(&mut self) {
         let Some(cut) = self.cut.take() else { return };
         let within = (cut % PAGE_BYTES as u64) as usize;
@@ -409,8 +409,8 @@ impl Inode {
                 inode.durable_len = length_caught(grown_from, inode.visible_len, rng);
             }
         }
-        // Where the shortening is lost, so is what was written over the part it cut off: those
-        // bytes went to blocks that the file never got.
+        // If the shortening is lost, the bytes are lost, too, that were written later over the
+        // cut-off part: they went to blocks that the file never got.
         let lost_from = inode.cut.take().unwrap_or(u64::MAX);
         match loss {
             PowerLoss::Nothing => {}
@@ -425,7 +425,7 @@ impl Inode {
     }
 
     fn resolve_random(&mut self, lost_from: u64, rng: &mut Rng) {
-        // A bias for each file reaches "nearly all" and "nearly nothing" as often as "half".
+        // A bias for each file: it reaches "nearly all" and "nearly nothing" as often as "half".
         let favour = [32, 128, 224][rng.below(3) as usize];
         for &page in &self.listed {
             let start = (page * PAGE_BYTES) as u64;

@@ -8,18 +8,18 @@
 //!                               state.rs   operation numbers, space, locks; all of it together
 //! ```
 //!
-//! A [`SimVfs`] is a handle on a world, one boot of a machine or a part of one; clones and open files share it.
-//! [`SimVfs::crash`] ends the boot and gives the next one, [`SimVfs::fork_state`] copies without
-//! ending it. Both cost about as much as the number of files and pending sectors: pages are
-//! shared until written.
+//! A [`SimVfs`] is a handle on a world: one boot of a machine, or a part of one. Clones and open
+//! files share the world. [`SimVfs::crash`] ends the boot and gives the next one,
+//! [`SimVfs::fork_state`] copies without ending it. Both take time in proportion to the number of
+//! files and pending sectors: pages are shared until they are written.
 //!
 //! Operations that change state are numbered from 0 in each boot, whether they succeed or not;
 //! [`SimVfs::op_count`] is the number of the next. Single-threaded, everything replays from the
 //! seed.
 //!
-//! Not simulated: space of removed files that are still open (it is free at once), renames of
+//! Not simulated: the space of removed files that are still open (it is free at once), renames of
 //! directories, directories that are not durable, and any duration. Removing a directory is durable
-//! at once, with the removal of what was in it.
+//! at once, and with it the removal of its contents.
 
 mod fault;
 mod hints;
@@ -93,26 +93,27 @@ impl SimVfs {
         self.world.0.lock()
     }
 
-    /// How many operations were asked for that change state: create (also of a lock file), write,
+    /// The number of operations so far that change state: create (also of a lock file), write,
     /// mapped write, sync of file or directory, rename, remove, set length, preallocate, punch
     /// hole.
     pub fn op_count(&self) -> u64 {
         self.state().op_count
     }
 
-    /// How many reads of file contents were asked for.
+    /// The number of reads of file contents so far.
     pub fn read_count(&self) -> u64 {
         self.state().read_count
     }
 
-    /// Bytes that were read; of these, bytes that [`File::will_need`] asked for before; and bytes that it asked for.
+    /// Bytes that were read; the part of them that [`File::will_need`] had asked for; and all bytes
+    /// that it asked for.
     pub fn read_ahead(&self) -> ReadAheadCounts {
         self.state().read_ahead.counts
     }
 
     /// Stops the machine when operation number `op` is reached, so that exactly `op` operations
-    /// happen: neither that one (of a write perhaps a first part: whole sectors, of a mapped write
-    /// any number of bytes) nor any later one, which all fail with "crashed".
+    /// happen. That operation and all later ones fail with "crashed". Of a write a first part may
+    /// still happen: whole sectors, and any number of bytes of a mapped write.
     pub fn set_crash_at(&self, op: u64) {
         self.state().crash_at = Some(op);
     }
@@ -130,13 +131,14 @@ impl SimVfs {
         SimVfs::of(state.crash_image(mode))
     }
 
-    /// A copy of the disk, visible, pending and durable, in a machine of its own with no locks, open
-    /// files, faults or crash point, its counters at 0. This machine goes on.
+    /// A copy of the disk, visible, pending and durable, in a machine of its own without locks,
+    /// open files, faults or crash point. Its counters are 0. This machine goes on.
     pub fn fork_state(&self) -> SimVfs {
         SimVfs::of(self.state().image())
     }
 
-    /// Arms a fault. Of several that hit the same operation, the first armed decides.
+    /// Arms a fault. If several faults hit the same operation, the one that was armed first
+    /// decides.
     pub fn inject(&self, fault: Fault) {
         self.state().faults.inject(fault);
     }
@@ -146,13 +148,14 @@ impl SimVfs {
         self.state().faults.clear();
     }
 
-    /// Whether a file can have a second name (by default it can); else it is as if that name were
-    /// on another file system.
+    /// Whether a file can have a second name (by default it can). If not, it is as if that name
+    /// were on another file system.
     pub fn allow_links(&self, yes: bool) {
         self.state().links_allowed = yes;
     }
 
-    /// Whether the machine tells [`Vfs::boot_id`] (by default it does). The next boot is as this one.
+    /// Whether the machine tells [`Vfs::boot_id`] (by default it does). The next boot does the
+    /// same.
     pub fn tell_boot(&self, yes: bool) {
         let mut state = self.state();
         state.boot = yes.then(|| state.new_boot());
@@ -203,12 +206,12 @@ impl SimVfs {
         state.unlink(id);
     }
 
-    /// Starts a trace of the operations that are carried out, or drops it.
+    /// Starts a trace of the operations that are done, or drops it.
     pub fn trace(&self, on: bool) {
         self.state().trace = on.then(Vec::new);
     }
 
-    /// The trace since the last call; it goes on if it was started.
+    /// The trace since the last call. The trace goes on if it was started.
     pub fn take_trace(&self) -> Vec<SimEvent> {
         self.state()
             .trace
@@ -217,9 +220,9 @@ impl SimVfs {
             .unwrap_or_default()
     }
 
-    /// From now on `watch` is called for each operation that changes state, by the thread that asks for it, before it is done.
-    /// Everything else that is asked of this machine waits meanwhile, so `watch` itself must ask nothing of it. The next boot
-    /// has no watcher.
+    /// From now on `watch` is called for each operation that changes state, by the thread that asks
+    /// for it, before it is done. Everything else that is asked of this machine waits meanwhile, so
+    /// `watch` itself must ask nothing of it. The next boot has no watcher.
     pub fn watch(&self, watch: impl Fn(&SimEvent) + Send + 'static) {
         self.state().watcher = Some(Watcher(Box::new(watch)));
     }
@@ -414,7 +417,7 @@ impl Drop for Handle {
 struct SimFile {
     handle: Arc<Handle>,
     write: bool,
-    /// Past the cache: anything but whole blocks is a mistake of the caller.
+    /// A handle past the cache: anything but whole blocks is a mistake of the caller.
     whole_blocks: bool,
 }
 
@@ -444,7 +447,7 @@ impl File for SimFile {
         Ok(state.inode(self.handle.id).read(buf, offset))
     }
 
-    /// Noted only: what is read is there at once.
+    /// It only notes the request: reads take no time here.
     fn will_need(&self, offset: u64, len: u64) {
         self.state().note_asked(self.handle.id, offset, len);
     }
@@ -571,7 +574,7 @@ impl Mapping for SimMapping {
         state.assert_backed(self.handle.id, offset as u64, len as u64);
     }
 
-    /// What is visible is the file's, in memory or not.
+    /// The visible bytes are the file's, in memory or not.
     fn give_back(&self, offset: usize, len: usize) -> bool {
         self.check_bounds(offset, len);
         true

@@ -1,10 +1,10 @@
 //! The names of the simulated files: visible ones, durable ones, and the changes between them.
 //!
 //! `durable` plus all of `pending`, in order, is `visible`. Changes that share a name, directly or
-//! through a rename, form a group. A power failure keeps a prefix of each group, chosen for each
-//! group alone, so unrelated names survive independently while a rename moves both of its names
-//! together and never survives the creation that it moves. Directories themselves are durable as
-//! soon as they exist, as `create_dir_all` promises.
+//! through a rename, form a group. A power failure keeps a prefix of each group, chosen separately
+//! for each group. So unrelated names survive independently, while a rename moves both of its names
+//! together and never survives without the creation of the file that it moves. Directories
+//! themselves are durable as soon as they exist, as `create_dir_all` promises.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -53,7 +53,7 @@ impl Change {
     }
 }
 
-/// All names of a simulated file system. A clone shares what neither changes.
+/// All names of a simulated file system. A clone shares the parts that neither changes.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     directories: Arc<BTreeSet<PathBuf>>,
@@ -86,7 +86,7 @@ impl Names {
         Ok(())
     }
 
-    /// Removes an empty directory, durably; what was in it is durably gone with it.
+    /// Removes an empty directory, durably. The removal of its contents is then durable, too.
     pub(super) fn remove_dir(&mut self, dir: &Path) -> io::Result<()> {
         if !self.list(dir)?.is_empty() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
@@ -151,7 +151,7 @@ impl Names {
         self.pending.push(change);
     }
 
-    /// Makes the names in `dir` durable, with whatever is tied to them by a rename.
+    /// Makes the names in `dir` durable, with all names that a rename ties to them.
     pub(super) fn sync_dir(&mut self, dir: &Path) {
         self.sync_groups(|path| path.parent() == Some(dir));
     }
@@ -199,13 +199,13 @@ impl Names {
             .collect()
     }
 
-    /// What a power failure leaves when all pending changes are lost.
+    /// The names after a power failure that loses all pending changes.
     pub(super) fn lose_pending(&mut self) {
         self.visible = Arc::clone(&self.durable);
         self.pending.clear();
     }
 
-    /// What a power failure leaves when all pending changes made it.
+    /// The names after a power failure that keeps all pending changes.
     pub(super) fn keep_pending(&mut self) {
         self.durable = Arc::clone(&self.visible);
         self.pending.clear();
@@ -232,7 +232,7 @@ impl Names {
         self.lose_pending();
     }
 
-    /// Every file that a name leads to, now or after some crash.
+    /// Every file to which a name leads, now or after some crash.
     pub(super) fn reachable(&self) -> BTreeSet<InodeId> {
         let created = self.pending.iter().filter_map(|change| match change {
             Change::Create(_, inode) => Some(*inode),
@@ -242,7 +242,7 @@ impl Names {
         named.chain(created).collect()
     }
 
-    /// The files that have visible names, as often as they have one.
+    /// The files that have visible names. A file with several names comes several times.
     pub(super) fn linked(&self) -> impl Iterator<Item = InodeId> {
         self.visible.values().copied()
     }

@@ -1,8 +1,8 @@
 //! The whole state of one boot of the simulated machine, behind one mutex: contents, names, space,
 //! locks, open files, and the counters by which crashes and faults are placed.
 //!
-//! Each operation that changes something passes [`State::begin`], which numbers it, stops the
-//! machine where that was asked for, and applies faults; only then is anything changed.
+//! Each operation that changes something passes [`State::begin`]. It numbers the operation, stops
+//! the machine if that was asked for, and applies faults. Only after that is anything changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -26,7 +26,8 @@ pub(super) struct State {
     pub(super) used_pages: u64,
     pub(super) capacity_pages: u64,
     pub(super) links_allowed: bool,
-    /// Names the boot, if that can be told: the death of a process leaves it, a power loss does not.
+    /// Identifies the boot, if the machine tells it: it stays the same when a process dies, and
+    /// changes at a power loss.
     pub(super) boot: Option<u64>,
     rng: Rng,
     pub(super) op_count: u64,
@@ -41,7 +42,7 @@ pub(super) struct State {
     pub(super) watcher: Option<Watcher>,
 }
 
-/// What is told of each operation that changes something.
+/// Called for each operation that changes something.
 pub(super) struct Watcher(pub(super) Box<dyn Fn(&SimEvent) + Send>);
 
 impl std::fmt::Debug for Watcher {
@@ -56,7 +57,7 @@ enum Lock {
     Shared(usize),
 }
 
-/// What becomes of an operation.
+/// The fate of an operation.
 pub(super) enum Verdict {
     Proceed,
     Fail(FaultKind),
@@ -108,7 +109,7 @@ impl State {
         image
     }
 
-    /// The files as the next boot finds them.
+    /// The files that the next boot finds.
     pub(super) fn crash_image(&self, mode: CrashMode) -> State {
         let mut image = self.image();
         let mut rng;
@@ -139,11 +140,11 @@ impl State {
 
     /// A name that no earlier boot of this disk had.
     pub(super) fn new_boot(&self) -> u64 {
-        // Seeds are small, so that boots of machines with other seeds are others.
+        // Seeds are small, so boots of machines with other seeds have other names.
         self.boot.unwrap_or(0).wrapping_add(1 << 44)
     }
 
-    /// Numbers a changing operation and decides its fate; an error if the machine is down already.
+    /// Numbers a changing operation and decides its fate. Fails if the machine is down already.
     pub(super) fn begin(&mut self, event: SimEvent) -> io::Result<Verdict> {
         if self.halted {
             return Err(crashed());
@@ -172,7 +173,7 @@ impl State {
         Ok(Verdict::Proceed)
     }
 
-    /// [`State::begin`] for an operation that happens whole or not at all.
+    /// [`State::begin`] for an operation that happens wholly or not at all.
     pub(super) fn begin_whole(&mut self, event: SimEvent) -> io::Result<()> {
         match self.begin(event)? {
             Verdict::Proceed => Ok(()),
@@ -207,7 +208,7 @@ impl State {
         self.inodes.get(&id).expect("a named or open file exists")
     }
 
-    /// Changes a file and keeps count of the space used. The closure gets the number of pages free.
+    /// Changes a file and keeps count of the used space. The closure gets the number of free pages.
     pub(super) fn edit<R>(
         &mut self,
         id: InodeId,
@@ -245,7 +246,7 @@ impl State {
         self.names.create(path, id);
     }
 
-    /// A file has lost a visible name; with the last one its space comes back.
+    /// Removes one visible name of a file. With the last one its space comes back.
     pub(super) fn unlink(&mut self, id: InodeId) {
         let inode = self.inodes.get_mut(&id).expect("a named file exists");
         let inode = Arc::make_mut(inode);
@@ -276,8 +277,8 @@ impl State {
         outcome
     }
 
-    /// A mapped write cannot fail. It takes no new blocks in a file written as the contract asks;
-    /// where it does, they are not refused.
+    /// A mapped write cannot fail. In a file that was written as the contract asks, it takes no new
+    /// blocks. If it does take some, they are not refused.
     pub(super) fn write_mapped(&mut self, event: SimEvent, id: InodeId, data: &[u8]) {
         let offset = event.offset;
         let len = match self.begin(event) {
@@ -296,7 +297,8 @@ impl State {
         });
     }
 
-    /// A mapped page without a block is a signal where the disk is full: none may be touched.
+    /// On a full disk, touching a mapped page without a block would be a signal: no such page may
+    /// be touched.
     pub(super) fn assert_backed(&self, id: InodeId, offset: u64, len: u64) {
         let backed = self
             .inodes
@@ -308,8 +310,8 @@ impl State {
         );
     }
 
-    /// How much of a write gets done when the machine stops in it: half of the time nothing, else
-    /// some of its sectors from the first on.
+    /// How much of a write is done when the machine stops in it: half of the time nothing,
+    /// otherwise some of its sectors from the first one on.
     fn torn_len(&mut self, offset: u64, len: usize) -> usize {
         if self.rng.coin() {
             return 0;

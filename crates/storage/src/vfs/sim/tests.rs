@@ -1,4 +1,4 @@
-//! What only the simulation has: crashes, faults, capacity, tampering, traces.
+//! Features that only the simulation has: crashes, faults, capacity, tampering, traces.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -502,7 +502,7 @@ fn a_failed_sync_may_leave_pending_sectors_clean_and_never_durable() {
         assert_eq!(next.read_file(&in_store("a")), [1; 1_024], "{mode:?}");
     }
 
-    // Written again, a sector is pending again; its neighbour stays forgotten.
+    // A sector that is written again is pending again. Its neighbour stays forgotten.
     file.write_at(&[3; 10], 0).unwrap();
     file.sync_data().unwrap();
     let contents = vfs
@@ -641,8 +641,9 @@ fn the_same_seed_replays_the_same_crash() {
     assert_ne!(survivors(5), survivors(6));
 }
 
-/// Random operations on one file against plain byte vectors: what is visible, what was synced, and
-/// for every sector all versions since the sync, of which a power failure may choose.
+/// Random operations on one file against plain byte vectors: the visible bytes, the synced bytes,
+/// and for every sector all versions since the sync. A power failure may choose any of these
+/// versions.
 #[test]
 fn random_operations_agree_with_a_model() {
     for seed in 0..60 {
@@ -720,7 +721,7 @@ fn a_second_name_keeps_the_space_and_survives_alone() {
     let used = vfs.used_bytes();
     vfs.hard_link(&dir.join("a"), &dir.join("b")).unwrap();
     assert_eq!(vfs.used_bytes(), used);
-    // The new name is not durable, the old one's removal is not either.
+    // Neither the new name nor the removal of the old one is durable.
     vfs.remove(&dir.join("a")).unwrap();
     assert_eq!(vfs.used_bytes(), used);
     let lost = vfs.crash(CrashMode::PowerLossNothing);
@@ -779,7 +780,7 @@ fn what_was_asked_for_counts_once_until_it_is_read() {
     assert_eq!(file.read_at(&mut buffer, 500).unwrap(), 3000);
     let counts = vfs.read_ahead();
     assert_eq!((counts.read, counts.read_as_asked), (3000, 2500));
-    // Those are read; 500 bytes behind them are not yet.
+    // These bytes are read; the 500 bytes behind them are not read yet.
     file.read_at(&mut buffer, 1000).unwrap();
     let counts = vfs.read_ahead();
     assert_eq!((counts.read, counts.read_as_asked), (6000, 3000));

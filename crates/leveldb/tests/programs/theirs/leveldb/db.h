@@ -1,5 +1,5 @@
-// So much of the C++ interface of LevelDB itself that the linker has its names: what a program is that was compiled
-// with LevelDB's own headers. The layout is nobody's.
+// The part of LevelDB's own C++ interface that gives the linker its names. A program that was
+// compiled with LevelDB's own headers has these names. The layout belongs to nobody.
 
 #include <string>
 
