@@ -186,8 +186,8 @@ impl Advanced {
         self
     }
 
-    /// How records are found in the logs of chunks that are not in RAM. Default:
-    /// [`LogSearch::Index`].
+    /// How records are found in the logs of chunks that are not in RAM.
+    /// Default: [`LogSearch::Index`].
     ///
     /// Touch it when you repeat the paper's experiments, and hardly ever else: the index reads one
     /// block where the filters read several.

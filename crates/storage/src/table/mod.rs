@@ -32,6 +32,7 @@ mod keyed;
 mod lens;
 mod packing;
 mod passes;
+mod places;
 mod reader;
 mod stored;
 mod walk;
