@@ -300,7 +300,7 @@ impl Options {
     }
 
     /// Bytes of a compaction that one look of a seek into a table pays for. A look reads a block,
-    /// which costs as much as reading and writing half a block. It pays for an eighth of that. If
+    /// and costs what reading and writing half a block costs. It pays for an eighth of that. If
     /// it is 0, seeks cause no compactions.
     pub(crate) fn look_bytes(&self) -> u64 {
         match self.advanced.compaction_by_seeks {

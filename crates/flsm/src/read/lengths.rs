@@ -4,7 +4,7 @@
 //! A scan that leaves the block of its seek reads several pages at once. If it reads too few, it
 //! waits for the disk once more; if too many, it reads some in vain. With 8 pages instead of one,
 //! scans of 50 pairs of 1 KB took 0.8 of the time, and scans of 5 pairs took 1.4 of the time
-//! (docs/decisions/0086-parallel-seeks-and-windows.md). A scan does not say how far it will go, but
+//! (docs/decisions/second-engine.md, 0086). A scan does not say how far it will go, but
 //! programs scan many times.
 //!
 //! ```text

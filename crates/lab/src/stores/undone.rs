@@ -1,7 +1,7 @@
 //! EvenDB with departures from the paper's design undone: the paper's own design beside ours, and each departure alone.
 //!
 //! Each is a store of its own, which is told the same memory and durability as [`EvenDbOpener`]. What
-//! cannot be undone by a choice stays ours in all of them: docs/decisions/0079-the-papers-own-design.md has the list.
+//! cannot be undone by a choice stays ours in all of them: decision 0079 (docs/decisions/caches.md) has the list.
 
 use std::path::Path;
 

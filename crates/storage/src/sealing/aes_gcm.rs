@@ -1,4 +1,4 @@
-//! AES-256-GCM, keys by HKDF-SHA-256. docs/decisions/0066-encryption.md says which cipher, and why;
+//! AES-256-GCM, keys by HKDF-SHA-256. docs/decisions/compression-and-encryption.md says which cipher, and why;
 //! 0068 says which instructions.
 
 use super::{KEY_BYTES, Nonce, TAG_BYTES, Use};
