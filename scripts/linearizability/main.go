@@ -3,7 +3,7 @@
 //	linearizability [-expect VERDICT] [-timeout SECONDS] FILE...
 //
 // VERDICT is "linearizable" (the default), "not-linearizable" or "unknown". The form of a file is described in
-// crates/evendb/tests/common/history_file.rs. Exit status: 0 if every file has the expected verdict, 1 if one has another, 2 if a
+// store/evendb/tests/common/history_file.rs. Exit status: 0 if every file has the expected verdict, 1 if one has another, 2 if a
 // file or an argument is wrong.
 package main
 

@@ -1,0 +1,33 @@
+//! `evendb mixgraph`: a load by its model. The measuring is the experiment of that name in the laboratory, which the command of
+//! studio/peers has for other stores.
+
+use evendb_lab::experiments::{Experiment, mixgraph};
+
+use super::experiment;
+use crate::failure::{Failure, Success};
+
+/// Benchmark by a model of a load: a preset, or a file that is edited by hand
+///
+/// Presets: zippydb, zippydb-kinds, udb-assoc, up2x; `--print-model` prints the file of one, to begin with. Kinds, keys, sizes and lengths
+/// are drawn as the model says, each by itself, and every answer is checked. What the model's file says is in docs/models.md.
+///
+/// Each allocation has a fresh store of its own: all pairs are put at random, the store is warmed by a quarter of the
+/// operations, and measured.
+#[derive(clap::Args)]
+#[command(
+    args_override_self = true,
+    after_help = "Examples:
+  evendb mixgraph zippydb --quick
+  evendb mixgraph zippydb --scale 0.1 --allocation prefix-dist,all-random
+  evendb mixgraph up2x --print-model > mine.toml
+  evendb mixgraph mine.toml --pace model --faster 10 --seconds 60 --json result.json"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    inner: mixgraph::MixgraphArguments,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    experiment::carry_out(&Experiment::Mixgraph(arguments.inner.clone()))
+}

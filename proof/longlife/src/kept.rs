@@ -1,0 +1,114 @@
+//! Kept databases of earlier formats, which lives begin with: the texts that the engines' golden tests read, and what they hold.
+
+#[path = "../../../store/evendb/tests/common/dumped.rs"]
+mod dumped;
+#[path = "../../../store/evendb/tests/golden/contents.rs"]
+mod even;
+#[path = "../../../store/flsm/tests/golden/contents.rs"]
+mod fragmented;
+
+use crate::content::Content;
+use crate::oracle::{Entry, Owner, Space};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A database of an earlier format.
+pub struct Kept {
+    /// Which format.
+    pub name: &'static str,
+    text: &'static str,
+    holds: Owner,
+}
+
+fn holds(
+    maps: BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>,
+    until: impl Fn(&[u8]) -> Option<u64>,
+) -> Owner {
+    let mut owner = Owner::default();
+    for (name, map) in maps {
+        let space = match name {
+            "other" => Space::Other,
+            _ => Space::Default,
+        };
+        for (key, value) in map {
+            let until = until(&key);
+            let content = Content::Bytes(value);
+            owner.set(space, key, Some(Entry { content, until }));
+        }
+    }
+    owner
+}
+
+macro_rules! kept_text {
+    ($engine:literal, $version:literal) => {
+        include_str!(concat!(
+            "../../../store/",
+            $engine,
+            "/tests/golden/database_v",
+            $version,
+            ".txt"
+        ))
+    };
+}
+
+/// Those of the first engine. Its first format was never released, and is refused.
+pub fn of_even() -> Vec<Kept> {
+    let stays = even::STAYS_SECONDS * 1000;
+    let until = |key: &[u8]| key.starts_with(b"until/").then_some(stays);
+    let kept = |name, version, text| Kept {
+        name,
+        text,
+        holds: holds(even::expected(version), until),
+    };
+    vec![
+        kept("format 2", '2', kept_text!("evendb", "2")),
+        kept("format 3", '3', kept_text!("evendb", "3")),
+        kept("format 4", '4', kept_text!("evendb", "4")),
+        kept("format 5", '5', kept_text!("evendb", "5")),
+    ]
+}
+
+/// Those of the second engine.
+pub fn of_fragmented() -> Vec<Kept> {
+    vec![Kept {
+        name: "format 1",
+        text: kept_text!("flsm", "1"),
+        holds: holds(fragmented::expected(), |_| None),
+    }]
+}
+
+impl Kept {
+    /// Lays its files down in a directory that is not there; what it holds.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn lay_down(&self, dir: &Path) -> std::io::Result<Owner> {
+        std::fs::create_dir(dir)?;
+        for (name, bytes) in dumped::files(self.text) {
+            std::fs::write(dir.join(name), bytes)?;
+        }
+        Ok(self.holds.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The texts that there are of formats from this one on.
+    fn texts(engine: &str, first: u32) -> usize {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../store");
+        let golden = golden.join(engine).join("tests/golden");
+        let is_there = |version: u32| golden.join(format!("database_v{version}.txt")).exists();
+        (first..).take_while(|version| is_there(*version)).count()
+    }
+
+    #[test]
+    fn every_kept_database_begins_a_life() {
+        assert_eq!(of_even().len(), texts("evendb", 2));
+        assert_eq!(of_fragmented().len(), texts("flsm", 1));
+        for kept in of_even().iter().chain(&of_fragmented()) {
+            assert!(kept.holds.map(Space::Default).len() > 30, "{}", kept.name);
+        }
+    }
+}

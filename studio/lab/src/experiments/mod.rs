@@ -1,0 +1,346 @@
+//! Questions about stores, each a command: `evendb experiment NAME` asks EvenDB alone, the command
+//! of the same name in `studio/peers` asks it and its peers in one run.
+//!
+//! ```text
+//!   Experiment (arguments) --> compare: round 1: store a, store b, ...   round 2: ...
+//!                                          |  each in a process of its own (`processes`)
+//!                                          v
+//!                              measure: opens, runs, returns figures as JSON
+//!                                          |
+//!                              report: all rounds of all stores --> a table
+//! ```
+//! Each store has a process of its own, so that its memory, caches and background work stay out of the
+//! figures of the others. Between two processes files are written out and dropped from the page cache. A limit on memory
+//! set from outside (`scripts/with-memory-limit`) holds for all of them.
+//!
+//! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
+//! `studio/peers`).
+
+pub mod after_puts;
+pub mod batches;
+pub mod disk_space;
+pub mod expiring;
+pub mod flsm_claims;
+pub mod ingest;
+pub mod large_values;
+mod machine;
+pub mod many_databases;
+mod markdown;
+pub mod memory_overshoot;
+pub mod memory_split;
+pub mod merges;
+pub mod mixgraph;
+pub mod paper;
+pub mod pauses;
+pub mod processes;
+mod processor_stalls;
+pub mod range_tombstones;
+pub mod reopen;
+mod results_file;
+mod steps;
+pub mod synced_puts;
+pub mod table;
+pub mod transactions;
+pub mod unsynced_puts;
+pub mod warming;
+
+use clap::Subcommand;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+use crate::dataset::{Dataset, key_of};
+use crate::opener::{Opener, Purpose, Settings};
+use crate::store::{Store, StoreResult};
+
+/// Why an experiment ended without a result.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What all experiments ask for.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Common {
+    /// The stores; all that were built in if not given
+    #[arg(long, visible_alias = "store", value_delimiter = ',')]
+    pub stores: Vec<String>,
+    /// Rounds of which medians are taken
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Where the stores are made, and removed at the end
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Write settings and all results to this file
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// The seed of keys, values and operations
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A small version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Only for the processes that this one starts: measure this store, in this round
+    #[arg(long, hide = true)]
+    pub child: Option<String>,
+}
+
+/// One round of one store.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The store's name.
+    pub store: String,
+    /// The round's number, from 0.
+    pub round: usize,
+    /// What [`Measure::measure`] returned.
+    pub figures: Value,
+}
+
+/// An experiment's two halves.
+pub trait Measure {
+    /// What is asked of every experiment.
+    fn common(&self) -> &Common;
+
+    /// Whether a store is measured where the user names none.
+    fn takes_part(&self, opener: &dyn Opener) -> bool {
+        !opener.only_if_named()
+    }
+
+    /// Settings that the report states.
+    fn settings(&self) -> Value;
+
+    /// Measures one round of one store, in a process of its own.
+    ///
+    /// # Errors
+    /// The store's, or a wrong answer.
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure>;
+
+    /// Whether the process of a round kills itself (`SIGKILL`) once its figures are written, instead of
+    /// ending in good order.
+    fn ends_by_kill(&self) -> bool {
+        false
+    }
+
+    /// All rounds of all stores as text for a terminal.
+    fn report(&self, results: &[Measured]) -> String;
+
+    /// Whether what was measured, and is reported, is what was asked for.
+    ///
+    /// # Errors
+    /// What it is instead.
+    fn verdict(&self, _: &[Measured]) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// The experiments.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Experiment {
+    /// How far resident memory goes above the memory budget (EvenDB only)
+    Memory(memory_overshoot::Arguments),
+    /// How long opening takes after `kill -9`, and whether everything acknowledged is there
+    Reopen(reopen::Arguments),
+    /// How long after opening reads are as fast as they become, and what is read until then
+    Warming(warming::Arguments),
+    /// What many open databases cost one process that hardly uses them
+    Many(many_databases::Arguments),
+    /// The longest pause of a put, get and scan through a long ingest
+    Pauses(pauses::Arguments),
+    /// What overwrites and deletes leave on the disk, for how long, and what paying for it costs
+    Space(disk_space::Arguments),
+    /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
+    Split(memory_split::Arguments),
+    /// Puts that survive power loss, by number of threads, beside the disk's own `fdatasync` rate
+    Sync(synced_puts::Arguments),
+    /// Puts without a sync, and what they write
+    Relaxed(unsynced_puts::Arguments),
+    /// Whether writes in batches are ever slower, record for record, than puts one by one
+    Batches(batches::Arguments),
+    /// Transactions of four reads and two writes, over all records or over a few, and how many are aborted
+    Transactions(transactions::Arguments),
+    /// What many live range deletions cost gets and scans, and how soon the space of a deleted prefix is back
+    RangeTombstones(range_tombstones::Arguments),
+    /// Counters that are added to by merges, beside gets of them
+    Merges(merges::Arguments),
+    /// A model of a load, with hot keys where an allocation has them: `evendb mixgraph` for every store
+    Mixgraph(mixgraph::MixgraphArguments),
+    /// The study's figure 14: the eight benchmarks beside one another, by one of them
+    MixgraphAllocations(mixgraph::AllocationsArguments),
+    /// The study's figure 15: what is drawn of a model beside the model; no store takes part
+    MixgraphStatistics(mixgraph::StatisticsArguments),
+    /// Sorted records that come all at once, beside puts of the same and the disk's own rate
+    Ingest(ingest::Arguments),
+    /// Puts and gets of large values, and what is written for them
+    LargeValues(large_values::Arguments),
+    /// An event log whose events expire: space over time, and what the expiry costs puts
+    Expiring(expiring::Arguments),
+    /// What a phase of puts costs the scans and gets that come next
+    AfterPuts(after_puts::Arguments),
+    /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
+    /// and report.md
+    Paper(paper::Arguments),
+    /// What is claimed of PebblesDB's design, beside it and other stores, at any scale; writes results.jsonl and report.md
+    FlsmClaims(flsm_claims::Arguments),
+    /// Write report.md again from the results of `paper`, also while it runs
+    Report(paper::report::Arguments),
+}
+
+impl Experiment {
+    /// Runs it on the stores that `openers` know.
+    ///
+    /// # Errors
+    /// What an experiment of a child process ended with; no results to report.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        let measure: &dyn Measure = match self {
+            Experiment::Memory(arguments) => arguments,
+            Experiment::Reopen(arguments) => arguments,
+            Experiment::Warming(arguments) => arguments,
+            Experiment::Many(arguments) => arguments,
+            Experiment::Pauses(arguments) => arguments,
+            Experiment::Space(arguments) => arguments,
+            Experiment::Split(arguments) => arguments,
+            Experiment::Sync(arguments) => arguments,
+            Experiment::Relaxed(arguments) => arguments,
+            Experiment::Batches(arguments) => arguments,
+            Experiment::Transactions(arguments) => arguments,
+            Experiment::RangeTombstones(arguments) => arguments,
+            Experiment::Merges(arguments) => arguments,
+            Experiment::Mixgraph(arguments) => match arguments.begin()? {
+                true => arguments,
+                false => return Ok(()),
+            },
+            Experiment::MixgraphAllocations(arguments) => match arguments.begin()? {
+                true => arguments,
+                false => return Ok(()),
+            },
+            Experiment::MixgraphStatistics(arguments) => return arguments.run(),
+            Experiment::Ingest(arguments) => arguments,
+            Experiment::LargeValues(arguments) => arguments,
+            Experiment::Expiring(arguments) => arguments,
+            Experiment::AfterPuts(arguments) => arguments,
+            Experiment::Paper(arguments) => return arguments.run(openers),
+            Experiment::FlsmClaims(arguments) => return arguments.run(openers),
+            // This one starts no process, and the two before it theirs by `steps`.
+            Experiment::Report(arguments) => return arguments.run(),
+        };
+        processes::run(measure, openers)
+    }
+}
+
+/// One round of one store: what [`Measure::measure`] is to measure.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    /// Opens the store.
+    pub opener: &'a dyn Opener,
+    /// The store's own directory, the same in each round; it is empty in the first.
+    pub directory: &'a Path,
+    /// The round's number, from 0.
+    pub round: usize,
+}
+
+impl Turn<'_> {
+    /// Opens an empty store in a directory of its own below [`Turn::directory`], hands it with that to
+    /// `run`, and removes it.
+    fn in_fresh_store<T>(
+        &self,
+        settings: &Settings,
+        run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.in_fresh_store_for(None, settings, run)
+    }
+
+    /// The same, opened for a purpose.
+    fn in_fresh_store_for<T>(
+        &self,
+        purpose: Option<Purpose>,
+        settings: &Settings,
+        run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let own = self.directory.join(self.round.to_string());
+        std::fs::create_dir_all(&own).map_err(at(&own))?;
+        let store = match purpose {
+            None => self.opener.open(&own, settings)?,
+            Some(purpose) => self.opener.open_for(&own, settings, purpose)?,
+        };
+        let done = run(&*store, &own)?;
+        store.close()?;
+        std::fs::remove_dir_all(&own).map_err(at(&own))?;
+        Ok(done)
+    }
+}
+
+/// What the system says of a file or directory, with its name.
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let path = path.to_owned();
+    move |error| format!("{}: {error}", path.display()).into()
+}
+
+/// Puts every record of the data set, in order.
+fn put_all(store: &dyn Store, dataset: &Dataset) -> StoreResult<()> {
+    let mut value = Vec::new();
+    for record in 0..dataset.records {
+        dataset.values.fill(record, 0, &mut value);
+        store.put(&key_of(record), &value)?;
+    }
+    Ok(())
+}
+
+/// The median of a figure of one cell over the rounds of one store, or of all. `list` has the cells of a round.
+fn median_of_cell(
+    results: &[Measured],
+    store: Option<&str>,
+    list: &str,
+    is_cell: impl Fn(&Value) -> bool,
+    name: &str,
+) -> f64 {
+    median_within_cell(results, store, list, is_cell, &[name])
+}
+
+/// The same of a figure that lies deeper: `path` names what leads to it, from the outside.
+fn median_within_cell(
+    results: &[Measured],
+    store: Option<&str>,
+    list: &str,
+    is_cell: impl Fn(&Value) -> bool,
+    path: &[&str],
+) -> f64 {
+    let own = results
+        .iter()
+        .filter(|one| store.is_none_or(|store| one.store == store));
+    let figures = own.filter_map(|one| {
+        let all = one.figures[list].as_array()?;
+        let cell = all.iter().find(|figures| is_cell(figures))?;
+        path.iter()
+            .try_fold(cell, |value, key| value.get(key))?
+            .as_f64()
+    });
+    table::median(figures.collect())
+}
+
+/// The stores of results, each once, in the order in which they first come.
+fn stores_of(results: &[Measured]) -> Vec<&str> {
+    let mut stores: Vec<&str> = Vec::new();
+    for one in results {
+        if !stores.contains(&&*one.store) {
+            stores.push(&one.store);
+        }
+    }
+    stores
+}
+
+/// What each store of EvenDB reaches of the best of the others, as `2.00x`; nothing for the others, nor where there is
+/// no other.
+fn beside_best_peer(stores: &[&str], store: &str, figure: impl Fn(&str) -> f64) -> String {
+    const OURS: &str = "evendb";
+    let peers = stores.iter().filter(|store| !store.starts_with(OURS));
+    let best = peers.map(|store| figure(store)).fold(f64::NAN, f64::max);
+    match store.starts_with(OURS) && best > 0.0 {
+        true => format!("{:.2}x", figure(store) / best),
+        false => String::new(),
+    }
+}
+
+/// The text that each round of each store left, in the order of stores: for experiments whose figures
+/// have no useful median over rounds.
+fn texts(results: &[Measured]) -> String {
+    let mut results: Vec<&Measured> = results.iter().collect();
+    results.sort_by_key(|one| (one.store.clone(), one.round));
+    let text = |one: &&Measured| one.figures["text"].as_str().unwrap_or_default().to_owned();
+    results.iter().map(text).collect()
+}
