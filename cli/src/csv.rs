@@ -3,11 +3,11 @@
 //! A field in double quotes may hold commas, line breaks and doubled quotes. Everything else about
 //! quotes is an error that names its place: the importer reports bad records instead of guessing.
 //!
-//! Each line is given once: what an open field has so far is kept, and is not looked at again.
+//! Each line is given once: the bytes of an open field are kept, and are not looked at again.
 
 use std::ops::Range;
 
-/// What the lines are that were given so far.
+/// The state of a record after the given lines.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The record is complete.
@@ -32,7 +32,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// No fields yet; they are to stand between `delimiter`s.
+    /// No fields yet. `delimiter` separates them.
     pub fn new(delimiter: u8) -> Fields {
         Fields {
             delimiter,
@@ -56,7 +56,7 @@ impl Fields {
             .map(|range| &self.text[range.clone()])
     }
 
-    /// Splits the first line of a record, which has no line end behind it.
+    /// Splits the first line of a record. It has no line end.
     pub fn parse(&mut self, line: &[u8]) -> Parsed {
         self.text.clear();
         self.ranges.clear();
@@ -80,7 +80,7 @@ impl Fields {
         }
     }
 
-    /// Splits what is left of a line, which begins in a quoted field or with a new one.
+    /// Splits the rest of a line, which begins in a quoted field or with a new one.
     fn split(&mut self, mut rest: &[u8], mut is_open: bool) -> Parsed {
         loop {
             if !is_open {
@@ -139,7 +139,7 @@ impl Fields {
         }
     }
 
-    /// The number of the field at hand, from 1.
+    /// The number of the current field, from 1.
     pub fn at_hand(&self) -> usize {
         self.ranges.len() + 1
     }

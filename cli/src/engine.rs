@@ -1,6 +1,8 @@
-//! Which engine a command opens a database with: the one that made it, or for one that is made the one that was asked for.
+//! The engine with which a command opens a database: the one that made it. For a new database, the
+//! one that was asked for.
 //!
-//! What only the first engine can is refused here, before anything is opened, made or changed.
+//! A command that only the first engine has is refused here, before anything is opened, made or
+//! changed.
 
 use std::path::Path;
 
@@ -12,8 +14,8 @@ use crate::failure::Failure;
 /// The engine, as an argument.
 #[derive(Args)]
 pub struct EngineArgument {
-    /// The engine of a database that is made: evendb (chunks of neighbouring keys), which is the default, or flsm (a
-    /// fragmented merge tree). One that is there is opened by the engine that made it
+    /// The engine of a new database: evendb (chunks of neighbouring keys), which is the default, or
+    /// flsm (a fragmented merge tree). An existing database is opened by the engine that made it
     #[arg(long, value_name = "ENGINE", value_parser = named)]
     engine: Option<EngineKind>,
 }
@@ -39,7 +41,7 @@ impl EngineArgument {
         }
     }
 
-    /// Refuses what the first engine alone has, if the database in `db` is of another one.
+    /// Refuses a command that only the first engine has, if the database in `db` is of another one.
     pub fn need_evendb(&self, db: &Path, what: &str) -> Result<(), Failure> {
         match self.of(db)? {
             EngineKind::EvenDb => Ok(()),
@@ -47,18 +49,19 @@ impl EngineArgument {
         }
     }
 
-    /// The engine that was asked for, where nothing is there yet.
+    /// The engine that was asked for, if there is no database yet.
     pub fn of_a_new_one(&self) -> EngineKind {
         self.engine.unwrap_or(EngineKind::EvenDb)
     }
 }
 
-/// The engine of the database in `db`; that of databases that are made, if there is none.
+/// The engine of the database in `db`. If there is none, the engine of new databases.
 pub fn engine_of(db: &Path) -> EngineKind {
     EngineKind::of_database(db).unwrap_or(EngineKind::EvenDb)
 }
 
-/// Refuses what the first engine alone has, if the database in `db` was made by another one.
+/// Refuses a command that only the first engine has, if the database in `db` was made by another
+/// one.
 pub fn need_evendb(db: &Path, what: &str) -> Result<(), Failure> {
     EngineArgument { engine: None }.need_evendb(db, what)
 }

@@ -1,13 +1,13 @@
 //! Bytes as text and back: escapes, and hexadecimal digits.
 //!
-//! Escaped text is one line of printable UTF-8, whatever the bytes:
+//! Escaped text is one line of printable UTF-8, for any bytes:
 //! ```text
 //!   \t \n \r \\   tab, line feed, carriage return, backslash
-//!   \xNN          a byte of another control character, of a mark of direction, of U+2028 or U+2029,
-//!                 or of a byte-order mark, or one that is no UTF-8
+//!   \xNN          a byte of another control character, of a mark of direction, of U+2028 or
+//!                 U+2029, or of a byte-order mark, or one that is no UTF-8
 //! ```
-//! Everything else stands for itself. [`unescape`] reads back what [`escaped`] writes, and refuses a
-//! backslash before anything else, so that it never guesses.
+//! Everything else stands for itself. [`unescape`] reads back what [`escaped`] writes, and refuses
+//! a backslash before any other character, so that it never guesses.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ pub fn escaped(bytes: &[u8]) -> String {
                 '\n' => text.push_str("\\n"),
                 '\r' => text.push_str("\\r"),
                 '\\' => text.push_str("\\\\"),
-                // A byte-order mark at the beginning of a file would be taken for the file's.
+                // A byte-order mark at the beginning of a file would count as the file's own.
                 _ if is_hidden(letter) => push_bytes(&mut text, letter),
                 _ => text.push(letter),
             }
@@ -77,7 +77,7 @@ pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
             [b'x', high, low, ..] => {
                 bytes.extend(unhex(&[*high, *low]).map_err(|_| refused())?);
             }
-            // Two backslashes: what follows them stands for itself.
+            // Two backslashes: the text after them stands for itself.
             [] => {
                 bytes.push(b'\\');
                 bytes.extend_from_slice(pieces.next().ok_or_else(refused)?);

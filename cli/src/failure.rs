@@ -8,18 +8,18 @@ use std::process::ExitCode;
 use evendb::ErrorKind;
 use evendb_lab::store::StoreError;
 
-/// How far a command did what it was asked to.
+/// How far a command did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Success {
     /// It did everything.
     Done,
-    /// It did everything but the input lines that were bad.
+    /// It did everything except the bad input lines.
     BadLines,
     /// It did what could be done, and more than a hundredth could not.
     LeftOut,
     /// It looked, and the key is not there.
     NotFound,
-    /// It looked, and not all that is there is whole.
+    /// It looked, and not everything there is whole.
     Corrupt,
 }
 
@@ -35,7 +35,7 @@ impl Success {
     }
 }
 
-/// Why a command did not do what it was asked to.
+/// Why a command did not do its work.
 #[derive(Debug)]
 pub enum Failure {
     /// Something failed; the text says what.
@@ -58,9 +58,9 @@ impl Failure {
         Self::caused(format!("{doing}: {error}"), &error)
     }
 
-    /// A failure with this text. The one place where an error of the store becomes an exit code: its
-    /// kind is looked for in the whole chain of causes, for the laboratory wraps errors of the store,
-    /// and the error latch wraps the first one.
+    /// A failure with this text. This is the one place where an error of the store becomes an exit
+    /// code. Its kind is looked for in the whole chain of causes, for the lab wraps errors of the
+    /// store, and the error latch wraps the first one.
     pub fn caused(text: String, error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -108,7 +108,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Of an error of standard output. (An error of an input names its file, by [`Failure::new`].)
+/// An error of standard output. (An error of an input names its file, by [`Failure::new`].)
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

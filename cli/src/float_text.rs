@@ -1,12 +1,12 @@
 //! Reading floats from text, without taking one number for another.
 //!
-//! A float is the nearest one to most of the texts that mean it, so "exact" needs a rule:
-//! * digits alone are a whole number, which the float must be: `9007199254740992` fits an `f64`, and
-//!   `9007199254740993` does not;
-//! * with a point or an exponent, a text fits where it is what the float rounds to at as many digits
-//!   as the text has, or the shortest text that means the float: `0.1`, `1.10`, `1e23`, and
-//!   `0.10000000000000001` (a tenth at 17 digits) fit;
-//! * a number that is finite, or other than zero, must stay so to fit.
+//! Nearly every text that means a float only comes near it, so "exact" needs a rule:
+//! * digits alone are a whole number, which the float must be: `9007199254740992` fits an `f64`,
+//!   and `9007199254740993` does not;
+//! * with a point or an exponent, a text fits in two cases: the float rounds to it at the number of
+//!   digits that the text has, or it is the shortest text that means the float. `0.1`, `1.10`,
+//!   `1e23`, and `0.10000000000000001` (a tenth at 17 digits) fit;
+//! * a text that is finite, or other than zero, fits only a float that is so too.
 
 use std::fmt::{Debug, Display, LowerExp};
 use std::str::FromStr;
@@ -20,7 +20,7 @@ const DIGITS_MAX: usize = 800;
 pub trait Float: Copy + FromStr + Debug + Display + LowerExp {
     /// Its type's name.
     const NAME: &'static str;
-    /// The one NaN that is read from text.
+    /// The only NaN that is read from text.
     const NAN: Self;
     /// Which of NaN, infinite, zero or any other number it is.
     fn is(self) -> Special;
@@ -79,8 +79,8 @@ pub fn read<F: Float>(text: &[u8]) -> Result<F, String> {
     }
 }
 
-/// A decimal number without its sign: the digits from the first to the last other than zero, and the
-/// exponent of the first of them.
+/// A decimal number without its sign: the digits from the first to the last that are not zero, and
+/// the exponent of the first one.
 #[derive(Debug)]
 struct Digits {
     digits: Vec<u8>,
@@ -90,7 +90,7 @@ struct Digits {
 }
 
 impl Digits {
-    /// Of a text that is a number; `None` if it has no digits.
+    /// The digits of a text that is a number. `None` if it has no digits.
     fn of(text: &str) -> Option<Digits> {
         let text = text.trim_start_matches(['+', '-']);
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -104,7 +104,7 @@ impl Digits {
         while digits.last() == Some(&b'0') {
             digits.pop();
         }
-        // An exponent beyond all numbers is one all the same: the float says which.
+        // An exponent beyond all numbers is still an exponent: the float says which.
         let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX / 2);
         let exponent = match digits.is_empty() {
             true => 0,

@@ -1,6 +1,5 @@
-//! Databases of other stores, which a command is given by mistake or in hope: it names them, and
-//! says how they are brought in. Without that they would be called damaged, for they have files of
-//! the same names.
+//! Databases of other stores, if a command is given one: it names the store, and says how to bring
+//! the records in. Otherwise they would be called damaged, for they have files of the same names.
 
 use evendb::vfs::OsVfs;
 use std::fs;
@@ -18,13 +17,13 @@ pub enum Foreign {
     RocksDb,
 }
 
-/// Whose database the directory holds, if it is one of another store. Reads the file CURRENT and
-/// the names of files.
+/// The store whose database the directory holds, if it is not ours. Reads the file CURRENT and the
+/// names of files.
 pub fn of(directory: &Path) -> Option<Foreign> {
     let mut first = Vec::new();
     let current = OsVfs::regular_file(&directory.join("CURRENT")).ok()?;
     current.take(64).read_to_end(&mut first).ok()?;
-    // It is the name of the manifest; ours has other bytes.
+    // The content is the name of the manifest; ours has other bytes.
     let digits = first.strip_prefix(b"MANIFEST-")?.trim_ascii_end();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -52,7 +51,7 @@ pub fn named(directory: &Path, foreign: Foreign) -> String {
     }
 }
 
-/// Refuses a database of another store, whichever command is given it as its database.
+/// Refuses a database of another store. This holds for every command.
 pub fn refuse(matches: &ArgMatches) -> Result<(), Failure> {
     let mut matches = matches;
     loop {

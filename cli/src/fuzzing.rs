@@ -1,5 +1,5 @@
-//! The readers of input and of arguments, opened to the fuzzer (`proof/fuzz`). Not for applications: anything here may
-//! change at any time.
+//! The readers of input and of arguments, opened to the fuzzer (`proof/fuzz`). Not for
+//! applications: anything here may change at any time.
 
 use clap::Parser;
 use std::io::BufReader;
@@ -13,18 +13,18 @@ use crate::keys::{ColumnType, KeyEncoder, decode, push, text_of};
 use crate::size::parse_size;
 use crate::time_text::{parse_duration, parse_time};
 
-/// What was read of some input.
+/// The result of reading some input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// Keys and values.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
     /// Bad lines.
     pub bad: u64,
-    /// Empty ones.
+    /// Empty lines.
     pub blank: u64,
-    /// Bytes of all.
+    /// Bytes of all lines.
     pub bytes: u64,
-    /// The reader says so much by itself at the end.
+    /// The reader came to the end by itself.
     pub is_ended: bool,
 }
 
@@ -34,8 +34,8 @@ struct Only {
     input: InputArguments,
 }
 
-/// Reads `input` as `evendb import` does that is given these arguments, at most `steps` lines of it. `None`: the arguments, or
-/// the input's header, are refused. `buffer`: bytes that are read at once.
+/// Reads at most `steps` lines of `input`, as `evendb import` with these arguments does. `None`:
+/// the arguments, or the input's header, are refused. `buffer`: bytes that are read at once.
 pub fn lines(arguments: &[&str], input: Vec<u8>, buffer: usize, steps: usize) -> Option<Lines> {
     let given = ["import"].iter().chain(arguments);
     let Only { input: arguments } = Only::try_parse_from(given).ok()?;
@@ -43,7 +43,7 @@ pub fn lines(arguments: &[&str], input: Vec<u8>, buffer: usize, steps: usize) ->
     let mut reader = PairReader::new(Box::new(source), &arguments).ok()?;
     let mut lines = Lines::default();
     for _ in 0..steps {
-        // Nothing fails to be read from memory.
+        // A read from memory cannot fail.
         match reader.step().ok()? {
             Step::Pair => lines.pairs.push((reader.key.clone(), reader.value.clone())),
             Step::Bad(_) => lines.bad += 1,
@@ -58,7 +58,7 @@ pub fn lines(arguments: &[&str], input: Vec<u8>, buffer: usize, steps: usize) ->
     Some(lines)
 }
 
-/// Types of keys as an argument gives them, and as they are shown again.
+/// Types of keys from an argument, and their form for output.
 pub fn key_types(text: &str) -> Option<(Vec<ColumnType>, String)> {
     match text.parse::<KeyTypes>().ok()? {
         KeyTypes::Raw => None,
@@ -90,7 +90,7 @@ pub fn texts_of(types: &[ColumnType], key: &[u8]) -> Option<Vec<Vec<u8>>> {
     )
 }
 
-/// The fields of a record of CSV; `None` if it is bad or not complete.
+/// The fields of a record of CSV. `None` if it is bad or not complete.
 pub fn csv_fields(record: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut fields = Fields::new(b',');
     let is_complete = csv::parse(&mut fields, record) == Parsed::Complete;
@@ -116,7 +116,7 @@ pub fn escaped_again(bytes: &[u8]) -> Option<Vec<u8>> {
     unescape(text.as_bytes()).ok().map(|back| back.into_owned())
 }
 
-/// How many parts a JSON text has, down to some depth; `None` if it is none.
+/// The number of parts of a JSON text, down to some depth. `None` if the text is no JSON.
 pub fn json_parts(text: &[u8]) -> Option<usize> {
     fn parts(of: Json<'_>, depth: usize) -> usize {
         let _ = (of.kind(), of.string().map(|text| text.len()), of.shown());

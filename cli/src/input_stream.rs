@@ -1,8 +1,8 @@
 //! The input of `import` and `verify-import`: a file or standard input.
 //!
-//! Standard input is read by a thread of its own: a read that waits for a pipe cannot be
-//! interrupted by the flag that a signal sets, a wait for a channel can. After an interruption the
-//! input simply ends; the caller looks at the flag before it trusts the end.
+//! Standard input is read by a thread of its own: a flag that a signal sets cannot interrupt a read
+//! that waits for a pipe, but it can end a wait for a channel. After an interruption the input
+//! simply ends; the caller looks at the flag before it trusts the end.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,8 +18,8 @@ use crate::open::DEFAULT_MEMORY_BYTES;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The bytes of an argument, of which a value is made; `-` stands for all of standard input, which may have what a value may
-/// have in a database with this memory budget.
+/// The bytes of an argument that becomes a value. `-` stands for all of standard input, which may
+/// be as long as a value in a database with this memory budget.
 pub fn bytes_of(argument: &str, memory: Option<u64>) -> Result<Vec<u8>, Failure> {
     if argument != "-" {
         return Ok(argument.as_bytes().to_vec());
@@ -40,7 +40,7 @@ pub fn bytes_of(argument: &str, memory: Option<u64>) -> Result<Vec<u8>, Failure>
     Ok(bytes)
 }
 
-/// Opens the input; also tells its size where that is known.
+/// Opens the input. Returns its size too, if that is known.
 pub fn open(
     path: &Path,
     interrupt: &Interrupt,

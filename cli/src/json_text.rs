@@ -1,7 +1,7 @@
 //! The parts of a JSON text as they are written, so that numbers keep their digits.
 //!
-//! [`Json::parse`] lets the JSON parser check the whole text, and everything after it only looks for
-//! where the parts of a text that is known to be valid begin and end.
+//! [`Json::parse`] lets the JSON parser check the whole text. All other code only looks for where
+//! the parts of a valid text begin and end.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::escapes::shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<'a>(&'a str);
 
-/// What kind of value it is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `null`.
@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What to call it in a message.
+    /// Its name in a message.
     pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -75,7 +75,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What a string says.
+    /// The content of a string.
     pub fn string(self) -> Result<Cow<'a, str>, String> {
         let inside = self.0.strip_prefix('"').and_then(|s| s.strip_suffix('"'));
         match inside {
@@ -105,7 +105,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// The values directly within an array or object, one after the other.
+/// The values directly within an array or object, in order.
 struct Parts<'a> {
     rest: &'a str,
 }
@@ -129,7 +129,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Where the value ends that the bytes begin with.
+/// The end of the value at the beginning of the bytes.
 fn end(bytes: &[u8]) -> usize {
     let mut depth = 0usize;
     let mut at = 0;
@@ -158,7 +158,7 @@ fn end(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The length of the string that the bytes begin with, its quotes included.
+/// The length of the string at the beginning of the bytes, its quotes included.
 fn string_bytes(bytes: &[u8]) -> usize {
     let mut at = 1;
     loop {

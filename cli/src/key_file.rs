@@ -1,4 +1,5 @@
-//! The key of an encrypted database, out of a file: never on the command line, where every process can read it.
+//! The key of an encrypted database, from a file: it is never on the command line, where every
+//! process can read it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,13 +19,14 @@ use crate::output::complain;
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
-/// No file with a key is longer, with what may stand around its digits.
+/// A file with a key has at most this number of bytes, with all that may stand around its digits.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// By which key the database is encrypted.
+/// The key that encrypts the database.
 #[derive(Args)]
 pub struct KeyFile {
-    /// The key of an encrypted database, and of one that is created: a file of 32 bytes or 64 hexadecimal digits
+    /// The key of an encrypted database, and of one that is created: a file of 32 bytes or 64
+    /// hexadecimal digits
     #[arg(long, value_name = "PATH", value_parser = read_key)]
     key_file: Option<Key>,
 }
@@ -41,7 +43,7 @@ impl KeyFile {
         }
     }
 
-    /// The same for looking inside.
+    /// The options of an inspection, with the key if there is one.
     pub fn given_to_inspection<'a>(&self, options: InspectOptions<'a>) -> InspectOptions<'a> {
         match &self.key_file {
             Some(key) => options.encryption(Arc::new(KeyRing::new(key.clone()))),
@@ -49,7 +51,7 @@ impl KeyFile {
         }
     }
 
-    /// The same for a directory of backups.
+    /// A directory of backups, with the key if there is one.
     pub fn given_to_backups(&self, backups: Backups) -> Backups {
         match &self.key_file {
             Some(key) => backups.encryption(Arc::new(KeyRing::new(key.clone()))),
@@ -63,7 +65,7 @@ impl KeyFile {
     }
 }
 
-/// The key in the file `path`. The text of an error has nothing of the file.
+/// The key in the file `path`. The text of an error shows nothing of the file.
 pub fn read_key(path: &str) -> Result<Key, String> {
     let mut bytes = read_secret(Path::new(path)).map_err(|error| error.to_string())?;
     let parsed = parse(&bytes);
@@ -71,9 +73,9 @@ pub fn read_key(path: &str) -> Result<Key, String> {
     parsed.ok_or_else(|| "a key is 32 bytes, or 64 hexadecimal digits".to_owned())
 }
 
-/// The bytes of the file `path`, which has a key or another secret. One that is longer than any is
-/// refused, and no more of it is read. If others than its owner may use the file, that is told
-/// once.
+/// The bytes of the file `path`, which has a key or another secret. A file that is longer than any
+/// of these is refused, and no more of it is read. If others than its owner may use the file, that
+/// is told once.
 pub fn read_secret(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     warn_of_others(path, &file)?;
@@ -92,7 +94,7 @@ fn warn_of_others(path: &Path, file: &File) -> io::Result<()> {
     }
     let metadata = file.metadata()?;
     let mode = metadata.mode() & 0o777;
-    // A pipe has a mode, too, which says nothing.
+    // A pipe has a mode too, but it means nothing.
     if !metadata.is_file() || mode & 0o077 == 0 {
         return Ok(());
     }

@@ -1,11 +1,12 @@
 //! The types of a keyspace's keys: as they are given, and as the keyspace remembers them.
 //!
 //! An import, and a put into an empty keyspace, note the types in a property of the keyspace. Every
-//! command takes them from there. Types in the arguments that differ from them are refused: a key made
-//! with wrong types is another key. `raw` takes keys as their bytes, whatever is remembered. An empty
-//! keyspace takes new types, since it has no keys that they could contradict.
+//! command takes them from there. Types in the arguments that differ from them are refused: a key
+//! made with wrong types is another key. `raw` takes keys as their bytes, and ignores remembered
+//! types. An empty keyspace takes new types, since it has no keys that they could contradict.
 //!
-//! Keyspaces of the second engine have no properties: types hold for the command that is given them.
+//! Keyspaces of the second engine have no properties: types hold only for the command that gets
+//! them.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -51,8 +52,7 @@ pub fn shown(types: &[ColumnType]) -> String {
     names.join(",")
 }
 
-/// The types that the keyspace remembers, as they are written, also if this version does not know
-/// them.
+/// The types that the keyspace remembers, as they are written. This version need not know them.
 pub fn remembered_text(store: &Store) -> Result<Option<String>, Failure> {
     let bytes = store.property(PROPERTY)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
@@ -81,8 +81,8 @@ pub fn of_export(dir: &Path) -> Result<Option<Vec<ColumnType>>, Failure> {
     text.transpose()
 }
 
-/// Has the keyspace remember the types of the keys of an export that it is about to take, or
-/// refuses them where it has keys of other types.
+/// Makes the keyspace remember the types of an export's keys before it takes them. Refuses them if
+/// it has keys of other types.
 pub fn remember_exported(
     store: &Store,
     exported: Option<Vec<ColumnType>>,
@@ -115,7 +115,7 @@ pub fn remember_exported(
     }
 }
 
-/// The types to read keys with: those given, or those remembered, or none.
+/// The types with which keys are read: the given ones, or the remembered ones, or none.
 pub fn agreed(store: &Store, given: Option<&KeyTypes>) -> Result<Vec<ColumnType>, Failure> {
     let types = match given {
         Some(KeyTypes::Raw) => return Ok(Vec::new()),
@@ -141,7 +141,7 @@ fn contradiction(store: &Store, types: &[ColumnType], remembered: &[ColumnType])
     ))
 }
 
-/// What the types of new keys are if the keyspace already has some.
+/// What happens to the types of new keys if the keyspace already has keys without types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untyped {
     /// The keyspace remembers the new types from now on, if its keys may have them.
@@ -150,14 +150,14 @@ pub enum Untyped {
     Keep,
 }
 
-/// Has the keyspace remember the types of the keys that are about to be written, and says so.
+/// Makes the keyspace remember the types of the keys that will be written, and says so.
 pub fn remember(store: &Store, types: &[ColumnType], untyped: Untyped) -> Result<(), Failure> {
     let known = remembered(store)?;
     if known.as_deref() == Some(types) {
         return Ok(());
     }
     let text = shown(types);
-    // Whether there are keys is only asked where it matters: it may read from a damaged table.
+    // It asks for keys only if that matters: the question may read from a damaged table.
     match (known, untyped) {
         (Some(known), _) if !store.is_empty()? => {
             return Err(contradiction(store, types, &known));
@@ -213,7 +213,7 @@ fn key_of_others(store: &Store, types: &[ColumnType]) -> Result<Option<Vec<u8>>,
     Ok(ends.find(|key| decode(types, key).is_none()))
 }
 
-/// The types of the keys that an import is about to write, which the keyspace remembers from now on.
+/// The types of the keys that an import will write. The keyspace remembers them from now on.
 pub fn of_import(store: &Store, wanted: &Wanted) -> Result<Vec<ColumnType>, Failure> {
     if *wanted == Wanted::Raw {
         return Ok(Vec::new());
@@ -226,7 +226,7 @@ pub fn of_import(store: &Store, wanted: &Wanted) -> Result<Vec<ColumnType>, Fail
     Ok(types)
 }
 
-/// The types of the keys of an import that was made.
+/// The types of the keys that an import wrote.
 pub fn of_imported(store: &Store, wanted: &Wanted) -> Result<Vec<ColumnType>, Failure> {
     if *wanted == Wanted::Raw {
         return Ok(Vec::new());

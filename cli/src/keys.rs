@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   str         the bytes as they are
-//!   bytes, fixed:N, char          hexadecimal digits; so many bytes of them; the character
+//!   bytes, fixed:N, char          hexadecimal digits; those of N bytes; the character
 //!   u8 to u128, i8 to i128        decimal digits
 //!   f32, f64    as `float_text.rs` says
 //!   bool        `true`, `false`
@@ -10,8 +10,9 @@
 //!   duration    seconds of length
 //!   desc:TYPE   as TYPE
 //! ```
-//! What their bytes are is the library's matter (`store/keys`): a program that uses the library makes and
-//! reads the same keys. Its `opt:TYPE` is not here, since no text stands for a column that is missing.
+//! The library (`store/keys`) decides on their bytes: a program that uses the library makes and
+//! reads the same keys. Its `opt:TYPE` is not here, since no text stands for a column that is
+//! missing.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -23,7 +24,7 @@ use evendb_lab::readable::counted;
 use crate::escapes::{hex, shown, unhex};
 use crate::{float_text, time_text};
 
-/// The types there are, as messages list them.
+/// All types, in the form for messages.
 pub const TYPES: &str = "str, u64, i64, f32, f64, bytes (or hex), bool, time, char, duration, fixed:N, \
                          u8 to u128, i8 to i128, and desc: before one of them for descending order";
 
@@ -119,7 +120,7 @@ fn is_no(text: &[u8], kind: &ColumnType) -> String {
     format!("`{}` is no {kind}", shown(text))
 }
 
-/// The columns of a key of these types, or `None` where the bytes do not fit them.
+/// The columns of a key of these types. `None` if the bytes do not fit them.
 pub fn decode<'k>(types: &[ColumnType], key: &'k [u8]) -> Option<Vec<Column<'k>>> {
     decode_columns(types, key).ok()
 }
@@ -171,7 +172,7 @@ mod tests {
         types.collect::<Result<_, _>>().unwrap()
     }
 
-    /// Keys that were imported by earlier versions of the command are found.
+    /// Keys that earlier versions of the command imported are found.
     #[test]
     fn the_bytes_are_those_of_always() {
         let key = encoded(&types("str,i64,u64"), &["a\0b", "-1", "2"]);

@@ -1,8 +1,8 @@
-//! What RocksDB's tool prints of a database, read back: `ldb --db=DIR dump --hex` and `ldb --db=DIR
-//! scan --hex`.
+//! Reads the output of RocksDB's tool: `ldb --db=DIR dump --hex` and `ldb --db=DIR scan --hex`.
 //!
 //! ```text
-//! 0xKEY ==> 0xVALUE        hexadecimal digits, none of an empty value; scan of older tools prints ` : ` for ` ==> `
+//! 0xKEY ==> 0xVALUE        hexadecimal digits, empty for an empty value;
+//!                          scan of older tools prints ` : ` for ` ==> `
 //! Keys in range: COUNT     dump ends with it, and the count must be that of the lines before it
 //! ```
 

@@ -1,8 +1,8 @@
 //! The `evendb` command: import, read, write, inspect and benchmark an EvenDB database.
 //!
 //! This file only dispatches; each subcommand has a file in `commands`. Data goes to standard
-//! output, everything else to standard error. A library for the sake of its program, `main.rs`, and of
-//! the fuzzer, which reads input by it; not for applications.
+//! output, everything else to standard error. It is a library for its program, `main.rs`, and for
+//! the fuzzer, which reads input with it; not for applications.
 
 mod commands;
 mod csv;
@@ -103,7 +103,7 @@ enum Command {
     VerifyImport(verify_import::Arguments),
 }
 
-/// Does what the process's arguments say.
+/// Carries out the arguments of the process.
 pub fn run() -> ExitCode {
     let hidden = hidden_words(std::env::args_os().skip(1));
     let mut command = Arguments::command();
@@ -126,7 +126,7 @@ pub fn run() -> ExitCode {
     let outcome = foreign::refuse(&matches).and_then(|()| carry_out(arguments.command));
     let damaged = match &outcome {
         Ok(Success::Corrupt) => database_of(&matches),
-        // Of what is brought in the input may be damaged, and the database not even be there.
+        // In an import the input may be damaged, and the database may not even be there.
         Err(Failure::Corrupt(text)) => database_of(&matches).filter(|db| {
             let brings = ["import", "ingest", "verify-import"].map(Some);
             !brings.contains(&matches.subcommand_name()) || text.contains(&*db.to_string_lossy())
@@ -151,20 +151,21 @@ pub fn run() -> ExitCode {
     code
 }
 
-/// Tells of wrong arguments: those that are hidden with escapes, and then without colours.
+/// Reports wrong arguments. Arguments with hidden characters appear with escapes, and then there
+/// are no colours.
 fn refuse(error: &clap::Error, hidden: &[String]) -> ExitCode {
     if hidden.is_empty() {
         error.exit();
     }
-    // Where no styles are, this is the text as it is; the plain one lacks pieces of arguments.
+    // Without styles this is the text as it is; the plain one lacks pieces of arguments.
     let text = without_hidden(error.render().ansi().to_string(), hidden);
     let _ = write!(Printed(io::stderr()), "{text}");
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
-/// What to say if an option is given another option of the subcommand as its value: then its own value was
-/// forgotten. Values may begin with a hyphen, so that clap takes it, and `delete --from --all` would delete
-/// from the key `--all` on.
+/// The message if another option of the subcommand is given as an option's value: its own value was
+/// forgotten. Values may begin with a hyphen, so that clap takes it, and `delete --from --all`
+/// would delete from the key `--all` on.
 fn missing_value(
     command: &clap::Command,
     arguments: impl Iterator<Item = OsString>,
@@ -200,7 +201,7 @@ fn missing_value(
     None
 }
 
-/// The database that a subcommand is about.
+/// The database of a subcommand.
 fn database_of(matches: &ArgMatches) -> Option<&Path> {
     let (_, of_subcommand) = matches.subcommand()?;
     let db = of_subcommand.try_get_one::<PathBuf>("db").ok()?;
@@ -262,7 +263,8 @@ fn carry_out(command: Command) -> Result<Success, Failure> {
 mod tests {
     use super::*;
 
-    /// A value that was forgotten is no key of the name of the option behind it: nothing may be deleted by that.
+    /// If the value of an option is forgotten, the next option is not its value: nothing may be
+    /// deleted by that.
     #[test]
     fn an_option_is_not_taken_for_the_value_of_the_one_before() {
         let command = Arguments::command();
@@ -296,8 +298,8 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// An argument of free text may begin with a hyphen: a key, a value, a bound, a name. What may
-    /// not is listed here, with the reason.
+    /// An argument of free text may begin with a hyphen: a key, a value, a bound, a name. Arguments
+    /// that may not are listed here, with the reason.
     #[test]
     fn every_text_argument_may_begin_with_a_hyphen() {
         const OTHERS: [(&str, &str); 7] = [

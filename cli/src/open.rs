@@ -1,4 +1,4 @@
-//! Opening the database and the keyspace that a command's arguments name.
+//! Opens the database and the keyspace in a command's arguments.
 
 use std::cell::Cell;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::output::{complain, escaped};
 use crate::size::parse_size;
 use crate::store::Store;
 
-/// The memory budget of a database that is opened without another one.
+/// The memory budget of a database if no other budget is given.
 pub const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Which database, and how to open it.
+/// The database, and how to open it.
 #[derive(Args)]
 pub struct DatabaseArguments {
     /// The database's directory
@@ -66,12 +66,12 @@ impl From<DurabilityArgument> for Durability {
     }
 }
 
-/// What a command that writes is going to do.
+/// What a command that writes will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It needs a database and a keyspace that exist.
     Existing,
-    /// It creates database and keyspace where they are missing.
+    /// It creates database and keyspace if they are missing.
     Create,
 }
 
@@ -109,14 +109,14 @@ impl DatabaseArguments {
         })
     }
 
-    /// Does what opens by [`Access::Create`]. If it fails and wrote no record, a database or a
-    /// keyspace that it made goes again, and so do the directories around that.
+    /// Does work that opens by [`Access::Create`]. If the work fails and wrote no record, a
+    /// database or a keyspace that it made is removed again, and so are the directories around it.
     pub fn undoing<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         let place = std::path::absolute(&self.db).unwrap_or_else(|_| self.db.clone());
         let missing = place.ancestors().take_while(|dir| !dir.exists());
         let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         let outcome = work();
-        // What cannot be taken away stays: the command's own failure is what is told.
+        // If something cannot be removed it stays: the command's own failure is told.
         if outcome.is_err() && self.undo().is_ok_and(|is_gone| is_gone) {
             for dir in missing {
                 let _ = fs::remove_dir(dir);
@@ -125,7 +125,7 @@ impl DatabaseArguments {
         outcome
     }
 
-    /// Takes away what the opening made, if it is empty; whether the database is gone.
+    /// Removes what the opening made, if it is empty. Returns whether the database is gone.
     fn undo(&self) -> Result<bool, Failure> {
         let made = self.made.get();
         if made == Made::Nothing {
@@ -174,7 +174,8 @@ impl DatabaseArguments {
         self.at_existing_keyspace(store)
     }
 
-    /// Opens both for writing, for what the first engine alone has: `what`, as the refusal names it.
+    /// Opens both for writing, for a command that only the first engine has: `what`, as the refusal
+    /// names it.
     pub fn open_evendb(
         &self,
         what: &str,
@@ -192,7 +193,7 @@ impl DatabaseArguments {
         }
     }
 
-    /// Opens the database alone for writing, for what the first engine alone has.
+    /// Opens the database alone for writing, for a command that only the first engine has.
     pub fn open_evendb_database(
         &self,
         what: &str,
@@ -215,13 +216,14 @@ impl DatabaseArguments {
         opened.map_err(|error| self.not_opened(Purpose::Writing, &error))
     }
 
-    /// The database for reading only, or the store's own error. Of the first engine.
+    /// The database for reading only, or the store's own error. For the first engine.
     pub fn try_reading_evendb(&self) -> evendb::Result<Db> {
         let options = Options::new().read_only(true);
         self.briefly(options).open(&self.db)
     }
 
-    /// For a moment: what was hot in the life before is of no use to one command, and stays noted for a longer one.
+    /// Options for a short opening: one command has no use for what was hot in the life before, and
+    /// the notes of it stay for a longer life.
     fn briefly(&self, options: Options) -> Options {
         let options = options.advanced(|advanced| advanced.warm_reopening(false));
         let options = self.key_file.given_to(options);
@@ -247,8 +249,8 @@ impl DatabaseArguments {
         opened.map_err(|error| self.not_opened(purpose, &error))
     }
 
-    /// Why the database was not opened. The store's own text for a missing database names an option of
-    /// the library, which is of no use on the command line.
+    /// Why the database was not opened. The store's own text for a missing database names an option
+    /// of the library, which does not help on the command line.
     pub fn not_opened(&self, purpose: Purpose, error: &evendb::Error) -> Failure {
         if error.kind() == ErrorKind::NotFound && !self.db.join("UNFINISHED-COPY").exists() {
             let place = self.db.display();
@@ -284,7 +286,7 @@ fn no_keyspace(name: &str) -> Failure {
     Failure::Message(format!("there is no keyspace `{name}`"))
 }
 
-/// What a database was to be opened for.
+/// The purpose for which a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// For reading only.
@@ -297,7 +299,7 @@ pub enum Purpose {
 pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
     let place = db.display();
     let text = match (error.kind(), purpose) {
-        // Of repair's target, or of the directory itself: the text says which.
+        // An error of repair's target, or of the directory itself: the text says which.
         (ErrorKind::NotFound | ErrorKind::AlreadyExists, _) => error.to_string(),
         (ErrorKind::Io, _) if db.is_file() => {
             format!("{place} is a file, and a database is a directory")
@@ -307,7 +309,7 @@ pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
         {
             format!("{error}. Many processes at a time read it, and only while none writes")
         }
-        // Readers keep out writers alone.
+        // Readers keep out only writers.
         (ErrorKind::Locked, Purpose::Reading) => format!(
             "{error}. Meanwhile `evendb stats {place} --watch` shows its figures, and the process \
              that has it open can make a copy of it that opens beside it, by Db::copy_to"

@@ -26,12 +26,11 @@ pub enum Form {
     /// Key and value in hexadecimal
     Hex,
     /// One line of text: the key's columns, tab, value; control characters, marks of direction,
-    /// backslashes and bytes that are no UTF-8 are escapes as \t or \xNN; a number that the keyspace
-    /// adds to is its digits. `import --format scan-tsv` reads it back
+    /// backslashes and bytes that are no UTF-8 are escapes as \t or \xNN; a number that the
+    /// keyspace adds to is its digits. `import --format scan-tsv` reads it back
     Tsv,
-    /// One JSON object a line: `key` is an array of columns where the keys have columns, else a
-    /// text; bytes that are no UTF-8 are {"hex": "..."}; a number that the keyspace adds to is a
-    /// number.
+    /// One JSON object a line: `key` is an array of columns if the keys have columns, else a text;
+    /// bytes that are no UTF-8 are {"hex": "..."}; a number that the keyspace adds to is a number.
     /// `import --format scan-json` reads it back
     Json,
 }
@@ -40,7 +39,7 @@ pub enum Form {
 pub struct Shape {
     /// The form of each line.
     pub form: Form,
-    /// The types of the keys' columns; none where keys are their own bytes.
+    /// The types of the keys' columns. Empty if keys are their own bytes.
     pub types: Vec<ColumnType>,
     /// What the values are.
     pub values: Values,
@@ -48,7 +47,7 @@ pub struct Shape {
 
 impl Shape {
     /// The shape of the records of the store's keyspace, in the form `asked` for. Without one it is
-    /// tsv on a terminal and where there is more to show than bytes, and raw elsewhere.
+    /// tsv on a terminal and if there is more to show than bytes, and raw otherwise.
     pub fn of_records(
         store: &Store,
         types: &[ColumnType],
@@ -136,7 +135,7 @@ impl Form {
     }
 }
 
-/// The columns of a key; none where it is its own bytes, and where its bytes do not fit the types.
+/// The columns of a key. None if it is its own bytes, or if its bytes do not fit the types.
 fn columns_of<'k>(types: &[ColumnType], key: &'k [u8]) -> Option<Vec<Column<'k>>> {
     match scan_output::is_plain(types) {
         true => None,
@@ -144,8 +143,8 @@ fn columns_of<'k>(types: &[ColumnType], key: &'k [u8]) -> Option<Vec<Column<'k>>
     }
 }
 
-/// Shows a limit of a range by its columns, of which the last ones may be missing; by none where it
-/// has no columns.
+/// Shows a limit of a range by its columns; the last ones may be missing. Without columns it shows
+/// none.
 fn with_bound<T>(
     types: &[ColumnType],
     bound: &[u8],
@@ -154,7 +153,7 @@ fn with_bound<T>(
     if let Some(columns) = columns_of(types, bound) {
         return show(Some(&columns));
     }
-    // One more column makes a text before it as it is in a key.
+    // With one more column, a text before it has the form that it has in a key.
     let (mut kinds, padded) = (types.to_vec(), [bound, &[0]].concat());
     while kinds.pop().is_some() && !kinds.is_empty() {
         kinds.push(ColumnType::Bool);
@@ -167,12 +166,12 @@ fn with_bound<T>(
     show(None)
 }
 
-/// A key in JSON: an array of its columns where it has columns, and elsewhere its bytes.
+/// A key in JSON: an array of its columns if it has columns, and otherwise its bytes.
 pub fn key_json(types: &[ColumnType], key: &[u8]) -> Value {
     columns_of(types, key).map_or_else(|| text_or_hex(key), |columns| columns_json(&columns))
 }
 
-/// A limit of a range in JSON, as [`key_json`]; of the columns the last ones may be missing.
+/// A limit of a range in JSON, as [`key_json`]. The last columns may be missing.
 pub fn bound_json(types: &[ColumnType], bound: &[u8]) -> Value {
     with_bound(types, bound, |columns| {
         columns.map_or_else(|| text_or_hex(bound), columns_json)
@@ -184,7 +183,7 @@ pub fn key_field(types: &[ColumnType], key: &[u8]) -> String {
     field(types, key, columns_of(types, key).as_deref())
 }
 
-/// A limit of a range as one field of text; of the columns the last ones may be missing.
+/// A limit of a range as one field of text. The last columns may be missing.
 pub fn bound_field(types: &[ColumnType], bound: &[u8]) -> String {
     with_bound(types, bound, |columns| field(types, bound, columns))
 }
@@ -204,7 +203,8 @@ fn field(types: &[ColumnType], key: &[u8], columns: Option<&[Column<'_>]>) -> St
     others.collect::<String>() + &text(last)
 }
 
-/// Refuses to make the file `path` where something lies already, or inside of a database's directory.
+/// Refuses to make the file `path` if something lies there already, or if it is inside of a
+/// database's directory.
 pub fn refuse_output(path: &Path, what: &str) -> evendb::Result<()> {
     evendb::placement::refuse_output(path, what)
 }
@@ -214,19 +214,19 @@ pub fn refuse_inside_database(path: &Path, what: &str) -> evendb::Result<()> {
     evendb::placement::refuse_inside(&OsVfs, path, what)
 }
 
-/// Writes a message to standard error; that standard error is closed is no error. The one place where
-/// errors and notes are printed: what they have of names and files goes out with escapes.
+/// Writes a message to standard error. It is no error if standard error is closed. This is the one
+/// place where errors and notes are printed: names and files in them go out with escapes.
 pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(message));
 }
 
-/// Standard output for text and for JSON, of which nothing controls a terminal. What is a field of a
-/// line goes through [`printable`] before, so that it stays in its line.
+/// Standard output for text and for JSON: its bytes cannot control a terminal. A field of a line
+/// goes through [`printable`] before, so that it stays in its line.
 pub fn out() -> Printed<StdoutLock<'static>> {
     Printed(io::stdout().lock())
 }
 
-/// Prints the path of a file that was made: for a pipe its bytes as they are.
+/// Prints the path of a file that was made. To a pipe go its bytes as they are.
 pub fn say_path(path: &Path) -> io::Result<()> {
     let mut target = io::stdout().lock();
     match target.is_terminal() {

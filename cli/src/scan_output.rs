@@ -1,17 +1,19 @@
-//! What `evendb scan` prints, read back to the same bytes.
+//! Reads the output of `evendb scan` back to the same bytes.
 //!
 //! ```text
 //! scan-tsv    key TAB value                  without types, or of one type `str`
 //!             column TAB ... column TAB value
-//!             \k key TAB value               a key of other bytes than the types make (no space behind \k)
+//!             \k key TAB value               a key of other bytes than the types make
+//!                                            (no space after \k)
 //! scan-json   {"key":KEY,"value":VALUE}
-//!             VALUE, and KEY as bytes:       "text", or {"hex":"00ff"} where it is no UTF-8
+//!             VALUE, and KEY as bytes:       "text", or {"hex":"00ff"} if it is no UTF-8
 //!             KEY of columns:                [column, ...]
 //! ```
-//! In a keyspace whose operator adds numbers a value is as `values.rs` says.
-//! Fields of the first are escaped as `escapes.rs` says. In an array `str` is as VALUE, `bytes` a text of
-//! hexadecimal digits, `bool` a boolean, a number of up to 64 bits a number, and every other column its
-//! text: times, wider numbers, NaN and infinities. A descending column is as one that ascends.
+//! In a keyspace whose operator adds numbers, `values.rs` gives the form of a value. Fields of
+//! scan-tsv are escaped as in `escapes.rs`. In an array `str` has the form of VALUE, `bytes` is a
+//! text of hexadecimal digits, `bool` a boolean, and a number of up to 64 bits a number. Every
+//! other column is its text: times, wider numbers, NaN and infinities. A descending column has the
+//! form of an ascending one.
 
 use std::borrow::Cow;
 
@@ -22,7 +24,7 @@ use crate::json_text::{Json, Kind};
 use crate::keys::{self, ColumnType, KeyEncoder};
 use crate::values::Values;
 
-/// What a key begins with that is printed whole, since its bytes do not fit the types.
+/// The mark before a key that is printed whole, since its bytes do not fit the types.
 pub const WHOLE_KEY: &[u8] = b"\\k";
 
 /// Whether keys of these types are their own bytes.
@@ -134,7 +136,7 @@ fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// A text's bytes, or those of `{"hex": "..."}`.
+/// A text's bytes, or the bytes of `{"hex": "..."}`.
 fn bytes(json: Json<'_>) -> Result<Cow<'_, [u8]>, String> {
     let wrong = || format!("{} is neither a text nor {{\"hex\": ...}}", json.shown());
     match json.kind() {

@@ -1,7 +1,8 @@
 //! Sizes as people write them: `4096`, `64KiB`, `256MiB`, `1.5GiB`.
 
-/// Parses a number of bytes with an optional unit: B, KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024) or
-/// KB, MB, GB, TB, PB, EB (powers of 1000); upper or lower case; a fraction is allowed before a unit.
+/// Parses a number of bytes with an optional unit: B, KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024)
+/// or KB, MB, GB, TB, PB, EB (powers of 1000); upper or lower case; a fraction is allowed before a
+/// unit.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text

@@ -1,7 +1,8 @@
-//! The database that a command has open, whichever engine made it, and the keyspace that the command is about.
+//! The database that a command has open, of either engine, and the keyspace of the command.
 //!
-//! [`Store`] has what both engines can, so a command that needs no more is written once. What the first engine alone
-//! can, a command asks of [`evendb::Keyspace`] itself; `open.rs` gives it one, or the reason why not.
+//! [`Store`] has what both engines can do, so a command that needs no more is written once. For
+//! what only the first engine can do, a command asks [`evendb::Keyspace`] itself; `open.rs` gives
+//! it one, or the reason why not.
 
 use std::ops::{Bound, Deref};
 use std::time::{Duration, SystemTime};
@@ -26,15 +27,15 @@ pub enum Store {
 /// How long a value stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// As the keyspace says; without that for good.
+    /// As the keyspace says. If it says nothing, for ever.
     Keyspaces,
-    /// So long from now on.
+    /// This time, from now on.
     After(Duration),
     At(SystemTime),
 }
 
 impl Expiry {
-    /// Of the arguments `--ttl` and `--until`.
+    /// From the arguments `--ttl` and `--until`.
     pub fn of(ttl: Option<Duration>, until: Option<SystemTime>) -> Expiry {
         match (ttl, until) {
             (Some(ttl), _) => Expiry::After(ttl),
@@ -56,7 +57,7 @@ impl Store {
         Store::EvenDb { db, keyspace }
     }
 
-    /// The same of the second engine.
+    /// A database of the second engine, with its default keyspace.
     pub fn of_flsm(db: evendb_flsm::Db) -> Store {
         let keyspace = db.default_keyspace().clone();
         Store::Flsm { db, keyspace }
@@ -135,7 +136,7 @@ impl Store {
         }
     }
 
-    /// Records of a range, of which so many are wanted at most; without their values where nobody sees them.
+    /// Records of a range, at most `limit` of them. Without their values if nobody uses them.
     pub fn cursor(&self, range: Range, limit: Option<u64>, keys_only: bool) -> Cursor {
         match self {
             Store::EvenDb { keyspace, .. } => {
@@ -201,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Makes all that was written durable.
+    /// Makes everything that was written durable.
     pub fn persist(&self) -> evendb::Result<()> {
         match self {
             Store::EvenDb { db, .. } => db.persist(),
@@ -241,7 +242,7 @@ impl Deref for Value {
     }
 }
 
-/// A key, and its value where somebody sees it.
+/// A key, and its value if somebody uses it.
 pub type Record<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Goes over records from either end.
@@ -287,13 +288,14 @@ pub enum Batch<'k> {
 }
 
 impl Batch<'_> {
-    /// Asks for no more than what the database's level gives, and if that can be, for less: a checkpoint makes it durable.
+    /// Asks for no more than the database's level, and for less if possible: a checkpoint makes the
+    /// batch durable.
     pub fn relaxed(&mut self) {
         match self {
             Batch::EvenDb(batch, _) => {
                 batch.durability(evendb::Durability::Relaxed);
             }
-            // Its level is the least that there is.
+            // Its level is the lowest one.
             Batch::Flsm(..) => {}
         }
     }

@@ -1,15 +1,16 @@
-//! Times and lengths of time as text: seconds in decimal digits, with up to nine digits behind the point.
+//! Times and lengths of time as text: seconds in decimal digits, with up to nine digits after the
+//! point.
 //!
-//! A time is its seconds since 1970-01-01 UTC, negative before that: `1700000000`, `-0.5`. What is shown is
-//! read back as the same time, to the nanosecond. More than nine digits behind the point are refused, since
-//! they would have to be rounded.
+//! A time is its seconds since 1970-01-01 UTC, negative before that: `1700000000`, `-0.5`. A shown
+//! time is read back as the same time, to the nanosecond. More than nine digits after the point are
+//! refused, since they would have to be rounded.
 //!
-//! A time is also read as ISO 8601 and RFC 3339 write it:
+//! A time is also read in the forms of ISO 8601 and RFC 3339:
 //! ```text
 //! 2026-01-31                        midnight UTC
 //! 2026-01-31T12:30                  T may be t or a space; without a zone, UTC
 //! 2026-01-31T12:30:05.25Z           Z or z, for UTC
-//! 2026-01-31T12:30:05,25+01:00      or +0100 or +01: so far east of UTC
+//! 2026-01-31T12:30:05,25+01:00      or +0100 or +01: this time east of UTC
 //! ```
 //! Years have four digits, from 0001 on. Days that no month has and seconds from 60 on are refused.
 
@@ -48,13 +49,13 @@ pub fn parse_time(text: &str) -> Result<SystemTime, String> {
     read_time(text.as_bytes()).ok_or_else(why)
 }
 
-/// A number of as many decimal digits as the text has, of which there are to be `digits`.
+/// A number, if the text is exactly `digits` decimal digits.
 fn number(text: &str, digits: usize) -> Option<i64> {
     let fits = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     fits.then(|| text.parse().ok()).flatten()
 }
 
-/// The time of a date, and of a time of the day behind it.
+/// The time of a date, with a time of the day after it or without.
 fn read_calendar(text: &str) -> Option<SystemTime> {
     let (date, clock) = match text.find(['T', 't', ' ']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -87,7 +88,7 @@ fn read_calendar(text: &str) -> Option<SystemTime> {
 }
 
 /// The days from 1970-01-01 to a day of the Gregorian calendar. A year is counted from March on, so
-/// that the day that some years have more is its last one.
+/// that the leap day is its last one.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let month_from_march = (month + 9) % 12;
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(read_duration(b"-1"), None);
     }
 
-    /// The seconds are what `date -u -d TEXT +%s` says.
+    /// The seconds are the output of `date -u -d TEXT +%s`.
     #[test]
     fn times_of_the_calendar_are_read() {
         let seconds = |text: &str| read_time(text.as_bytes()).map(|at| show_time(&at));

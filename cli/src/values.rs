@@ -1,4 +1,5 @@
-//! A keyspace's values as the command's text: numbers where its merge operator adds numbers, bytes everywhere else.
+//! A keyspace's values as the command's text: numbers if its merge operator adds numbers, otherwise
+//! bytes.
 //!
 //! ```text
 //!   operator          bytes of a value             text                 JSON
@@ -6,7 +7,8 @@
 //!                     any others                   \v and the bytes     "text" or {"hex": "..."}
 //!   none, another                                  the bytes            "text" or {"hex": "..."}
 //! ```
-//! What is shown is read back to the same bytes by a keyspace with the same operator. The second engine has no operators.
+//! A shown value is read back to the same bytes by a keyspace with the same operator. The second
+//! engine has no operators.
 
 use std::borrow::Cow;
 
@@ -18,18 +20,18 @@ use crate::failure::Failure;
 use crate::output::text_or_hex;
 use crate::store::Store;
 
-/// What a value begins with as text that is no number where numbers are expected.
+/// The mark before a value that is no number, in a text where numbers are expected.
 const WHOLE_VALUE: &str = "\\v";
 
-/// What the values of a keyspace are.
+/// The kind of a keyspace's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
-    /// Bytes, of which nothing more is known.
+    /// Bytes without a known meaning.
     #[default]
     Bytes,
     /// Unsigned numbers of 64 bits.
     U64,
-    /// Signed ones.
+    /// Signed numbers of 64 bits.
     I64,
 }
 
@@ -48,7 +50,7 @@ impl Values {
         self != Values::Bytes
     }
 
-    /// The number that a value is.
+    /// The number of a value.
     fn number(self, value: &[u8]) -> Option<i128> {
         let bytes = value.try_into().ok()?;
         match self {
@@ -76,7 +78,7 @@ impl Values {
         }
     }
 
-    /// The bytes of what a user wrote: of a number its 8 bytes.
+    /// The bytes for a user's text. A number has 8 bytes.
     pub fn of_text(self, text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
         fn bytes<T, const N: usize>(text: &[u8], of: fn(T) -> [u8; N]) -> Option<Vec<u8>>
         where
@@ -118,8 +120,8 @@ pub fn merges_of(store: &Store) -> Result<Option<Merges>, Failure> {
     Ok(name.as_deref().and_then(Merges::named))
 }
 
-/// The bytes of a value or an operand that a user wrote, as the operator of the store's keyspace has them: of a number its 8 bytes,
-/// of a text that is united with others the set of it alone.
+/// The bytes of a value or an operand from a user's text, by the operator of the store's keyspace.
+/// A number has its 8 bytes; a text for a union of sets is the set of that one text.
 pub fn given(store: &Store, text: Vec<u8>) -> Result<Vec<u8>, Failure> {
     if merges_of(store)? == Some(Merges::Union) {
         return Ok(Merges::set([text]));

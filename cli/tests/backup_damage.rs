@@ -1,5 +1,6 @@
-//! A damaged database, and the five commands of backups: nothing is backed up as sound that is not, and good backups stay. And
-//! where nothing is made: inside of a database's directory, or of one with backups.
+//! A damaged database, and the five commands of backups: no damaged database is backed up as a
+//! sound one, and good backups stay. And places where nothing is made: inside of a database's
+//! directory, or of one with backups.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -20,7 +21,7 @@ fn run(place: &Place, arguments: &[&str]) -> Outcome {
     Outcome::of(command.output().unwrap())
 }
 
-/// A place with a database of all kinds of files, as a process that was killed leaves it.
+/// A place with a database that has all kinds of files, as a killed process leaves it.
 struct Damaged {
     place: Place,
     encrypted: bool,
@@ -63,7 +64,7 @@ impl Damaged {
             batch.put(db.default_keyspace(), key, [5; 90]);
         }
         batch.commit().unwrap();
-        // What is damaged before these is no end of the log.
+        // Records before these are damaged: this is no end of the log.
         put(&db, 210..220, 6);
         copy_dir(&place.path("open"), &place.path("db"));
         db.close().unwrap();
@@ -84,7 +85,7 @@ impl Damaged {
         copy_dir(&self.place.path("good"), &self.place.path("backups"));
     }
 
-    /// The bytes that mean something, by file.
+    /// The bytes that have a meaning, by file.
     fn live(&self) -> BTreeMap<String, Vec<std::ops::Range<u64>>> {
         let look = InspectOptions::new();
         let look = match self.encrypted {
@@ -113,7 +114,8 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// All files below a directory, by their paths from there. Lock files hold the process that was there last.
+/// All files below a directory, by their paths from there. Lock files hold the process that was
+/// there last.
 fn all_in(dir: &Path) -> BTreeSet<(PathBuf, Vec<u8>)> {
     let mut all = BTreeSet::new();
     let mut dirs = vec![dir.to_owned()];
@@ -134,21 +136,23 @@ fn all_in(dir: &Path) -> BTreeSet<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// What is of the kind of a file: its name without its number.
+/// The kind of a file: its name without its number.
 fn kind_of(name: &str) -> String {
     let end = name.rsplit('.').next().unwrap_or_default();
     end.trim_end_matches(|c: char| c.is_ascii_digit())
         .to_owned()
 }
 
-/// Flips a byte in a file of each kind, and goes through the five commands. The kinds that the backup noticed, and the others.
+/// Flips a byte in a file of each kind, and runs the five commands. Returns the kinds that the
+/// backup noticed, and the others.
 fn five_commands(encrypted: bool) -> (BTreeSet<String>, BTreeSet<String>) {
     let world = Damaged::new(encrypted);
     let scanned = {
         copy_dir(&world.place.path("db"), &world.place.path("whole"));
         world.run(&["scan", "whole"]).text(0)
     };
-    // Two good backups, of a database whose tables are others: those of the damaged one are all new to them.
+    // Two good backups, of a database with other tables: the tables of the damaged one are all new
+    // to them.
     for _ in 0..2 {
         world.run(&["put", "early", "early", "1"]).expect_code(0);
         world.run(&["backup", "early", "good"]).expect_code(0);
@@ -159,7 +163,7 @@ fn five_commands(encrypted: bool) -> (BTreeSet<String>, BTreeSet<String>) {
     let entries = fs::read_dir(world.place.path("db")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
-    // Those that mean something first: others are no part of the database any more.
+    // Files with a meaning come first: the others are no part of the database any more.
     names.sort_by_key(|name| (!live.contains_key(name), name.clone()));
     for name in names {
         let kind = kind_of(&name);
@@ -201,7 +205,7 @@ fn five_commands(encrypted: bool) -> (BTreeSet<String>, BTreeSet<String>) {
                 }
                 Some(5) => {
                     noticed.insert(kind.clone());
-                    // An edit of the manifest that is lost may be told by what the log then lacks.
+                    // If an edit of the manifest is lost, a gap in the log may tell it.
                     let is_named = backed_up.error.contains(&name) || kind == "MANIFEST-";
                     assert!(is_named, "{place}: {backed_up:?}");
                     assert!(text.contains("\n1\t"), "{place}: {text}");
@@ -256,7 +260,7 @@ fn a_flipped_byte_in_each_kind_of_encrypted_file_is_noticed_by_the_five_commands
     }
 }
 
-/// The generations are those of one database, as time after time it is backed up.
+/// The generations are those of one database that is backed up again and again.
 #[test]
 fn good_backups_stay_when_a_damaged_database_is_backed_up_in_turns() {
     let world = Damaged::new(false);
@@ -265,7 +269,7 @@ fn good_backups_stay_when_a_damaged_database_is_backed_up_in_turns() {
             .run(&["backup", "db", "backups", "--keep", "3"])
             .expect_code(0);
     }
-    // A table that they have is taken from them; so one that they do not have.
+    // A table that the backups have is taken from them; so damage one that they do not have.
     let old = all_in(&world.place.path("db"));
     world.run(&["put", "db", "zz", "1"]).expect_code(0);
     world.run(&["compact", "db"]).expect_code(0);
@@ -289,7 +293,8 @@ fn good_backups_stay_when_a_damaged_database_is_backed_up_in_turns() {
             before
         );
     }
-    // Unseen it gets in, if that is asked for; then it is told, and it drives out nothing good.
+    // Without verification the damage gets in, if that is asked for. Then it is told, and no good
+    // backup is removed.
     world
         .run(&["backup", "db", "backups", "--verify", "nothing"])
         .expect_code(0);

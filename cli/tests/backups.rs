@@ -32,7 +32,7 @@ fn backups_are_made_listed_pruned_and_restored() {
         let shape = line[1].replace(|letter: char| letter.is_ascii_digit(), "0");
         assert_eq!(shape, "0000-00-00T00:00:00Z");
     }
-    // What was not read now is not said to be whole.
+    // A backup that was not read now is not called whole.
     let unread = run(&place, &["backups", "backups"]).text(0);
     assert_eq!(unread.matches("\tnot read now\n").count(), 3, "{unread}");
     run(&place, &["backups", ".", "--verify"]).complains(1, "there is no backup in .");

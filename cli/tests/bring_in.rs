@@ -1,4 +1,4 @@
-//! What is brought into a database from elsewhere: files whose format nobody named, packed ones,
+//! Records that come into a database from elsewhere: files without a named format, packed files,
 //! and the databases of LevelDB and RocksDB.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
@@ -27,7 +27,7 @@ fn zstd(text: &[u8]) -> Vec<u8> {
 
 const PEOPLE: &str = "name,age,town\nann,31,Oslo\nbob,40,Rome\n";
 
-/// A file, its text, options, what is told, and the value of `ann`.
+/// A file, its text, options, the told format, and the value of `ann`.
 type Guessed = (
     &'static str,
     String,
@@ -129,7 +129,7 @@ fn guessed_lines() -> Vec<Guessed> {
     ]
 }
 
-/// Each file once without a word about its format: what is told, and the record of `ann`.
+/// Each file once without a format in the arguments: the told format, and the record of `ann`.
 #[test]
 fn the_format_is_guessed_and_told() {
     for (file, text, options, told, value) in guessed_columns().into_iter().chain(guessed_lines()) {
@@ -149,7 +149,7 @@ fn the_format_is_guessed_and_told() {
             outcome.error
         );
         place.run("get", &["ann"]).expect(0, format!("{value}\n"));
-        // The same bytes by a pipe say the same, but for the name.
+        // The same bytes through a pipe give the same text, except for the name.
         if !file.contains('.') {
             let arguments = [&["-", "--keyspace", "piped"], options].concat();
             place
@@ -159,13 +159,13 @@ fn the_format_is_guessed_and_told() {
                 .run("get", &["ann", "--keyspace", "piped"])
                 .expect(0, format!("{value}\n"));
         }
-        // What was told can be said.
+        // The told options can be given.
         let verified = place.run("verify-import", &[&[file], options].concat());
         assert_eq!(verified.code, Some(0), "{file}: {}", verified.error);
     }
 }
 
-/// Where a stray quote would have hidden that there are columns.
+/// Files in which a stray quote would have hidden the columns.
 #[test]
 fn a_stray_quote_hides_no_columns_from_the_guess() {
     let place = Place::new();
@@ -194,8 +194,8 @@ fn a_stray_quote_hides_no_columns_from_the_guess() {
         .complains(3, "2 columns between");
 }
 
-/// What is no lines of records is refused before anything is made, and the refusal names an option
-/// or a tool.
+/// Input without lines of records is refused before anything is made, and the refusal names an
+/// option or a tool.
 #[test]
 fn what_looks_wrong_is_refused() {
     let (objects, columns) = ("{\"a\":1}\n", "a,1\nb,2\n");
@@ -238,7 +238,7 @@ fn what_looks_wrong_is_refused() {
         assert!(!place.path("db").exists(), "{file}");
         place.run_with_input("ingest", &["-"], bytes);
     }
-    // Somebody who says the format is believed.
+    // A given format is believed.
     let place = Place::new();
     place.file("a.csv", objects);
     place
@@ -291,8 +291,8 @@ fn packed_input_is_unpacked() {
         place
             .run_with_input("verify-import", &["-"], &bytes)
             .expect_code(0);
-        // Cut and damaged: what was read before counts, and the end is an error. In silence goes
-        // nothing.
+        // Cut and damaged: records before that count, and the end is an error. Nothing is dropped
+        // in silence.
         for wrong in [&bytes[..bytes.len() - 9], &[&bytes[..], b"tail"].concat()] {
             let place = Place::new();
             let outcome = place.run_with_input("import", &["-", "--format", "csv"], wrong);
@@ -423,7 +423,7 @@ fn records_that_replaced_an_earlier_one_are_counted() {
         "{outcome:?}"
     );
     place.run("get", &["a"]).expect(0, "4\n");
-    // Records of before are not of this input.
+    // Earlier records are not of this input.
     place.file("in.tsv", "a\t7\n");
     let outcome = place
         .run("import", &["in.tsv"])
@@ -442,7 +442,7 @@ fn records_that_replaced_an_earlier_one_are_counted() {
     );
 }
 
-/// The text that `ldb` of RocksDB 7.8 prints, and what no such tool prints.
+/// The text that `ldb` of RocksDB 7.8 prints, and text that no such tool prints.
 #[test]
 fn the_text_of_rocksdb_s_tool_is_read() {
     let place = Place::new();
@@ -586,7 +586,7 @@ fn every_command_names_a_database_of_another_store() {
             );
         }
     }
-    // As an input RocksDB's cannot be read, and is named too.
+    // An input of RocksDB cannot be read, and is named too.
     for command in ["import", "ingest", "verify-import"] {
         place
             .run(command, &["rocks"])
@@ -614,7 +614,7 @@ fn a_leveldb_database_is_imported_ingested_and_verified() {
     place
         .run("import", &["level", "--key-columns", "1:u64"])
         .complains(2, "leave out --format");
-    // Damage in it is told as its own, by the file; what was imported before is told too.
+    // Damage in it is told as its own, by the file. Records that were imported before are told too.
     let table = place.path("level/000005.ldb");
     let mut bytes = std::fs::read(&table).unwrap();
     bytes[10] ^= 1;
@@ -632,7 +632,7 @@ fn a_leveldb_database_is_imported_ingested_and_verified() {
     place.run("scan", &["--count"]).expect(0, "2\n");
 }
 
-/// What LevelDB itself wrote, where Python has it.
+/// A database that LevelDB itself wrote, if Python has LevelDB.
 #[test]
 fn what_leveldb_itself_wrote_is_imported() {
     let script = "
@@ -692,7 +692,7 @@ if held:
     let expected = std::fs::read(place.path("expected")).unwrap();
     let found = place.run("scan", &["--output", "hex"]).out;
     assert!(found == expected, "the records differ");
-    // While LevelDB has it open.
+    // LevelDB has it open here.
     let mut open = python()
         .arg("held")
         .stdin(Stdio::piped())
@@ -713,7 +713,7 @@ if held:
     open.wait().unwrap();
 }
 
-/// What RocksDB's own tool prints of a database that it wrote.
+/// The output of RocksDB's own tool for a database that it wrote.
 #[test]
 fn what_rocksdb_s_tool_prints_is_imported() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! `evendb changes`: what it prints, where it goes on, and what it does beside a process that has the database open.
+//! `evendb changes`: what it prints, where it goes on, and what it does beside a process that has
+//! the database open.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -83,7 +84,8 @@ fn an_open_database_is_locked() {
     place.run("changes", &[]).expect(0, "");
 }
 
-/// While a process has the database open nothing can be printed; then all that it wrote is.
+/// While a process has the database open nothing can be printed. Afterwards everything that it
+/// wrote is printed.
 #[cfg(unix)]
 #[test]
 fn following_prints_what_others_wrote() {
@@ -142,7 +144,7 @@ fn following_prints_what_others_wrote() {
     assert!(error.contains("--since"), "{error}");
 }
 
-/// It has no commit log before somebody writes to it: that is no matter of a level.
+/// It has no commit log before somebody writes to it, at any level.
 #[cfg(unix)]
 #[test]
 fn a_restored_database_has_no_changes_yet_and_is_followed() {

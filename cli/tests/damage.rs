@@ -1,8 +1,9 @@
-//! Exit codes of damage: every subcommand that reads a database, over every kind of damage.
+//! Exit codes of damage: every subcommand that reads a database, with every kind of damage.
 //!
-//! Each kind is planted in a copy of one database whose records lie in tables, in runs of the chunks'
-//! logs and in the commit log. A subcommand that meets the damage ends with 5; one that does not need
-//! the damaged bytes does its work. Which of the two is in the table: nothing is left open.
+//! Each kind is planted in a copy of one database whose records lie in tables, in runs of the
+//! chunks' logs and in the commit log. A subcommand that meets the damage ends with 5; one that
+//! does not need the damaged bytes does its work. The table says which of the two must happen:
+//! nothing is left open.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::{Durability, Options};
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Subcommands with their arguments behind the database.
+/// Subcommands with their arguments after the database.
 const SUBCOMMANDS: &[&[&str]] = &[
     &["get", "key00003"],
     &["scan"],
@@ -28,7 +29,7 @@ const SUBCOMMANDS: &[&[&str]] = &[
     &["repair", "--into", "saved"],
 ];
 
-/// What a subcommand is to end with: 5, or 0 for those that are named.
+/// The exit code of each subcommand: 0 for the named ones, otherwise 5.
 struct Damage {
     name: &'static str,
     plant: fn(&Path),
@@ -36,10 +37,10 @@ struct Damage {
     unmoved: &'static [&'static [&'static str]],
 }
 
-/// What prints the manifest and the commit log, and reads nothing else.
+/// Subcommands that print the manifest and the commit log, and read nothing else.
 const DUMPS: &[&str] = &["dump manifest", "dump commit-log"];
 
-/// What needs no record of a table, nor of a run in the chunks' logs.
+/// Subcommands that need no record in a table or in a run in the chunks' logs.
 const WITHOUT_RECORDS: &[&str] = &[
     "stats",
     "put",
@@ -134,7 +135,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Where the newest run begins that the manifest names.
+/// The beginning of the newest run that the manifest names.
 fn place_of_a_run(db: &Path) -> usize {
     let output = run(db.parent().unwrap(), &["dump", "manifest", "--json"]);
     let parts = std::str::from_utf8(&output.stdout).unwrap().lines();
@@ -153,7 +154,7 @@ fn file(db: &Path, part: &str) -> PathBuf {
     named[0].clone()
 }
 
-/// One table, one run in the chunks' log, and records in the commit log alone.
+/// One table, one run in the chunks' log, and records that only the commit log has.
 fn make(db: &Path, input: &Path) {
     let options = Options::new().memory_budget(2 << 20).workers(0);
     let open = options.durability(Durability::Process).open(db).unwrap();
@@ -181,7 +182,7 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap();
-        // The owner's figures and its mark are not of the database.
+        // The owner's figures and its mark do not belong to the database.
         if name != "STATS" && name != "LOCK" {
             fs::copy(&path, to.join(name)).unwrap();
         }
@@ -234,7 +235,7 @@ fn every_subcommand_tells_every_kind_of_damage() {
                 "{}: {what} says nothing",
                 damage.name
             );
-            // And what to do about it, by commands to run.
+            // And how to go on, by commands to run.
             let advised = |command| told.contains(command);
             let is_advised = match arguments[0] {
                 "repair" => true,
@@ -258,7 +259,7 @@ fn every_subcommand_tells_every_kind_of_damage() {
     );
 }
 
-/// What a repair says of what is lost and what it says at the end are one thing.
+/// A repair tells the lost records and its summary once, and they agree.
 #[test]
 fn a_repair_without_current_says_one_thing() {
     let dir = tempfile::tempdir().unwrap();
@@ -287,7 +288,7 @@ fn a_repair_without_current_says_one_thing() {
         !text.contains("perhaps") && !text.contains("older values"),
         "{text}"
     );
-    // Which of several was in force cannot be told.
+    // Nobody can tell which of several was in force.
     fs::copy(file(&db, "MANIFEST-"), db.join("MANIFEST-000000")).unwrap();
     let (code, text) = saved("unsure");
     assert_eq!(code, Some(0), "{text}");

@@ -1,4 +1,5 @@
-//! Encrypted databases by the command, with the feature `encryption`; without it, that they are refused by its name.
+//! Encrypted databases with the command, with the feature `encryption`. Without it, the refusal
+//! names the feature.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -75,7 +76,7 @@ fn a_build_without_the_feature_refuses_by_its_name() {
     }
 }
 
-/// What a command tells of a key file's readers, on standard error.
+/// What a command tells of the readers of a key file, on standard error.
 fn told_of_readers(place: &Place, arguments: &[&str]) -> Vec<String> {
     let told = run(place, arguments).error;
     let lines = told
@@ -121,7 +122,7 @@ fn a_key_file_that_others_may_use_is_told_of_once() {
 #[test]
 fn no_more_of_a_key_file_is_read_than_a_key_may_have() {
     let place = place();
-    // One has no end, one is a key with too much behind it, one is a hole of a terabyte.
+    // One has no end, one is a key with too many bytes after it, one is a hole of a terabyte.
     key_file(
         &place,
         "long.key",
@@ -138,7 +139,7 @@ fn no_more_of_a_key_file_is_read_than_a_key_may_have() {
         let refused = run(&place, &["get", "db", "a", "--key-file", file]);
         refused.complains(2, "longer than any key");
     }
-    // As long as may be.
+    // The longest form that is allowed.
     let digits = "0123456789abcdef".repeat(4);
     key_file(&place, "padded.key", digits + &"\n".repeat(4096 - 64));
     let read = run(&place, &["get", "db", "a", "--key-file", "padded.key"]);

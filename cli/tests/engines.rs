@@ -1,4 +1,5 @@
-//! The command on databases of both engines: what works on both, which engine opens what, and what the second one refuses.
+//! The command on databases of both engines: what works on both, which engine opens which database,
+//! and what the second one refuses.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -10,7 +11,7 @@ use std::path::Path;
 
 const ENGINES: [&str; 2] = ["evendb", "flsm"];
 
-/// Runs the command with these arguments alone.
+/// Runs the command with only these arguments.
 fn run(arguments: &[&str]) -> Outcome {
     Outcome::of(evendb().args(arguments).output().unwrap())
 }
@@ -48,7 +49,7 @@ fn a_database_is_opened_by_the_engine_that_made_it() {
         let same = ["k07", "--engine", engine];
         place.run("get", &same).expect(0, "7\n");
         let stats = place.run("stats", &[]).text(0);
-        // Nothing was counted, and no rate is made up of that.
+        // Nothing was counted, so no rate is made up.
         let begin = format!("engine: {engine}\nclosed: no process writes to the database");
         assert!(stats.starts_with(&begin), "{stats}");
         assert!(!stats.contains("hit rate"), "{stats}");
@@ -111,7 +112,7 @@ fn evendb_makes_a_database_unless_another_engine_is_asked_for() {
             .complains(1, "no database");
     }
     assert!(!place.path("db").exists());
-    // A directory with other files is none to make a database in.
+    // No database is made in a directory with other files.
     fs::create_dir(place.path("db")).unwrap();
     place.file("db/notes.txt", "mine");
     place
@@ -274,7 +275,7 @@ fn readers_change_nothing_and_read_side_by_side() {
     ] {
         place.run(arguments[0], &arguments[1..]).expect_code(0);
     }
-    // One that waits at its pipe holds the lock, as a reader.
+    // A command that waits at its pipe holds the lock, as a reader.
     let rows: String = (0..50_000).map(|n| format!("key{n:08}\t{n}\n")).collect();
     place.file("more.tsv", rows);
     assert_eq!(files(&place.path("db")), before);
@@ -328,7 +329,7 @@ fn what_the_second_engine_lacks_is_refused_before_anything_changes() {
     }
     assert_eq!(files(&place.path("db")), before);
 
-    // Nor is anything made for it.
+    // Nothing is made for it either.
     let place = Place::new();
     place.file("in.tsv", "a\t1\n");
     for arguments in [
@@ -373,7 +374,7 @@ fn both_engines_are_verified_and_dumped() {
         }
     }
     let place = filled("flsm");
-    // The last put; what was imported is in tables.
+    // The last put; imported records are in tables.
     let log = place.run("dump", &["commit-log"]).text(0);
     assert!(log.contains("records=1"), "{log}");
     place.run("compact", &[]).expect_code(0);
@@ -392,7 +393,8 @@ fn both_engines_are_verified_and_dumped() {
         .complains(1, "the engine evendb has no trees");
 }
 
-/// Types of keys are not kept there: each command is given them, and says so when it makes such keys.
+/// The second engine keeps no types of keys: each command is given them, and says so when it makes
+/// such keys.
 #[test]
 fn key_types_are_given_to_each_command_on_the_second_engine() {
     let place = Place::new();
@@ -437,7 +439,7 @@ fn damage_is_told_and_no_database_is_made_over_it() {
     fs::write(&current, &bytes).unwrap();
     let tables = files(&place.path("db"));
     let tables_alone = tables.iter().filter(|(name, _)| name.starts_with("TABLE-"));
-    // The one with the records of the keyspace `other` is shorter.
+    // The table with the records of the keyspace `other` is shorter.
     let (table, _) = tables_alone.max_by_key(|(_, bytes)| bytes.len()).unwrap();
     let path = place.path("db").join(table);
     let mut damaged = tables[table].clone();

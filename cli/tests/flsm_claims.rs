@@ -1,4 +1,4 @@
-//! `evendb experiment flsm-claims` as a user runs it: measured once, gone on with, and with mistakes.
+//! `evendb experiment flsm-claims` as a user runs it: measured once, continued, and with mistakes.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,6 @@
-//! What is not ours is left alone: all commands, with links, pipes, directories and foreign files wherever they would read,
-//! write or remove, and the world around before and after.
+//! Foreign files are left alone. All commands run with links, pipes, directories and foreign files
+//! at every place where they would read, write or remove. The world around is compared before and
+//! after.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ends a command that waits for something, which none does.
+/// Ends a command that waits for something. No command does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the command in the place's directory; it is killed, and the test fails, if it does not end.
@@ -28,7 +29,7 @@ fn ended(mut command: Command, arguments: &[&str]) -> Outcome {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + PATIENCE;
-    // What is printed here is shorter than a pipe.
+    // The output here is shorter than a pipe.
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > until {
             child.kill().unwrap();
@@ -39,10 +40,12 @@ fn ended(mut command: Command, arguments: &[&str]) -> Outcome {
     Outcome::of(child.wait_with_output().unwrap())
 }
 
-/// Of a longer file (a commit log, which is mostly holes) its length, room and time are compared.
+/// For a longer file (a commit log, which is mostly holes) only its length, space and time are
+/// compared.
 const READ_MAX: u64 = 1 << 20;
 
-/// What lies below a directory: each name with its kind, mode, and bytes or the place that a link leads to.
+/// The content below a directory: each name with its kind, its mode, and its bytes or the place
+/// that a link leads to.
 fn world(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     let mut all = Vec::new();
     let mut left = vec![dir.to_owned()];
@@ -80,7 +83,7 @@ fn world(dir: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     all
 }
 
-/// What lies where a file of ours is expected.
+/// A foreign object at the place of a file of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Planted {
     LinkToFile,
@@ -88,7 +91,7 @@ enum Planted {
     Dangling,
     Pipe,
     Socket,
-    /// As `/dev/null`, in a place where no device is expected.
+    /// As `/dev/null`, at a place where no device is expected.
     Device,
     Directory,
     Foreign,
@@ -96,7 +99,7 @@ enum Planted {
 
 use Planted::{Dangling, Device, Directory, Foreign, LinkToDirectory, LinkToFile, Pipe, Socket};
 
-/// A device is not among them: where a file is to be written anew it holds nothing that could be lost.
+/// Without a device: a file that is written anew cannot lose anything of a device.
 const ALL: [Planted; 7] = [
     LinkToFile,
     LinkToDirectory,
@@ -106,7 +109,7 @@ const ALL: [Planted; 7] = [
     Directory,
     Foreign,
 ];
-/// What has none of our kinds, whatever it holds.
+/// Objects that are never a file of ours, with any content.
 const NO_FILES: [Planted; 7] = [
     LinkToFile,
     LinkToDirectory,
@@ -117,7 +120,7 @@ const NO_FILES: [Planted; 7] = [
     Directory,
 ];
 
-/// A directory that is somebody else's, beside what a command works on.
+/// A directory of somebody else, beside the command's own place.
 fn around(place: &Place) -> PathBuf {
     let around = place.path("around");
     fs::create_dir_all(around.join("inner")).unwrap();
@@ -128,7 +131,7 @@ fn around(place: &Place) -> PathBuf {
     around
 }
 
-/// Whether it could be planted: devices are for the administrator, and not on all file systems.
+/// Whether it could be planted: devices need the administrator, and not all file systems have them.
 fn plant(planted: Planted, at: &Path, around: &Path) -> bool {
     match planted {
         LinkToFile => symlink(around.join("photo"), at).unwrap(),
@@ -167,7 +170,7 @@ fn remove(at: &Path) {
 /// A command with its arguments.
 type Line = &'static [&'static str];
 
-/// The command with `db` in the place of `DB`.
+/// The command with `db` instead of `DB`.
 fn on<'a>(line: &[&'a str], db: &'a str) -> Vec<&'a str> {
     let words = line.iter();
     words
@@ -175,7 +178,7 @@ fn on<'a>(line: &[&'a str], db: &'a str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Plants each of these in `name`, and puts away meanwhile what has that name; then runs `tried`.
+/// Plants each of these at `name`, and meanwhile moves away what has that name. Then runs `tried`.
 fn with_each(place: &Place, name: &str, kinds: &[Planted], tried: impl Fn(Planted)) {
     let around = around(place);
     let (at, kept) = (place.path(name), place.path("kept"));
@@ -203,8 +206,8 @@ fn refuses(place: &Place, name: &str, kinds: &[Planted], arguments: &[&str]) {
     });
 }
 
-/// With each of these in `name` the command ends, and all that was there is as it was, but below `own`, which it works on. What
-/// it made goes. How it ended.
+/// With each of these at `name` the command ends, and everything is unchanged, except below `own`,
+/// where it works. What it made is removed. Returns how it ended.
 fn leaves(
     place: &Place,
     name: &str,
@@ -236,7 +239,7 @@ fn leaves(
     });
 }
 
-/// What writes a file anew, of the name `out`.
+/// Commands that write a file anew, with the name `out`.
 const WRITES_A_FILE: [Line; 9] = [
     &["trace", "convert", "own.trace", "out"],
     &["bench", "--quick", "--trace", "out"],
@@ -265,7 +268,7 @@ const WRITES_A_FILE: [Line; 9] = [
     &["mixgraph", "zippydb", "--json", "out"],
 ];
 
-/// What makes a directory of the name `out`.
+/// Commands that make a directory with the name `out`.
 const MAKES_A_DIRECTORY: [Line; 9] = [
     &["restore", "bk", "out"],
     &["export", "db", "out"],
@@ -278,7 +281,7 @@ const MAKES_A_DIRECTORY: [Line; 9] = [
     &["replay", "own.trace", "--dir", "out"],
 ];
 
-/// What writes to a database.
+/// Commands that write to a database.
 const WRITES_TO_A_DATABASE: [Line; 8] = [
     &["put", "DB", "key", "value"],
     &["import", "DB", "lines.tsv"],
@@ -297,7 +300,8 @@ const WRITES_TO_A_DATABASE: [Line; 8] = [
     ],
 ];
 
-/// What writes files of fixed names in the directory `out`, which it may have made before.
+/// Commands that write files of fixed names in the directory `out`, which they may have made
+/// before.
 const GOES_ON_IN_A_DIRECTORY: [Line; 2] = [
     &["experiment", "paper", "--out", "out"],
     &["experiment", "flsm-claims", "--out", "out"],
@@ -307,7 +311,7 @@ const ADVISE: Line = &["advise", "own.trace", "--memory-mib", "4", "--out", "out
 const ANALYZE: Line = &["analyze", "own.trace", "--out", "out"];
 const PROFILE: Line = &["profile", "own.trace", "--out", "out"];
 
-/// What opens a database. It fails where a file is none without which there is no database.
+/// Commands that open a database. They fail if an object that a database needs is no file.
 const OPENS: [Line; 17] = [
     &["get", "DB", "key"],
     &["put", "DB", "key", "value"],
@@ -328,7 +332,7 @@ const OPENS: [Line; 17] = [
     &["rotate-key", "DB", "--new-key-file", "a.key"],
 ];
 
-/// What looks into the files of a database, of which some may do.
+/// Commands that look into the files of a database. Some of them may succeed.
 const LOOKS: [Line; 9] = [
     &["dump", "DB", "current"],
     &["dump", "DB", "manifest"],
@@ -341,7 +345,7 @@ const LOOKS: [Line; 9] = [
     &["repair", "DB", "--into", "new"],
 ];
 
-/// What works on a directory of backups.
+/// Commands that work on a directory of backups.
 const OF_BACKUPS: [Line; 5] = [
     &["backups", "bk"],
     &["backups", "bk", "--verify"],
@@ -350,7 +354,7 @@ const OF_BACKUPS: [Line; 5] = [
     &["restore", "bk", "new"],
 ];
 
-/// What reads a file or directory of the name `out`.
+/// Commands that read a file or directory with the name `out`.
 const READS: [Line; 18] = [
     &["import", "new", "out"],
     &["ingest", "new", "out"],
@@ -381,7 +385,7 @@ const READS: [Line; 18] = [
     &["rotate-key", "db", "--new-key-file", "out"],
 ];
 
-/// What has no argument that is a path.
+/// Commands without an argument that is a path.
 const TAKES_NO_PATH: [&str; 1] = ["experiment mixgraph-statistics"];
 
 fn toured() -> Vec<Line> {
@@ -403,7 +407,8 @@ fn toured() -> Vec<Line> {
 fn commands_of(place: &Place, command: &[&str]) -> Vec<String> {
     let outcome = run(place, &[command, &["--help"]].concat());
     if command == ["analyze"] {
-        // Another program tells it, which may not be built, and has no commands but in a distributed form.
+        // Another program prints this help. It may not be built, and has commands only in a
+        // distributed form.
         return Vec::new();
     }
     let help = outcome.text(0);
@@ -416,7 +421,7 @@ fn commands_of(place: &Place, command: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The experiments that write a file anew, each by the same options.
+/// The experiments that write a file anew, with the same options.
 fn experiments_with_a_file(place: &Place) -> Vec<String> {
     let mut names = commands_of(place, &["experiment"]);
     names.retain(|name| {
@@ -426,7 +431,7 @@ fn experiments_with_a_file(place: &Place) -> Vec<String> {
     names
 }
 
-/// A command that is new is put into one of the lists above, or this fails.
+/// A new command must be put into one of the lists above, or this fails.
 #[test]
 fn every_command_that_help_names_is_in_the_tour() {
     let (place, lines) = (Place::new(), toured());
@@ -456,7 +461,8 @@ fn every_command_that_help_names_is_in_the_tour() {
     assert!(left.is_empty(), "not toured: {left:?}");
 }
 
-/// A database of each engine with a few records, of which a table is on the disk; a trace; a backup; an export.
+/// A database of each engine with a few records and a table on the disk; a trace; a backup; an
+/// export.
 fn made() -> Place {
     let place = Place::new();
     let lines: String = (0..50)
@@ -500,7 +506,7 @@ fn no_file_that_a_command_is_to_write_takes_the_place_of_another() {
         let arguments = ["experiment", &name, "--quick", "--json", "out"];
         refuses(&place, "out", &ALL, &arguments);
     }
-    // A device that holds nothing is no file to be lost.
+    // A device that holds nothing cannot lose anything.
     run(&place, &["replay", "own.trace", "--json", "/dev/null"]).expect_code(0);
 }
 
@@ -516,7 +522,7 @@ fn no_directory_that_a_command_is_to_make_takes_the_place_of_another() {
         refuses(&place, name, &ALL, ADVISE);
         fs::remove_dir(place.path("out")).unwrap();
     }
-    // The program that these need may not be built: what it does itself its own tests tell.
+    // The program that these need may not be built. It has tests of its own.
     for arguments in [ANALYZE, PROFILE] {
         leaves(&place, "out", (&ALL, ""), arguments, |outcome| {
             outcome.code != Some(0)
@@ -557,7 +563,7 @@ fn no_name_of_a_database_makes_a_foreign_thing_ours() {
     }
 }
 
-/// `data` below the directory of a long run is removed with all that it holds, by its mark alone.
+/// Only a mark allows that `data` below the directory of a long run is removed with its content.
 #[test]
 fn no_run_of_an_experiment_takes_a_directory_of_somebody_for_its_own() {
     let place = made();
@@ -577,7 +583,8 @@ fn no_run_of_an_experiment_takes_a_directory_of_somebody_for_its_own() {
     }
 }
 
-/// The directory and the files without which there is no database, in turn: what reads them refuses what is none, and what is foreign.
+/// The directory and the files that a database needs, in turn: commands that read them refuse an
+/// object that is no file, and a foreign file.
 #[test]
 fn no_command_reads_what_is_no_file_of_a_database() {
     let place = made();
@@ -608,7 +615,8 @@ fn no_command_reads_what_is_no_file_of_a_database() {
     }
 }
 
-/// The directory of backups, that of a backup, a list and a file of one in turn, and what has the name of one.
+/// The directory of backups, that of a backup, a list and a file of one in turn, and an object with
+/// the name of one.
 #[test]
 fn no_command_takes_what_is_no_backup_for_one() {
     let place = made();
@@ -632,11 +640,11 @@ fn no_command_takes_what_is_no_backup_for_one() {
             leaves(&place, name, (&[Foreign], "db"), arguments, |_| true);
         }
     }
-    // All the while nothing of it was lost.
+    // Meanwhile nothing of it was lost.
     run(&place, &["backups", "bk", "--verify"]).expect_code(0);
 }
 
-/// A pipe is not among them: a program may well hand its output to a command by one.
+/// Without a pipe: a program may well pass its output to a command by one.
 #[test]
 fn what_a_command_is_to_read_stays_as_it_is() {
     let place = made();

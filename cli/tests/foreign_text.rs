@@ -1,5 +1,5 @@
-//! Text of files and their names on a terminal: nothing of it controls the terminal, turns the direction of
-//! writing, or begins a line of its own. And an input without an end does not take all memory.
+//! Text of files and their names on a terminal: it cannot control the terminal, turn the direction
+//! of writing, or begin a line of its own. And an input without an end does not take all memory.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -11,10 +11,11 @@ use common::{Place, Terminal, evendb, on_a_terminal};
 use evendb::Options;
 use evendb_trace::{Header, Kind, Operation, Writer};
 
-/// What no terminal may get, of each kind; and a line that would look like one of ours.
+/// Text that no terminal may get, of each kind, and a line that would look like one of ours.
 const HOSTILE: &str = "\u{1b}[31m\u{7}\u{8}\r\u{7f}\u{9b}1m\u{85}\u{61c}\u{200e}\u{200f}\u{202e}\u{2066}\u{2028}\nFORGED";
 
-/// Runs the command with a terminal for its output; what it printed there, and on standard error.
+/// Runs the command with a terminal for its output. Returns what it printed there, and on standard
+/// error.
 fn told(place: &Place, arguments: &[&Path]) -> (String, String) {
     let mut command = evendb();
     command.args(arguments).current_dir(place.0.path());
@@ -24,7 +25,7 @@ fn told(place: &Place, arguments: &[&Path]) -> (String, String) {
     (out, String::from_utf8(fs::read(errors).unwrap()).unwrap())
 }
 
-/// Why a command is wrong: something hostile goes out, or the hostile text is not there in escapes.
+/// What is wrong with a command: hostile text goes out, or is not there in escapes.
 fn fault(place: &Place, arguments: &[&Path]) -> Option<String> {
     let (out, error) = told(place, arguments);
     let all = out + &error;
@@ -55,7 +56,7 @@ fn expect_escapes(place: &Place, path: &Path, lines: &[&str]) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A database whose name, keyspace, key and value are hostile, and a file of it that is none of ours.
+/// A database whose name, keyspace, key and value are hostile, and a file in it that is not ours.
 fn hostile_database(place: &Place) -> PathBuf {
     let path = place.path(HOSTILE);
     let options = Options::new().create_if_missing(true);
@@ -106,7 +107,7 @@ fn no_command_lets_a_databases_text_or_name_control_a_terminal() {
         "dump PATH kept-changes --json",
         "repair PATH --into saved",
         "repair PATH --into saved-again --json",
-        // Their errors and notes.
+        // Errors and notes of the commands.
         "get PATH TEXT --keyspace TEXT",
         "get PATH x --keyspace TEXT-none",
         "get PATH x TEXT-none",
@@ -167,7 +168,7 @@ fn no_text_of_a_trace_controls_a_terminal() {
     expect_escapes(&place, &path, &lines);
 }
 
-/// `KEYS` of a database that is encrypted by a key with this id, as nobody has it.
+/// `KEYS` of a database that is encrypted by a key with this id. Nobody has that key.
 #[cfg(feature = "encryption")]
 fn keys_of(id: &str) -> Vec<u8> {
     let mut bytes = [&b"EVENKEY1\x01"[..], &[7; 16], &[id.len() as u8]].concat();
@@ -178,7 +179,8 @@ fn keys_of(id: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whoever wrote `KEYS` chose the id of the key, and each command that is given another key tells it.
+/// The writer of `KEYS` chose the id of the key, and each command that is given another key prints
+/// it.
 #[cfg(feature = "encryption")]
 #[test]
 fn no_id_of_a_key_controls_a_terminal() {
@@ -215,7 +217,7 @@ fn no_id_of_a_key_controls_a_terminal() {
     expect_escapes(&place, &path, &lines);
 }
 
-/// What has no line feed is no record: the number of the line and the limit are told.
+/// Input without a line feed is no record: the number of the line and the limit are told.
 #[test]
 fn a_line_without_an_end_is_refused_by_its_number_and_the_limit() {
     let place = Place::new();
@@ -230,7 +232,7 @@ fn a_line_without_an_end_is_refused_by_its_number_and_the_limit() {
     let arguments = [&["-"][..], &limit].concat();
     let imported = place.run_with_input("import", &arguments, &input);
     imported.complains(1, "line 3 has more than 16777216 bytes");
-    // What was before it is there, and a line that is just as long as it may be is read.
+    // Records before it are there, and a line of the greatest allowed length is read.
     place.run("get", &["b"]).expect(0, "2\n");
     let input = [&vec![b'k'; (16 << 20) - 1][..], b"\n"].concat();
     let imported = place.run_with_input("import", &arguments, &input);

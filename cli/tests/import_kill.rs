@@ -1,19 +1,19 @@
 //! `kill -9` of `evendb import` in the middle of a file, again and again.
 //!
-//! After each kill `verify` finds the database sound, and `scan` gives what was there before with the
-//! first lines of the file on top: how many is open, but there is no gap among them, no value of
-//! another line and no key that is not in the file. Then the file is imported to its end, and
-//! `verify-import` finds it equal.
+//! After each kill `verify` finds the database sound. `scan` gives the earlier content with the
+//! first lines of the file on top. The number of these lines is open, but there is no gap among
+//! them, no value of another line and no key that is not in the file. Then the file is imported to
+//! its end, and `verify-import` finds it equal.
 //!
 //! ```text
 //!   import, kill -> verify -> scan = before + a prefix of the file    four times
-//!   import to the end -> verify-import, scan = all                    and again in an empty directory
+//!   import to the end -> verify-import, scan = all                 and again in an empty directory
 //! ```
-//! Half of the kills come after a random number of the file's bytes went through a pipe, so that they
-//! are in the middle for certain; half after a random part of the time that an import takes, so that
-//! they meet the opening, the last batches and the closing, too.
+//! Half of the kills come after a random number of the file's bytes went through a pipe, so that
+//! they are certainly in the middle. The other half come after a random part of the time that an
+//! import takes, so that they meet the opening, the last batches and the closing, too.
 //!
-//! `EVENDB_IMPORT_KILLS` sets how many kills for each format of the input (default 8).
+//! `EVENDB_IMPORT_KILLS` sets the number of kills for each format of the input (default 8).
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -31,17 +31,17 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const LINES: usize = 12_000;
-/// Fewer than lines, so that later lines replace earlier ones.
+/// Fewer than the number of lines, so that later lines replace earlier ones.
 const KEYS: u64 = 9_000;
 const KILLS_OF_A_LIFE: u64 = 4;
 /// Little memory and small batches, so that checkpoints, rewrites and splits are always under way.
 const SETTINGS: [&str; 2] = ["--memory=2MiB", "--batch-bytes=16KiB"];
 const SIGKILL: i32 = 9;
 
-/// What `scan --output tsv` prints in front of the last tab, and behind it.
+/// The output of `scan --output tsv` before the last tab, and after it.
 type Map = BTreeMap<String, String>;
 
-/// A file to import, and what `scan` prints of each of its records.
+/// A file to import, and the output of `scan` for each of its records.
 struct Input {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -71,8 +71,8 @@ fn words(random: &mut Random, between: &str, count: u64) -> String {
     words.join(between)
 }
 
-/// The line's number, so that no two values are equal, and text; now and then a long one, which goes
-/// past the commit log.
+/// The line's number, so that no two values are equal, and text. Now and then a long value, which
+/// does not go through the commit log.
 fn value(random: &mut Random, line: usize) -> String {
     let count = match random.below(300) {
         0 => 8_000,
@@ -119,7 +119,7 @@ fn csv() -> Input {
     input
 }
 
-/// Objects with a member that nobody asks for.
+/// Objects with a member that is not used.
 fn jsonl() -> Input {
     let mut input = Input::new(
         "in.jsonl",
@@ -150,14 +150,14 @@ impl Input {
         }
     }
 
-    /// What the first lines leave on top of what was there before.
+    /// The content after the first lines, on top of the earlier content.
     fn after(&self, before: &Map, lines: usize) -> Map {
         let mut map = before.clone();
         map.extend(self.records[..lines].iter().cloned());
         map
     }
 
-    /// The first number of lines that, on top of `before`, give what there is.
+    /// The lowest number of lines that, on top of `before`, gives the present content.
     ///
     /// # Errors
     /// There is none; the nearest one, and a key that differs there.
@@ -190,16 +190,16 @@ impl Input {
     }
 }
 
-/// When an import is killed.
+/// The moment at which an import is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// After so many of the input's bytes went through a pipe, which stays open.
+    /// After this number of the input's bytes went through a pipe, which stays open.
     Bytes(usize),
-    /// After so much time, from a file.
+    /// After this time, from a file.
     Pause(Duration),
 }
 
-/// Starts an import and kills it. Whether it was killed before it ended by itself.
+/// Starts an import and kills it. Returns whether it was killed before it ended by itself.
 fn import_and_kill(place: &Place, input: &Input, moment: Moment) -> bool {
     let file = match moment {
         Moment::Bytes(_) => "-",
@@ -230,7 +230,7 @@ fn import_and_kill(place: &Place, input: &Input, moment: Moment) -> bool {
     killed
 }
 
-/// What `scan` gives; nothing where a kill came before there was a database.
+/// The output of `scan`. Nothing if a kill came before there was a database.
 fn contents(place: &Place) -> Map {
     if !place.path("db").join("CURRENT").exists() {
         place.run("verify", &[]).complains(1, "no database");
@@ -254,7 +254,7 @@ fn contents(place: &Place) -> Map {
     map
 }
 
-/// Imports to the end and compares; how long the import took.
+/// Imports to the end and compares. Returns how long the import took.
 fn import_whole(place: &Place, input: &Input, before: &Map) -> Duration {
     let arguments = [&[input.name], input.arguments].concat();
     let started = Instant::now();
@@ -302,7 +302,7 @@ fn kill_again_and_again(input: &Input) {
         "{}: {kills} starts, {killed} killed, {in_the_middle} left in the middle",
         input.name
     );
-    // With some of the keys and not all: half of the kills through the pipe leave that at least.
+    // With some of the keys and not all: at least half of the kills through the pipe leave that.
     assert!(in_the_middle >= kills / 4, "{in_the_middle} of {kills}");
 }
 

@@ -1,5 +1,5 @@
-//! A damaged byte in the live commit log, from the outside: the command refuses such a database with its
-//! exit code for corruption, goes on refusing it, and offers ways on that work.
+//! A damaged byte in the live commit log, from the outside: the command refuses such a database
+//! with its exit code for corruption, goes on refusing it, and offers ways on that work.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn value(number: usize) -> String {
     format!("the value of {number}, told from others")
 }
 
-/// Not a test of its own: the process that writes, says so, and waits to be killed.
+/// Not a test by itself: the process that writes, says so, and waits until it is killed.
 #[test]
 fn child_process() {
     let Ok(dir) = std::env::var(DIR_VARIABLE) else {
@@ -85,7 +85,7 @@ fn a_damaged_byte_in_the_log_is_refused_until_somebody_decides() {
     write_and_kill(&db);
     damage(&db, DAMAGED);
     for _ in 0..2 {
-        // Neither looking nor trying to open changes anything.
+        // Neither a look nor an attempt to open changes anything.
         let (out, _) = run(5, &["verify", "db"], here);
         assert!(out.contains("commit-log-hole"), "{out}");
         for command in [
@@ -99,12 +99,12 @@ fn a_damaged_byte_in_the_log_is_refused_until_somebody_decides() {
             assert!(error.contains("--into"), "{error}");
         }
     }
-    // All but the damaged record is saved.
+    // Everything except the damaged record is saved.
     let (out, _) = run(5, &["repair", "db", "--into", "saved"], here);
     assert!(out.contains("499 records saved"), "{out}");
     run(0, &["get", "saved", &key(RECORDS - 1)], here);
     run(4, &["get", "saved", &key(DAMAGED)], here);
-    // Or the database goes on as of then, and says so.
+    // Or the database goes on with the state before the damage, and says so.
     let (out, _) = run(5, &["repair", "db", "--accept-log-loss"], here);
     assert!(out.starts_with("249 records"), "{out}");
     let (out, _) = run(0, &["scan", "db"], here);

@@ -1,5 +1,6 @@
-//! What somebody new to the command stumbles over: backups that are taken for databases, types of keys that get lost, what a
-//! failed call leaves behind, figures and messages that mislead, and files of columns that are not read as meant.
+//! Mistakes of a new user: backups that are taken for databases, types of keys that get lost,
+//! remains of a failed call, figures and messages that mislead, and files of columns that are not
+//! read as meant.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -22,7 +23,7 @@ fn all_in(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true => found.extend(all_in(&path)),
-            // It may name the last process that had it.
+            // The lock may name the last process that had it.
             false if path.ends_with("LOCK") => drop(found.insert(path, Vec::new())),
             false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
         }
@@ -92,7 +93,7 @@ fn an_export_carries_the_key_types_and_an_ingest_restores_them() {
     let scanned = run(&place, &["scan", "other", "--keyspace", "events"]);
     scanned.expect(0, "app7\t7\tx\napp7\t10\ty\n");
     run(&place, &["get", "other", "app7,7", "--keyspace", "events"]).expect(0, "x\n");
-    // The same types again are no news, and an option that says them is right.
+    // The same types again change nothing, and an option that gives them is right.
     let again = ["ingest", "other", "files", "--keyspace", "events"];
     let told = run(&place, &[&again[..], &["--key-types", "str,u64"]].concat());
     assert!(!told.error.contains("remembers"), "{told:?}");
@@ -171,7 +172,7 @@ fn a_failed_backup_or_export_leaves_no_directory_that_it_made_and_none_that_is_n
         assert_eq!(all_in(&place.path("empty")).len(), 0, "{command}");
         assert!(place.path("empty").is_dir());
     }
-    // Where there were backups, they and their lock stay.
+    // If there were backups, they and their lock stay.
     run(&place, &["put", "sound", "a", "1"]).expect(0, "");
     run(&place, &["backup", "sound", "backups"]).expect_code(0);
     let before = all_in(&place.path("backups"));
@@ -209,7 +210,7 @@ fn a_refused_ingest_import_or_put_leaves_no_database_and_no_keyspace_that_it_mad
         assert_eq!(listed.lines().count(), 1, "{listed}");
         run(&place, &["get", engine, "a"]).expect(0, "1\n");
     }
-    // What was there stays, empty as it may be, and so does what was written before a failure.
+    // Earlier objects stay, even empty ones, and so do records that were written before a failure.
     run(&place, &["put", "evendb", "b", "1", "--keyspace", "y"]).expect_code(0);
     run(&place, &["delete", "evendb", "b", "--keyspace", "y"]).expect_code(0);
     run(&place, &["put", "evendb", &long, "v", "--keyspace", "y"]).expect_code(1);
@@ -283,7 +284,7 @@ fn texts_of(source: &str) -> Vec<String> {
         let letter = source[at];
         at += 1;
         match (&mut text, letter) {
-            // The character in quotes, which opens no text.
+            // The character in quotes does not begin a text.
             (None, '\'') if source.get(at..at + 2) == Some(&['"', '\'']) => at += 2,
             (None, '"') => text = Some(String::new()),
             (None, _) => {}
@@ -317,10 +318,12 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where a message of the store names what only a program has, it names the command's way, too.
+/// A message of the store that names something that only a program has must also name the command's
+/// way.
 #[test]
 fn a_message_that_names_rust_names_the_command_too_or_never_reaches_it() {
-    // The command never meets these: it says them in its own words, or calls nothing that returns them.
+    // The command never meets these: it has its own words for them, or calls nothing that returns
+    // them.
     let elsewhere = [
         "set them by set_options",
         "open it without read_only to write",
@@ -328,7 +331,7 @@ fn a_message_that_names_rust_names_the_command_too_or_never_reaches_it() {
         "open it without error_if_exists",
         "say so by TraceOptions::of_encrypted",
         "wait longer (lock_timeout)",
-        // No messages.
+        // These are no messages.
         "iterators, cursors, multi_gets",
         "limited by record_bytes_max",
         "pointers from `into_raw`",
@@ -390,7 +393,7 @@ fn key_types_that_the_keys_of_a_keyspace_have_not_are_refused_and_others_are_tol
     place
         .run("put", &["b", "2", "--key-types", "str"])
         .expect(0, "");
-    // Those of a program, which notes no types.
+    // Keys of a program, which notes no types.
     let key = [
         "6170703700010000000000000001",
         "1",
@@ -440,7 +443,7 @@ fn a_header_that_is_taken_as_a_record_is_told_whatever_the_columns_hold() {
         place.file(name, text);
         let import = [&["import", "db", name][..], more].concat();
         let outcome = run(&place, &import);
-        // A name that is empty is no key.
+        // An empty name is no key.
         assert!(matches!(outcome.code, Some(0 | 3)), "{outcome:?}");
         outcome.error.contains("is taken as a record")
     };

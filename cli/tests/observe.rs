@@ -51,7 +51,7 @@ fn watching_a_database_at_work() {
                 db.get(number.to_string()).unwrap();
             }
         });
-        // A thread that gets no processor puts nothing in so short a time.
+        // A thread that gets no processor puts nothing in such a short time.
         let watched = (0..200).find_map(|_| {
             let json = evendb(
                 &["stats", "--watch", "0.05", "--count", "3", "--json"],
@@ -82,7 +82,7 @@ fn watching_a_database_at_work() {
             text.contains("puts/s") && text.contains("pause ms"),
             "{text}"
         );
-        // Once, of a database that cannot be opened: what its owner wrote.
+        // Once, for a database that cannot be opened: the figures that its owner wrote.
         let once: Value = serde_json::from_str(&out(&once)).unwrap();
         assert!(once["puts"].as_u64().unwrap() > 0);
     });

@@ -1,4 +1,4 @@
-//! `evendb experiment paper` as a user runs it: measured once, gone on with, and with mistakes.
+//! `evendb experiment paper` as a user runs it: measured once, continued, and with mistakes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -80,7 +80,7 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
     assert_eq!(whole.len(), 5);
     assert!(!out.join("data").exists(), "the stores are removed");
 
-    // The report is made of the results alone, and again when it is asked for.
+    // The report is made from the results alone, and again when it is asked for.
     std::fs::remove_file(&report).expect("there is a report");
     let output = make_report(&out);
     let told = String::from_utf8_lossy(&output.stdout);
@@ -93,7 +93,7 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
     assert!(text.contains("| event log: scans, 2 MiB | "), "{text}");
 }
 
-/// The check that a store given less memory is never faster runs in turns, and says what it found.
+/// The check that a store with less memory is never faster runs in turns, and says what it found.
 #[test]
 fn half_the_memory_is_compared_where_it_is_named() {
     let place = tempfile::tempdir().expect("a directory");
@@ -118,7 +118,7 @@ fn half_the_memory_is_compared_where_it_is_named() {
     assert!(text.contains("## Half the memory"), "{text}");
 }
 
-/// Puts alone do not find in memory what a phase before them left there.
+/// Puts alone do not find in memory what an earlier phase left there.
 #[test]
 fn puts_alone_begin_on_a_freshly_opened_store() {
     for (more, fresh) in [(&[][..], true), (&["--keep-open"], false)] {

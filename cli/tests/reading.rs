@@ -1,9 +1,10 @@
-//! Subcommands that only read: on media that cannot be written, as another user, several at once, and
-//! beside a writer.
+//! Subcommands that only read: on media that cannot be written, as another user, several at once,
+//! and beside a writer.
 //!
-//! A read-only medium is a read-only bind mount in a mount namespace of its own (`unshare`), another user
-//! is `nobody` (`setpriv`), which takes root. What cannot be had is listed as skipped, and the test goes
-//! on with the other ways; in each the directory's own permission to write is taken away, too.
+//! A read-only medium is a read-only bind mount in a mount namespace of its own (`unshare`).
+//! Another user is `nobody` (`setpriv`), which takes root. A way that is not possible is listed as
+//! skipped, and the test goes on with the other ways. In each way the directory's own permission to
+//! write is taken away, too.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 #[path = "../../store/evendb/tests/common/skipped.rs"]
@@ -19,7 +20,7 @@ use std::process::{Command, Output, Stdio};
 
 const EVENDB: &str = env!("CARGO_BIN_EXE_evendb");
 
-/// Each subcommand that only reads, with what it must print at least.
+/// Each subcommand that only reads, with text that it must print.
 const READERS: &[(&str, &str)] = &[
     ("get DB key00007", "value 7"),
     ("scan DB --count", "320"),
@@ -35,8 +36,9 @@ const READERS: &[(&str, &str)] = &[
     ("dump DB commit-log", "commit-log"),
 ];
 
-/// A directory with `in.tsv`, `db` that was closed well, and `killed` whose owner died: some of its
-/// records are in tables, some in runs, some in the commit log alone, one in a file of its own.
+/// A directory with `in.tsv`, with `db`, which was closed well, and with `killed`, whose owner
+/// died. Some of the killed one's records are in tables, some in runs, some in the commit log
+/// alone, one in a file of its own.
 struct Place(tempfile::TempDir);
 
 fn options() -> Options {
@@ -140,13 +142,13 @@ struct Way {
     lock_missing: bool,
 }
 
-/// Every way that can be had here; says which cannot.
+/// Every way that is possible here. Prints which ways are not.
 fn ways(place: &Place) -> Vec<Way> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let dir = place.0.path().display().to_string();
     let mount = format!("mount --bind {dir} {dir} && mount -o remount,ro,bind {dir} && cd {dir}");
     let script = format!("{mount} && ! touch {dir}/db/probe 2>/dev/null && exec \"$@\"");
-    // Who is not root may mount in a user namespace of his own, on most systems.
+    // A user who is not root may mount in a user namespace of their own, on nearly all systems.
     let mounted = |unshare| {
         [
             words(unshare),
@@ -233,7 +235,7 @@ fn readers_need_no_permission_to_write_and_write_nothing() {
 #[test]
 fn many_readers_at_once() {
     let place = Place::new();
-    // One that stays: it waits for its output to be read.
+    // A reader that stays: it waits for its output to be read.
     let holder = options()
         .read_only(true)
         .open(place.path("killed"))
@@ -273,7 +275,7 @@ fn many_readers_at_once() {
     drop(holder);
 }
 
-/// Runs a subcommand that must be refused; what it says.
+/// Runs a subcommand that must be refused. Returns what it prints.
 fn refused(place: &Place, line: &str, db: &str) -> String {
     let mut command = Command::new(EVENDB);
     command
@@ -314,7 +316,7 @@ fn beside_a_writer_readers_are_told_what_works() {
             "{line}: {told}"
         );
     }
-    // What is offered works.
+    // The offered way works.
     let mut stats = Command::new(EVENDB);
     stats
         .arg("stats")

@@ -1,5 +1,5 @@
-//! The command's text forms: what is imported keeps its digits and bytes, what is printed is read
-//! back, and the keyspace remembers how its keys are made.
+//! The command's text forms: imported text keeps its digits and bytes, printed text is read back,
+//! and the keyspace remembers how its keys are made.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 #![expect(clippy::big_endian_bytes, reason = "the oracle makes keys of its own")]
 
@@ -113,7 +113,7 @@ fn marks_and_returns_of_other_systems_do_not_matter() {
             "size",
         ];
         let place = Place::new();
-        // The line feed in quotes is one of the data.
+        // The line feed in quotes belongs to the data.
         let other = plain.replace('\n', "\r\n").replace("b\r\nc", "b\nc");
         let outcome = place.run_with_input("import", &arguments, other.as_bytes());
         outcome.complains(0, "imported 2 records");
@@ -258,7 +258,7 @@ fn types_that_do_not_match_are_refused() {
         .expect_code(0);
     place.run("get", &with(&["more"], &raw)).expect(0, "w\n");
     place.run("delete", &with(&["more"], &raw)).expect(0, "");
-    // Without keys there is nothing to contradict.
+    // Without keys nothing can contradict the types.
     place.run("delete", &with(&["plain"], &raw)).expect(0, "");
     place.run("delete", &["--prefix", "a"]).expect_code(0);
     place.run("delete", &["b,9"]).expect(0, "");
@@ -291,7 +291,7 @@ fn a_first_put_is_remembered_too() {
         &["a,1", "v", "--key-types", "str,u64", "--keyspace", "x"],
     );
     other.complains(0, "keyspace `x` remembers");
-    // Not where there are keys that have not these types.
+    // Not if there are keys that do not have these types.
     place
         .run("put", &["plain", "v", "--keyspace", "y"])
         .expect(0, "");
@@ -435,8 +435,8 @@ fn of_order_32(float: f32) -> [u8; 4] {
 
 const EVERY_TYPE: &str = "str,u64,f64,bytes,i64,f32,str";
 
-/// Keys of every type, with any bits for the floats: a NaN of other bits is a key that is not of the
-/// types, and has to come back all the same.
+/// Keys of every type, with any bits for the floats: a NaN with other bits is a key that does not
+/// fit the types, and must come back all the same.
 fn typed() -> impl Strategy<Value = Vec<u8>> {
     let whole = prop_oneof![Just(0), Just(u64::MAX), Just(1 << 63), any::<u64>()];
     let columns = (
@@ -469,8 +469,8 @@ fn records(path: &Path) -> Records {
         .collect()
 }
 
-/// Prints a database that has these records, imports what was printed into a new one in both forms,
-/// and compares.
+/// Prints a database that has these records, imports the text into a new one in both forms, and
+/// compares.
 fn round_trip(types: Option<&str>, expected: &Records) {
     let source = Place::new();
     let database = Options::new().open(source.path("db")).unwrap();
@@ -494,7 +494,7 @@ fn round_trip(types: Option<&str>, expected: &Records) {
         if let Some(types) = types {
             arguments.extend(["--key-types", types]);
         }
-        // As another system's editor would leave it.
+        // As the editor of another system would leave it.
         let text = String::from_utf8(printed.out).unwrap();
         let text = format!("\u{feff}{}", text.replace('\n', "\r\n"));
         target
@@ -561,7 +561,7 @@ fn a_line_of_a_scan_that_is_cut_short_is_a_bad_line() {
         .complains(3, "3 fields instead of 2");
 }
 
-/// Runs the command with a terminal for its output; what it wrote there.
+/// Runs the command with a terminal for its output. Returns what it wrote there.
 fn on_a_terminal(place: &Place, command: &str, arguments: &[&str]) -> String {
     let mut command_line = evendb();
     command_line

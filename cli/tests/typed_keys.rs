@@ -1,4 +1,4 @@
-//! The command and a program of the library share keys: each reads what the other one wrote.
+//! The command and a program of the library share keys: each reads the records of the other.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
@@ -114,7 +114,7 @@ fn typed_keys_are_the_same_text_in_a_pipe_and_on_a_terminal() {
     assert_eq!(shown, text);
     let raw = b"a,b\x00\x01\0\0\0\0\0\0\0\x01\tc\napp7\x00\x01\0\0\0\0\0\0\0\x07\ta\tb\n";
     place.run("scan", &["--output", "raw"]).expect(0, raw);
-    // The value alone is its bytes in a pipe.
+    // The value alone goes to a pipe as its bytes.
     place.run("get", &["app7,7"]).expect(0, "a\tb\n");
     place.run("pop", &["--last"]).expect(0, "app7\t7\ta\\tb\n");
 }
@@ -167,7 +167,7 @@ fn changes_have_the_columns_of_typed_keys() {
     );
 }
 
-/// The key of JSON is what `scan` prints, wherever a record is.
+/// In JSON a key has the form of `scan` wherever there is a record.
 #[test]
 fn keys_have_one_shape_in_json_everywhere() {
     let place = events();
@@ -229,8 +229,8 @@ fn keys_have_one_shape_in_json_everywhere() {
     }
 }
 
-/// Keys, values and bounds that begin with a hyphen, negative numbers above all, as every command
-/// takes them.
+/// Every command takes keys, values and bounds that begin with a hyphen, negative numbers above
+/// all.
 #[test]
 fn keys_values_and_bounds_may_begin_with_a_hyphen() {
     let place = Place::new();
@@ -274,9 +274,9 @@ fn keys_values_and_bounds_may_begin_with_a_hyphen() {
         &with(&["--prefix", "-k", "--output", "tsv"]),
         "-k\tv\n",
     );
-    // Options may stand behind the keys, and a negative number may be any key.
+    // Options may stand after the keys, and a negative number may be any key.
     done("get", &with(&["-k", "--output", "tsv"]), "v\n");
-    // A key that is the name of an option goes behind two hyphens.
+    // A key that is the name of an option goes after two hyphens.
     done("put", &[&text[..], &["--", "--hex", "x"]].concat(), "");
     done("get", &[&text[..], &["--", "--hex"]].concat(), "x\n");
     place

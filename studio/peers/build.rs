@@ -1,4 +1,4 @@
-//! Compiles and links what the feature `wiredtiger` needs; does nothing without it.
+//! Compiles and links the shim for the feature `wiredtiger`; does nothing without it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

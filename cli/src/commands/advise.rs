@@ -1,4 +1,5 @@
-//! `evendb advise`: which settings suit a load, by measuring. What it does is in `evendb_lab::advise`.
+//! `evendb advise`: which settings suit a load, by measuring. The work is done in
+//! `evendb_lab::advise`.
 
 use std::io::Write;
 
@@ -12,10 +13,11 @@ use crate::output;
 
 /// Advise on settings, memory and stores for a load, by replaying it
 ///
-/// The load is a trace, or drawn of a model. Settings that may suit it are tried by short replays, the better half by longer ones,
-/// until one is left; it is then tried with more and less memory, and other stores with the same memory. The result is a page.
-/// Where more than a hundredth of the load is left out, as merges are without --merges, the first sentence says so, and the exit code is 3; that of a
-/// trace that is not whole is 5.
+/// The load is a trace, or drawn from a model. Settings that may suit it are tried by short
+/// replays, the better half by longer ones, until one is left. That one is then tried with more and
+/// with less memory, and other stores are tried with the same memory. The result is a page. If more
+/// than a hundredth of the load is left out, as merges are without --merges, the first sentence
+/// says so, and the exit code is 3. For a trace that is not whole it is 5.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb advise app.trace --memory-mib 256 --out advice

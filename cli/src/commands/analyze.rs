@@ -1,7 +1,8 @@
-//! `evendb analyze`: passes its arguments on to `evendb-analyze`, which is a program of its own, because the engine for tables that it is built with compiles
-//! for minutes.
+//! `evendb analyze`: passes its arguments on to `evendb-analyze`. That is a program of its own,
+//! because the engine for tables in it compiles for minutes.
 //!
-//! It is looked for beside this program, then where its own command builds it in the checkout that this program was built in, then on the path.
+//! The program is looked for beside this one, then where its build puts it in the checkout in which
+//! this program was built, then on the path.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,21 +14,22 @@ use crate::failure::{Failure, Success};
 
 /// The name of the program.
 const PROGRAM: &str = "evendb-analyze";
-/// What builds it, in a checkout.
+/// The command that builds it, in a checkout.
 const BUILD: &str = "cargo build --release --locked --manifest-path studio/analyze/Cargo.toml";
 
 /// Analyze a trace: figures of the load, as a page and as JSON
 ///
-/// How often keys are asked for and when, which are hot and where they lie, how large everything is, and what a cache would find. Makes a folder
-/// with page.html and analysis.json. All arguments go to the program evendb-analyze, which is built by one more command:
-/// cargo build --release --locked --manifest-path studio/analyze/Cargo.toml
+/// How often keys are accessed and when, which are hot and where they lie, how large everything is,
+/// and what a cache would find. Makes a folder with page.html and analysis.json. All arguments go
+/// to the program evendb-analyze, which one more command builds: cargo build --release --locked
+/// --manifest-path studio/analyze/Cargo.toml
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
     after_help = "evendb analyze --help tells its options, once it is built."
 )]
 pub struct Arguments {
-    /// The trace, and what evendb-analyze takes beside it
+    /// The trace, and further arguments of evendb-analyze
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

@@ -15,10 +15,11 @@ use crate::size::parse_size;
 
 /// Back a database up into a directory of backups
 ///
-/// What is taken is verified against the checksums: a damaged database is not backed up, and no older backup goes then. Each backup is
-/// whole, and shares the tables that the one before has by hard links, so that only what is new takes
-/// time and room. The directory of backups is made if it is not there. A program that has the database open makes backups by
-/// Db::backup, while it goes on writing.
+/// What is taken is verified against the checksums: a damaged database is not backed up, and then
+/// no older backup is removed. Each backup is whole, and shares tables with the one before by hard
+/// links, so that only new data takes time and room. The directory of backups is made if it is not
+/// there. A program that has the database open makes backups by Db::backup, while it goes on
+/// writing.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb backup files.db /mnt/backups/files
@@ -32,13 +33,13 @@ pub struct Arguments {
     /// The directory of backups
     #[arg(value_name = "BACKUPS")]
     into: PathBuf,
-    /// Keep so many backups, and remove older ones afterwards
+    /// Keep this number of backups, and remove older ones afterwards
     #[arg(long, value_name = "COUNT")]
     keep: Option<usize>,
-    /// What is verified: what is new, nothing, or all, also what the backup before has
+    /// What is verified: what is new, nothing, or all, with what the backup before has
     #[arg(long, value_name = "WHAT", default_value = "new")]
     verify: Verify,
-    /// Read so many bytes a second at most to verify, as 64MiB; 0 for no limit
+    /// Verify at most this number of bytes a second, as 64MiB; 0 for no limit
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "128MiB")]
     verify_rate: u64,
     /// Print one JSON object
@@ -46,12 +47,12 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What of a backup is verified when it is taken.
+/// The part of a backup that is verified when it is taken.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Verify {
-    /// All that the backup before does not have
+    /// Everything that the backup before does not have
     New,
-    /// That, and what the backup before has, which is taken anew if it is damaged there
+    /// That, and what the backup before has; a file that is damaged there is taken anew
     All,
     /// Nothing: damage of the database comes into the backup
     Nothing,

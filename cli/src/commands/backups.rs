@@ -14,9 +14,9 @@ use crate::output;
 /// List the backups in a directory, verify them, or remove old ones
 ///
 /// Prints a line of names, and then a line for each backup: its number, when it was begun (UTC),
-/// its size, how much of that was new then, and its state: `damaged`, `whole` (with --verify), or `not
-/// read now`. With --json: number, time, seconds since 1970, files, bytes, bytes_shared (with the
-/// backup before), verified and damage of each.
+/// its size, how much of that was new then, and its state: `damaged`, `whole` (with --verify), or
+/// `not read now`. With --json: number, time, seconds since 1970, files, bytes, bytes_shared (with
+/// the backup before), verified and damage of each.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb backups /mnt/backups/files
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Read every byte, and compare it with the checksums of the backup and of the database in it
     #[arg(long)]
     verify: bool,
-    /// Remove all but so many of the newest; with --verify only if these are whole
+    /// Remove all but this number of the newest; with --verify only if these are whole
     #[arg(long, value_name = "COUNT")]
     keep: Option<usize>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         Some(keep) if arguments.verify => infos.len().saturating_sub(keep.max(1)),
         _ => 0,
     };
-    // Those that would go are shown only if they stay.
+    // The backups that would be removed are shown only if they stay.
     let (old, kept) = infos.split_at_mut(gone);
     if arguments.verify {
         kept.iter_mut().for_each(|info| look(&backups, info));
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(outcome)
 }
 
-/// Looks for damage of a backup whose list can be read.
+/// Looks for damage in a backup whose list can be read.
 fn look(backups: &Backups, info: &mut BackupInfo) {
     if info.damage.is_none() {
         let verified = backups.verify(Some(info.number));
@@ -120,7 +120,7 @@ fn as_json(info: &BackupInfo) -> serde_json::Value {
     })
 }
 
-/// When it was begun; none where its list cannot be read.
+/// When it was begun. None if its list cannot be read.
 fn time(info: &BackupInfo) -> Option<String> {
     (info.files > 0).then(|| rfc_3339(info.seconds))
 }

@@ -1,10 +1,11 @@
 //! `evendb bench`: the paper's mixes on a fresh store, every read checked.
 //!
-//! The phases share one store: load in key order, then for each distribution and each mix a warm-up
-//! (`Mix::warmed_by`) of a quarter of the phase, and the measured phase. After a phase that writes, the
-//! store's debt is settled and charged to it. A phase of puts alone begins on a freshly opened store. D
-//! always runs with the `latest` distribution, and once. Instead of load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`); and
-//! instead of the mixes, transactions can be run (`bench_transactions.rs`).
+//! The phases share one store. It is loaded in key order. Then, for each distribution and each mix,
+//! there is a warm-up (`Mix::warmed_by`) of a quarter of the phase, and the measured phase. After a
+//! phase that writes, the store's debt is settled and charged to it. A phase of puts alone begins
+//! on a freshly opened store. D always runs with the `latest` distribution, and once. Instead of
+//! load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`). Instead
+//! of the mixes, transactions can be run (`bench_transactions.rs`).
 //!
 //! With a rate the measured phases are open loops; load and warm-up stay closed ones.
 
@@ -47,18 +48,19 @@ use crate::open::DurabilityArgument;
 use crate::output;
 use crate::size::parse_size;
 
-/// Seconds of a phase with --quick: ten phases, their warm-ups and the load stay within two minutes.
+/// Seconds of a phase with --quick: ten phases, their warm-ups and the load stay within two
+/// minutes.
 const SECONDS_QUICK: f64 = 6.0;
 
 /// Benchmark on a fresh store, with every read checked
 ///
-/// Mixes: P 100 % put; A 50 % put, 50 % get; B 5 % put, 95 % get; C 100 % get; D 5 % insertion, 95 %
-/// get of recent records; E10, E100, E1000 5 % put, 95 % scan of up to 10, 100, 1000 records; F
+/// Mixes: P 100 % put; A 50 % put, 50 % get; B 5 % put, 95 % get; C 100 % get; D 5 % insertion, 95
+/// % get of recent records; E10, E100, E1000 5 % put, 95 % scan of up to 10, 100, 1000 records; F
 /// read-modify-write. Distributions: zipf-simple, zipf-composite, zipf-composite-contiguous,
 /// zipf-composite-suffix, latest, uniform. A wrong answer ends the run with exit code 1.
 ///
-/// The first rate of a phase has the time charged that paying its debt took. A phase is warmed for a
-/// quarter of its time before, reads by reads, puts alone by puts; puts alone begin on a freshly opened
+/// The first rate of a phase includes the time of paying its debt. A phase is warmed for a quarter
+/// of its time before, reads by reads, puts alone by puts; puts alone begin on a freshly opened
 /// store.
 ///
 /// Without --rate, a thread starts its next operation when the last one is done (closed loop). With
@@ -86,7 +88,7 @@ pub struct Arguments {
     /// Bytes of a value
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "800")]
     pub value_bytes: u64,
-    /// How much of a value can be compressed, to next to nothing, in percent
+    /// The percentage of a value that compresses to next to nothing
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     compressible: u8,
     /// Compression of the store's tables: none, lz4, or zstd, also with a level as zstd:9
@@ -96,14 +98,15 @@ pub struct Arguments {
     engine: EngineArgument,
     #[command(flatten)]
     key_file: KeyFile,
-    /// From how many bytes on values are written into files of their own, as 4KiB; never if not given
+    /// Values of at least this number of bytes are written into files of their own, as 4KiB; never
+    /// if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     values_apart_from: Option<u64>,
     /// The store's memory budget; its default if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// How much larger than its live data the store may be on disk, 1.01 to 10; its default if not given. More
-    /// space, fewer bytes written
+    /// How much larger than its live data the store may be on disk, 1.01 to 10; its default if not
+    /// given. More space, fewer bytes written
     #[arg(long, value_name = "FACTOR")]
     space_amplification: Option<f64>,
     /// Worker threads
@@ -149,10 +152,11 @@ pub struct Arguments {
     /// Write settings and results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Record what is asked of the store in this file, load included; costs some throughput. See evendb trace and replay
+    /// Record the store's operations in this file, load included; costs some throughput. See evendb
+    /// trace and replay
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Record one key in so many
+    /// Record one key in this number of keys
     #[arg(long, value_name = "KEYS", default_value_t = 1, requires = "trace")]
     trace_one_key_in: u64,
     /// The seed of keys, values and operations
@@ -298,7 +302,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 impl Arguments {
-    /// Refuses what the engine flsm has not, before anything is made.
+    /// Refuses what the engine flsm does not have, before anything is made.
     fn refuse_for_flsm(&self) -> Result<(), Failure> {
         let lacking = [
             (self.key_file.key().is_some(), "encryption (--key-file)"),
@@ -361,7 +365,7 @@ impl Arguments {
     }
 }
 
-/// Ends a trace, and says what became of it.
+/// Ends a trace, and says how it ended.
 fn end_trace(recorder: Option<Recorder>) -> Result<(), Failure> {
     let Some(recorder) = recorder else {
         return Ok(());
@@ -372,7 +376,7 @@ fn end_trace(recorder: Option<Recorder>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A run: what was asked for, the store, and what was measured so far.
+/// A run: its arguments, its store, and the measurements up to now.
 pub struct Bench<'a> {
     pub arguments: &'a Arguments,
     pub store: Box<dyn Store>,
@@ -382,11 +386,11 @@ pub struct Bench<'a> {
     pub interrupt: &'a Interrupt,
     disk: DiskReads<'a>,
     results: Vec<PhaseResult>,
-    /// Phases that there will be, for the display of progress only.
+    /// The number of phases, for the display of progress only.
     pub planned: usize,
     /// What a replay found in its file.
     pub replayed: Option<ReplayedLog>,
-    /// Of each phase of transactions, how many attempts were refused.
+    /// For each phase of transactions, the number of attempts that were refused.
     pub refused: Vec<Value>,
 }
 
@@ -427,7 +431,7 @@ impl Bench<'_> {
         phases
     }
 
-    /// Says what is going to be measured, and what the figures mean.
+    /// Says what will be measured, and what the figures mean.
     pub fn begin(&self, what: &str, data_bytes: Option<u64>) -> Result<(), Failure> {
         let given = self.arguments.memory.is_some();
         let memory = bench_text::memory(self.memory_bytes(), given, data_bytes);
@@ -486,7 +490,8 @@ impl Bench<'_> {
         self.report(result)
     }
 
-    /// Closes the store and opens it again. Meanwhile, and if that fails, an empty one stands in its place.
+    /// Closes the store and opens it again. Meanwhile, and if that fails, an empty one stands in
+    /// its place.
     fn open_anew(&mut self) -> Result<(), Failure> {
         std::mem::replace(&mut self.store, Box::new(MemoryStore::new())).close()?;
         self.store = (self.open)()?;
@@ -582,7 +587,7 @@ impl Bar {
         let style = ProgressStyle::with_template("{prefix:<32} {wide_bar} {msg} {elapsed}");
         bar.set_style(style.expect("the template is a constant"));
         bar.set_prefix(title.to_owned());
-        // Settling and the creation of distributions do not tell how far they are.
+        // Settling and the creation of distributions do not show their progress.
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
     }
@@ -641,7 +646,7 @@ pub fn lengths(arguments: &Arguments) -> PhaseLengths {
     given.map_or(PhaseLengths::FULL, PhaseLengths::all)
 }
 
-/// When a measured phase ends that lasts `seconds` if it ends by time.
+/// The end of a measured phase. If it ends by time, it lasts `seconds`.
 pub fn limit(arguments: &Arguments, seconds: f64) -> Limit {
     let by_time = arguments.seconds.is_some() || arguments.ops.is_none();
     let seconds = by_time.then_some(seconds);
@@ -651,7 +656,7 @@ pub fn limit(arguments: &Arguments, seconds: f64) -> Limit {
     }
 }
 
-/// How long a phase of this limit is warmed.
+/// How long a phase with this limit is warmed.
 pub fn warm_limit(limit: Limit) -> Limit {
     let part = |operations: u64| (operations as f64 / WARMING_PART).ceil() as u64;
     Limit {

@@ -1,4 +1,5 @@
-//! The workloads of `evendb bench` beside the mixes: the paper's event log, and a log from a file.
+//! The workloads of `evendb bench` other than the mixes: the paper's event log, and a log from a
+//! file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,9 +29,10 @@ pub struct LogArguments {
     #[arg(long, value_name = "EVENTS", requires = "event_log",
         value_parser = clap::value_parser!(u64).range(1..=60_000_000_000))]
     events_per_minute: Option<u64>,
-    /// Instead of the mixes, put the events of this file in its order, all unless --ops or --seconds
-    /// say less. A line is `app-id timestamp[ bytes]`, or the same with commas; the sizes that are
-    /// missing are --value-bytes. A first line that begins with a letter is skipped as a heading
+    /// Instead of the mixes, put the events of this file in its order, all unless --ops or
+    /// --seconds give a limit. A line is `app-id timestamp[ bytes]`, or the same with commas;
+    /// missing sizes are --value-bytes. A first line that begins with a letter is skipped as a
+    /// heading
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mixes", "distributions", "theta", "size"])]
     replay: Option<PathBuf>,
 }
@@ -65,7 +67,7 @@ impl LogArguments {
     fn events(&self, bench: &mut Bench<'_>) -> Result<(), Failure> {
         let arguments = bench.arguments;
         let value_bytes = arguments.value_bytes as usize;
-        // The size of an event does not depend on how many there are in a minute.
+        // The size of an event does not depend on the number of events in a minute.
         let event_bytes = EventLog::new(1, value_bytes, arguments.seed).event_bytes();
         let events = (arguments.size / event_bytes).max(1);
         let in_a_minute = self.events_per_minute.unwrap_or(events.div_ceil(16));

@@ -1,11 +1,11 @@
-//! What `evendb bench` says around its figures: what is measured, what the figures mean, and in one
-//! sentence what was shown.
+//! The texts of `evendb bench` around its figures: what is measured, what the figures mean, and the
+//! outcome in one sentence.
 
 use evendb_lab::phase_result::PhaseResult;
 use evendb_lab::readable::{bytes, counted, grouped};
 use evendb_lab::recorder::OperationKind;
 
-/// What each line of a phase's block means; a test compares it with the blocks.
+/// The meaning of each line in a phase's block. A test compares it with the blocks.
 pub const LEGEND: &str = "\
 What the figures mean:
   settling         reorganisation that a phase with puts left owed; it is done and charged: the first rate
@@ -33,7 +33,7 @@ What the figures mean:
   machine          how much of all cores and of the disk the process used in the phase, settling apart
 ";
 
-/// How much memory there is for how much data.
+/// The memory in relation to the data.
 pub fn memory(budget_bytes: u64, given: bool, data_bytes: Option<u64>) -> String {
     let default = if given { "" } else { ", the default" };
     let budget = bytes(budget_bytes);
@@ -52,7 +52,7 @@ pub fn memory(budget_bytes: u64, given: bool, data_bytes: Option<u64>) -> String
     format!("memory budget {budget}{default}; the data is {percent:.0} % of it and {fits}")
 }
 
-/// The last sentence; nothing if no phase was finished.
+/// The last sentence. None if no phase was finished.
 pub fn shown(results: &[PhaseResult]) -> Option<String> {
     let by_speed = |a: &&PhaseResult, b: &&PhaseResult| {
         a.throughput_with_debt()
@@ -109,7 +109,7 @@ fn gets_from_ram(results: &[PhaseResult]) -> Option<f64> {
     (found > 0.0).then(|| in_ram / found)
 }
 
-/// Over all phases: bytes the kernel counted as written, by bytes put.
+/// Over all phases: bytes that the kernel counted as written, divided by bytes put.
 fn written_per_byte(results: &[PhaseResult]) -> Option<f64> {
     let put: u64 = results.iter().map(|result| result.user_bytes_written).sum();
     let written = results.iter().map(|result| {

@@ -1,7 +1,9 @@
-//! `evendb bench --transactions`: transactions of four reads and two writes, over all records or over few.
+//! `evendb bench --transactions`: transactions of four reads and two writes, over all records or
+//! over few.
 //!
-//! Each counts up by one in the two records that it writes. So at the end the counters of all records must add up to what was
-//! committed, warm-ups included: an update that got lost ends the run.
+//! Each adds one to the counters of the two records that it writes. So at the end the counters of
+//! all records must add up to what was committed, warm-ups included: an update that got lost ends
+//! the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +20,8 @@ use crate::failure::Failure;
 /// The load of transactions.
 #[derive(clap::Args)]
 pub struct TransactionArguments {
-    /// Instead of the mixes, transactions that read 4 records and write 2 of them, tried again until they are committed:
-    /// over all records, or over a hundred of them
+    /// Instead of the mixes, transactions that read 4 records and write 2 of them, tried again
+    /// until they are committed: over all records, or over a hundred of them
     #[arg(long, value_name = "CONTENTION", value_enum, value_delimiter = ',', num_args = 0..,
         default_missing_value = "low,high",
         conflicts_with_all = ["mixes", "distributions", "theta", "event_log", "replay", "rate"])]
@@ -58,7 +60,7 @@ impl TransactionArguments {
     }
 }
 
-/// A warm-up and the measured phase. Returns how many transactions both have committed.
+/// A warm-up and the measured phase. Returns the number of transactions that both have committed.
 fn phases(bench: &mut Bench<'_>, contention: Contention, number: u64) -> Result<u64, Failure> {
     let arguments = bench.arguments;
     let (values, records) = (bench.dataset.values.clone(), bench.dataset.records);
@@ -96,7 +98,7 @@ fn phases(bench: &mut Bench<'_>, contention: Contention, number: u64) -> Result<
     Ok(warming.operations + committed)
 }
 
-/// What was refused, for the report.
+/// The refused attempts, for the report.
 pub fn refused(all: Vec<Value>) -> Option<Value> {
     (!all.is_empty()).then_some(Value::Array(all))
 }

@@ -1,4 +1,4 @@
-//! `evendb calibrate`: what this machine's memory and disk can do, and the limits that sets.
+//! `evendb calibrate`: what this machine's memory and disk can do, and the limits that follow.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Measure what this machine's memory and disk can do at most
+/// Measure what this machine's memory and disk can do at best
 ///
 /// Memory latency and copy speed, reads of 4 KiB at random places, sequential reads and writes,
 /// fdatasync; and the limits that these set on a store. Takes some ten seconds, and 1 GiB of the

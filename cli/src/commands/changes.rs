@@ -26,14 +26,16 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Print what was written, in the order in which it was
 ///
-/// Each put, delete, batch and transaction is one change, with the position after it; --since goes on from
-/// such a position. Without it, everything that the commit log still has is printed. Large writes are kept
-/// until the next checkpoint only, and changes of keyspaces that were dropped are left out.
+/// Each put, delete, batch and transaction is one change, with the position after it; --since goes
+/// on from such a position. Without it, everything that the commit log still has is printed. Large
+/// writes are kept until the next checkpoint only, and changes of keyspaces that were dropped are
+/// left out.
 ///
-/// The command opens the database itself, for reading only: while another process has it open for writing, it is
-/// locked. With --follow the command waits until that process has closed it (or died), prints what it wrote, and gives
-/// the database free again; it holds it only for a moment after each such process. A program that wants each
-/// change at once follows in its own process, by Db::changes_since.
+/// The command opens the database itself, for reading only: while another process has it open for
+/// writing, it is locked. With --follow the command waits until that process has closed it (or
+/// died), prints what it wrote, and gives the database free again; it holds it only for a moment
+/// after each such process. A program that wants each change at once follows in its own process, by
+/// Db::changes_since.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb changes events.db --output json
@@ -61,7 +63,7 @@ pub struct Arguments {
     /// How to write the changes
     #[arg(long, value_enum, default_value = "text")]
     output: ChangeForm,
-    /// Write keys and values as their bytes, whatever key types and operators the keyspaces have
+    /// Write keys and values as their bytes, with any key types and operators of the keyspaces
     #[arg(long)]
     raw: bool,
 }
@@ -99,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
                     target.flush()?;
                     looked = Some(current);
                 }
-                // Its owner's writes are printed when it has gone.
+                // The owner's writes are printed after it has gone.
                 Err(error) if arguments.follow && error.kind() == ErrorKind::Locked => {}
                 Err(error) => return Err(arguments.database.not_opened(Purpose::Reading, &error)),
             }
@@ -118,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 const NO_LOG_YET: &str = "waiting: the database has no commit log yet, as one that was restored \
                           or copied and that nobody has written to since";
 
-/// Whether nothing has been logged in the database: it was restored, say.
+/// Whether nothing has been logged in the database, for example because it was restored.
 fn has_no_log(database: &Db) -> Result<bool, Failure> {
     match database.oldest_position() {
         Err(error) if error.kind() == ErrorKind::Unsupported => Ok(true),
@@ -127,10 +129,10 @@ fn has_no_log(database: &Db) -> Result<bool, Failure> {
     }
 }
 
-/// `CURRENT` is shorter.
+/// `CURRENT` has at most this number of bytes.
 const CURRENT_BYTES_MAX: u64 = 1 << 10;
 
-/// What changes whenever the database is opened for writing, or closed.
+/// Bytes that change whenever the database is opened for writing, or closed.
 fn current(arguments: &Arguments) -> Vec<u8> {
     let mut bytes = Vec::new();
     let file = OsVfs::regular_file(&arguments.database.db.join("CURRENT"));
@@ -138,7 +140,7 @@ fn current(arguments: &Arguments) -> Vec<u8> {
     read.map_or_else(|_| Vec::new(), |_| bytes)
 }
 
-/// Prints what comes after `since`; the position after it.
+/// Prints the changes after `since`. Returns the position after them.
 fn print(
     arguments: &Arguments,
     database: &Db,
@@ -146,7 +148,7 @@ fn print(
     target: &mut impl Write,
 ) -> Result<Position, Failure> {
     let only = arguments.database.keyspace.as_deref();
-    // It must be there.
+    // The keyspace must be there.
     arguments.database.existing_keyspace(database)?;
     let since = match since {
         Some(since) => since,
@@ -177,7 +179,7 @@ struct Shape {
     values: Values,
 }
 
-/// Those of all keyspaces, each asked for once.
+/// The shapes of all keyspaces. Each is asked for once.
 struct Shapes<'d> {
     database: &'d Db,
     raw: bool,

@@ -18,13 +18,13 @@ use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::store::Store;
 
-/// Rewrite what has garbage, so that the database is as small as it can be
+/// Rewrite everything that has garbage, so that the database is as small as it can be
 ///
 /// Does all reorganisation that is owed, then rewrites each chunk that has a log, tombstones,
-/// several tables or old versions. Without --keyspace and --prefix: all keyspaces, and what is reserved
-/// for puts to come is given back. Sizes are those of tables and logs before and after, then those of all
-/// files, as du counts them. Of the engine flsm: all of it, or of the prefix, goes to the last level, one sorted run
-/// in each guard.
+/// several tables or old versions. Without --keyspace and --prefix: all keyspaces, and what is
+/// reserved for future puts is given back. Sizes are those of tables and logs before and after,
+/// then those of all files, as du counts them. With the engine flsm: all of it, or of the prefix,
+/// goes to the last level, one sorted run in each guard.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb compact files.db
@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
-/// Compacts a database of the first engine; what to tell as JSON and as text.
+/// Compacts a database of the first engine. Returns what to tell, as JSON and as text.
 fn evendb(
     arguments: &Arguments,
     (database, keyspace): (evendb::Db, evendb::Keyspace),
@@ -81,13 +81,13 @@ fn evendb(
     };
     drop(keyspace);
     database.close()?;
-    // What is there now: closing gave back the rest.
+    // The state now: closing gave back the rest.
     let left = arguments.database.try_reading_evendb()?.stats().space;
     let text = format!("{}\n{}", as_text(&done), on_disk(before, &left));
     Ok((as_json(&done, before, &left), text))
 }
 
-/// The same of the second engine.
+/// Compacts a database of the second engine, with the same result.
 fn flsm(
     arguments: &Arguments,
     (database, keyspace): (evendb_flsm::Db, evendb_flsm::Keyspace),
@@ -127,7 +127,7 @@ fn flsm(
     Ok((object, text))
 }
 
-/// Bytes that the files in `dir` take. One that goes meanwhile takes none.
+/// Bytes that the files in `dir` take. A file that is removed meanwhile takes none.
 fn disk_bytes(dir: &Path) -> Result<u64, Failure> {
     let failed = |error| Failure::new(format!("cannot list {}", dir.display()), error);
     let mut bytes = 0;

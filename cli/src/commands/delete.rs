@@ -1,8 +1,8 @@
 //! `evendb delete`: removes one key, all keys of a range, or all keys.
 //!
-//! Every key starts with the empty prefix. A script whose variable is empty must not delete everything
-//! by that, so deleting everything takes `--all`, and every other limit that is empty is refused,
-//! too.
+//! Every key starts with the empty prefix. A script whose variable is empty must not delete
+//! everything by accident. So deleting everything takes `--all`, and every other limit that is
+//! empty is refused, too.
 
 use std::ops::Bound;
 

@@ -1,4 +1,4 @@
-//! `evendb dump`: what the bytes of a database say.
+//! `evendb dump`: the content of a database's files.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -18,8 +18,8 @@ use crate::output;
 
 /// Print a part of the database in readable form
 ///
-/// No process may have the database open for writing; nothing is written. Bytes that do not verify appear as `damage`
-/// where they lie, and what can be found behind them is printed all the same.
+/// No process may have the database open for writing; nothing is written. Bytes that do not verify
+/// appear as `damage` where they lie, and what can be found after them is printed all the same.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb dump files.db manifest
@@ -57,7 +57,7 @@ enum What {
     Current,
     /// What exists: every edit
     Manifest,
-    /// What exists in the end, of the engine flsm: keyspaces, levels, guards, tables
+    /// What exists in the end, with the engine flsm: keyspaces, levels, guards, tables
     Trees,
     /// A chunk and its tables
     Chunk {
@@ -74,7 +74,7 @@ enum What {
         /// The chunk's id
         chunk: u64,
     },
-    /// The commit log from the replay position on; of the engine flsm the logs of writes
+    /// The commit log from the replay position on; with the engine flsm the logs of writes
     CommitLog,
     /// The changes that are kept beyond the commit log (`keep_changes_bytes`)
     KeptChanges,

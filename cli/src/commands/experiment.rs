@@ -13,9 +13,9 @@ use crate::failure::{Failure, Success};
 
 /// Answer one question about the store by measuring
 ///
-/// Each experiment runs in processes of its own, in a directory that it removes, and prints a table;
-/// `paper`, `flsm-claims` and `report` write files, into the directory that they are given. The command of studio/peers
-/// asks the same of other stores in one run.
+/// Each experiment runs in processes of its own, in a directory that it removes, and prints a
+/// table; `paper`, `flsm-claims` and `report` write files, into the directory that they are given.
+/// The command of studio/peers asks other stores the same question in one run.
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
 pub struct Arguments {

@@ -12,7 +12,7 @@ use crate::store::Store;
 
 /// Write a keyspace to files that `evendb ingest` reads into another database
 ///
-/// The files are sorted tables with checksums, the same whichever engine the database is of; a database of the engine
+/// The files are sorted tables with checksums, the same from both engines; a database of the engine
 /// evendb ingests them. For text, use `evendb scan --output tsv`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

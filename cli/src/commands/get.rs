@@ -10,10 +10,10 @@ use crate::store::Store;
 
 /// Print the value of a key, or the records of several keys
 ///
-/// Of one key prints the value and a line feed; exit code 4 and no output if the key is not there.
-/// Of several keys prints a record for each that is there, in the order of the arguments, as
-/// `evendb scan` does; exit code 4 if one is not there, and standard error has its name. Opens the
-/// database for reading only, beside other readers.
+/// For one key it prints the value and a line feed; exit code 4 and no output if the key is not
+/// there. For several keys it prints a record for each that is there, in the order of the
+/// arguments, as `evendb scan` does; exit code 4 if one is not there, and standard error has its
+/// name. Opens the database for reading only, beside other readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb get files.db usr/bin/env
@@ -28,17 +28,17 @@ pub struct Arguments {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// More keys; options may come before them and behind them, so one that begins with a hyphen and is no
-    /// number comes behind `--`
+    /// More keys; options may come before and after them, so a key that begins with a hyphen and is
+    /// no number comes after `--`
     #[arg(value_name = "MORE_KEYS", allow_negative_numbers = true)]
     more: Vec<String>,
     #[command(flatten)]
     form: KeyForm,
-    /// How to write a value or a record. If not given: a value as text on a terminal and where it
-    /// is a number that the keyspace adds to, else raw; records as `evendb scan`
+    /// How to write a value or a record. If not given: a value as text on a terminal, and if it is
+    /// a number that the keyspace adds to, else raw; records as `evendb scan`
     #[arg(long, value_enum)]
     output: Option<Form>,
-    /// Write no line feed after the value; of one key
+    /// Write no line feed after the value; for one key only
     #[arg(long)]
     no_newline: bool,
 }
@@ -75,7 +75,7 @@ fn one(arguments: &Arguments, store: &Store, key: &[u8]) -> Result<Success, Fail
 
 fn several(arguments: &Arguments, store: &Store, keys: &Keys<'_>) -> Result<Success, Failure> {
     let shape = keys.shape(store, arguments.output)?;
-    // Before anything is printed: each must be a key.
+    // Before anything is printed, each text must be a key.
     let texts = || std::iter::once(&arguments.key).chain(&arguments.more);
     let wanted = texts().map(|text| keys.key(text));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;

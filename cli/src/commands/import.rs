@@ -1,9 +1,9 @@
 //! `evendb import`: reads lines, makes pairs, writes them in batches.
 //!
-//! Each batch is written at the relaxed level, where the engine has it for a batch, and the database is made durable before the command
-//! says how many records it imported. After an interruption the batch at hand is still written.
-//! Where a batch is refused since one of its records is too large, its records are written one by
-//! one, so that only the bad ones are reported.
+//! Each batch is written at the relaxed level, if the engine has it for a batch. The database is
+//! made durable before the command says how many records it imported. After an interruption the
+//! current batch is still written. If a batch is refused because one of its records is too large,
+//! its records are written one by one, so that only the bad ones are reported.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::store::{Expiry, Store};
 use crate::time_text::{parse_duration, parse_time};
 use crate::values::Values;
 
-/// Bad lines that are told one by one.
+/// The number of bad lines that are told one by one.
 const BAD_LINES_SHOWN: u64 = 10;
 
 /// Records between two looks at the progress bar.
@@ -38,8 +38,8 @@ const PROGRESS_RECORDS: u64 = 1024;
 ///
 /// The input is a file of text, packed by gzip or Zstandard or not, or the directory of a LevelDB
 /// database that no process has open. Without --format the text's format is guessed by the name and
-/// the first lines, and told; what looks wrong is refused. Of a LevelDB database, which stays as it
-/// is, all records are imported.
+/// the first lines, and told; what looks wrong is refused. From a LevelDB database, which is not
+/// changed, all records are imported.
 ///
 /// One key column makes the key as it is. Several make a composite key that sorts by its columns;
 /// numbers sort as numbers if they are typed (`time:u64`, `delta:i64`, `weight:f64`). The keyspace
@@ -49,8 +49,8 @@ const PROGRESS_RECORDS: u64 = 1024;
 /// byte-order mark and carriage returns at line ends are left out.
 ///
 /// A number fits its type or makes a bad line: it is never another number. In JSON a number without
-/// a type is its digits as they are written; null, booleans, arrays and objects are no keys, nor is a
-/// member that is there twice.
+/// a type is its digits as they are written; null, booleans, arrays and objects are no keys, and a
+/// member that is there twice is none either.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb import files.db paths.tsv
@@ -72,7 +72,7 @@ pub struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,
-    /// Keep each record so many seconds from when it is written on, as 86400 or 0.5
+    /// Keep each record for this number of seconds after it is written, as 86400 or 0.5
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with_all = ["until", "expires_column"])]
     ttl: Option<Duration>,
     /// Keep each record until a time, in seconds since 1970 or as 2026-01-31T12:00:00Z
@@ -133,7 +133,8 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
         &bar,
         commit,
     );
-    // Also after a failure: what was written before it is made durable and told, if it can be.
+    // Also after a failure: records that were written before it are made durable and told, if
+    // possible.
     let closed = store.persist().and_then(|()| store.close());
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
@@ -175,8 +176,8 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
     })
 }
 
-/// Reads to the end of the input, and hands each full batch to `commit`; after an interruption or an
-/// error of the input also the one at hand.
+/// Reads to the end of the input, and passes each full batch to `commit`. After an interruption or
+/// an error of the input, it passes the unfinished batch too.
 fn read_all(
     reader: &mut Records,
     pending: &mut Pending,
@@ -208,8 +209,8 @@ fn read_all(
     commit(pending, bad)
 }
 
-/// A bar over the input's bytes, or a counter where their number is not known; hidden unless
-/// standard error is a terminal.
+/// A bar over the input's bytes, or a counter if their number is not known. Hidden unless standard
+/// error is a terminal.
 pub fn progress_bar(size: Option<u64>) -> ProgressBar {
     let (bar, template) = match size {
         Some(size) => (
@@ -226,7 +227,7 @@ pub fn progress_bar(size: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// What to tell of records that replaced an earlier one of the same input.
+/// The text about records that replaced an earlier one of the same input.
 fn told_of(replaced: Replaced) -> String {
     let about = if replaced.is_exact { "" } else { "about " };
     match replaced.records {
@@ -241,7 +242,7 @@ fn told_of(replaced: Replaced) -> String {
 /// Counts, shows and keeps bad lines.
 struct BadLines {
     count: u64,
-    /// What is numbered: lines, or records.
+    /// What the numbers count: lines, or records.
     unit: &'static str,
     file: Option<BufWriter<File>>,
 }
@@ -293,14 +294,14 @@ fn cannot_keep(error: std::io::Error) -> Failure {
     Failure::new("cannot write the bad lines", error)
 }
 
-/// The records of the batch at hand, their bytes one after the other.
+/// The records of the current batch, with their bytes in one piece.
 struct Pending {
     arena: Vec<u8>,
     records: Vec<PendingRecord>,
     user_bytes: u64,
     keep_raw: bool,
     duplicates: Duplicates,
-    /// How long each record stays that says nothing of it itself.
+    /// How long a record stays if it does not say so itself.
     expiry: Expiry,
 }
 
@@ -348,7 +349,7 @@ impl Pending {
         self.user_bytes += (reader.key().len() + reader.value().len()) as u64;
     }
 
-    /// Writes the records and empties the batch; returns how many were written.
+    /// Writes the records and empties the batch. Returns the number of written records.
     fn commit(&mut self, store: &Store, bad: &mut BadLines) -> Result<u64, Failure> {
         if self.records.is_empty() {
             return Ok(0);

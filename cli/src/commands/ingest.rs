@@ -1,4 +1,4 @@
-//! `evendb ingest`: sorted records, written once and shown at one moment.
+//! `evendb ingest`: sorted records, written once and visible at one moment.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,10 +21,10 @@ use crate::values::Values;
 ///
 /// Reads what `evendb import` reads, and must find the keys in ascending order, each once, as they
 /// are in a LevelDB database; or a directory that `evendb export` wrote. The records are written
-/// once, as tables, and are seen and durable all together at the end. A bad line, a key out of
-/// order and an interruption end the ingest, and nothing of it is seen. An export has the key types
-/// of its keyspace: a keyspace without keys remembers them, and one whose keys have others is
-/// refused.
+/// once, as tables, and are visible and durable all together at the end. A bad line, a key out of
+/// order or an interruption ends the ingest, and no record of it is visible. An export has the key
+/// types of its keyspace: a keyspace without keys remembers them, and one whose keys have other
+/// types is refused.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   LC_ALL=C sort paths.tsv | evendb ingest files.db -

@@ -14,12 +14,13 @@ use crate::store::Store;
 /// How keys in the arguments are written.
 #[derive(Args)]
 pub struct KeyForm {
-    /// Keys are written as the hexadecimal digits of their bytes; records that are printed are so,
-    /// too, without --output
+    /// Keys are written as the hexadecimal digits of their bytes; records are printed so, too,
+    /// without --output
     #[arg(long, conflicts_with = "key_types")]
     pub hex: bool,
-    /// Keys are columns of these types (str, u64, i64, f32, f64, bytes and more), as `evendb import`
-    /// makes them; what the keyspace remembers if not given. `raw`: keys are text, whatever it remembers
+    /// Keys are columns of these types (str, u64, i64, f32, f64, bytes and more), as `evendb
+    /// import` makes them; the remembered types of the keyspace if not given. `raw`: keys are text,
+    /// and remembered types are not used
     #[arg(long, value_name = "TYPES", allow_hyphen_values = true)]
     pub key_types: Option<KeyTypes>,
     /// What stands between the columns of a key; the last column may contain it
@@ -35,31 +36,32 @@ pub struct KeyForm {
 /// How keys in the arguments become keys of one keyspace.
 pub struct Keys<'a> {
     form: &'a KeyForm,
-    /// None where keys are their own bytes.
+    /// Empty if keys are their own bytes.
     pub types: Vec<ColumnType>,
 }
 
-/// The bytes that end a text among columns (docs/keys.md), also of one in descending order.
+/// The bytes that end a text among columns (docs/keys.md), in descending order too.
 const END_MARK_BYTES: usize = 2;
 
 /// The last column of a limit.
 enum Column<'t> {
-    /// It is its bytes, and nothing follows.
+    /// Its bytes, and nothing follows.
     Bytes,
-    /// It is a text, and the end mark follows.
+    /// A text, and the end mark follows.
     Ended,
-    /// It is no text.
+    /// No text.
     NoText(&'t ColumnType),
 }
 
 impl KeyForm {
-    /// The form for keys of this keyspace, whose types it remembers unless they are given.
+    /// The form for keys of this keyspace. The keyspace remembers their types, unless types are
+    /// given.
     pub fn agreed(&self, store: &Store) -> Result<Keys<'_>, Failure> {
         let types = key_types::agreed(store, self.key_types.as_ref())?;
         Ok(Keys { form: self, types })
     }
 
-    /// The same for a key that is about to be put: an empty keyspace remembers the types given.
+    /// The form for a key that will be put: an empty keyspace remembers the given types.
     pub fn agreed_for_put(&self, store: &Store) -> Result<Keys<'_>, Failure> {
         if let Some(KeyTypes::Columns(types)) = &self.key_types {
             key_types::remember(store, types, Untyped::Keep)?;
@@ -67,7 +69,7 @@ impl KeyForm {
         self.agreed(store)
     }
 
-    /// Refuses what no keyspace could make a key of.
+    /// Refuses a text that cannot be a key in any keyspace.
     pub fn check(&self, text: &str) -> Result<(), Failure> {
         let types = match &self.key_types {
             Some(KeyTypes::Columns(types)) => types.clone(),
@@ -93,14 +95,13 @@ impl Keys<'_> {
         Ok(key)
     }
 
-    /// How records of the keyspace are printed, if their form is `asked` for or not.
+    /// How records of the keyspace are printed, in the form `asked` for or the usual one.
     pub fn shape(&self, store: &Store, asked: Option<Form>) -> Result<Shape, Failure> {
         let asked = asked.or(self.form.hex.then_some(Form::Hex));
         Shape::of_records(store, &self.types, asked)
     }
 
-    /// The bytes that all keys begin with whose last given column, a text, begins with that of
-    /// `text`.
+    /// The common first bytes of all keys whose last given column, a text, begins as in `text`.
     pub fn start(&self, text: &str) -> Result<Vec<u8>, Failure> {
         let mut start = self.bound(text)?;
         match self.open_column(text) {
@@ -137,7 +138,7 @@ impl Keys<'_> {
         }
     }
 
-    /// The bytes that a range starts or ends with; of the columns the last ones may be missing.
+    /// The bytes that a range starts or ends with. The last columns may be missing.
     pub fn bound(&self, text: &str) -> Result<Vec<u8>, Failure> {
         match text.is_empty() {
             true => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Ranges of keys as they are written on the command line: a prefix, a first key, and a key behind the last.
+//! Ranges of keys on the command line: a prefix, a first key, and a key after the last.
 
 use std::ops::Bound;
 
@@ -7,15 +7,15 @@ use crate::failure::Failure;
 use crate::keys::prefix_end;
 use crate::store::{Range, Store};
 
-/// Which keys.
+/// The keys of a command.
 #[derive(clap::Args)]
 pub struct RangeArguments {
     /// Only keys that start with this; of a key of several columns, keys that have just these first
     /// columns
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub prefix: Option<String>,
-    /// The same, but the last of these columns, a text, need only start so: --starts-with Par
-    /// selects Paris
+    /// As --prefix, but the last of these columns, a text, need only start with the given text:
+    /// --starts-with Par selects Paris
     #[arg(
         long,
         value_name = "KEY",
@@ -78,7 +78,7 @@ impl RangeArguments {
         Ok(is_empty.then_some(hint))
     }
 
-    /// What a user may have meant whose range has no records.
+    /// A hint for a user whose range has no records.
     pub fn hint(&self, keys: &Keys<'_>) -> Option<String> {
         let text = self.prefix.as_deref()?;
         keys.may_be_a_start(text).then(|| {

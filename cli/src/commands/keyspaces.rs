@@ -19,10 +19,9 @@ use crate::time_text::parse_duration;
 
 /// List the keyspaces, or make one with options of its own
 ///
-/// Prints each keyspace with about what it holds, the types of its keys that it remembers, and the
-/// options that it has of its own. With --keyspace and an
-/// option: makes that keyspace, which remembers the options. One that is there must have been made with the same,
-/// unless --change is given.
+/// Prints each keyspace with the approximate size of its content, the remembered types of its keys,
+/// and its own options. With --keyspace and an option: makes that keyspace, which remembers the
+/// options. An existing one must have been made with the same options, unless --change is given.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb keyspaces files.db
@@ -36,7 +35,7 @@ pub struct Arguments {
     database: DatabaseArguments,
     #[command(flatten)]
     options: OptionArguments,
-    /// Give a keyspace that is there these options instead of its own
+    /// Give an existing keyspace these options instead of its own
     #[arg(long, requires = "keyspace")]
     change: bool,
     /// Print one JSON object a line
@@ -59,13 +58,13 @@ struct OptionArguments {
     /// Whether its rows may take room in the row cache
     #[arg(long, value_name = "YES", requires = "keyspace")]
     row_cache: Option<bool>,
-    /// What `evendb merge` merges with
+    /// The operator of `evendb merge`
     #[arg(long, value_enum, value_name = "OPERATOR", requires = "keyspace")]
     merge: Option<OperatorArgument>,
-    /// How long a value stays that is put without an expiry of its own, in seconds, as 86400 or 0.5
+    /// How long a value that is put without an expiry of its own stays, in seconds, as 86400 or 0.5
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration, requires = "keyspace")]
     ttl: Option<Duration>,
-    /// From how many bytes on values are written into files of their own, as 4KiB
+    /// Values of at least this number of bytes are written into files of their own, as 4KiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "keyspace")]
     values_apart_from: Option<u64>,
 }

@@ -8,8 +8,8 @@ use crate::values;
 
 /// Merge an operand into the value of a key, by the keyspace's operator
 ///
-/// `evendb keyspaces --merge` makes a keyspace with an operator. What the operand is depends on it: a number to add, a text
-/// to append, to compare with, or to unite with a set.
+/// `evendb keyspaces --merge` makes a keyspace with an operator. The operator decides what the
+/// operand is: a number to add, a text to append, to compare with, or to unite with a set.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb keyspaces site.db --keyspace hits --merge add-u64

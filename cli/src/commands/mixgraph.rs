@@ -1,5 +1,5 @@
-//! `evendb mixgraph`: a load by its model. The measuring is the experiment of that name in the laboratory, which the command of
-//! studio/peers has for other stores.
+//! `evendb mixgraph`: a load by its model. The experiment of that name in the lab measures it; the
+//! command of studio/peers has it for other stores.
 
 use evendb_lab::experiments::{Experiment, mixgraph};
 
@@ -8,11 +8,12 @@ use crate::failure::{Failure, Success};
 
 /// Benchmark by a model of a load: a preset, or a file that is edited by hand
 ///
-/// Presets: zippydb, zippydb-kinds, udb-assoc, up2x; `--print-model` prints the file of one, to begin with. Kinds, keys, sizes and lengths
-/// are drawn as the model says, each by itself, and every answer is checked. What the model's file says is in docs/models.md.
+/// Presets: zippydb, zippydb-kinds, udb-assoc, up2x; `--print-model` prints the file of one, to
+/// begin with. Kinds, keys, sizes and lengths follow the model, each drawn by itself, and every
+/// answer is checked. docs/models.md explains the file of a model.
 ///
-/// Each allocation has a fresh store of its own: all pairs are put at random, the store is warmed by a quarter of the
-/// operations, and measured.
+/// Each allocation has a fresh store of its own: all pairs are put at random, the store is warmed
+/// by a quarter of the operations, and measured.
 #[derive(clap::Args)]
 #[command(
     args_override_self = true,

@@ -1,5 +1,5 @@
-//! The subcommands, one file each: its arguments (a clap struct whose first line is the help's) and
-//! a `run` that carries them out.
+//! The subcommands, one file each: its arguments (a clap struct, whose first line is that of the
+//! help) and a `run` that carries them out.
 
 pub mod advise;
 pub mod analyze;

@@ -1,4 +1,5 @@
-//! `evendb model`: a model of the load that an analysis found. How it is made is in `evendb_model::from_analysis`.
+//! `evendb model`: a model of the load that an analysis found. `evendb_model::from_analysis` makes
+//! it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,9 @@ use crate::output;
 
 /// Make a model of an analyzed load, which `evendb mixgraph` carries out on any store
 ///
-/// Prints a file in TOML that can be edited by hand (docs/models.md). The comments at its head say which fit was chosen for each part, with the
-/// errors of all that were tried, and what was left out. What the analysis does not know is also
-/// said on standard error.
+/// Prints a file in TOML that can be edited by hand (docs/models.md). The comments at its head say
+/// which fit was chosen for each part, with the errors of all that were tried, and what was left
+/// out. What the analysis does not know is also said on standard error.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb analyze app.trace
@@ -23,16 +24,17 @@ use crate::output;
 pub struct Arguments {
     /// The analysis: analysis.json of the folder that `evendb analyze` made, or the folder
     analysis: PathBuf,
-    /// The keyspace to model; by default the one with the most operations
+    /// The keyspace to model; by default the one with the highest number of operations
     #[arg(long, allow_hyphen_values = true)]
     keyspace: Option<String>,
-    /// How many pairs the store has; by default as many as the keys that the analysis was given, or, if it was given none, as the trace names
+    /// The number of pairs of the store; by default the number of keys that the analysis was given,
+    /// or, if it was given none, that the trace names
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pairs: Option<u64>,
     /// The name in the file
     #[arg(long, allow_hyphen_values = true)]
     name: Option<String>,
-    /// Records that a scan gives, where the trace tells it of none; by default 1
+    /// Records that a scan gives, if the trace tells it for none; by default 1
     #[arg(long, value_name = "RECORDS", value_parser = clap::value_parser!(u64).range(1..))]
     scan_length: Option<u64>,
 }
@@ -55,15 +57,15 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
-/// Says on standard error what a model lacks, because the analysis does not know it.
+/// Says on standard error what a model lacks because the analysis does not know it.
 pub fn tell_unknown(made: &Made) {
     for unknown in &made.unknown {
-        // The model has it among its comments, too.
+        // The model has it in its comments, too.
         output::complain(&format!("evendb: not known: {unknown}"));
     }
 }
 
-/// What an analysis found, by its file or the folder that it made.
+/// What an analysis found, from its file or its folder.
 pub fn analysis(path: &Path) -> Result<Document, Failure> {
     let path = file_of(path);
     let text = whole_file::read_text(&path)

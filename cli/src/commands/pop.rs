@@ -10,8 +10,8 @@ use crate::output::{self, Form};
 
 /// Remove the first record of a range and print it
 ///
-/// Exit code 4 and no output if there is none. The removal survives what --durability says before the record is
-/// printed.
+/// Exit code 4 and no output if there is none. The removal survives what --durability says before
+/// the record is printed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb pop jobs.db

@@ -1,12 +1,15 @@
-//! `evendb profile`: everything that this command can tell of a load, one step after the other, and a page of it.
+//! `evendb profile`: everything that this command can tell of a load, step by step, and a page
+//! about it.
 //!
 //! ```text
-//!   preset or model --mixgraph--> trace, keys --analyze--> analysis --model--> model --mixgraph--> benchmarks beside the replay
-//!   a trace of one's own, and the keys ------>                                                     of the trace
-//!   of its store, if there are any
+//!   preset or model --mixgraph--> trace, keys --analyze--> analysis --model--> model
+//!   a trace of one's own, and the keys ------>                                   |
+//!   of its store, if there are any                                            mixgraph
+//!                                                                                v
+//!                                                     benchmarks beside the replay of the trace
 //! ```
-//! Each step is a run of a command that can be run by itself, and leaves its files in the folder; this module only puts them together. What
-//! a step prints goes to standard error.
+//! Each step is a run of a command that can be run by itself, and leaves its files in the folder;
+//! this module only puts them together. The output of a step goes to standard error.
 
 use std::env;
 use std::fs;
@@ -25,11 +28,13 @@ use super::{analyze, model};
 use crate::failure::{Failure, Success};
 use crate::output;
 
-/// Profile a load: record it, analyze it, make a model of it, and hold benchmarks against it
+/// Profile a load: record it, analyze it, make a model of it, and compare benchmarks with it
 ///
-/// A preset or a model is run on EvenDB and recorded; a trace of your own is taken as it is. It is analyzed, a model is made of it, the trace
-/// is replayed, and the model and YCSB's distributions are run beside it, each in a fresh store. Makes a folder with page.html, which tells all of it, and the files of
-/// each step. Takes a few minutes with the defaults. Needs evendb-analyze (see `evendb analyze`).
+/// A preset or a model is run on EvenDB and recorded; a trace of your own is taken as it is. It is
+/// analyzed, a model is made from it, the trace is replayed, and the model and YCSB's distributions
+/// are run beside it, each in a fresh store. Makes a folder with page.html, which tells all of it,
+/// and the files of each step. Takes a few minutes with the defaults. Needs evendb-analyze (see
+/// `evendb analyze`).
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb profile zippydb
@@ -43,11 +48,11 @@ pub struct Arguments {
     /// The folder to make; by default the load's name with `.profile`
     #[arg(long)]
     out: Option<PathBuf>,
-    /// With a trace: all keys of its store, in hexadecimal digits, one a line. Without them the store is taken to have the keys that the trace names, and no
-    /// others
+    /// With a trace: all keys of its store, in hexadecimal digits, one a line. Without them the
+    /// store is taken to have exactly the keys that the trace names
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Which share of the model's pairs, operations and memory is run, above 0 and at most 1
+    /// The share of the model's pairs, operations and memory that is run, above 0 and at most 1
     /// [default: 0.002]; a trace is used as it is
     #[arg(long)]
     scale: Option<f64>,
@@ -63,9 +68,9 @@ pub struct Arguments {
     allocations: Vec<String>,
 }
 
-/// Which share of a model is run, if nobody says.
+/// The share of a model that is run by default.
 const SCALE: f64 = 0.002;
-/// What is made of a preset or a model, in the folder.
+/// The file in the folder that is made from a preset or a model.
 const TRACE: &str = "load.trace";
 const KEYS: &str = "load.keys";
 
@@ -150,7 +155,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
-/// Runs a preset or a model on EvenDB; the trace of it and the keys of the store are in the folder then.
+/// Runs a preset or a model on EvenDB. Then the folder has the trace of it and the keys of the
+/// store.
 fn record(own: &Path, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
     let mut command = Command::new(own);
     command.arg("mixgraph").arg(&arguments.load);
@@ -171,7 +177,7 @@ fn record(own: &Path, arguments: &Arguments, folder: &Path) -> Result<(), Failur
     step(what, &mut command)
 }
 
-/// Whether a file begins as a trace does. No such file: a usage error.
+/// Whether a file begins as a trace does. A missing file is a usage error.
 fn is_trace(path: &Path) -> Result<bool, Failure> {
     let known: Vec<_> = presets::names().collect();
     let known = known.join(", ");
@@ -195,7 +201,7 @@ fn tell(what: &str) {
     output::complain(&format!("evendb: {what}"));
 }
 
-/// Runs a command whose output goes to standard error.
+/// Runs a command. Its output goes to standard error.
 fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
     tell(what);
     let output = command.stdout(Stdio::from(io::stderr())).status();
@@ -204,7 +210,7 @@ fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
     let message = format!("{what}: it failed ({status}); what was made so far is kept");
     match status.code() {
         Some(0) => Ok(()),
-        // Each of these commands says so by this code.
+        // These commands end with this code if the trace is damaged.
         Some(5) => Err(Failure::Corrupt(message)),
         _ => Err(Failure::Message(message)),
     }
@@ -240,7 +246,7 @@ fn model_figure(made: &Made) -> Figure {
     figure
 }
 
-/// What is compared with the replay: a name, the field of the benchmark's result, and what it counts.
+/// The comparison with the replay: a name, the field of the benchmark's result, and what it counts.
 const COMPARED: [(&str, &str); 5] = [
     ("operations a second", "operations_per_second_with_debt"),
     ("read calls", "read_calls"),
@@ -249,7 +255,7 @@ const COMPARED: [(&str, &str); 5] = [
     ("gets answered from RAM", "cache_hits"),
 ];
 
-/// What the replay and each benchmark asked of the system, for each operation.
+/// What the replay and each benchmark asked the system for, per operation.
 fn benchmarks_figure(result: &Value) -> Figure {
     let about = "What the store did for an operation of the replayed trace and of each benchmark, and that by the replay's: the closer to 1, the better the benchmark stands for the load. \
                  prefix-dist is the model; all-random has its hot pairs scattered over the whole key space; zipfian and uniform are YCSB's.";

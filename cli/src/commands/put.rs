@@ -29,13 +29,13 @@ pub struct Arguments {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// The value; `-` reads it from standard input. A number where the keyspace's operator adds
-    /// numbers, one element where it unites sets
+    /// The value; `-` reads it from standard input. A number if the keyspace's operator adds
+    /// numbers, one element if it unites sets
     #[arg(allow_hyphen_values = true)]
     value: String,
     #[command(flatten)]
     form: KeyForm,
-    /// Keep the value so many seconds from now on, as 1800 or 0.5; then the key has none
+    /// Keep the value for this number of seconds from now on, as 1800 or 0.5; then the key has none
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with = "until")]
     ttl: Option<Duration>,
     /// Keep the value until a time, in seconds since 1970

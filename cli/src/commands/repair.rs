@@ -19,13 +19,13 @@ use crate::output;
 
 /// Save what can be read of a damaged database into a new one
 ///
-/// No process may have the damaged one open for writing; it is left as it is. Each stretch that could not be read is told
-/// with the keys that it may have held, and whether older values of such keys may have come to
-/// light. Where the manifest is lost, tables do not say which keyspace they are of: each goes to a
-/// keyspace `recovered-ID` of its own, or all into one with --one-keyspace.
+/// No process may have the damaged one open for writing; it is not changed. Each stretch that could
+/// not be read is told with the keys that it may have held, and whether older values of such keys
+/// may have come to light. If the manifest is lost, tables do not say to which keyspace they
+/// belong: each goes to a keyspace `recovered-ID` of its own, or all into one with --one-keyspace.
 ///
-/// With --accept-log-loss no new database is made: a database that does not open because its commit log
-/// is damaged goes on as of the moment before the damaged record was written, without what was
+/// With --accept-log-loss no new database is made: a database that does not open because its commit
+/// log is damaged goes on as of the moment before the damaged record was written, without what was
 /// written after it. The damaged log is kept beside it. --into saves more: use it first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -46,10 +46,10 @@ pub struct Arguments {
         required_unless_present = "accept_log_loss"
     )]
     into: Option<PathBuf>,
-    /// Go on in place, without what was written behind damage in the commit log
+    /// Go on in place, without what was written after damage in the commit log
     #[arg(long, conflicts_with_all = ["into", "one_keyspace", "json"])]
     accept_log_loss: bool,
-    /// The database had one keyspace: merge into it what nothing names
+    /// The database had one keyspace: merge tables without a known keyspace into it
     #[arg(long)]
     one_keyspace: bool,
     /// Print one JSON object a line: the losses, then what was saved
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
 }
 
-/// Opens the database without what lies behind the damage.
+/// Opens the database without the records after the damage.
 fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
     let options = Options::new()
         .create_if_missing(false)
@@ -168,7 +168,7 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
     }
 }
 
-/// Damage by which nothing is lost, so that no loss tells of it.
+/// Damage that loses nothing, so that no loss mentions it.
 fn costless(report: &RepairReport) -> impl Iterator<Item = &Finding> {
     let is_loss = |finding: &Finding| {
         let mut losses = report.losses.iter();

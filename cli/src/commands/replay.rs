@@ -1,4 +1,5 @@
-//! `evendb replay`: asks of EvenDB what a trace says. What it does is in `evendb_lab::replay`.
+//! `evendb replay`: asks EvenDB the operations of a trace. The work is done in
+//! `evendb_lab::replay`.
 
 use std::io::Write;
 
@@ -12,12 +13,14 @@ use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Ask of a store what a trace says was asked of another one
+/// Ask a store the operations that a trace recorded at another one
 ///
-/// Keys are asked for in the order of the trace, with any number of threads; scans and lookups of several keys may see
-/// writes of other threads sooner or later. Values are those of the trace where it has them, else as many bytes that do not
-/// compress. What this store cannot be asked is counted and left out, by why: merges without --merges, pops and reverse scans on most stores. Where that is
-/// more than a hundredth of the trace, the first line says so, and the exit code is 3; that of a trace that is not whole is 5.
+/// Keys are asked for in the order of the trace, with any number of threads; scans and lookups of
+/// several keys may see writes of other threads sooner or later. Values are those of the trace if
+/// it has them, else bytes of the same length that do not compress. Operations that this store
+/// cannot be asked are counted by reason and left out: merges without --merges, pops and reverse
+/// scans on stores that lack them. If that is more than a hundredth of the trace, the first line
+/// says so, and the exit code is 3. For a trace that is not whole it is 5.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb replay app.trace --prepare

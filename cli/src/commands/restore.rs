@@ -1,4 +1,4 @@
-//! `evendb restore`: makes a database of a backup.
+//! `evendb restore`: makes a database from a backup.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,12 @@ use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::output;
 
-/// Make a database of a backup
+/// Make a database from a backup
 ///
-/// Every byte is compared with the checksums of the backup. A backup that was not verified when it was made is verified first, which
-/// takes the key if it is encrypted (without a key it is only compared). Of a damaged one `evendb repair` saves what is whole. The directory must be empty or not there.
+/// Every byte is compared with the checksums of the backup. A backup that was not verified when it
+/// was made is verified first, which takes the key if it is encrypted (without a key it is only
+/// compared). From a damaged backup `evendb repair` saves what is whole. The directory must be
+/// empty or not there.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb restore /mnt/backups/files restored.db

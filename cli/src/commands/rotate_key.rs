@@ -14,8 +14,9 @@ use crate::output;
 
 /// Encrypt a database by another key from now on
 ///
-/// What is changed is the file KEYS alone: the data is encrypted by a key that stays, and that is kept there, encrypted by
-/// yours. Copies and backups that were made before keep the key that they have. Nobody may have the database open.
+/// Only the file KEYS changes: the data is encrypted by a key that stays, and that is kept there,
+/// encrypted by yours. Copies and backups that were made before keep the key that they have. Nobody
+/// may have the database open.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb rotate-key files.db --key-file old.key --new-key-file new.key")]

@@ -13,12 +13,11 @@ use crate::output::{self, Form};
 
 /// Print or count records in key order
 ///
-/// --prefix or --starts-with, --from (inclusive) and --to (exclusive) may be combined; of keys of
-/// several columns
-/// they may leave out the last ones. The keyspace remembers the types of an import's keys.
-/// `import` reads the forms tsv and json back to the same bytes, as scan-tsv and scan-json; give it
-/// the --key-types if the new database is empty. Opens the database for reading only, beside other
-/// readers.
+/// --prefix or --starts-with, --from (inclusive) and --to (exclusive) may be combined; for keys of
+/// several columns they may leave out the last ones. The keyspace remembers the types of an
+/// import's keys. `import` reads the forms tsv and json back to the same bytes, as scan-tsv and
+/// scan-json; give it the --key-types if the new database is empty. Opens the database for reading
+/// only, beside other readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb scan files.db --prefix usr/share/doc/ --count
@@ -46,7 +45,7 @@ pub struct Arguments {
     /// Print only the keys
     #[arg(long, conflicts_with = "count")]
     keys_only: bool,
-    /// How to write the records. If not given: tsv on a terminal, and elsewhere where the keys have
+    /// How to write the records. If not given: tsv on a terminal, and elsewhere if the keys have
     /// columns or the values are numbers that the keyspace adds to; hex with --hex; else raw
     #[arg(long, value_enum)]
     output: Option<Form>,

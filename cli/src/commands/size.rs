@@ -14,18 +14,17 @@ use crate::open::DatabaseArguments;
 use crate::output;
 use crate::store::{Range, Store};
 
-/// A part of a keyspace with at most this is counted.
+/// A part of a keyspace that has at most this number of records is counted.
 const COUNTED_RECORDS_MAX: u64 = 10_000;
 const COUNTED_BYTES_MAX: u64 = 1 << 20;
 
-/// Say about how many records and bytes a keyspace or a range of it holds
+/// Say about how much a keyspace or a range of it holds, in records and bytes
 ///
-/// Takes no longer where there is more: of a large range it reads no records on the disk. Then what
-/// was overwritten or deleted since the last compaction may count, and each end of the range is off
-/// by some blocks of 4 KiB. A part of a keyspace that seems to have 10,000 records and 1 MiB at
-/// most is read, and its records and their bytes are exact.
-/// `scan --count` counts all exactly, and reads everything. Opens the database for reading only, beside other
-/// readers.
+/// Takes no longer for larger ranges: in a large range it reads no records on the disk. Then
+/// records that were overwritten or deleted since the last compaction may count, and each end of
+/// the range is off by some blocks of 4 KiB. A part of a keyspace that seems to have at most 10,000
+/// records and 1 MiB is read, and its records and their bytes are exact. `scan --count` counts all
+/// exactly, and reads everything. Opens the database for reading only, beside other readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb size files.db
@@ -67,8 +66,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
-/// What a range holds, and whether that was counted: a part that seems small is, for of that the
-/// blocks at its ends would be much.
+/// The size of a range, and whether it was counted. A part that seems small is counted, since the
+/// blocks at its ends would be a large part of it.
 fn measured(store: &Store, range: Range) -> Result<(RangeSize, bool), Failure> {
     let is_part = range != (Bound::Unbounded, Bound::Unbounded);
     let mut size = store.approximate_size(range.clone())?;

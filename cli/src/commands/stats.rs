@@ -1,4 +1,4 @@
-//! `evendb stats`: what the database says about itself.
+//! `evendb stats`: the figures of a database.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,17 +17,16 @@ use crate::store::Store;
 /// Print the database's figures
 ///
 /// Opens the database for reading only: counters count from that moment, sizes are those of the
-/// whole. If a process has the database open, prints the figures that this process wrote last.
-/// Of the engine flsm: tables, bytes, guards and sorted runs of each level; while a process writes to such a
-/// database, its figures cannot be seen.
+/// whole. If a process has the database open, prints the figures that this process wrote last. With
+/// the engine flsm: tables, bytes, guards and sorted runs of each level; while a process writes to
+/// such a database, its figures cannot be seen.
 ///
-/// With --watch SECONDS: a line of rates each time, of a database that a process has open; that
-/// process's own interval for writing figures, a second as a rule, is the least. Columns: time since it was
-/// opened; operations a second; gets a second by the component that answered; MiB a second that
-/// users put and that reached the disk, and how many times more that is; MiB of memory used, and
-/// of these by munks, deltas, rows and indexes; MiB that reorganisation owes; chunks and munks;
-/// longest pause of a put and of a
-/// get so far.
+/// With --watch SECONDS: a line of rates each time, for a database that a process has open. The
+/// interval is at least that process's own interval for writing figures, usually a second. Columns:
+/// time since it was opened; operations a second; gets a second by the component that answered; MiB
+/// a second that users put and that reached the disk, and the ratio of the two; MiB of memory used,
+/// and the parts of munks, deltas, rows and indexes; MiB that reorganisation owes; chunks and
+/// munks; longest pause of a put and of a get up to now.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb stats files.db
@@ -40,8 +39,8 @@ pub struct Arguments {
     /// Print one JSON object, or with --watch one a line
     #[arg(long)]
     json: bool,
-    /// Print rates each time this number of seconds has passed, until interrupted or the database is
-    /// closed
+    /// Print rates each time this number of seconds has passed, until interrupted or the database
+    /// is closed
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = parse_seconds)]
     watch: Option<f64>,
@@ -70,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     match arguments.database.open_for_reading() {
         Ok(store) => print(&store, arguments.json)?,
-        // Its owner writes them down.
+        // The owner writes them down.
         Err(Failure::Locked(_)) if engine == EngineKind::EvenDb => {
             print_live(dir, &read_live(dir)?, arguments.json)?;
         }
@@ -176,14 +175,14 @@ pub(super) fn read_live(dir: &Path) -> Result<LiveStats, Failure> {
     }
 }
 
-/// Whether the process that has the database open will write no more figures. Both the age of the
-/// figures and the process are looked at: a busy process may be late, and a process in another container
-/// cannot be seen.
+/// Whether the process that has the database open will write no more figures. This looks at both
+/// the age of the figures and the process: a busy process may be late, and a process in another
+/// container cannot be seen.
 pub(super) fn is_dead(live: &LiveStats) -> bool {
     live.is_stale() && live.process_is_alive() != Some(true)
 }
 
-/// What became of the owner, as far as can be told.
+/// What happened to the owner, as far as can be told.
 pub(super) fn stale(live: &LiveStats) -> String {
     let what = match live.process_is_alive() {
         Some(false) => "is gone and did not close the database",

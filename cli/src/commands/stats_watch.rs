@@ -1,9 +1,10 @@
 //! `evendb stats --watch`: rates of a database that another process has open, line by line.
 //!
-//! Lines are appended, not redrawn, so that they can be kept and piped; the heading comes again every
-//! 20 lines. Each line covers the time from one writing of the figures to another, by the clock of the
-//! process that has the database open (the owner). While the database is idle its owner writes no
-//! figures, and a line covers the interval. The owner is not disturbed: only a file is read.
+//! Lines are appended, not redrawn, so that they can be kept and piped; the heading comes again
+//! every 20 lines. Each line covers the time from one writing of the figures to another, by the
+//! clock of the process that has the database open (the owner). While the database is idle its
+//! owner writes no figures, and a line covers the interval. The owner is not disturbed: only a file
+//! is read.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Lines from one heading to the next.
+/// The number of lines after which the heading comes again.
 const HEADING_LINES: u64 = 20;
 /// How often to look whether the owner has written again, and whether the user wants to stop.
 const STEP: Duration = Duration::from_millis(20);
@@ -71,8 +72,8 @@ pub(super) fn run(
     Ok(Success::Done)
 }
 
-/// Whether the database was closed and opened again meanwhile. The uptime of an idle owner is computed
-/// from the age of its file, so a change of the system's clock may move it a little.
+/// Whether the database was closed and opened again meanwhile. The uptime of an idle owner is
+/// computed from the age of its file, so a change of the system's clock may move it a little.
 fn reopened(last: &LiveStats, now: &LiveStats) -> bool {
     now.process_id() != last.process_id()
         || now.sequence() < last.sequence()
@@ -189,7 +190,7 @@ impl Between {
         self.now.get(name).unwrap_or(0) as f64
     }
 
-    /// How much a counter grew in a second.
+    /// The growth of a counter in a second.
     fn rate(&self, name: &str) -> f64 {
         let of = |live: &LiveStats| live.get(name).unwrap_or(0);
         of(&self.now).saturating_sub(of(&self.last)) as f64 / self.seconds()
@@ -203,7 +204,7 @@ impl Between {
             .sum()
     }
 
-    /// Bytes a second that reach the disk for certain: all but the commit log.
+    /// Bytes a second that certainly reach the disk: all except the commit log.
     fn disk_rate(&self) -> f64 {
         self.sum_rate("written.") - self.rate("written.user") - self.rate("written.commit_log")
     }
@@ -257,7 +258,7 @@ fn clock(time: Duration) -> String {
     format!("{hours:02}:{minutes:02}:{:02}", seconds % 60)
 }
 
-/// At most five characters, as a rule.
+/// A number in usually at most five characters.
 fn short(number: f64) -> String {
     let scaled = |number: f64, unit: &str| match number {
         number if number < 9.95 => format!("{number:.1}{unit}"),

@@ -1,6 +1,7 @@
-//! `evendb trace`: what is in a trace, and traces of other formats as EvenDB's.
+//! `evendb trace`: shows what is in a trace, and converts traces between formats.
 //!
-//! Nothing here holds more than one operation at a time, but for keys that are hidden in order ([`convert`]).
+//! The code here holds one operation at a time, except for keys that are hidden in order
+//! ([`convert`]).
 
 #[path = "trace_convert.rs"]
 mod convert;
@@ -43,7 +44,7 @@ enum Command {
     Print {
         /// The trace
         file: PathBuf,
-        /// So many operations at most
+        /// At most this number of operations
         #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
         limit: u64,
     },
@@ -76,7 +77,7 @@ fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
 
 fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
     let message = format!("{}: {error}", path.display());
-    // Of a packed file, that it does not unpack.
+    // A packed file that does not unpack ends here.
     let system = error.source().and_then(|source| source.downcast_ref());
     let is_damaged = system.is_some_and(packed::is_damage);
     match error.kind() {
@@ -86,7 +87,7 @@ fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
     }
 }
 
-/// What a trace has of a kind in a keyspace. What it does not tell of any operation is `None`.
+/// The counts of a kind in a keyspace. A count that the trace tells for no operation is `None`.
 #[derive(Default)]
 struct Counts {
     operations: u64,
@@ -119,14 +120,15 @@ impl Counts {
     }
 }
 
-/// A trace may claim any number: a sum of absurd ones is the highest there is.
+/// A trace may claim any number: a sum of absurd ones is the highest possible one.
 fn add_to(sum: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or_default().saturating_add(more));
     }
 }
 
-/// A count for people: `unknown` where the trace does not tell it, and a dash where there is nothing to tell of such a kind.
+/// A count for people: `unknown` if the trace does not tell it, and a dash if such a kind has
+/// nothing to tell.
 fn shown(count: Option<u64>, has_it: bool) -> String {
     match (count, has_it) {
         (Some(count), _) => grouped(count),

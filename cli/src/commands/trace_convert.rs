@@ -1,7 +1,8 @@
-//! `evendb trace convert`: a trace of one format as one of another, with its keys hidden or not.
+//! `evendb trace convert`: a trace of one format as a trace of another, with its keys hidden or
+//! not.
 //!
-//! Operations pass one at a time. Keys that are hidden in order need two passes and all keys in memory: see
-//! `evendb_trace::hidden`.
+//! Operations pass one at a time. Keys that are hidden in order need two passes and all keys in
+//! memory: see `evendb_trace::hidden`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -20,7 +21,8 @@ use crate::failure::{Failure, Success};
 use crate::key_file::read_secret;
 use crate::output;
 
-/// Keys that are hidden in order may take so many bytes, and twice that with what they become.
+/// Keys that are hidden in order may take this number of bytes, and with their replacements twice
+/// that.
 const KEYS_BYTES_MAX: usize = 2 << 30;
 
 #[derive(clap::Args)]
@@ -29,8 +31,8 @@ pub(super) struct ConvertArguments {
     from: PathBuf,
     /// The file to write, which must not exist
     to: PathBuf,
-    /// The format to read: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta (CacheLib's kvcache) or ycsb; by default what
-    /// the file begins with
+    /// The format to read: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta (CacheLib's
+    /// kvcache) or ycsb; by default the one that the file begins with
     #[arg(long)]
     from_format: Option<Format>,
     /// The format to write
@@ -39,12 +41,12 @@ pub(super) struct ConvertArguments {
     /// Replace each key by another one, and leave values and names out
     #[arg(long, value_enum)]
     hide_keys: Option<HiddenForm>,
-    /// For hashed keys: a file of 16 bytes or 32 hexadecimal digits, so that several traces have the same hidden keys; by
-    /// default random, and forgotten
+    /// For hashed keys: a file of 16 bytes or 32 hexadecimal digits, so that several traces have
+    /// the same hidden keys; by default random, and forgotten
     #[arg(long, value_name = "PATH", requires = "hide_keys")]
     secret_file: Option<PathBuf>,
-    /// Names of keyspaces by their numbers in the source, as 0=default,1=users. RocksDB's traces have numbers alone, and a column family without
-    /// a name here is called cf- and its number
+    /// Names of keyspaces by their numbers in the source, as 0=default,1=users. RocksDB's traces
+    /// have numbers alone, and a column family without a name here is called cf- and its number
     #[arg(long, value_name = "NUMBER=NAME,...", value_delimiter = ',', value_parser = keyspace_name)]
     keyspace_names: Vec<(u32, String)>,
 }
@@ -69,7 +71,8 @@ enum ToFormat {
 enum HiddenForm {
     /// Keyed hashes: equal keys stay equal; order and ends of ranges are lost
     Hashed,
-    /// Order, common prefixes and lengths stay; the bytes are lost. Keys without gaps can be guessed
+    /// Order, common prefixes and lengths stay; the bytes are lost. Keys without gaps can be
+    /// guessed
     Ordered,
 }
 
@@ -119,7 +122,7 @@ impl Hiding {
     }
 }
 
-/// The secret key in a file. The text of an error has nothing of the file.
+/// The secret key in a file. The text of an error shows nothing of the file.
 fn secret_in(path: &Path) -> Result<[u64; 2], Failure> {
     let bytes = read_secret(path);
     let bytes =
@@ -139,7 +142,7 @@ fn secret_in(path: &Path) -> Result<[u64; 2], Failure> {
     Ok([(number >> 64) as u64, number as u64])
 }
 
-/// Of the operating system's randomness.
+/// From the randomness of the operating system.
 fn random_secret() -> Result<[u64; 2], Failure> {
     let number =
         || getrandom::u64().map_err(|error| Failure::new("cannot get random numbers", error));
@@ -149,7 +152,7 @@ fn random_secret() -> Result<[u64; 2], Failure> {
 /// Where operations go.
 struct Target {
     form: Form,
-    /// It could not be written.
+    /// Writing has failed.
     has_failed: bool,
 }
 
@@ -163,7 +166,7 @@ enum Form {
 }
 
 impl Target {
-    /// Names a keyspace, where the form has names.
+    /// Names a keyspace, if the form has names.
     fn name_keyspace(&mut self, number: u32, name: &str) -> evendb_trace::Result<()> {
         let named = match &mut self.form {
             Form::Own(writer) => writer.name_keyspace(number, name),
@@ -198,7 +201,7 @@ impl Target {
 fn source(path: &Path) -> Result<(Box<dyn BufRead>, Vec<u8>), Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot read {}", path.display()), error);
     let (source, _) = unpacked(Box::new(open(path)?)).map_err(failed)?;
-    // A packed file that does not unpack at all is damaged, and not of an unknown format.
+    // A packed file that does not unpack at all is damaged. It is not of an unknown format.
     peek(source, DETECT_BYTES).map_err(|error| super::failed(path, &error.into()))
 }
 
@@ -250,13 +253,13 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
         let at = if target.has_failed { to } else { from };
         let imported = imported.map_err(|error| failed(at, &error))?;
         if let (false, Form::Own(writer)) = (is_own, &mut target.form) {
-            // What is made of a source with bad lines is as little whole as one that has lost operations.
+            // Bad lines of the source count as lost operations: the result is not whole either.
             writer.note_lost(imported.bad);
         }
         finish(target, to, imported.is_torn)?;
         Ok(imported)
     });
-    // What was made here is no trace, and would be in the way of the next try.
+    // The file is no trace yet, and would be in the way of the next try.
     let is_trace = written
         .as_ref()
         .is_ok_and(|imported| is_own || !is_unreadable(imported));
@@ -275,12 +278,12 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
     tell(&imported, is_own)
 }
 
-/// Whether nothing but bad lines or records came of a source: it is none of its format.
+/// Whether only bad lines or records came from a source: it does not have that format.
 fn is_unreadable(imported: &Imported) -> bool {
     imported.operations == 0 && imported.bad > 0
 }
 
-/// Reads a trace of another format, and names each keyspace when it comes first.
+/// Reads a trace of another format, and names each keyspace at its first operation.
 fn import(
     (format, source): (Format, &mut dyn BufRead),
     hiding: &Hiding,
@@ -301,7 +304,7 @@ fn import(
     })
 }
 
-/// What a trace says of where it comes from.
+/// The origin of a trace in its header.
 fn source_of(format: Format) -> String {
     match format {
         Format::TwitterCsv | Format::MetaCsv => {
@@ -311,13 +314,13 @@ fn source_of(format: Format) -> String {
     }
 }
 
-/// Whether its keyspace says anything.
+/// Whether its keyspace has a meaning.
 fn has_keyspace(operation: &Operation) -> bool {
     use evendb_trace::Kind::{Abort, BatchCommit, Begin, Commit, Other};
     !matches!(operation.kind, BatchCommit | Begin | Commit | Abort | Other)
 }
 
-/// The file to write, made here.
+/// Makes the file to write.
 fn made(to: &Path) -> Result<File, Failure> {
     output::refuse_inside_database(to, "a trace")?;
     let file = OpenOptions::new().write(true).create_new(true).open(to);
@@ -352,7 +355,7 @@ fn add(operation: &Operation, hiding: &Hiding, target: &mut Target) -> evendb_tr
     target.add(&operation)
 }
 
-/// Copies a trace of the same format, with the names that come later.
+/// Copies a trace of the same format, with names that come later.
 fn copy(
     mut own: Reader<Box<dyn BufRead>>,
     hiding: &Hiding,
@@ -383,7 +386,7 @@ fn copy(
     let losses = own.losses();
     if let (Some(end), Form::Own(writer)) = (own.end(), &mut target.form) {
         writer.note_dropped(end.dropped_full, end.dropped_behind);
-        // The copy is as little whole as the trace is.
+        // If the trace is not whole, its copy is not either.
         writer.note_lost(losses.missing_operations);
     }
     imported.is_torn = losses.has_no_end;
@@ -394,7 +397,7 @@ fn copy(
     Ok(imported)
 }
 
-/// Ends what was written, if what it is made of has an end.
+/// Ends the written trace, if its source has an end.
 fn finish(target: Target, path: &Path, is_torn: bool) -> Result<(), Failure> {
     match target.form {
         Form::Own(writer) if is_torn => {

@@ -19,8 +19,9 @@ use crate::output;
 
 /// Check every checksum and invariant on disk
 ///
-/// No process may have the database open for writing; nothing is written. Each finding names the file, the byte and, where
-/// it is known, the chunk. Warnings are leftovers, and ends of logs that a crash leaves just so.
+/// No process may have the database open for writing; nothing is written. Each finding names the
+/// file, the byte and, if known, the chunk. Warnings are leftovers, and ends of logs that a crash
+/// leaves in this state.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb verify files.db
@@ -38,11 +39,11 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What was found, of either engine, as it is told.
+/// The findings in a database of either engine, in the form for output.
 struct Report {
     findings: Vec<Told>,
     bytes: u64,
-    /// How much was looked at.
+    /// How much was checked.
     figures: Vec<(&'static str, u64)>,
 }
 

@@ -1,8 +1,9 @@
-//! `evendb verify-import`: compares a keyspace with the input it was imported from.
+//! `evendb verify-import`: compares a keyspace with the input from which it was imported.
 //!
-//! The input is read again with the same options, sorted in memory (the last line of a key wins, as
-//! in the import; what has expired by its own column is not there), and compared pair by pair with a scan forward, a scan backward, the scan of a
-//! prefix, and gets of a sample. Memory: the input's keys and values, and 24 bytes a record.
+//! The input is read again with the same options and sorted in memory. The last line of a key wins,
+//! as in the import; a record that has expired by its own column is not there. The pairs are
+//! compared one by one with a scan forward, a scan backward, the scan of a prefix, and gets of a
+//! sample. Memory: the input's keys and values, and 24 bytes a record.
 
 use std::io::Write;
 use std::ops::Bound;
@@ -25,10 +26,10 @@ use crate::values::Values;
 /// Records between two gets of the sample.
 const GET_EVERY: usize = 97;
 
-/// Compare a keyspace with the input it was imported from
+/// Compare a keyspace with the input from which it was imported
 ///
-/// Give the same options as for the import. Compares every pair forward and backward, those of a
-/// prefix, and gets of every 97th key; exit code 1 at the first difference, 5 where the database is
+/// Give the same options as for the import. Compares every pair forward and backward, the pairs of
+/// a prefix, and gets of every 97th key; exit code 1 at the first difference, 5 if the database is
 /// damaged. Opens the database for reading only. Needs memory for the whole input.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
@@ -154,8 +155,8 @@ impl Expected {
     fn sort(&mut self) {
         let arena = &self.arena;
         let key = |place: &Span| &arena[place.start..place.start + place.key_bytes];
-        // Of equal keys the later line, which has the higher place in the arena, comes first and
-        // stays.
+        // If keys are equal, the later line, which has the higher place in the arena, comes first
+        // and stays.
         self.records
             .sort_unstable_by(|a, b| key(a).cmp(key(b)).then(b.start.cmp(&a.start)));
         self.records

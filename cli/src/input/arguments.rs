@@ -45,8 +45,8 @@ pub struct InputArguments {
     /// told
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// What stands between the columns of tsv and csv: one character, or `tab`; a tab in tsv, a
-    /// comma in csv if not given
+    /// The separator of columns in tsv and csv: one character, or `tab`; a tab in tsv, a comma in
+    /// csv if not given
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, allow_hyphen_values = true)]
     pub delimiter: Option<u8>,
     /// Leave out lines that begin with this. If not given, only lines at the beginning of an input
@@ -64,25 +64,26 @@ pub struct InputArguments {
     )]
     pub key_columns: Vec<ColumnArgument>,
     /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes or hex (hexadecimal
-    /// digits), bool, time (seconds since 1970, or as 2026-01-31T12:00:00Z), desc:u64 and the like
-    /// for descending order; a wrong one lists all. Those that the keyspace remembers if not given,
-    /// else str. `raw`: the one column's bytes as they are, whatever it remembers
+    /// digits), bool, time (seconds since 1970, or as 2026-01-31T12:00:00Z), desc:u64 and so on for
+    /// descending order; a wrong one lists all. If not given, the types that the keyspace
+    /// remembers, else str. `raw`: the bytes of the one column as they are, without remembered
+    /// types
     #[arg(long, value_name = "TYPES")]
     pub key_types: Option<KeyTypes>,
-    /// The column that is the value; what is left beside the key if not given
+    /// The column that is the value; the columns without the key if not given
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub value_column: Option<String>,
-    /// The value is a JSON object of the columns that are left beside the key, by the names that
-    /// the first line gives them; each is a text. Of tsv and csv
+    /// The value is a JSON object of the columns without the key, by the names in the first line;
+    /// each is a text. For tsv and csv
     #[arg(long, conflicts_with = "value_column")]
     pub json_values: bool,
     /// The column that says until when the record stays: seconds since 1970, as 1700000000 or
-    /// 1700000000.5, or a time as 2026-01-31T12:00:00Z; empty (in jsonl null): for ever. It is no
-    /// part of the value, but of a whole JSON object
+    /// 1700000000.5, or a time as 2026-01-31T12:00:00Z; empty (in jsonl null): for ever. It is part
+    /// of the value only if the value is the whole JSON object
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub expires_column: Option<String>,
     /// Keys and values are written as the hexadecimal digits of their bytes, with or without 0x
-    /// before them, as `scan --output hex` prints them. Of tsv, csv and jsonl
+    /// before them, as `scan --output hex` prints them. For tsv, csv and jsonl
     #[arg(long, conflicts_with_all = ["key_types", "json_values"])]
     pub hex: bool,
     /// Leave out the first line (names in the options above imply it)
@@ -104,7 +105,8 @@ impl FromStr for ColumnArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A name may itself hold colons, and so may a type, as `desc:u64`: the longest type is the type.
+        // A name may itself hold colons, and so may a type, as in `desc:u64`: the longest type
+        // counts.
         let typed = text.match_indices(':').find_map(|(at, _)| {
             let kind = column_type(&text[at + 1..]).ok()?;
             Some((&text[..at], Some(kind)))
@@ -130,8 +132,9 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl InputArguments {
-    /// The same for a database with this memory budget, which is the longest line: a key with its value may have a
-    /// quarter of it, and each of their bytes up to four characters.
+    /// The same arguments for a database with this memory budget, which limits the length of lines:
+    /// a key with its value may have a quarter of it, and each of their bytes up to four
+    /// characters.
     pub fn within(&self, memory: Option<u64>) -> InputArguments {
         InputArguments {
             line_bytes_max: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
@@ -144,7 +147,7 @@ impl InputArguments {
         self.format.unwrap_or(Format::Tsv)
     }
 
-    /// What stands between columns.
+    /// The separator of columns.
     pub fn delimiter(&self) -> u8 {
         let usual = match self.format() {
             Format::Csv => b',',
@@ -167,7 +170,7 @@ impl InputArguments {
         }
     }
 
-    /// What is said of the types of the key's columns, in both places where it may be said.
+    /// The types of the key's columns, from both places where they may be given.
     pub fn types(&self, key_columns: &[ColumnArgument]) -> Result<Wanted, Failure> {
         if self.hex {
             let typed = key_columns.iter().any(|column| column.kind.is_some());
@@ -211,7 +214,7 @@ impl InputArguments {
         Ok(Wanted::Columns(types.collect::<Result<_, _>>()?))
     }
 
-    /// Refuses options that the format has no use for.
+    /// Refuses options that the format does not use.
     pub fn check(&self) -> Result<(), Failure> {
         let columns = !self.key_columns.is_empty()
             || self.value_column.is_some()
@@ -230,7 +233,7 @@ impl InputArguments {
         Ok(())
     }
 
-    /// Refuses options that say how text is read, for an input that is none.
+    /// Refuses options about reading text, for an input that is no text.
     pub fn check_no_text(&self) -> Result<(), Failure> {
         match self.reads_text() || self.key_types.is_some() {
             true => Err(Failure::Usage(
@@ -242,7 +245,7 @@ impl InputArguments {
         }
     }
 
-    /// The same for exported files, whose keys may have types.
+    /// Refuses the same options for exported files, whose keys may have types.
     pub fn check_exported(&self) -> Result<(), Failure> {
         match self.reads_text() {
             true => Err(Failure::Usage(
@@ -254,7 +257,7 @@ impl InputArguments {
         }
     }
 
-    /// Whether options are given that say how text is read, beside the key types.
+    /// Whether options about reading text are given, except the key types.
     fn reads_text(&self) -> bool {
         let columns = !self.key_columns.is_empty()
             || self.value_column.is_some()
@@ -283,14 +286,15 @@ impl InputArguments {
 pub enum Wanted {
     /// The key's bytes as they are.
     Raw,
-    /// A type for each column that is given one.
+    /// A type for each column, if one is given for it.
     Columns(Vec<Option<ColumnType>>),
     /// The types that the keyspace remembers, if any.
     Any,
 }
 
 impl Wanted {
-    /// The types of the key's columns, given what the keyspace remembers; empty where a key is its bytes.
+    /// The types of the key's columns, from the arguments and what the keyspace remembers. Empty if
+    /// a key is its bytes.
     pub fn resolve(&self, remembered: Option<&[ColumnType]>) -> Vec<ColumnType> {
         match self {
             Self::Raw => Vec::new(),

@@ -1,12 +1,12 @@
 //! Counts records whose key an earlier record of the same input had, in bounded memory.
 //!
-//! Kept are hashes of keys, at most [`HASHES_MAX`]; up to as many records the count is exact.
-//! Beyond that only keys whose hash ends with a number of zero bits are kept, and all records of
-//! these: what they show is multiplied.
+//! At most [`HASHES_MAX`] hashes of keys are kept. Up to that number of records the count is exact.
+//! Beyond it, only keys whose hash ends with a number of zero bits are kept, with all their
+//! records, and the count is multiplied.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The most hashes that are kept; 32 MiB.
+/// The highest number of hashes that are kept: 32 MiB.
 const HASHES_MAX: usize = 4 << 20;
 
 /// Counts keys that were there before.
@@ -14,11 +14,11 @@ pub struct Duplicates {
     hasher: RandomState,
     hashes: Vec<u64>,
     most: usize,
-    /// Kept are hashes that end with so many zero bits.
+    /// Only hashes that end with this number of zero bits are kept.
     zeros: u32,
 }
 
-/// How many records replaced an earlier one.
+/// The number of records that replaced an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
     pub records: u64,
@@ -58,7 +58,7 @@ impl Duplicates {
         hash.trailing_zeros() >= self.zeros
     }
 
-    /// How many of the records had a key of an earlier one.
+    /// The number of records with a key of an earlier one.
     pub fn replaced(mut self) -> Replaced {
         let records = self.hashes.len();
         self.hashes.sort_unstable();
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(Duplicates::new().replaced(), exact(0));
         let estimate = count(10_000, 50_000, 3);
         assert!(!estimate.is_exact);
-        // Of 50,000 keys some 3,000 are kept: the estimate's standard deviation is below 2 percent.
+        // Some 3,000 of 50,000 keys are kept: the estimate's standard deviation is below 2 percent.
         assert!(
             (80_000..120_000).contains(&estimate.records),
             "{estimate:?}"

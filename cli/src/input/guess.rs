@@ -1,8 +1,8 @@
 //! The format of an input that nobody named: guessed by the file's name and its first lines, and
 //! told.
 //!
-//! What looks wrong is refused, with the option that says what it is: an import that takes each
-//! line of a CSV for a key fails nowhere, and is found out late.
+//! Input that looks wrong is refused, with the option that names the format. An import that takes
+//! each line of a CSV for a key would not fail anywhere, and the mistake would be found late.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use evendb_lab::readable::counted;
 /// Bytes at the beginning that are looked at.
 pub const SAMPLE_BYTES: usize = 64 << 10;
 
-/// The most lines that are looked at.
+/// The highest number of lines that are looked at.
 const LINES_MAX: usize = 1000;
 
 /// Formats of files that are no text, by their first bytes, and what to do with them.
@@ -42,7 +42,7 @@ const OTHERS: [(&[u8], &str); 8] = [
     ),
 ];
 
-/// What the first lines are.
+/// The kind of the first lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Nothing,
@@ -50,7 +50,7 @@ enum Content {
     /// Objects with the members `key` and `value` and no others, as scan prints them.
     ScannedObjects,
     LdbHex,
-    /// So many columns between these delimiters, in all lines.
+    /// This number of columns with this delimiter, in all lines.
     Columns(u8, usize),
     /// Some lines have tabs.
     SomeTabs,
@@ -58,7 +58,7 @@ enum Content {
     Lines,
 }
 
-/// The arguments with the format that the input seems to have, and what to tell of it.
+/// The arguments with the format that the input seems to have, and the text about it.
 pub fn completed(
     arguments: &InputArguments,
     name: &Path,
@@ -93,8 +93,8 @@ pub fn completed(
     Ok((completed, told))
 }
 
-/// What to tell of an input whose format was given, if that may not be all there is to say.
-/// `sample`: its first bytes.
+/// The text about an input whose format was given, if something may be wrong with it. `sample`: its
+/// first bytes.
 pub fn doubts(
     arguments: &InputArguments,
     name: &Path,
@@ -138,7 +138,8 @@ fn refused(name: &Path, why: &str) -> Failure {
     Failure::Usage(format!("{file}: {why}"))
 }
 
-/// Why the lines would be one, if they end with carriage returns and no line feeds.
+/// The reason why the lines would be a single one, if they end with carriage returns and no line
+/// feeds.
 fn returns_alone(sample: &[u8]) -> Option<String> {
     let inside = sample.strip_suffix(b"\r").unwrap_or(sample);
     (inside.contains(&b'\r') && !sample.contains(&b'\n')).then(|| {
@@ -148,7 +149,7 @@ fn returns_alone(sample: &[u8]) -> Option<String> {
     })
 }
 
-/// Why the bytes are no lines of text.
+/// The reason why the bytes are no lines of text.
 fn no_text(sample: &[u8]) -> Option<String> {
     let told = |what: &str| {
         Some(format!(
@@ -182,7 +183,7 @@ fn first_lines(sample: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// Why the input is one JSON document, and no lines.
+/// The reason why the input is one JSON document, and no lines.
 fn one_document(lines: &[&[u8]]) -> Option<&'static str> {
     let first = lines.first()?.trim_ascii();
     let next = |from: usize| first.get(from..).unwrap_or_default().trim_ascii_start();
@@ -205,7 +206,7 @@ fn one_document(lines: &[&[u8]]) -> Option<&'static str> {
     }
 }
 
-/// The name's last extension, without those of packed files.
+/// The name's last extension, without the extensions of packed files.
 fn extension(name: &Path) -> String {
     let text = name.to_string_lossy().to_lowercase();
     let packed = [".gz", ".gzip", ".zst", ".zstd"];
@@ -264,7 +265,7 @@ fn content(lines: &[&[u8]], delimiter: Option<u8>) -> Content {
     Content::Lines
 }
 
-/// How many columns the records have, if nearly all have equally many, and more than one.
+/// The number of columns of the records, if it is above one and nearly all records have it.
 fn columns(lines: &[&[u8]], delimiter: u8) -> Option<usize> {
     let mut fields = Fields::new(delimiter);
     let (mut expected, mut records, mut equal) = (None, 0, 0);
@@ -282,7 +283,7 @@ fn columns(lines: &[&[u8]], delimiter: u8) -> Option<usize> {
             break;
         }
         records += 1;
-        // As the reader does it, a stray quote costs its line alone.
+        // As in the reader, a stray quote costs only its own line.
         at = if parsed == Parsed::Complete {
             next
         } else {
@@ -295,7 +296,7 @@ fn columns(lines: &[&[u8]], delimiter: u8) -> Option<usize> {
     expected.filter(|&count| count > 1 && equal * 10 >= records * 9)
 }
 
-/// The format and the delimiter; or why none is taken.
+/// The format and the delimiter, or the reason why there is none.
 fn chosen(
     arguments: &InputArguments,
     extension: &str,
@@ -344,7 +345,7 @@ fn chosen(
     }
 }
 
-/// What is told of the guess.
+/// The text about the guess.
 fn told(arguments: &InputArguments, extension: &str, content: Content, lines: &[&[u8]]) -> String {
     let format = match arguments.format() {
         Format::Csv => "csv",
@@ -430,10 +431,10 @@ const USUAL_NAMES: [&str; 40] = [
     "value",
 ];
 
-/// What to tell of the first line if it seems to have names of columns and is taken as a record:
-/// all of it may be names, none of them comes again in its column, and one is a usual name, or a
-/// column where all others have what it has not: they are numbers or times, or have a digit or a
-/// mark.
+/// The text about the first line, if it seems to have names of columns and is taken as a record.
+/// Three things must hold. All its fields may be names. No field comes again in its column. One
+/// field is a usual name, or it differs in kind from all others in its column: they are numbers or
+/// times, or have a digit or a mark that it does not have.
 fn taken_header(arguments: &InputArguments, lines: &[&[u8]]) -> Option<String> {
     let has_header = arguments.needs_header() || arguments.skip_header;
     if has_header || !arguments.format().has_columns() {

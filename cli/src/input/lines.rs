@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// A line has no end for so long that it is no record, and must not take all memory.
+/// A line is too long for a record: it must not take all memory.
 #[derive(Debug)]
 pub struct LineTooLong {
     line: u64,
@@ -37,7 +37,7 @@ pub struct Lines {
     source: Box<dyn BufRead>,
     /// The longest line, with its line feed.
     bytes_max: u64,
-    /// Lines that were given back, each with its line feed; those before `ahead_from` are read
+    /// Lines that were given back, each with its line feed. The ones before `ahead_from` are read
     /// again.
     ahead: Vec<u8>,
     ahead_from: usize,
@@ -59,7 +59,7 @@ impl Lines {
         }
     }
 
-    /// The number of lines that were read, without those that were given back.
+    /// The number of lines that were read, without the ones that were given back.
     pub fn count(&self) -> u64 {
         self.count
     }

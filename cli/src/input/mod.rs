@@ -1,28 +1,30 @@
-//! Turns lines of text into key-value pairs: TSV, CSV (RFC 4180), JSON Lines, and what `scan` prints.
+//! Turns lines of text into key-value pairs: TSV, CSV (RFC 4180), JSON Lines, and the output of
+//! `scan`.
 //!
-//! * **tsv**: one record a line, fields between tabs, no quoting and no escapes; every byte but tab
-//!   and line end stands for itself.
-//! * **csv**: RFC 4180, quoted fields may span lines; every record has as many fields as the first.
-//! * **jsonl**: one JSON object a line; columns are its members. A text is what it says, a number
-//!   is its digits as they are written; what is no key (null, booleans, arrays, objects, a member
-//!   that is not there or there twice) makes a bad line. As a value a text is what it says, and
-//!   anything else its JSON as it is written.
+//! * **tsv**: one record a line, fields between tabs, no quoting and no escapes; every byte except
+//!   tab and line end stands for itself.
+//! * **csv**: RFC 4180, quoted fields may span lines; every record has the same number of fields as
+//!   the first.
+//! * **jsonl**: one JSON object a line; columns are its members. A text gives its content, a number
+//!   its digits as they are written. A member that cannot be a key makes a bad line: null,
+//!   booleans, arrays, objects, a member that is missing or there twice. As a value, a text gives
+//!   its content, and anything else its JSON as it is written.
 //! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
 //! * **ldb-hex**: see `ldb_text.rs`; a key may be empty.
 //!
-//! `records.rs` is the way to all input: it also unpacks what is packed (`packed` of `studio/trace`), guesses the
-//! format where none is given (`guess.rs`), and reads the directory of a LevelDB database
+//! `records.rs` is the way to all input. It also unpacks packed files (`packed` of `studio/trace`),
+//! guesses the format if none is given (`guess.rs`), and reads the directory of a LevelDB database
 //! (`leveldb_files`).
 //!
-//! Columns are numbers from 1, or names where the input has a header (csv, tsv) or members (jsonl).
-//! The value is one named column; or, without that, what is left beside the key columns: the one
-//! other column, several joined as they were (tabs, CSV), or as a JSON object of texts; or the
-//! whole JSON object. Another delimiter takes the place of tabs and commas.
+//! Columns are numbers from 1, or names if the input has a header (csv, tsv) or members (jsonl).
+//! The value is one named column. Without that, it is the columns without the key: the one other
+//! column, or several joined as they were (tabs, CSV) or as a JSON object of texts, or the whole
+//! JSON object. Another delimiter takes the place of tabs and commas.
 //!
-//! In all formats a byte-order mark at the beginning is left out, and a line ends with a line feed
-//! and the carriage return before it, if there is one: a field of plain TSV cannot end a line with a
-//! carriage return (scan-tsv writes `\r`, CSV quotes it). An empty line is skipped and counted; in a
-//! file of one column too, where it could only be an empty key.
+//! In all formats a byte-order mark at the beginning is left out. A line ends with a line feed and
+//! the carriage return before it, if there is one: a field of plain TSV cannot end a line with a
+//! carriage return (scan-tsv writes `\r`, CSV quotes it). An empty line is skipped and counted.
+//! This holds in a file of one column too, where it could only be an empty key.
 //!
 //! A bad line is returned as such, with its reason, its number and its bytes; reading goes on with
 //! the next. Every line that is skipped is counted.
@@ -54,15 +56,15 @@ use crate::scan_output;
 use crate::time_text::read_time;
 use crate::values::Values;
 
-/// The longest key a database takes.
+/// The longest key that a database takes, in bytes.
 const KEY_BYTES_MAX: usize = 65_535;
 
-/// The most lines, and the most bytes, over which one quoted CSV record may reach: an opening quote
-/// that is never closed must not swallow the rest of the input.
+/// The highest number of lines, and of bytes, of one quoted CSV record: an opening quote that is
+/// never closed must not swallow the rest of the input.
 const CSV_LINES_MAX: u64 = 10_000;
 const CSV_BYTES_MAX: usize = 64 << 20;
 
-/// The most lines at the beginning that are looked at for comments, and the most bytes.
+/// The highest number of lines at the beginning that are looked at for comments, and of bytes.
 const COMMENTS_MAX: u64 = 1000;
 const COMMENT_BYTES_MAX: usize = 64 << 20;
 
@@ -90,7 +92,7 @@ pub struct PairReader {
     key_names: Vec<String>,
     value_column: Option<usize>,
     value_name: Option<String>,
-    /// Names of all columns, where the value is an object of them.
+    /// Names of all columns, if the value is an object of them.
     object_names: Option<Vec<String>>,
     is_hex: bool,
     expires_column: Option<usize>,
@@ -114,7 +116,7 @@ pub struct PairReader {
 }
 
 impl PairReader {
-    /// Prepares to read; reads the header where there is one.
+    /// Prepares to read. Reads the header if there is one.
     pub fn new(source: Box<dyn BufRead>, arguments: &InputArguments) -> Result<Self, Failure> {
         arguments.check()?;
         let key_columns = arguments.key_columns()?;
@@ -189,7 +191,7 @@ impl PairReader {
         &self.wanted
     }
 
-    /// Reads keys of these types from now on; without types a key is its bytes.
+    /// From now on reads keys of these types. Without types a key is its bytes.
     pub fn set_types(&mut self, types: Vec<ColumnType>) {
         self.types = match types.is_empty() && !self.format.is_scanned() {
             true => vec![ColumnType::Text],
@@ -232,7 +234,7 @@ impl PairReader {
         self.comments
     }
 
-    /// What the user is to know of how the input is read.
+    /// What the user should know of how the input is read.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -287,7 +289,7 @@ impl PairReader {
         })
     }
 
-    /// Makes bytes of hexadecimal digits, where key and value are these.
+    /// Decodes hexadecimal digits, if key and value are written in them.
     fn read_hex(&mut self) -> Result<(), String> {
         if self.is_hex {
             for text in [&mut self.key, &mut self.value] {
@@ -297,8 +299,8 @@ impl PairReader {
         Ok(())
     }
 
-    /// Makes the number of a text, where values are numbers. What `scan` printed is read as such, and what is
-    /// hexadecimal is the value's bytes.
+    /// Makes the value's bytes from the text of a number, if values are numbers. The output of
+    /// `scan` is read back, and hexadecimal digits are the value's bytes.
     fn encode_value(&mut self) -> Result<(), String> {
         let is_text = !self.format.is_scanned() && !self.is_hex && self.format != Format::LdbHex;
         if self.values.are_numbers() && is_text {
@@ -341,7 +343,7 @@ impl PairReader {
         })
     }
 
-    /// Reads the next line that is neither empty nor a comment into `raw`; `false` at the end.
+    /// Reads the next line that is not empty and no comment into `raw`. `false` at the end.
     fn next_line(&mut self) -> io::Result<bool> {
         loop {
             self.raw.clear();
@@ -362,8 +364,9 @@ impl PairReader {
         }
     }
 
-    /// Leaves out the lines at the beginning that start with `#` and have another number of fields
-    /// than the first line that does not: they are comments, and would make all later lines bad.
+    /// Leaves out lines at the beginning that start with `#` and have another number of fields than
+    /// the first line that does not start so. They are comments, and would make all later lines
+    /// bad.
     fn leave_out_first_comments(&mut self) -> io::Result<()> {
         let mut hashed: Vec<Vec<u8>> = Vec::new();
         let mut other = None;
@@ -450,13 +453,13 @@ impl PairReader {
         Ok(())
     }
 
-    /// Splits the record that begins with `raw`, reading on while a quote is open. Where that quote
-    /// turns out to be a stray one, the first line alone is bad, and reading goes on with the line
+    /// Splits the record that begins with `raw`, reading on while a quote is open. If that quote
+    /// turns out to be a stray one, only the first line is bad, and reading goes on with the line
     /// after it.
     ///
-    /// Each line is looked at a few times at most, whatever the input: a line that leaves a quote
-    /// open has an odd number of quotes, and a record that is open ends at the next such line. So
-    /// of the lines that are given back only the last one can leave a quote open itself.
+    /// Each line is looked at a few times at most, for any input: a line that leaves a quote open
+    /// has an odd number of quotes, and an open record ends at the next such line. So among the
+    /// lines that are given back, only the last one can leave a quote open itself.
     fn split_csv(&mut self) -> io::Result<Result<(), String>> {
         let first = self.lines.count();
         let mut parsed = self.fields.parse(without_return(&self.raw));
@@ -485,7 +488,7 @@ impl PairReader {
         })
     }
 
-    /// Reads on until a record is complete whose quote is open; why it never is.
+    /// Reads on until a record with an open quote is complete. Returns the reason if it never is.
     fn read_on(&mut self, parsed: &mut Parsed) -> io::Result<Option<String>> {
         let first = self.lines.count();
         loop {
@@ -603,7 +606,7 @@ fn left_of(key_columns: &[usize], expires_column: Option<usize>) -> impl Fn(usiz
     move |index| !key_columns.contains(&index) && expires_column != Some(index)
 }
 
-/// Appends a JSON object of the columns that are left, each a text.
+/// Appends a JSON object of the columns without the key, each a text.
 fn push_object<'a>(
     value: &mut Vec<u8>,
     names: &[String],
@@ -623,7 +626,7 @@ fn push_object<'a>(
     Ok(())
 }
 
-/// When a record expires whose line has these fields.
+/// The expiry of a record whose line has these fields.
 fn expiry_in<'a>(
     column: Option<usize>,
     field: impl Fn(usize) -> Option<&'a [u8]>,
@@ -634,7 +637,7 @@ fn expiry_in<'a>(
     }
 }
 
-/// The time that a text says; none where it is empty.
+/// The time that a text means. None if it is empty.
 fn expiry_of(text: &[u8]) -> Result<Option<SystemTime>, String> {
     if text.trim_ascii().is_empty() {
         return Ok(None);
@@ -648,7 +651,7 @@ fn expiry_of(text: &[u8]) -> Result<Option<SystemTime>, String> {
     read_time(text).map(Some).ok_or_else(why)
 }
 
-/// The one member of this name.
+/// The single member of this name.
 fn member<'a>(object: Json<'a>, wanted: &str) -> Result<Json<'a>, String> {
     let mut found = None;
     for (name, value) in object.members() {
@@ -662,7 +665,7 @@ fn member<'a>(object: Json<'a>, wanted: &str) -> Result<Json<'a>, String> {
     })
 }
 
-/// If a column's name looks as if it ended with a type, that there is no such type.
+/// If a column's name looks as if it ended with a type: the text that there is no such type.
 fn no_such_type(name: &str) -> Option<String> {
     let (_, kind) = name.rsplit_once(':')?;
     Some(format!("no such type `{kind}`; there are {TYPES}"))

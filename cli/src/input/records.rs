@@ -1,5 +1,5 @@
-//! The records of an input, whatever it is: a file of text, packed or not, standard input, or the
-//! directory of a LevelDB database.
+//! The records of any input: a file of text, packed or not, standard input, or the directory of a
+//! LevelDB database.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,13 +22,13 @@ use evendb_trace::packed::{begun, peek, unpacked};
 
 /// Reads records.
 pub enum Records {
-    /// Of text.
+    /// Records of text.
     Text(Box<PairReader>),
-    /// Of a LevelDB database.
+    /// Records of a LevelDB database.
     LevelDb(Box<LevelDbRecords>),
 }
 
-/// Those of a LevelDB database, in the order of their keys.
+/// The records of a LevelDB database, in the order of their keys.
 pub struct LevelDbRecords {
     reader: leveldb_files::Reader,
     count: u64,
@@ -36,7 +36,7 @@ pub struct LevelDbRecords {
 }
 
 impl Records {
-    /// Opens the input and says how it is read, where that was not given; also its size if it is
+    /// Opens the input, and says how it is read if that was not given. Returns its size too, if
     /// known.
     pub fn open(
         path: &Path,
@@ -74,7 +74,7 @@ impl Records {
         } else {
             let (again, sample) = peek(source, SAMPLE_BYTES).map_err(failed)?;
             source = again;
-            // What was read up to an interruption says nothing.
+            // After an interruption the bytes up to it mean nothing.
             if !interrupt.raised() {
                 let (completed, told) = guess::completed(arguments, path, &sample)?;
                 complain(&told);
@@ -104,7 +104,7 @@ impl Records {
         }
     }
 
-    /// Reads values so from now on. LevelDB's are bytes.
+    /// Reads values in this way from now on. LevelDB's are bytes.
     pub fn set_values(&mut self, values: Values) {
         match self {
             Records::Text(reader) => reader.set_values(values),
@@ -118,7 +118,7 @@ impl Records {
             Records::Text(reader) => {
                 let next = reader.step();
                 let at = |error: io::Error| match is_line_too_long(&error) {
-                    // It says which.
+                    // The error names the file.
                     true => Failure::new("cannot read the input", error),
                     false => Failure::new(format!("line {}", reader.last_line() + 1), error),
                 };
@@ -160,7 +160,7 @@ impl Records {
         }
     }
 
-    /// What is numbered.
+    /// What the numbers count.
     pub fn unit(&self) -> &'static str {
         match self {
             Records::Text(_) => "line",
@@ -168,7 +168,8 @@ impl Records {
         }
     }
 
-    /// The last record as it was written; of a LevelDB database as `--format ldb-hex` reads it.
+    /// The last record as it was written. For a LevelDB database, in the form that `--format
+    /// ldb-hex` reads.
     pub fn raw(&self) -> Cow<'_, [u8]> {
         match self {
             Records::Text(reader) => Cow::Borrowed(reader.raw()),
@@ -187,7 +188,7 @@ impl Records {
         }
     }
 
-    /// What to tell of the lines that were left out.
+    /// The text about the lines that were left out.
     pub fn left_out(&self) -> String {
         let told = |count, of| match count {
             0 => String::new(),

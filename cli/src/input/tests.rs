@@ -120,8 +120,8 @@ fn bad_lines_are_told_with_their_numbers_and_reading_goes_on() {
     assert_eq!(numbers("", &format!("{long}k\tv\n")), [1]);
 }
 
-/// A stray opening quote costs its own line, wherever it stands and whatever the other lines quote;
-/// and each byte is looked at a few times at most.
+/// A stray opening quote costs its own line, at any place and with any quotes in other lines. Each
+/// byte is looked at a few times at most.
 #[test]
 fn a_stray_opening_quote_costs_one_line_and_linear_work() {
     for other in [
@@ -158,7 +158,7 @@ fn a_stray_opening_quote_costs_one_line_and_linear_work() {
             assert_eq!(reader.bytes(), text.len() as u64);
         }
     }
-    // Many strays, one after the other, and a record that is open for as long as it may be.
+    // Many strays in order, and a record that is open for as long as it may be.
     let text = "a,\"b\nc,\"\"\nd,e\n".repeat(20_000);
     let arguments = Wrapper::parse_from(["x", "--format", "csv"]).input;
     let mut reader = PairReader::new(Box::new(io::Cursor::new(text.clone())), &arguments).unwrap();
@@ -190,7 +190,7 @@ fn comment_lines_at_the_beginning_are_left_out() {
             .count(),
         2
     );
-    // What may be records stays: keys with `#`, and a header with it.
+    // Lines that may be records stay: keys with `#`, and a header with it.
     assert_eq!(good("--format csv", "#a,1\n#b,2\nc,3\n").len(), 3);
     assert_eq!(
         good("--format csv --key-columns #k", "#k,v\na,1\n"),
@@ -259,7 +259,7 @@ fn marks_returns_and_empty_lines_are_no_part_of_records() {
             assert_eq!(found, pairs([("k", "v"), ("a", "b")]), "{format} {mark:?}");
         }
     }
-    // Only those of the line's end: what a quoted field has inside stays.
+    // Only the carriage returns of line ends go: the ones inside a quoted field stay.
     assert_eq!(
         good("--format csv", "a,\"x\r\n\r\ny\r\"\r\n"),
         pairs([("a", "x\r\n\r\ny\r")])
@@ -318,7 +318,8 @@ fn what_is_no_key_in_json_is_a_bad_line() {
         let (_, why) = key(arguments, value).unwrap_err();
         assert!(why.contains(words), "{arguments} {value}: {why}");
     }
-    // A value is its text, or its JSON as it is written; twice is bad only where it matters.
+    // A value is its text, or its JSON as it is written. A member that is there twice is bad only
+    // if it is used.
     let value = |text: &str| good("--format jsonl --key-columns k --value-column v", text);
     let text = "{\"k\":\"a\",\"x\":1,\"x\":2,\"v\":{ \"b\" : 1.10,\"b\":2 }}";
     assert_eq!(value(text), pairs([("a", "{ \"b\" : 1.10,\"b\":2 }")]));

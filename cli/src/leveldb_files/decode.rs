@@ -8,7 +8,7 @@ use super::{Error, Result};
 const DELETION: u8 = 0;
 const VALUE: u8 = 1;
 
-/// Bytes behind the user's key in a key of a table.
+/// Bytes after the user's key in a key of a table.
 const TAG_BYTES: usize = 8;
 
 /// A put, or without a value a deletion.
@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The order in tables: by the key, of the same key the newest first.
+    /// The order in tables: by the key, then the newest first.
     pub fn cmp_key(&self, other: &Entry) -> Ordering {
         let by_key = self.key.cmp(&other.key);
         by_key.then(other.sequence.cmp(&self.sequence))
@@ -39,13 +39,13 @@ pub fn table_key(bytes: &[u8]) -> Option<(&[u8], u64, bool)> {
     }
 }
 
-/// The checksum that LevelDB stores of bytes in two parts.
+/// The checksum that LevelDB stores for bytes in two parts.
 pub fn masked_crc(first: &[u8], second: &[u8]) -> u32 {
     let crc = crc32c::crc32c_append(crc32c::crc32c(first), second);
     crc.rotate_right(15).wrapping_add(0xA282_EAD8)
 }
 
-/// Takes numbers and texts from the beginning of bytes; each is `None` if they are not there.
+/// Takes numbers and texts from the beginning of bytes. Each is `None` if they are not there.
 #[derive(Clone, Copy)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
@@ -88,20 +88,20 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// Such a number of 32 bits.
+    /// A number of 32 bits in the same form.
     pub fn varint32(&mut self) -> Option<usize> {
         let number = u32::try_from(self.varint()?).ok()?;
         usize::try_from(number).ok()
     }
 
-    /// Bytes behind their length.
+    /// Bytes after their length.
     pub fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.varint32()?;
         self.take(length)
     }
 }
 
-/// Hands each entry of a batch to `each`.
+/// Passes each entry of a batch to `each`.
 pub fn batch(path: &Path, offset: u64, bytes: &[u8], mut each: impl FnMut(Entry)) -> Result<()> {
     let damaged = |what: &str| Error::damaged(path, offset, format!("a batch {what}"));
     let mut left = Bytes(bytes);

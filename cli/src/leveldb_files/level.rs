@@ -1,4 +1,4 @@
-//! The tables of a level, of which each ends before the next begins: one after the other.
+//! The tables of a level as one sequence: each of them ends before the next begins.
 
 use std::cmp::Ordering;
 use std::vec::IntoIter;
@@ -16,7 +16,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Of these tables, in any order.
+    /// A level of these tables, in any order.
     pub fn new(mut files: Vec<TableFile>) -> Result<Level> {
         files.sort_by(|one, other| cmp_table_keys(&one.smallest, &other.smallest));
         Ok(Level {
@@ -68,7 +68,7 @@ fn check(file: &TableFile, entry: &Entry, last: &Option<(Vec<u8>, u64)>) -> Resu
     Ok(())
 }
 
-/// The order of tables: by the user's key, and of the same key the highest sequence number first.
+/// The order of tables: by the user's key, then the highest sequence number first.
 fn cmp_keys(one: (&[u8], u64), other: (&[u8], u64)) -> Ordering {
     one.0.cmp(other.0).then(other.1.cmp(&one.1))
 }

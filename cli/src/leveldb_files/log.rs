@@ -1,11 +1,11 @@
 //! A log of LevelDB: blocks of 32 KiB with pieces of records.
 //!
 //! ```text
-//! piece     checksum of what follows but the length (4 bytes), length (2), type (1), bytes
+//! piece     checksum of the type and the bytes (4 bytes), length (2), type (1), bytes
 //! type      1 a whole record, 2 its first piece, 3 one in the middle, 4 its last
 //! ```
-//! Fewer than seven bytes at a block's end are zeros. So is room that was allocated and not
-//! written.
+//! Fewer than seven bytes at a block's end are zeros. Space that was allocated and not written is
+//! zeros too.
 
 use evendb::vfs::OsVfs;
 use std::fs::File;
@@ -24,12 +24,12 @@ pub struct LogReader {
     file: BufReader<File>,
     block: Vec<u8>,
     at: usize,
-    /// Where the block begins, and the next one.
+    /// The offset of this block, and of the next one.
     block_offset: u64,
     next_offset: u64,
     record: Vec<u8>,
     record_offset: u64,
-    /// Where the record begins that is cut by the file's end.
+    /// The beginning of the record that the file's end cuts.
     cut_at: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl LogReader {
             };
             let begins = matches!(piece, Piece::Whole | Piece::First);
             if begins {
-                // Old versions wrote an empty first piece at a block's end, and the record behind
+                // Old versions wrote an empty first piece at a block's end, and the record after
                 // it.
                 if is_within && !self.record.is_empty() {
                     return Err(self.damaged(offset, "a record begins within another one"));
@@ -90,7 +90,7 @@ impl LogReader {
         }
     }
 
-    /// Looks at how the log ended: cut is only the last one, by an interrupted write.
+    /// Checks the end of the log: only the last log may be cut, by an interrupted write.
     pub fn check_end(&self, is_last: bool, notes: &mut Vec<String>) -> Result<()> {
         let Some(offset) = self.cut_at else {
             return Ok(());

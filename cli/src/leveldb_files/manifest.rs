@@ -1,4 +1,4 @@
-//! Which files of the directory are the database: what CURRENT and the manifest say.
+//! Which files of the directory are the database, from CURRENT and the manifest.
 
 use evendb::vfs::OsVfs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use super::{Error, Result};
 
 const COMPARATOR: &[u8] = b"leveldb.BytewiseComparator";
 
-/// Levels there are at most.
+/// The highest number of levels.
 const LEVELS: usize = 7;
 
 /// The state of a database that the manifest ends with.
@@ -28,14 +28,14 @@ pub struct Version {
     next_file: u64,
 }
 
-/// What the manifest says of a table: its size, and the first and the last key.
+/// A table in the manifest: its size, and the first and the last key.
 struct Table {
     bytes: u64,
     smallest: Vec<u8>,
     largest: Vec<u8>,
 }
 
-/// The name of a manifest is shorter.
+/// The name of a manifest has at most this number of bytes.
 const CURRENT_BYTES_MAX: u64 = 1 << 10;
 
 impl Version {
@@ -96,7 +96,7 @@ impl Version {
         Ok(())
     }
 
-    /// Applies one part of an edit; `None` if it is none.
+    /// Applies one part of an edit. `None` if the bytes are no part of an edit.
     fn apply_one(&mut self, left: &mut Bytes<'_>, seen: &mut Seen) -> Option<()> {
         match left.varint32()? {
             1 => {
@@ -108,11 +108,11 @@ impl Version {
             }
             2 => (self.log_number, seen.has_log) = (left.varint()?, true),
             3 => (self.next_file, seen.has_next_file) = (left.varint()?, true),
-            // The last sequence number, which the entries have themselves.
+            // The last sequence number. The entries have it themselves.
             4 => {
                 left.varint()?;
             }
-            // Where a compaction is to go on.
+            // Where a compaction goes on.
             5 => {
                 level(left)?;
                 left.text()?;
@@ -138,8 +138,8 @@ impl Version {
         Some(())
     }
 
-    /// The tables of level 0, each by itself since they overlap, and those of each other level one
-    /// after the other.
+    /// The tables of level 0, each alone since they overlap, and the tables of each other level as
+    /// one sequence.
     pub fn levels(&self, directory: &Path) -> Result<Vec<Level>> {
         let mut levels: BTreeMap<usize, Vec<TableFile>> = BTreeMap::new();
         let mut found = Vec::new();
@@ -186,9 +186,9 @@ impl Version {
         Ok(numbers.into_iter().filter(live).collect())
     }
 
-    /// A table that is newer than all that the manifest knows: either the manifest is cut, or
-    /// LevelDB was ended before it could add it, and removes or adds it at the next opening. What
-    /// it holds cannot be told from outside.
+    /// Refuses a table that is newer than all tables in the manifest. Either the manifest is cut,
+    /// or LevelDB ended before it could add the table, and removes or adds it at the next opening.
+    /// Nobody can tell from outside what the table holds.
     fn check_unnamed(&self, directory: &Path) -> Result<()> {
         let unnamed = numbered(directory, &["ldb", "sst"])?;
         match unnamed.range(self.next_file..).next() {
@@ -204,7 +204,7 @@ impl Version {
     }
 }
 
-/// What a manifest has said so far.
+/// The content of a manifest up to here.
 #[derive(Default)]
 struct Seen {
     has_comparator: bool,

@@ -1,28 +1,28 @@
 //! Reads the records of a LevelDB database from LevelDB's own files, without LevelDB.
 //!
 //! Contract:
-//! * What is read is the newest value of each key, in the order of keys, without those that were
-//!   deleted: what an iterator of LevelDB shows of the database as it was closed, or as it is found
-//!   after the end of its process.
-//! * Nothing in the directory is changed. While it is read, LevelDB's lock is held, shared, if
-//!   there is a file LOCK: so no process opens it with LevelDB meanwhile; one that has it open is
-//!   an error.
-//! * Any bytes may be there: damage is an [`Error`] that names file and offset, and never a panic
-//!   or a wrong record. Every checksum is compared. A record at the end of the last log that is cut
-//!   is what an interrupted write leaves; it is left out, as LevelDB does, and noted.
-//! * Memory: the records of the live logs, at most [`LOGS_BYTES_MAX`]; of each table of level 0,
-//!   and of one table of each other level, its index and one block.
+//! * It reads the newest value of each key, in the order of keys, without deleted ones. That is
+//!   what an iterator of LevelDB shows of the database as it was closed, or as the end of its
+//!   process left it.
+//! * Nothing in the directory is changed. During the reading, LevelDB's lock is held, shared, if
+//!   there is a file LOCK. So no process opens the database with LevelDB meanwhile, and it is an
+//!   error if one has it open.
+//! * The files may hold any bytes: damage is an [`Error`] that names file and offset, and never a
+//!   panic or a wrong record. Every checksum is compared. An interrupted write leaves a cut record
+//!   at the end of the last log; it is left out, as LevelDB does, and noted.
+//! * Memory: the records of the live logs, at most [`LOGS_BYTES_MAX`]; for each table of level 0,
+//!   and for one table of each other level, its index and one block.
 //! * Only the usual order of keys, byte by byte, is read. Blocks may be plain, or packed by Snappy
 //!   or Zstandard.
 //!
 //! ```text
 //! CURRENT           "MANIFEST-NNNNNN\n"
-//! MANIFEST-NNNNNN   a log of edits: which tables are at which level, and from which number on logs are live
+//! MANIFEST-NNNNNN   a log of edits: which tables are at which level, and the first live log
 //! NNNNNN.log        a log of batches of puts and deletions, which are in no table yet
 //! NNNNNN.ldb, .sst  a table: sorted blocks of entries, an index of them, a footer
 //! ```
 //! An entry's key is the user's key and eight bytes: a sequence number of 56 bits, and whether it
-//! puts or deletes. Of entries with the same user's key the highest number counts, and they are
+//! puts or deletes. Among entries with the same user's key the highest number counts, and they are
 //! sorted so that it comes first.
 
 mod decode;
@@ -53,7 +53,7 @@ use self::manifest::Version;
 use crate::failure::Failure;
 use crate::foreign::{self, Foreign};
 
-/// The most that the records of all live logs may take in memory.
+/// The highest number of bytes that the records of all live logs may take in memory.
 const LOGS_BYTES_MAX: u64 = 1 << 30;
 
 /// What to do about a file that is damaged.
@@ -77,7 +77,7 @@ pub enum Error {
     Locked(PathBuf),
 }
 
-/// What a reading ends with.
+/// The result of a reading.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -96,7 +96,7 @@ impl Error {
         }
     }
 
-    /// Of a file, for `map_err`.
+    /// An error of a file, for `map_err`.
     fn io(path: &Path) -> impl Fn(io::Error) -> Error {
         move |error| Error::Io {
             path: path.to_owned(),
@@ -221,7 +221,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// What the user is to know.
+    /// What the user should know.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -265,7 +265,7 @@ fn lock(directory: &Path) -> Result<Option<File>> {
     let path = directory.join("LOCK");
     let file = match OsVfs::regular_file(&path) {
         Ok(file) => file,
-        // A copy may lack it, and so may a copy's reader the right to read it.
+        // A copy may lack the file, and the reader of a copy may lack the right to read it.
         Err(_) => return Ok(None),
     };
     match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockShared) {

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! table     blocks, footer (48 bytes)
-//! footer    place of the block of blocks about the table, place of the index, zeros, magic (8 bytes)
+//! footer    place of the block of blocks about the table, place of the index, zeros,
+//!           magic (8 bytes)
 //! place     offset and size, each a number in groups of seven bits
-//! block     entries, offsets of entries (4 bytes each), count of these (4 bytes)   -- this may be packed
-//!           packing (1 byte), checksum of all before (4 bytes)                     -- behind its size
-//! entry     bytes shared with the key before, other bytes of the key, bytes of the value, these bytes
+//! block     entries, offsets of entries (4 bytes each), their count (4 bytes)   -- may be packed
+//!           packing (1 byte), checksum of all before (4 bytes)                  -- after its size
+//! entry     bytes shared with the key before, other bytes of the key, bytes of the value,
+//!           these bytes
 //! ```
-//! The index is a block, whose values are the places of the others.
+//! The index is a block. Its values are the places of the other blocks.
 
 use evendb::vfs::OsVfs;
 use std::fs::File;
@@ -21,11 +23,11 @@ use super::{Error, Result};
 const FOOTER_BYTES: u64 = 48;
 const MAGIC: u64 = 0xDB47_7524_8B80_FB57;
 
-/// Bytes behind a block: how it is packed, and its checksum.
+/// Bytes after a block: its packing, and its checksum.
 const TRAILER_BYTES: usize = 5;
 
-/// A packed block may not say that it unpacks to more than so many times its size: Snappy cannot do
-/// more, and a Zstandard block is not so much larger than the blocks that LevelDB makes.
+/// The size of an unpacked block, as a multiple of the packed one, is at most this: Snappy cannot
+/// do more, and a Zstandard block is not so large in comparison with the blocks that LevelDB makes.
 const UNPACKED_FACTOR_MAX: usize = 64;
 const ZSTD_UNPACKED_MAX: u64 = 1 << 30;
 

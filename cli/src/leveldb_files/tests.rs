@@ -14,7 +14,7 @@ const USUAL: &str = "leveldb.BytewiseComparator";
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// All records and notes, or why not.
+/// All records and notes, or the error.
 fn read(directory: &Path) -> Result<(Records, Vec<String>)> {
     let mut reader = Reader::open(directory)?;
     let mut records = Records::new();
@@ -172,7 +172,7 @@ fn another_order_of_keys_is_refused_by_its_name() {
     );
 }
 
-/// As LevelDB does: the end of the last log is what an interrupted write leaves.
+/// As in LevelDB: an interrupted write leaves such an end of the last log.
 #[test]
 fn a_log_that_is_cut_gives_the_batches_before() {
     let (directory, _) = written(Packing::Snappy);
@@ -203,7 +203,7 @@ fn a_log_that_is_cut_gives_the_batches_before() {
         let is_cut = whole[ends[batches]..cut].iter().any(|&byte| byte != 0);
         assert_eq!(notes.len(), usize::from(is_cut), "cut at {cut}: {notes:?}");
     }
-    // Room that was allocated and not written is no record.
+    // Space that was allocated and not written is no record.
     let mut longer = whole.clone();
     longer.resize(whole.len() + 50_000, 0);
     fs::write(&path, longer).unwrap();
@@ -211,7 +211,7 @@ fn a_log_that_is_cut_gives_the_batches_before() {
         read(directory.path()).unwrap().0,
         expected(&tables, &logged)
     );
-    // Cut, and not the last log.
+    // It is cut, and not the last log.
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     fs::write(
         directory.path().join("000009.log"),
@@ -221,8 +221,7 @@ fn a_log_that_is_cut_gives_the_batches_before() {
     assert!(matches!(read(directory.path()), Err(Error::Damaged { .. })));
 }
 
-/// A manifest is a log as well, and the state of before its cut end is no state that is imported in
-/// silence.
+/// A manifest is a log as well, but the state before its cut end must not be imported in silence.
 #[test]
 fn a_manifest_that_is_cut_is_an_error() {
     let (directory, expected) = written(Packing::None);
@@ -237,7 +236,7 @@ fn a_manifest_that_is_cut_is_an_error() {
     }
     fs::write(&path, &whole).unwrap();
     assert_eq!(read(directory.path()).unwrap().0, expected);
-    // It said what the last edit says already when its tables were fewer.
+    // The last edit repeats what the manifest said when it had fewer tables.
     let mut edit = Vec::new();
     for (tag, number) in [(2u64, 4u64), (3, 9)] {
         super::writer::varint(tag, &mut edit);
@@ -315,7 +314,7 @@ fn is_prefix(found: &Records) -> bool {
     (0..=log.len()).any(|count| *found == expected(&tables, &log[..count]))
 }
 
-/// Every single bit of a small table: what no checksum covers is the footer.
+/// Every single bit of a small table: only the footer has no checksum.
 #[test]
 fn each_flipped_bit_of_a_table_is_found_or_harmless() {
     let (directory, expected) = written(Packing::Snappy);
@@ -345,7 +344,7 @@ proptest! {
         while left.varint().is_some() {}
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("CURRENT"), "MANIFEST-000001\n").unwrap();
-        // A manifest whose checksum fits.
+        // A manifest with a correct checksum.
         fs::write(directory.path().join("MANIFEST-000001"), log(&[bytes])).unwrap();
         let _ = read(directory.path());
     }

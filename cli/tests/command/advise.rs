@@ -80,7 +80,7 @@ fn a_small_load_is_advised_on_and_the_advice_checked() {
     let exhaustive = run(&[&arguments[..], &["--exhaustive", "--rounds", "1"]].concat());
     assert_eq!(exhaustive.code, Some(0), "{}", exhaustive.error);
     let said = String::from_utf8(exhaustive.out).unwrap();
-    // In that time all are done, or it says that they are not.
+    // In that time all are done, or the text says that they are not.
     assert!(
         said.contains("% slower than the best of all") || said.contains("no verdict yet"),
         "{said}"

@@ -69,8 +69,8 @@ fn json_of(path: &Path) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A reader of the output needs no other page: what was measured with how much memory, what each line
-/// means, and what was shown.
+/// A reader of the output needs no other page: the measurement and its memory, the meaning of each
+/// line, and the outcome.
 #[test]
 fn bench_explains_its_figures() {
     let place = Place::new();
@@ -106,7 +106,7 @@ fn bench_explains_its_figures() {
         "{last}"
     );
     assert_eq!(json_of(&json)["settings"]["memory_bytes"], 512 << 20);
-    // Where nobody looks at a terminal, lines say how far it is, and nothing moves a cursor.
+    // If standard error is no terminal, lines show the progress, and nothing moves a cursor.
     assert!(
         outcome.error.starts_with("[1/3] load key order\n"),
         "{}",
@@ -136,7 +136,7 @@ fn bench_explains_its_figures() {
     );
 }
 
-/// On a terminal every phase shows how far it is, the first one and settling too.
+/// On a terminal every phase shows its progress, the first one and settling too.
 #[cfg(unix)]
 #[test]
 fn bench_shows_progress_on_a_terminal() {

@@ -1,5 +1,5 @@
-//! Values that are put with a time, keyspaces that have one, imports with a column for it. Times are long past or far off, so
-//! that nothing depends on when the test runs.
+//! Values that are put with a time, keyspaces that have one, imports with a column for it. Times
+//! are long past or far off, so that nothing depends on when the test runs.
 
 use crate::common::Place;
 
@@ -96,7 +96,7 @@ fn an_import_takes_times_from_a_column() {
         .expect(0, "q\tv\tw\n");
 }
 
-/// The only line of a text that has this in it.
+/// The single line of a text that contains this.
 fn line<'t>(text: &'t str, with: &str) -> &'t str {
     let mut lines = text.lines().filter(|line| line.contains(with));
     let line = lines.next().unwrap_or_else(|| panic!("no {with}: {text}"));
@@ -160,7 +160,7 @@ fn an_ingest_an_export_and_a_repair_keep_times() {
         .run("ingest", &input)
         .complains(0, "ingested 3 records");
     place.run("scan", &[]).expect(0, "a\t1\nc\t3\n");
-    // What has expired is not missed.
+    // An expired record is not missed.
     place.run("verify-import", &input).expect_code(0);
     let exported = place.path("exported");
     place

@@ -1,4 +1,5 @@
-//! Traces of other formats, by every command that reads traces; and genuine ones of RocksDB from the file to the advice.
+//! Traces of other formats, by every command that reads traces; and genuine ones of RocksDB from
+//! the file to the advice.
 
 use crate::common::skipped::skipped;
 use crate::common::{Outcome, Place, evendb};
@@ -23,7 +24,7 @@ fn parsed(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// A trace of another format as EvenDB's, and what was said of it.
+/// A trace of another format as one of EvenDB, and the text about it.
 fn converted(place: &Place, lines: &str, more: &[&str]) -> (PathBuf, Outcome) {
     let (from, to) = (place.file("lines", lines), place.path("converted"));
     let _ = fs::remove_file(&to);
@@ -31,7 +32,7 @@ fn converted(place: &Place, lines: &str, more: &[&str]) -> (PathBuf, Outcome) {
     (to, done)
 }
 
-/// RocksDB's readable form: a column family and a type in each line, and each key once or more.
+/// RocksDB's readable form: a column family and a type in each line, and each key at least once.
 fn families() -> String {
     let line = |number: u64| {
         let (kind, family) = (u64::from(number.is_multiple_of(2)), number % 3);
@@ -130,7 +131,7 @@ fn what_a_trace_does_not_tell_is_unknown_and_not_0() {
     assert_eq!(line(" get "), ["1", "unknown", "unknown", "unknown", "-"]);
     assert_eq!(line(" put "), ["1", "-", "-", "unknown", "-"]);
     assert_eq!(line(" scan "), ["1", "-", "-", "unknown", "unknown"]);
-    // What is told is a number, also where it is 0.
+    // A known length is a number, even if it is 0.
     let (trace, _) = converted(&place, "0,k,1,5,1,get,0\n", &[]);
     let table = said(&run(&["trace", "info", text(&trace)]));
     assert!(
@@ -183,7 +184,8 @@ fn a_conversion_that_fails_leaves_no_file_behind() {
         ]
         .concat())
     };
-    // By one of lines nothing can be read, and one with a beginning of its own is refused.
+    // With the format of lines nothing can be read. A format with a beginning of its own is
+    // refused.
     for (format, code) in [("rocksdb-text", 3), ("rocksdb", 1)] {
         let done = convert(format);
         assert_eq!(done.code, Some(code), "{format}: {}", done.error);
@@ -192,7 +194,7 @@ fn a_conversion_that_fails_leaves_no_file_behind() {
     assert!(convert("rocksdb-text").error.contains("was not written"));
     assert_eq!(convert("twitter").code, Some(0));
     assert!(to.exists());
-    // What was there before is left as it is.
+    // An earlier file stays as it is.
     assert_eq!(convert("twitter").code, Some(1));
     assert!(to.exists());
     let folder = place.path("folder");
@@ -416,7 +418,7 @@ fn a_replay_says_when_it_passes_over_more_than_the_trace_has() {
     }
 }
 
-/// One of Meta's with `op_count` and `cache_hits`, packed by gzip, as such traces are given away.
+/// A trace of Meta with `op_count` and `cache_hits`, packed by gzip, as such traces are published.
 #[test]
 fn a_packed_trace_of_another_format_is_converted_and_made_up_order_is_said() {
     let place = Place::new();
@@ -449,7 +451,7 @@ fn a_packed_trace_of_another_format_is_converted_and_made_up_order_is_said() {
         [true, true, false, false, false, true, true, true, false],
         "{printed}"
     );
-    // Keys in order need two passes; and one of our own is unpacked too.
+    // Keys in order need two passes; and a trace of our own is unpacked too.
     let ordered = place.path("ordered");
     let done = run(&[
         "trace",
@@ -478,7 +480,7 @@ fn a_packed_trace_of_another_format_is_converted_and_made_up_order_is_said() {
             done.error
         );
     }
-    // One that is cut is damaged.
+    // A trace that is cut is damaged.
     let many: String = (0..5000)
         .map(|number| format!("{number},k,1,GET,5,9,{number}\n"))
         .collect();
@@ -522,7 +524,7 @@ fn a_replay_says_first_that_it_measures_misses_and_prepares_what_a_trace_reads()
     );
 }
 
-/// What reads its output goes away at once: no panic, and the exit code of a success.
+/// The reader of its output goes away at once: no panic, and the exit code of a success.
 #[test]
 fn a_pipe_whose_reader_is_gone_ends_a_command_quietly() {
     let place = Place::new();
@@ -548,7 +550,7 @@ fn a_pipe_whose_reader_is_gone_ends_a_command_quietly() {
     }
 }
 
-/// Runs RocksDB's benchmark, if it is there; what it prints.
+/// Runs RocksDB's benchmark, if it is there. Returns its output.
 fn db_bench(arguments: &[String]) -> Option<String> {
     let output = Command::new("db_bench").args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -560,7 +562,7 @@ fn db_bench(arguments: &[String]) -> Option<String> {
     Some(text)
 }
 
-/// The number behind a word of db_bench's line.
+/// The number after a word of db_bench's line.
 fn number(line: &str, name: &str) -> u64 {
     let rest = line.split(name).nth(1).unwrap();
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -574,7 +576,8 @@ fn analysis() -> Option<PathBuf> {
     folder.join("evendb-analyze").is_file().then_some(folder)
 }
 
-/// A genuine trace of RocksDB, from its file to the advice: what each step says is what db_bench says that it asked.
+/// A genuine trace of RocksDB, from its file to the advice: each step agrees with the operations
+/// that db_bench reports.
 #[test]
 fn a_genuine_trace_of_rocksdb_from_its_file_to_the_advice() {
     let place = Place::new();
@@ -657,7 +660,7 @@ fn a_genuine_trace_of_rocksdb_from_its_file_to_the_advice() {
         (&0.into(), &0.into())
     );
     assert_eq!(report["scans_of_unknown_length"], seeks);
-    // No scan reads more than it is told, and only those near the end of the keys less.
+    // No scan reads more than its length, and only scans near the end of the keys read less.
     let scanned = report["kinds"]["scan"]["records"].as_u64().unwrap();
     assert!(scanned <= 10 * seeks && scanned > 5 * seeks, "{scanned}");
 
@@ -721,7 +724,7 @@ fn a_genuine_trace_of_rocksdb_from_its_file_to_the_advice() {
     );
 
     let model = run(&["model", text(&out)]);
-    // The trace has no length of a scan, which a model may refuse by name.
+    // The trace has no lengths of scans, so a model may be refused with that reason.
     match model.code {
         Some(0) => assert!(!model.out.is_empty()),
         _ => assert!(model.error.contains("scan"), "{}", model.error),

@@ -1,4 +1,4 @@
-//! The built `evendb` command: what it prints and which exit codes it ends with.
+//! The built `evendb` command: its output and its exit codes.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod advise;
@@ -274,7 +274,7 @@ fn input_that_is_no_file_is_refused_first() {
     assert_eq!(kept, "a\t1\nbad\n");
 }
 
-/// Mistakes with paths and sizes are told as what they are.
+/// Mistakes with paths and sizes are told by their names.
 #[test]
 fn mistakes_are_called_by_their_names() {
     let place = Place::new();
@@ -323,7 +323,7 @@ fn deleting_everything_takes_all() {
         &["--prefix", ""][..],
         &["--prefix="],
         &["--prefix", "", "--hex"],
-        // One text column ends nothing, so that its prefix is empty, too.
+        // A single text column has no end mark, so its prefix is empty, too.
         &["--prefix", "", "--key-types", "str"],
     ] {
         place
@@ -454,7 +454,7 @@ fn an_interrupted_import_keeps_what_it_read_and_says_so() {
         .stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // By the first 64 KiB the import knows what the lines are.
+    // After the first 64 KiB the import knows the kind of the lines.
     for line in 0..10_000 {
         writeln!(input, "key{line:08}\tvalue").unwrap();
     }
@@ -462,8 +462,8 @@ fn an_interrupted_import_keeps_what_it_read_and_says_so() {
     while !place.path("db").exists() {
         std::thread::yield_now();
     }
-    // More than the pipe and the command's read buffer hold, so that the end of the write means
-    // that the import has read most of it; the pipe stays open, the import waits for more.
+    // More bytes than the pipe and the command's read buffer hold: when the write ends, the import
+    // has read nearly all of it. The pipe stays open, and the import waits for more.
     for line in 10_000..200_000 {
         writeln!(input, "key{line:08}\tvalue").unwrap();
     }
@@ -486,7 +486,7 @@ fn an_interrupted_import_keeps_what_it_read_and_says_so() {
         .expect(0, format!("{told}\n"));
 }
 
-/// A sound database, a damaged one, what is saved of it, and what the codes are.
+/// A sound database, a damaged one, the records that are saved from it, and the exit codes.
 #[test]
 fn verify_dump_and_repair() {
     let place = Place::new();

@@ -125,7 +125,7 @@ fn counters_that_were_printed_are_imported_as_the_same_numbers() {
     let place = Place::new();
     place.run("put", &["a", "1"]).expect(0, "");
     keyspace_with(&place, "hits", "add-u64");
-    // A value of a time before the operator: no number, and not to be taken for one.
+    // A value from before the operator: it is no number, and must not be taken for one.
     place
         .run("put", &["x", "7", "--keyspace", "late"])
         .expect(0, "");
@@ -164,7 +164,7 @@ fn counters_that_were_printed_are_imported_as_the_same_numbers() {
     place
         .run("get", &["a", "--keyspace", "hits2"])
         .expect(0, "5\n");
-    // A number of JSON is none where nothing is added.
+    // A number of JSON is no number where nothing is added.
     let import = ["-", "--format", "scan-json"];
     place
         .run_with_input("import", &import, b"{\"key\":\"a\",\"value\":5}\n")
@@ -204,7 +204,7 @@ fn a_put_that_the_operator_cannot_read_is_refused() {
     place
         .run("get", &["/k", "--keyspace", "hits", "--output", "hex"])
         .expect(0, "0500000000000000\n");
-    // Of a set an element, as for a merge.
+    // An element of a set, as for a merge.
     place
         .run("put", &["t", "b", "--keyspace", "tags"])
         .expect(0, "");

@@ -1,4 +1,4 @@
-//! What is told of ranges without reading them, records that are popped, and keyspaces with options.
+//! Facts about ranges without reading them, records that are popped, and keyspaces with options.
 
 use crate::common::Place;
 
@@ -13,7 +13,7 @@ fn filled() -> Place {
     place
 }
 
-/// The number behind a name of a JSON object.
+/// The number after a name of a JSON object.
 fn number(text: &str, name: &str) -> u64 {
     let object: serde_json::Value = serde_json::from_str(text).unwrap();
     object[name].as_u64().unwrap()
@@ -144,7 +144,7 @@ fn a_prefix_is_whole_columns_and_starts_with_selects_the_texts_that_begin_so() {
         .expect(0, "Parma\t3\tz\n");
     let size = place.run("size", &["--starts-with", "Par", "--json"]);
     assert!(number(&size.text(0), "records") <= 4);
-    // Who may have meant that is told; nobody else is.
+    // Only users who may have meant that are told.
     let hint = "--starts-with Par selects keys";
     for command in ["scan", "size", "delete"] {
         place.run(command, &["--prefix", "Par"]).complains(0, hint);

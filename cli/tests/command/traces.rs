@@ -1,4 +1,4 @@
-//! `evendb trace` and `evendb replay`, of what `evendb bench` records.
+//! `evendb trace` and `evendb replay`, on recordings of `evendb bench`.
 
 use crate::common::{Outcome, Place, evendb};
 use std::fs;
@@ -147,7 +147,8 @@ fn a_damaged_trace_is_told() {
     );
 }
 
-/// Damaged and absurd files, by every subcommand that reads them: an exit code that is meant, and no panic.
+/// Damaged and absurd files, with every subcommand that reads them: each ends with an intended exit
+/// code, and no panic.
 #[test]
 fn hostile_files_end_every_command_in_an_orderly_way() {
     let place = Place::new();
@@ -193,7 +194,8 @@ fn hostile_files_end_every_command_in_an_orderly_way() {
     }
 }
 
-/// Times at the end of all numbers: nothing overflows, and what can be asked at once is.
+/// Times at the end of all numbers: nothing overflows, and operations that can be asked at once are
+/// asked.
 #[test]
 fn absurd_times_and_lengths_are_read_and_replayed() {
     let place = Place::new();
@@ -280,8 +282,9 @@ fn keys_are_hidden_by_hashes_or_in_order() {
     );
 }
 
-/// Copies what is to be run, in another process: what this one has open to be written, a child of another test has, too, until it
-/// runs its program, and meanwhile the system refuses to run the copy.
+/// Copies a program in another process. If this process had the copy open for writing, a child of
+/// another test would have it too, until it runs its program, and the system refuses to run the
+/// copy meanwhile.
 fn copied(from: &Path, to: &Path) {
     let copied = std::process::Command::new("cp").arg(from).arg(to).status();
     assert!(copied.unwrap().success());
@@ -335,7 +338,7 @@ fn a_model_is_printed_whole_and_what_is_not_known_is_said_on_standard_error() {
             columns.join(", ")
         )
     };
-    // One scan, whose length nobody knows.
+    // One scan of unknown length.
     let scan = figure(
         "composition",
         "keyspace kind operations",
@@ -371,7 +374,7 @@ fn a_model_is_printed_whole_and_what_is_not_known_is_said_on_standard_error() {
     let toml = String::from_utf8(model.out).unwrap();
     assert!(toml.contains("30 records each, as was asked"), "{toml}");
     assert!(!model.error.contains("how many records"), "{}", model.error);
-    // Nothing is printed where there is nothing to be modelled.
+    // Nothing is printed if there is nothing for a model.
     let nothing = place.file(
         "nothing.json",
         r#"{"format": 1, "title": "nothing", "facts": [], "figures": []}"#,
@@ -385,7 +388,7 @@ fn a_model_is_printed_whole_and_what_is_not_known_is_said_on_standard_error() {
 fn profile_refuses_a_scale_of_a_trace() {
     let place = Place::new();
     let trace = recorded(&place, &[]);
-    // It is looked for first, whether or not the analysis is built.
+    // The option is checked first, whether or not the analysis is built.
     let refused = run(&["profile", text(&trace), "--scale", "0.5"]);
     assert!(!place.path("trace.profile").exists());
     refused.complains(2, "--scale is for a model");

@@ -1,5 +1,5 @@
-//! Writes databases of LevelDB byte by byte, for tests of the reader: written from the format
-//! alone, and not by the reader's own code.
+//! Writes databases of LevelDB byte by byte, for tests of the reader: it follows the format alone,
+//! and shares no code with the reader.
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 use std::fs;
@@ -12,7 +12,7 @@ pub enum Packing {
     Snappy,
 }
 
-/// An entry: a put, or without a value a deletion.
+/// A put, or without a value a deletion.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: Vec<u8>,
@@ -91,7 +91,7 @@ pub fn log(records: &[Vec<u8>]) -> Vec<u8> {
     log
 }
 
-/// A batch of entries whose sequence numbers follow each other.
+/// A batch of entries with consecutive sequence numbers.
 pub fn batch(entries: &[Entry]) -> Vec<u8> {
     let mut batch = entries[0].sequence.to_le_bytes().to_vec();
     batch.extend_from_slice(&(entries.len() as u32).to_le_bytes());
@@ -110,7 +110,7 @@ fn table_key(entry: &Entry) -> Vec<u8> {
     [&entry.key[..], &tag.to_le_bytes()].concat()
 }
 
-/// Appends a block; its place.
+/// Appends a block. Returns its place.
 fn block(pairs: &[(Vec<u8>, Vec<u8>)], packing: Packing, table: &mut Vec<u8>) -> Vec<u8> {
     let (mut block, mut offsets) = (Vec::new(), Vec::new());
     let mut last: &[u8] = b"";
@@ -152,7 +152,7 @@ fn block(pairs: &[(Vec<u8>, Vec<u8>)], packing: Packing, table: &mut Vec<u8>) ->
     place
 }
 
-/// A table with these entries, of which a block has at most `in_block`.
+/// A table with these entries, at most `in_block` of them in a block.
 pub fn table(entries: &[Entry], in_block: usize, packing: Packing) -> Vec<u8> {
     let mut table = Vec::new();
     let mut index = Vec::new();
@@ -171,7 +171,7 @@ pub fn table(entries: &[Entry], in_block: usize, packing: Packing) -> Vec<u8> {
     table
 }
 
-/// What a database consists of: tables by level, and the entries of its log, a batch each.
+/// The parts of a database: tables by level, and the entries of its log, a batch each.
 pub struct Database<'a> {
     pub tables: &'a [(u8, Vec<Entry>)],
     pub log: &'a [Vec<Entry>],
@@ -194,7 +194,7 @@ pub fn write(directory: &Path, database: &Database<'_>) {
         varint(table.len() as u64, &mut edit);
         text(&table_key(&entries[0]), &mut edit);
         text(&table_key(&entries[entries.len() - 1]), &mut edit);
-        // A table that was there and is no more.
+        // A table that was there and is removed.
         edit.extend_from_slice(&[6, 0, 3]);
         if next == 5 {
             let mut first = vec![7, 0, 3, 100];
@@ -218,6 +218,6 @@ pub fn write(directory: &Path, database: &Database<'_>) {
     fs::write(directory.join("LOCK"), "").unwrap();
     let batches: Vec<Vec<u8>> = database.log.iter().map(|entries| batch(entries)).collect();
     fs::write(directory.join("000004.log"), log(&batches)).unwrap();
-    // A log that is in tables already.
+    // A log whose records are in tables already.
     fs::write(directory.join("000001.log"), "old").unwrap();
 }

@@ -1,4 +1,4 @@
-//! What the tests of the command share: a directory of its own, and runs of the built command in it.
+//! Shared by the tests of the command: a directory of its own, and runs of the built command in it.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
@@ -55,14 +55,14 @@ pub fn evendb() -> Command {
     Command::new(env!("CARGO_BIN_EXE_evendb"))
 }
 
-/// Which of a command's outputs are a terminal.
+/// The outputs of a command that are a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Terminal {
     Output,
     OutputAndErrors,
 }
 
-/// Runs a command with a terminal; what it wrote there.
+/// Runs a command with a terminal. Returns what it wrote there.
 pub fn on_a_terminal(mut command: Command, of: Terminal) -> (ExitStatus, String) {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let terminal = rustix::pty::openpt(flags).unwrap();
@@ -78,7 +78,7 @@ pub fn on_a_terminal(mut command: Command, of: Terminal) -> (ExitStatus, String)
         command.stderr(other_end());
     }
     let mut child = command.spawn().unwrap();
-    // What the command holds of the terminal, which would keep it from ending.
+    // The command's own end of the terminal would keep it from ending.
     drop(command);
     let mut written = Vec::new();
     // A terminal whose other end is closed ends with an error.

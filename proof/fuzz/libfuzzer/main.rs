@@ -1,7 +1,8 @@
-//! libFuzzer over the target that the variable `EVENDB_FUZZ_TARGET` names. `scripts/fuzz` builds and runs it.
+//! libFuzzer with the target that the variable `EVENDB_FUZZ_TARGET` names. `scripts/fuzz` builds
+//! and runs it.
 //!
-//! With `EVENDB_FUZZ_SEEDS` it does something else: it writes what each target begins with into that folder, lists all targets
-//! with their longest inputs, and ends.
+//! With `EVENDB_FUZZ_SEEDS` it does something else: it writes the seeds of each target into that
+//! folder, lists all targets with their longest inputs, and ends.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! What targets are fed from: an input that is taken apart, a file in memory, and the frames of a framed log.
+//! Sources for targets: an input that is taken apart, a file in memory, and the frames of a framed
+//! log.
 
 use evendb_storage::framed_log::{
     FRAME_HEADER_BYTES, FrameCodec, HEADER_BYTES, Surveyed, encode_frame, encode_header,
@@ -9,7 +10,8 @@ use evendb_storage::{Error, ErrorKind};
 use std::io;
 use std::path::Path;
 
-/// An input, from its beginning. Where it has ended it gives zeros, so that every input means something.
+/// An input, read from its beginning. After its end it gives zeros, so that every input has a
+/// meaning.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -31,7 +33,7 @@ impl<'a> Input<'a> {
         u64::from_le_bytes([(); 8].map(|()| self.byte()))
     }
 
-    /// Below `end`, which is not 0.
+    /// A number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         match end <= 256 {
             true => usize::from(self.byte()) % end,
@@ -39,14 +41,14 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// As many bytes as there are, but for these at most.
+    /// The next `len` bytes, or all that are left.
     pub(crate) fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// Bytes behind their number, which has two.
+    /// Bytes after their number, which has two bytes.
     pub(crate) fn slice(&mut self) -> &'a [u8] {
         let len = usize::from(self.two());
         self.take(len)
@@ -103,14 +105,14 @@ impl File for MemoryFile {
     }
 }
 
-/// Whether a decoder may give this error: bytes say nothing else than that they are damaged, or of another version.
+/// Whether a decoder may give this error: bytes can only be damaged, or of another version.
 pub(crate) fn check_error(error: &Error) {
     let kinds = [ErrorKind::Corruption, ErrorKind::Unsupported];
     assert!(kinds.contains(&error.kind()), "{error}");
 }
 
-/// Makes the header and the frames right of a framed log that is damaged: their lengths and what they hold stay, up to the first
-/// length that reaches beyond the end, and what is there stays as it is.
+/// Corrects the header and the frames of a damaged framed log: their lengths and contents stay, up
+/// to the first length that reaches beyond the end. The bytes from there on stay as they are.
 pub(crate) fn reseal_frames(bytes: &[u8], id: u64) -> Vec<u8> {
     let mut out = encode_header(id).to_vec();
     let mut rest = bytes.get(HEADER_BYTES as usize..).unwrap_or_default();
@@ -137,8 +139,8 @@ pub(crate) fn framed(id: u64, payloads: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// The payloads of the frames before the first place that does not verify. Reading them one by one, surveying all, and looking for
-/// one behind that place agree.
+/// The payloads of the frames before the first place that does not verify. Three ways agree:
+/// reading them one by one, surveying all, and looking for a frame after that place.
 pub(crate) fn frames_of(bytes: &[u8], id: u64) -> Vec<Vec<u8>> {
     let file = MemoryFile(bytes.to_vec());
     let mut read = Vec::new();

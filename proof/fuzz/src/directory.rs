@@ -1,7 +1,9 @@
-//! A directory whose files the input damages: those of a small database of either engine, closed, or as a killed process left it.
+//! A directory whose files the input damages: the files of a small database of either engine,
+//! closed, or as a killed process left it.
 //!
-//! What is read is what was put once, or an error says why not. Where the target makes checksums right that the damage made wrong,
-//! anything may be read, but nothing panics, and memory has its limit. Verifying, dumping and repairing end likewise.
+//! A read gives a value that was put once, or an error says why not. If the target corrects
+//! checksums that the damage made wrong, anything may be read, but nothing panics, and memory has
+//! its limit. The same holds for verifying, dumping and repairing.
 
 use crate::bytes::{Input, reseal_frames};
 use crate::programs::{DIR, evendb_options, flsm_options};
@@ -18,12 +20,12 @@ type Put = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
 
 /// Databases that inputs damage.
 struct Images {
-    /// One that was closed, and one whose process was killed.
+    /// The disk of a closed database, and that of a killed process.
     disks: [SimVfs; 2],
     put: Put,
 }
 
-/// Damages to one input.
+/// The number of damages to one input.
 const DAMAGES: u8 = 3;
 const KEYS: u32 = 48;
 
@@ -51,7 +53,7 @@ fn images<D: Writes>() -> Images {
     }
 }
 
-/// As much of an engine as makes a database.
+/// The calls that make a database with either engine.
 trait Writes {
     fn open(disk: &SimVfs) -> Self;
     fn put(&self, key: &[u8], value: &[u8]);
@@ -93,7 +95,7 @@ const FLSM: u8 = 1 | 4;
 writes!(evendb, evendb_options(EVENDB));
 writes!(evendb_flsm, flsm_options(FLSM));
 
-/// Damages files of a copy as the input says, and makes checksums right if that is wanted.
+/// Damages files of a copy as the input says, and corrects checksums if that is wanted.
 fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
     let dir = Path::new(DIR);
     for _ in 0..=input.byte() % DAMAGES {
@@ -105,7 +107,7 @@ fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
         let path = dir.join(name);
         let mut bytes = disk.read_file(&path);
         let what = input.byte() % 8;
-        // Much of some files is room for what is to come.
+        // A large part of some files is room for later bytes.
         let used = bytes.iter().rposition(|byte| *byte != 0);
         let at = usize::from(input.two()) % used.map_or(1, |last| last + 1);
         match what {
@@ -141,7 +143,7 @@ fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
     }
 }
 
-/// Makes the checksums of a file right, where they follow from it and its name.
+/// Corrects the checksums of a file, if they follow from the file and its name.
 fn reseal(name: &str, bytes: &mut Vec<u8>) {
     let number = |digits: &str| digits.parse::<u64>().ok();
     let framed = name.strip_prefix("MANIFEST-").or(name.strip_prefix("LOG-"));
@@ -161,7 +163,7 @@ fn reseal(name: &str, bytes: &mut Vec<u8>) {
 
 macro_rules! judge {
     ($name:ident, $engine:ident, $options:expr, [$($part:ident),+]) => {
-        /// What may go wrong with damaged files.
+        /// The possible errors of damaged files.
         mod $name {
             use super::*;
 
@@ -288,7 +290,7 @@ fn repair(disk: &SimVfs) {
     }
 }
 
-/// The first byte: whether checksums are made right, which database it is, and what is done with it.
+/// The first byte: whether checksums are corrected, which database it is, and what is done with it.
 pub fn evendb(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -302,7 +304,7 @@ pub fn evendb(data: &[u8]) {
     }
 }
 
-/// The same of the second engine.
+/// The same checks for the second engine.
 pub fn flsm(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();

@@ -1,4 +1,5 @@
-//! The command's inputs: lines of every format, types, columns as text, CSV, JSON, escapes, sizes and times.
+//! The command's inputs: lines of every format, types, columns as text, CSV, JSON, escapes, sizes
+//! and times.
 
 use crate::bytes::Input;
 use evendb_cli::fuzzing as command;
@@ -55,10 +56,10 @@ const ARGUMENTS: [&[&str]; 12] = [
     ],
 ];
 
-/// Lines that are read at most.
+/// The highest number of lines that are read.
 const STEPS: usize = 10_000;
 
-/// The first byte chooses what is read.
+/// The first byte chooses the reader.
 pub fn inputs(data: &[u8]) {
     let mut input = Input(data);
     match input.byte() {
@@ -81,7 +82,7 @@ pub fn inputs(data: &[u8]) {
     }
 }
 
-/// Whether it is read at once or by sips, the same comes out.
+/// Reads at once and in sips give the same result.
 fn lines(form: u8, text: &[u8]) {
     let arguments = ARGUMENTS[usize::from(form) % ARGUMENTS.len()];
     let read = |buffer| command::lines(arguments, text.to_vec(), buffer, STEPS);

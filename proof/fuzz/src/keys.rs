@@ -1,5 +1,5 @@
-//! Keys of typed columns: any bytes are refused, or are the one form of their columns; any columns are read back, and their
-//! bytes sort as they do.
+//! Keys of typed columns. Any bytes are refused, or they are the only form of their columns. Any
+//! columns are read back, and their bytes sort as the columns do.
 
 use crate::bytes::Input;
 use evendb_keys::{Column, ColumnType, KeyEncoder, decode_columns};
@@ -40,7 +40,7 @@ fn kind(input: &mut Input<'_>) -> ColumnType {
     kind
 }
 
-/// A column of this type, of whatever comes next.
+/// A column of this type, from the next bytes of the input.
 fn column(kind: &ColumnType, input: &mut Input<'_>) -> Column<'static> {
     let wide =
         |input: &mut Input<'_>| u128::from(input.number()) << 64 | u128::from(input.number());
@@ -98,8 +98,8 @@ fn duration(input: &mut Input<'_>) -> Duration {
     Duration::new(seconds, input.number() as u32 % 1_000_000_000)
 }
 
-/// The order of columns, apart from their bytes: that of their values; of floats the total order, in which every NaN is the
-/// greatest.
+/// The order of columns, independent of their bytes: that of their values. For floats it is the
+/// total order, with every NaN as the greatest.
 fn order(left: &Column<'_>, right: &Column<'_>) -> Ordering {
     fn of<F: Copy>(
         (left, right): (F, F),
@@ -155,7 +155,7 @@ fn order_of(left: &[Column<'_>], right: &[Column<'_>]) -> Ordering {
     unequal.unwrap_or(Ordering::Equal)
 }
 
-/// Types, and then the bytes of a key, or the columns of two.
+/// Types, and then the bytes of a key, or the columns of two keys.
 pub fn keys(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();

@@ -1,21 +1,24 @@
-//! Fuzzing: a target for each format that is read, one for damaged directories, one for programs of operations, one for
-//! the bytes of keys, one for the command's inputs.
+//! Fuzzing: a target for each format that is read, one for damaged directories, one for programs of
+//! operations, one for the bytes of keys, one for the command's inputs.
 //!
 //! ```text
-//!   seeds (made of valid files) --+                       +-- fuzzer (libfuzzer/, by scripts/fuzz): coverage
+//!   seeds (made of valid files) --+                       +-- fuzzer (libfuzzer/,
+//!                                 |                       |     by scripts/fuzz): coverage
 //!   corpus/ (kept finds)        --+--> target(bytes) <----+
-//!                                                         +-- tests/replay.rs: all of these, and random damage to them
+//!                                                         +-- tests/replay.rs: all of these,
+//!                                                               and random damage to them
 //! ```
-//! A target takes any bytes, and panics if something is wrong: a wrong answer, an error of a kind that bytes cannot cause, more
-//! memory than the input and 16 MiB ([`Target::run`]), a loop without end (the fuzzer's limit of time). As a rule the first
-//! byte chooses a form. In one of them the rest are bytes as a disk gives them; in another one the target makes
-//! checksums right before it reads, because otherwise all that a fuzzer finds is that checksums do not match.
+//! A target takes any bytes, and panics if something is wrong: a wrong answer, an error that bytes
+//! cannot cause, more memory than the input and 16 MiB ([`Target::run`]), a loop without end (the
+//! fuzzer's limit of time). As a rule the first byte chooses a form. In one form the rest are bytes
+//! as a disk gives them. In another form the target corrects checksums before it reads: otherwise a
+//! fuzzer would only find that checksums do not match.
 //!
-//! The oracles are other implementations: an examination of a table and a reader; recovery and survey of a log; a decoder and
-//! an encoder; an ordered map.
+//! The oracles are other implementations: an examination of a table and a reader; recovery and
+//! survey of a log; a decoder and an encoder; an ordered map.
 //!
-//! Each target belongs to one thread at a time and keeps nothing from one input to the next but databases that all inputs begin
-//! with. No file is touched.
+//! Each target belongs to one thread at a time. Between inputs it keeps only the databases with
+//! which all inputs begin. No file is touched.
 
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
@@ -33,24 +36,24 @@ mod small_files;
 mod tables;
 mod traces;
 
-/// Memory that what reads may take beyond its input.
+/// Bytes of memory that reading may take beyond its input.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
-/// What a target takes for itself: it keeps answers to compare them.
+/// Bytes that a target takes for itself: it keeps answers to compare them.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// What a target may take that runs a whole engine, which has memory of its own.
+/// Bytes for a target that runs a whole engine, which has memory of its own.
 const ENGINE_BYTES_MAX: usize = 48 << 20;
 
-/// Something that takes bytes.
+/// A function that takes bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name: that of its folder in the corpus.
     pub name: &'static str,
     /// Longest input that the fuzzer makes.
     pub bytes_max: usize,
-    /// How many inputs of random damage a replay makes, in parts of what it makes of a fast one.
+    /// A replay makes the number of damaged inputs of a fast target, divided by this.
     pub slowness: u32,
     target: fn(&[u8]),
-    /// What it may take of memory beyond its input.
+    /// Bytes of memory that it may take beyond its input.
     memory_bytes_max: usize,
 }
 
@@ -72,7 +75,7 @@ const fn engine(name: &'static str, bytes_max: usize, target: fn(&[u8])) -> Targ
     }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 19] = [
     format("table", 4096, tables::table),
     format("block", 1024, tables::block),

@@ -1,5 +1,5 @@
-//! Logs, and what lies in files of its own beside them: the first engine's commit log, value extents and values apart; the
-//! second engine's logs.
+//! Logs, and the files beside them: the first engine's commit log, value extents and values apart;
+//! the second engine's logs.
 
 use crate::bytes::{Input, MemoryFile, check_error, frames_of, reseal_frames};
 use evendb::fuzzing::{Life, Record, recover, seal_ring, survey, writes};
@@ -12,8 +12,8 @@ pub(crate) const SEED: u64 = 0x5eed;
 /// A ring has one or two pages.
 const PAGE: usize = 4096;
 
-/// The ring of a commit log. In front of it: whether checksums are made right, and how long it is; where it is read from; where
-/// one life ended and another one began.
+/// The ring of a commit log. Before it come three facts: whether checksums are corrected, and its
+/// length; the place at which reading begins; the end of one life and the beginning of another.
 pub fn commit_log(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -63,7 +63,8 @@ fn check_ring(ring: Vec<u8>, from: u64, lives: &[Life]) {
     }
 }
 
-/// A payload has one form: what is decoded, encoded by the format's description, is what it was.
+/// A payload has one form: a decoded payload, encoded by the format's description, has the same
+/// bytes.
 fn check_payload(payload: &[u8]) {
     let mut again = Vec::new();
     if let Some((id, len, crc, is_synced)) = evendb::fuzzing::extent_named(payload) {
@@ -88,7 +89,8 @@ fn check_payload(payload: &[u8]) {
     assert_eq!(again, payload, "writes");
 }
 
-/// A value extent, or a file of values that lie apart, and what a record says of it: its length and checksum are right, or are not.
+/// A value extent, or a file of values that lie apart, and a record's facts about it: its length
+/// and checksum are right, or are not.
 pub fn value_extent(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -162,8 +164,8 @@ fn value_apart(
 /// The number of the first log of the second engine that is fuzzed.
 pub(crate) const LOG: u64 = 11;
 
-/// Logs of the second engine, up to three, each behind its length; the first byte says whether the checksums of their frames are
-/// made right.
+/// Up to three logs of the second engine, each after its length. The first byte says whether the
+/// checksums of their frames are corrected.
 pub fn flsm_log(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -203,7 +205,7 @@ pub fn flsm_log(data: &[u8]) {
     }
 }
 
-/// Of what makes sense, encoded again, all numbers have one form but varints.
+/// A payload that is decoded and encoded again has only one form, except for varints.
 fn check_one_form(payload: &[u8], again: Option<Vec<u8>>) {
     if let Some(again) = again {
         assert!(again.len() <= payload.len(), "no form is shorter");

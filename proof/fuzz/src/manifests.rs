@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// The number of every manifest that is fuzzed.
 pub(crate) const ID: u64 = 7;
 
-/// The payloads of a manifest's edits, up to the first frame that does not verify. The first byte of `data` says whether the
-/// frames' checksums are made right.
+/// The payloads of a manifest's edits, up to the first frame that does not verify. The first byte
+/// of `data` says whether the frames' checksums are corrected.
 fn edits(data: &[u8]) -> Vec<Vec<u8>> {
     let mut input = Input(data);
     match input.byte() & 1 {
@@ -19,7 +19,7 @@ fn edits(data: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// What is decoded and encoded again says the same: it is decoded, and encoded to the same bytes.
+/// A decoded and encoded payload is decoded again, and encoded to the same bytes.
 fn check_again(payload: &[u8], again: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     if let Some(once) = again(payload) {
         let twice = again(&once);
@@ -27,8 +27,8 @@ fn check_again(payload: &[u8], again: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     }
 }
 
-/// The first engine's manifest. A state that edits add up to can be written as one edit, and is the same from then on. (The first
-/// time lives of the database may be left out of which there are too many.)
+/// The first engine's manifest. The state after all edits can be written as one edit, and then
+/// stays the same. (The first time, lives of the database may be left out, if there are too many.)
 pub fn manifest(data: &[u8]) {
     let edits = edits(data);
     for payload in &edits {
@@ -42,7 +42,7 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// The second engine's manifest; the same.
+/// The second engine's manifest, in the same way.
 pub fn flsm_manifest(data: &[u8]) {
     let edits = edits(data);
     for payload in &edits {
@@ -62,8 +62,8 @@ pub fn flsm_manifest(data: &[u8]) {
     }
 }
 
-/// `CURRENT` of either engine, as the first byte says, with a checksum that is made right or is not. Neither is ever taken for the
-/// other's.
+/// `CURRENT` of either engine, as the first byte says, with a checksum that is corrected or is not.
+/// A file of one engine is never taken for one of the other.
 pub fn current(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -82,7 +82,7 @@ pub fn current(data: &[u8]) {
             let again = evendb::fuzzing::current_bytes(id, verified, closed);
             let read = evendb::fuzzing::current(path, &again);
             assert_eq!(read.ok(), Some((id, verified, closed, true)));
-            // Flags that are not known are passed over.
+            // Unknown flags are passed over.
             let is_plain = bytes[25..28] == [0; 3] && bytes[24] <= 1;
             assert!(!is_newest || !is_plain || again == bytes, "it has one form");
         }

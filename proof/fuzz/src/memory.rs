@@ -1,8 +1,10 @@
-//! An allocator that counts what each thread has: the most that a piece of work had at once can be asked for, so that a length
-//! in a file that is believed before it is verified shows.
+//! An allocator that counts the memory of each thread. The highest number of bytes that a piece of
+//! work had at once can be asked for: it shows a length in a file that is believed before it is
+//! verified.
 //!
-//! Thread safety: counts are of the thread that allocates or frees. What one thread allocates and another one frees is counted
-//! with either, so work that is measured does not hand memory to other threads.
+//! Thread safety: counts belong to the thread that allocates or frees. If one thread allocates
+//! memory and another frees it, each counts its part, so measured work does not pass memory to
+//! other threads.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -25,21 +27,21 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller keeps the contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller keeps the contract, which is the same.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // Both may be there while it moves.
+        // Both places may exist while it moves.
         count(bytes as isize);
         count(-(layout.size() as isize));
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller keeps the contract, which is the same.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 }
@@ -47,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The most bytes that this thread had at once, above those it had before.
+/// The highest number of bytes that this thread had at once, above the bytes that it had before.
 pub(crate) fn peak_of<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     PEAK.set(before);

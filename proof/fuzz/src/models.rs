@@ -1,4 +1,4 @@
-//! Models of loads, and analyses that models are made of.
+//! Models of loads, and analyses from which models are made.
 
 use evendb_model::Model;
 use evendb_model::from_analysis::{self, Known};
@@ -8,8 +8,8 @@ use evendb_report::Document;
 pub(crate) const MODEL: u8 = 0;
 pub(crate) const ANALYSIS: u8 = 1;
 
-/// A model that is read is written and read again as it is, and sizes are drawn from it within its limits. A model that is made
-/// of an analysis is one.
+/// A model that is read is written and read again unchanged, and sizes are drawn from it within its
+/// limits. A model that is made from an analysis passes the same checks.
 pub(crate) fn models(data: &[u8]) {
     let Some((form, text)) = data.split_first() else {
         return;

@@ -1,7 +1,8 @@
-//! Programs of operations, on either engine, whose answers are those of an ordered map. The first byte chooses options; each
-//! operation is a byte and what it needs. Limits are so small that flushes, splits and compactions happen within a program.
+//! Programs of operations, on either engine. Their answers are compared with those of an ordered
+//! map. The first byte chooses options; each operation is a byte and its arguments. Limits are
+//! small enough that flushes, splits and compactions happen within a program.
 //!
-//! The first engine works without threads, so what a program does is always the same.
+//! The first engine works without threads, so a program always does the same.
 
 use crate::bytes::Input;
 use evendb_storage::vfs::SimVfs;
@@ -18,15 +19,15 @@ pub(crate) const DIR: &str = "/db";
 const OPERATIONS_MAX: usize = 160;
 const SNAPSHOTS: usize = 2;
 
-/// A database as programs use it. Everything succeeds.
+/// A database for programs. Every call succeeds.
 pub(crate) trait Database: Sized {
-    /// What a moment is read by.
+    /// A snapshot for reads.
     type Moment;
     /// Opens the database with options that the number chooses.
     fn open(vfs: &SimVfs, variant: u8) -> Self;
     fn put(&self, key: &[u8], value: &[u8]);
     fn delete(&self, key: &[u8]);
-    /// Writes all at once.
+    /// Makes all writes at once.
     fn batch(&self, writes: &[(Vec<u8>, Option<Vec<u8>>)]);
     fn get(&self, moment: Option<&Self::Moment>, key: &[u8]) -> Option<Vec<u8>>;
     fn scan(
@@ -201,7 +202,7 @@ pub(crate) fn flsm_options(variant: u8) -> evendb_flsm::Options {
     })
 }
 
-/// A few keys, of which some are the beginnings of others.
+/// A few keys. Some of them are the beginnings of others.
 fn key(byte: u8) -> Vec<u8> {
     let mut key = vec![[0, b'a', b'b', 0xff][usize::from(byte >> 5 & 3)]; usize::from(byte & 3)];
     key.push(b'0' + (byte >> 2 & 7));
@@ -222,7 +223,7 @@ fn limits(input: &mut Input<'_>) -> Limits {
     (bound(choice, low), bound(choice >> 2, high))
 }
 
-/// What of a map is within limits: none where these are the wrong way round.
+/// The part of a map within limits. Empty if the limits are the wrong way round.
 fn within(map: &Map, limits: &Limits) -> Pairs {
     let above = |key: &Vec<u8>| match &limits.0 {
         Bound::Unbounded => true,
@@ -247,7 +248,7 @@ struct Run<D: Database> {
     db: Option<D>,
     map: Map,
     moments: [Option<(D::Moment, Map)>; SNAPSHOTS],
-    /// So that no two values are alike.
+    /// Makes all values different.
     written: u64,
 }
 
@@ -286,7 +287,7 @@ impl<D: Database> Run<D> {
         }
     }
 
-    /// A moment that the byte chooses, and what is seen of it; else now.
+    /// A moment that the byte chooses, with its map; or the present.
     fn seen(&self, choice: u8) -> (Option<&D::Moment>, &Map) {
         match &self.moments[usize::from(choice) % SNAPSHOTS] {
             Some((moment, map)) if choice & 128 == 128 => (Some(moment), map),

@@ -1,7 +1,9 @@
-//! Inputs to begin with: valid files, made by what writes them, in the forms in which targets take them.
+//! Inputs to begin with: valid files, made by the code that writes them, in the forms that targets
+//! take.
 //!
-//! They are made anew whenever they are wanted, so that they follow every change of a format. What is kept in `corpus/`, a file
-//! for each target with a line for each input, is what a fuzzer found beside them.
+//! They are made anew whenever they are wanted, so that they follow every change of a format.
+//! `corpus/` has further inputs that a fuzzer found: a file for each target with a line for each
+//! input.
 
 use crate::bytes::framed;
 use crate::programs::{DIR, Database};
@@ -20,7 +22,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Where the kept finds of a target are.
+/// The path of a target's kept finds.
 #[must_use]
 pub fn corpus(target: &Target) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -56,7 +58,7 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
     }
 }
 
-/// Each with a byte in front of it: checksums as they are, and made right.
+/// Each file after a byte: once with its checksums, once with corrected ones.
 fn with_forms(files: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let forms = files.iter().flat_map(|file| [(0, file), (1, file)]);
     forms
@@ -64,12 +66,12 @@ fn with_forms(files: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A table of so many keys, each with versions of every kind.
+/// A table of this number of keys, each with versions of every kind.
 fn table(id: TableId, keys: u64, codec: Codec, filter_bits_per_key: u32) -> Vec<u8> {
     table_of(id, keys, codec, filter_bits_per_key, false)
 }
 
-/// The same, with a block for each key if it is keyed.
+/// As `table`, with a block for each key if it is keyed.
 fn table_of(
     id: TableId,
     keys: u64,
@@ -170,7 +172,7 @@ fn filter_seeds() -> Vec<Vec<u8>> {
     vec![stored, built]
 }
 
-/// Files, each behind its length.
+/// Files, each after its length.
 fn files(form: u8, files: &[Vec<u8>]) -> Vec<u8> {
     let mut out = vec![form];
     for file in files {
@@ -186,7 +188,7 @@ fn run_seeds() -> Vec<Vec<u8>> {
     [0, 1, 2, 3].map(|form| files(form, &runs)).to_vec()
 }
 
-/// The frames of the manifest of a small database, as those of one of this number.
+/// The frames of the manifest of a small database, changed to those of a manifest with this number.
 fn manifest_of<D: Database>(id: u64) -> Vec<u8> {
     let disk = SimVfs::new(2);
     let db = D::open(&disk, 9);
@@ -207,7 +209,7 @@ fn manifest_of<D: Database>(id: u64) -> Vec<u8> {
     framed(id, &crate::bytes::frames_of(&bytes, own))
 }
 
-/// Records of one length and kind each; the target makes the rest right.
+/// Records, each with a length and a kind. The target corrects the rest.
 fn commit_log_seeds() -> Vec<Vec<u8>> {
     let mut write = vec![1];
     for number in [0_u32, 3, 5] {
@@ -374,7 +376,7 @@ fn input_seeds() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// Each file as it is written, in a form of which the target makes the checksum right.
+/// Each file as it is written, in a form whose checksum the target corrects.
 fn small_file_seeds() -> Vec<Vec<u8>> {
     let sealed = |form: u8, bytes: &[u8]| {
         let mut file = bytes.to_vec();
@@ -388,7 +390,7 @@ fn small_file_seeds() -> Vec<Vec<u8>> {
     let names = ["0000000100000002.sst", "CHUNK-LOGS", "KEYS"];
     for (name, number) in names.into_iter().zip([4711, 1 << 33, 70]) {
         put_slice(&mut list, name.as_bytes());
-        // Length, checksum, which table, flags.
+        // Length, checksum, the number of the table, flags.
         for number in [number, 0xdead_beef, number & 1, number % 4] {
             put_varint(&mut list, number);
         }
@@ -424,7 +426,7 @@ fn small_file_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The presets as they are written, and an analysis with the figures that a model is made of.
+/// The presets as they are written, and an analysis with the figures for a model.
 fn model_seeds() -> Vec<Vec<u8>> {
     let presets = presets::names().filter_map(|name| presets::named(name)?.to_toml().ok());
     let mut seeds: Vec<Vec<u8>> = presets
@@ -437,7 +439,7 @@ fn model_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The figures that a model is made of, with a few rows each, of a load of gets, puts and scans.
+/// The figures for a model, with a few rows each, of a load of gets, puts and scans.
 fn analysis() -> Document {
     let figure = |id: &str, columns: &[&str], rows: Vec<Vec<Value>>| {
         let columns: Vec<_> = columns.iter().map(|name| (*name, Unit::Number)).collect();
@@ -508,7 +510,7 @@ fn analysis() -> Document {
     document
 }
 
-/// Every form, with damage to one file after the other.
+/// Every form, with damage to each file in turn.
 fn directory_seeds() -> Vec<Vec<u8>> {
     let inputs = (0..16_u8).flat_map(|form| {
         (0..8_u8).map(move |what| {
@@ -529,7 +531,7 @@ fn directory_seeds() -> Vec<Vec<u8>> {
     inputs.collect()
 }
 
-/// Programs of random numbers, which use everything now and then.
+/// Programs of random numbers, which use every operation now and then.
 fn program_seeds() -> Vec<Vec<u8>> {
     let mut state = 7_u64;
     let mut next = || {
@@ -541,10 +543,10 @@ fn program_seeds() -> Vec<Vec<u8>> {
     (0..8).map(|_| (0..400).map(|_| next()).collect()).collect()
 }
 
-/// The kept finds of a target, each a line of hexadecimal digits; none where there is no file.
+/// The kept finds of a target, each a line of hexadecimal digits. None if there is no file.
 ///
 /// # Errors
-/// Those of reading.
+/// The errors of reading.
 pub fn kept(target: &Target) -> io::Result<Vec<Vec<u8>>> {
     let text = match fs::read_to_string(corpus(target)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,5 @@
-//! Small files beside a database's own: lists of backups and exports, properties of an export, `HEAT`, `KEYS`.
+//! Small files beside a database's own: lists of backups and exports, properties of an export,
+//! `HEAT`, `KEYS`.
 
 use crate::bytes::Input;
 use evendb_storage::codec::checksum;
@@ -6,16 +7,17 @@ use evendb_storage::codec::checksum;
 /// Memory budgets for which `HEAT` is read: the least, and one for which it may be long.
 const BUDGETS: [u64; 2] = [1 << 20, 1 << 30];
 
-/// The forms of the first byte: which file it is, from this bit on. The one below says whether the checksum is made right.
+/// The forms of the first byte: from this bit on, the file. The bit below says whether the checksum
+/// is corrected.
 pub(crate) const LIST: u8 = 0;
 pub(crate) const PROPERTIES: u8 = 1 << 1;
 pub(crate) const HEAT: u8 = 2 << 1;
 pub(crate) const KEYS: u8 = 3 << 1;
-/// Where `HEAT` has its checksum, and where what that covers begins.
+/// The place of the checksum of `HEAT`, and the beginning of the bytes that it covers.
 const HEAT_SUM_AT: usize = 8;
 const HEAT_BODY_AT: usize = 20;
 
-/// Whatever is read is written in the same way, and is the same when it is read again.
+/// Everything that is read is written in the same way, and is the same when it is read again.
 pub(crate) fn small_files(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -26,7 +28,7 @@ pub(crate) fn small_files(data: &[u8]) {
     is_read(form, &bytes);
 }
 
-/// Whether a file of this form is one. What it says must be the same when it was written again.
+/// Whether a file of this form is valid. Its content must stay the same when it is written again.
 pub(crate) fn is_read(form: u8, bytes: &[u8]) -> bool {
     match form & 6 {
         LIST => {
@@ -55,7 +57,7 @@ pub(crate) fn is_read(form: u8, bytes: &[u8]) -> bool {
     }
 }
 
-/// Makes the checksum of a file right, as its form has it.
+/// Corrects the checksum of a file, by its form.
 pub(crate) fn seal(form: u8, bytes: &mut [u8]) {
     match form & 6 {
         PROPERTIES => {}

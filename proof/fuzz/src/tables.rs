@@ -1,7 +1,8 @@
 //! Tables, and their parts: whole ones, data blocks, filters, and runs in a container.
 //!
-//! What examines a table and what reads it are two implementations, so each is judged by the other. Where an examination says that
-//! all is sound, every way of reading finds exactly its records; where a read fails, the examination has told of damage.
+//! The examination of a table and its reader are two implementations, so each is judged by the
+//! other. If an examination says that everything is sound, every way of reading finds exactly its
+//! records. If a read fails, the examination has told of damage.
 
 use crate::bytes::{Input, MemoryFile, check_error};
 use evendb_storage::codec::hash_key;
@@ -17,12 +18,12 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Of every table that is fuzzed.
+/// The id of every table that is fuzzed.
 pub(crate) const ID: TableId = TableId(0x51);
 
-/// Records that are compared at most: a short input may be very many.
+/// The highest number of records that are compared: a short input may stand for a large number.
 const RECORDS_MAX: usize = 2000;
-/// Keys that are sought.
+/// The number of keys that are sought.
 const SOUGHT: usize = 12;
 /// Longer keys are not kept.
 const KEY_MAX: usize = 4096;
@@ -35,7 +36,7 @@ fn digest(entry: EntryRef<'_>) -> Digest {
     (key, entry.version, entry.kind, value)
 }
 
-/// What an examination tells.
+/// The results of an examination.
 #[derive(Default)]
 struct Seen {
     digests: Vec<Digest>,
@@ -62,7 +63,7 @@ impl TableVisitor for Seen {
     }
 }
 
-/// A table: the first byte says whether checksums are made right, and where in a file it lies.
+/// A table. The first byte says whether checksums are corrected, and where in a file it lies.
 pub fn table(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -75,7 +76,7 @@ pub fn table(data: &[u8]) {
     check_table(MemoryFile(bytes), offset, len);
 }
 
-/// Makes the checksums right of the table of this id.
+/// Corrects the checksums of the table with this id.
 pub(crate) fn reseal_as(bytes: &mut [u8], id: u64) {
     reseal(bytes, TableId(id));
 }
@@ -91,7 +92,7 @@ fn check_table(file: MemoryFile, offset: u64, len: u64) {
         Ok(table) => Arc::new(table),
         Err(error) => {
             check_error(&error);
-            // A table that says it is compressed by what this build lacks is not opened, whatever its blocks are.
+            // A table whose compression this build lacks is not opened, with any blocks.
             let is_lacking = lacks && error.kind() == ErrorKind::Unsupported;
             assert!(
                 examined.damaged || is_lacking,
@@ -213,7 +214,7 @@ fn seek(table: &Arc<Table>, cursor: &mut TableCursor, seen: &Seen, is_sound: boo
     }
 }
 
-/// What is answered without reading blocks.
+/// Questions that are answered without reading blocks.
 fn ask(table: &Table, keys: &[Vec<u8>]) {
     let _ = (table.meta(), table.resident_bytes(), table.cuts(1000));
     let few = keys.iter().take(3);
@@ -244,7 +245,7 @@ pub fn block(data: &[u8]) {
     let forward = block.forward();
     let backward = block.backward();
     let Ok(rows) = forward else {
-        // The last interval alone may make sense.
+        // The last interval alone may be valid.
         for key in [&b""[..], b"k", b"\xff"] {
             let _ = (block.seek(key), block.search(key, Version::MAX));
         }
@@ -273,7 +274,7 @@ pub fn block(data: &[u8]) {
     }
 }
 
-/// A filter: stored bytes, or the hashes that it is built of.
+/// A filter: stored bytes, or the hashes from which it is built.
 pub fn filter(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -306,8 +307,8 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-/// The log of a chunk of the first engine: runs in one container, oldest first, of which each answers for itself what the log's
-/// search finds.
+/// The log of a chunk of the first engine: runs in one container, oldest first. For each of them,
+/// its own answer is compared with that of the log's search.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();

@@ -5,10 +5,12 @@ use evendb_trace::formats::{self, Format, Imported};
 use evendb_trace::{Error, ErrorKind, Header, InOrder, Operation, Reader, Writer};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Operations that are read at most: a short input may be very many. Then an error of ours ends it.
+/// The highest number of operations that are read: a short input may stand for a large number. Then
+/// an error of ours ends it.
 const OPERATIONS_MAX: u64 = 20_000;
 
-/// A trace: the first byte says of which format, and whether checksums of EvenDB's are made right.
+/// A trace. The first byte gives its format, and says whether checksums of EvenDB's format are
+/// corrected.
 pub fn trace(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -39,7 +41,7 @@ pub fn trace(data: &[u8]) {
     check_written(&kept);
 }
 
-/// Reads a source whole, or its first many operations.
+/// Reads a source whole, or its first `OPERATIONS_MAX` operations.
 fn import(
     format: Format,
     bytes: &[u8],
@@ -59,7 +61,7 @@ fn import(
     Ok(imported)
 }
 
-/// A trace of EvenDB's: lenient, strict and in order readers come to the same.
+/// A trace of EvenDB's format: lenient, strict and in order readers come to the same result.
 fn own(bytes: &[u8], imported: Option<&Imported>) {
     let (Ok(mut lenient), Ok(strict)) = (Reader::new(bytes), Reader::new(bytes)) else {
         assert!(imported.is_none(), "whoever imports reads");
@@ -98,7 +100,7 @@ fn own(bytes: &[u8], imported: Option<&Imported>) {
     assert_eq!(in_order as u64, count, "in order it is as many");
 }
 
-/// Operations that a reader gave are written and read back as they are.
+/// Operations of a reader are written and read back unchanged.
 fn check_written(operations: &[Operation]) {
     let mut writer = Writer::new(Vec::new(), &Header::default()).expect("memory takes it");
     let mut written = Vec::new();
@@ -123,7 +125,8 @@ fn sum(head: &[u8], body: &[u8]) -> [u8; 8] {
     hasher.digest().to_le_bytes()
 }
 
-/// Makes the checksums of a trace's header and frames right: their lengths stay, up to the first that reaches beyond the end.
+/// Corrects the checksums of a trace's header and frames: their lengths stay, up to the first that
+/// reaches beyond the end.
 fn reseal(bytes: &mut [u8]) {
     const HEADER: usize = 24;
     const FRAME: usize = 32;

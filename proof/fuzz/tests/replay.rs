@@ -1,8 +1,9 @@
-//! All seeds, all kept finds, and damage to both, given to every target: at random, and numbers of a seed that become 0, 1, the
-//! most that there can be, one more, 2^32, 2^63 and 2^64-1.
+//! Every target gets all seeds, all kept finds, and damage to both: at random, and numbers of a
+//! seed that become 0, 1, the highest possible one, one more, 2^32, 2^63 and 2^64-1.
 //!
-//! `EVENDB_FUZZ_DAMAGES` says how many damaged inputs a fast target gets, a slow one in proportion; `EVENDB_FUZZ_SEED` of which
-//! random numbers. A failure says which input it was, in hexadecimal digits.
+//! `EVENDB_FUZZ_DAMAGES` sets the number of damaged inputs of a fast target; a slow one gets fewer
+//! in proportion. `EVENDB_FUZZ_SEED` sets the random numbers. A failure prints the input in
+//! hexadecimal digits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -81,7 +82,7 @@ fn write_fixed<const BYTES: usize>(bytes: &mut Vec<u8>, at: usize, number: u64) 
     bytes[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
 }
 
-/// In a text: where digits begin, the number in their place. Elsewhere nothing changes.
+/// In a text: where digits begin, writes the number in their place. Elsewhere nothing changes.
 fn write_digits(bytes: &mut Vec<u8>, at: usize, number: u64) {
     let is_digit = |byte: &u8| byte.is_ascii_digit();
     if at > 0 && is_digit(&bytes[at - 1]) {
@@ -93,8 +94,8 @@ fn write_digits(bytes: &mut Vec<u8>, at: usize, number: u64) {
     }
 }
 
-/// Each place of a seed is taken for that of a number, in each form in which files have numbers. Where there are more such inputs
-/// than `count` for each seed, every so many of them are given.
+/// Each place of a seed is taken for that of a number, in each form in which files have numbers. If
+/// there are more than `count` such inputs for each seed, only every nth of them is given.
 fn numbers_at_their_extremes(target: &Target, count: usize) {
     const WRITES: [Put; 5] = [
         write_varint,
@@ -166,7 +167,7 @@ fn every_target_is_replayed() {
     assert_eq!(names, REPLAYED);
 }
 
-/// What is kept stays small enough to be looked at.
+/// The corpus stays small enough for people to look at.
 #[test]
 fn the_corpus_is_small() {
     let mut sum = 0;

@@ -1,6 +1,8 @@
-//! [`Campaign`]: lives of one engine, one after the other in this process, with a look at the standard database between any two.
+//! [`Campaign`]: lives of one engine, in order in this process, with a look at the standard
+//! database between any two.
 //!
-//! Life `n` of a seed is the same whatever came before it, so a fault is replayed by the seed and the number of its life.
+//! Life `n` of a seed does not depend on earlier lives, so a fault is replayed by the seed and the
+//! number of its life.
 
 use crate::covering::{Row, rows};
 use crate::judge::{judge, table};
@@ -20,27 +22,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Faults after which a campaign ends.
+/// A campaign ends after this number of faults.
 const FAULTS_MAX: usize = 5;
-/// Lives between two times that an idle database is watched for some seconds.
+/// The number of lives between two times at which an idle database is watched for some seconds.
 const WATCH_EVERY: u64 = 10;
 /// How often the table is printed.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// What is leaked for each life, where that is planted.
+/// Bytes that are leaked for each life, if that is planted.
 const LEAK_BYTES: usize = 3 << 20;
 
 /// When a campaign ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
-    /// After so many lives.
+    /// After this number of lives.
     Lives(u64),
-    /// After so much time.
+    /// After this time.
     Time(Duration),
-    /// When the process has taken so many milliseconds of processor time more.
+    /// When the process has taken this many further milliseconds of processor time.
     Processor(u64),
 }
 
-/// What must be found: tests plant it.
+/// A fault that must be found: tests plant it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Plant {
     /// Memory, with each life.
@@ -59,38 +61,38 @@ pub enum Plant {
 
 /// What a campaign does.
 pub struct Campaign {
-    /// Where.
+    /// The place.
     pub site: Site,
-    /// Of all choices.
+    /// The seed of all choices.
     pub seed: u64,
     /// The first life.
     pub first: u64,
     /// When it ends.
     pub budget: Budget,
-    /// How much a life does.
+    /// How much work a life does.
     pub size: Size,
-    /// So long may a life take, and a look between two of them.
+    /// The longest time of a life, and of a look between two of them.
     pub patience: Duration,
-    /// What it is to find.
+    /// The planted fault.
     pub plant: Option<Plant>,
-    /// Where a database goes that showed a fault.
+    /// The directory for a copy of each database that showed a fault.
     pub keep: Option<PathBuf>,
-    /// Set when it is to end.
+    /// Set when it must end.
     pub interrupted: Arc<AtomicBool>,
 }
 
-/// Rows of options: one covering array after the other, each another one.
+/// Rows of options: covering arrays in order, each differs from the one before.
 struct Rows {
     sizes: Vec<usize>,
     seed: u64,
     arrays: u64,
     rows: VecDeque<Row>,
-    /// The life of which the first rows are.
+    /// The life to which the first rows belong.
     life: u64,
 }
 
 impl Rows {
-    /// The rows of a life, which is none before one that was asked for.
+    /// The rows of a life. Lives must be asked for in order.
     fn of_life(&mut self, life: u64) -> Vec<Row> {
         loop {
             while (self.rows.len() as u64) < OPENINGS {
@@ -126,7 +128,7 @@ impl Campaign {
             }
     }
 
-    /// Runs it, and prints what came of it. Whether nothing went wrong.
+    /// Runs it, and prints the outcome. Returns whether nothing went wrong.
     ///
     /// # Errors
     /// If the rig itself fails.
@@ -224,7 +226,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// Leaks, if it is to.
+    /// Leaks, if that is planted.
     fn plant(&self, seen: &mut Seen) -> Result<(), String> {
         match self.plant {
             None | Some(Plant::Write | Plant::Hang) => {}
@@ -260,13 +262,13 @@ struct Seen {
     faults: Vec<String>,
     leaked: Vec<Vec<u8>>,
     open: Vec<File>,
-    /// What was open before the first life.
+    /// The descriptors that were open before the first life.
     at_first: Option<Vec<String>>,
     has_told: bool,
 }
 
 impl Seen {
-    /// With nothing open no descriptor is: says what the first ones are that stay.
+    /// No descriptor may be open when no database is. Prints the first ones that stay.
     fn tell_open(&mut self) {
         let now = open_paths().unwrap_or_default();
         match &self.at_first {

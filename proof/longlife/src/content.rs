@@ -1,7 +1,7 @@
-//! [`Content`]: what a value is, without its bytes; and what merges come to.
+//! [`Content`]: a value without its bytes; and the results of merges.
 //!
-//! An oracle that held all bytes would be as large as the database, and its memory would hide that of the engine. So most
-//! values follow from a number and a length. Plain data.
+//! An oracle that held all bytes would be as large as the database, and its memory would hide that
+//! of the engine. So nearly all values follow from a number and a length. Plain data.
 
 use evendb::Merges;
 use evendb_powercut::draw::Draw;
@@ -12,14 +12,14 @@ use std::fmt;
 /// A value.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Content {
-    /// What follows from a number and a length.
+    /// A value that follows from a number and a length.
     Made {
         /// Any number.
         tag: u64,
         /// Bytes.
         len: u32,
     },
-    /// Bytes as they are: numbers, what was merged, what a kept database holds.
+    /// Bytes as they are: numbers, results of merges, values of a kept database.
     Bytes(Vec<u8>),
 }
 
@@ -36,7 +36,7 @@ pub fn brief(bytes: &[u8]) -> String {
 }
 
 impl Content {
-    /// How long it is.
+    /// Its length.
     pub fn len(&self) -> usize {
         match self {
             Content::Made { len, .. } => *len as usize,
@@ -44,12 +44,13 @@ impl Content {
         }
     }
 
-    /// Whether it is of no bytes.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its bytes. Of every three made ones, one is all one byte, one repeats itself, and one cannot be compressed.
+    /// Its bytes. One of every three made values has one byte throughout, one repeats itself, and
+    /// one cannot be compressed.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         let (tag, len) = match self {
             Content::Bytes(bytes) => return Cow::Borrowed(bytes),
@@ -74,7 +75,7 @@ impl Content {
     }
 }
 
-/// What an operand for this operator may be.
+/// A possible operand for this operator.
 pub fn operand(merges: Merges, draw: &mut Draw) -> Vec<u8> {
     let number = draw.number();
     match merges {
@@ -87,7 +88,8 @@ pub fn operand(merges: Merges, draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// What a value and an operand come to, as the operators' documentation has it. `None` for one of a later version.
+/// The result of a value and an operand, by the operators' documentation. `None` for an operator of
+/// a later version.
 pub fn merged(merges: Merges, value: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
     let Some(value) = value else {

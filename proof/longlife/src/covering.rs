@@ -1,10 +1,13 @@
-//! Covering arrays: few rows of choices in which every pair of choices of two factors stands together at least once.
+//! Covering arrays: a few rows of choices. Every pair of choices of two factors stands together in
+//! at least one row.
 //!
-//! A factor has a number of choices; a row has one choice of each. [`rows`] is greedy: row by row, of some rows that it tries it takes
-//! the one with the most pairs that were in no row before. It is no least array, but one of about the size of the product of the two
-//! largest factors. [`Pairs`] and [`Successions`] count what rows have in common, and what follows what.
+//! A factor has a number of choices; a row has one choice for each factor. [`rows`] is greedy: for
+//! each row it tries some rows, and takes the one with the highest number of pairs that were in no
+//! row before. The array is not the least one, but its size is about the product of the two largest
+//! factors. [`Pairs`] and [`Successions`] count the pairs within rows, and the successions between
+//! them.
 //!
-//! Pure: the seed fixes the array. Not here: what the choices are (`options.rs`).
+//! Pure: the seed fixes the array. Not here: the meaning of the choices (`options.rs`).
 
 use evendb_powercut::draw::Draw;
 
@@ -15,7 +18,8 @@ pub struct Row(pub Vec<usize>);
 /// Rows that are tried for each row of an array.
 const TRIES: usize = 12;
 
-/// Where the choices of each factor begin, when those of all factors are numbered through; and how many there are.
+/// The number of each factor's first choice, when the choices of all factors are numbered through,
+/// and the number of all choices.
 fn places(sizes: &[usize]) -> (Vec<usize>, usize) {
     let mut all = 0;
     let begins = sizes.iter().map(|size| {
@@ -25,7 +29,7 @@ fn places(sizes: &[usize]) -> (Vec<usize>, usize) {
     (begins.collect(), all)
 }
 
-/// Which pairs of choices of two factors have stood in one row.
+/// The pairs of choices of two factors that have stood in one row.
 #[derive(Clone, Debug)]
 pub struct Pairs {
     begins: Vec<usize>,
@@ -36,7 +40,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// None yet, of factors with so many choices.
+    /// No pairs yet, for factors with these numbers of choices.
     pub fn new(sizes: &[usize]) -> Pairs {
         let (begins, choices) = places(sizes);
         let of_two = |first: usize| -> usize { sizes[first + 1..].iter().sum() };
@@ -61,7 +65,7 @@ impl Pairs {
         place(first) * self.choices + place(second)
     }
 
-    /// Counts the pairs of a row; how many were new.
+    /// Counts the pairs of a row. Returns how many were new.
     pub fn note(&mut self, row: &Row) -> usize {
         let before = self.count;
         for second in 0..row.0.len() {
@@ -73,7 +77,7 @@ impl Pairs {
         self.count - before
     }
 
-    /// How many were met, and how many there are.
+    /// The number of pairs that were met, and the number of all pairs.
     pub fn met(&self) -> (usize, usize) {
         (self.count, self.all)
     }
@@ -90,7 +94,7 @@ impl Pairs {
     }
 }
 
-/// Which choice of any factor has followed on which, in the next row of the same database.
+/// The successions of choices of any two factors from one row to the next row of the same database.
 #[derive(Clone, Debug)]
 pub struct Successions {
     begins: Vec<usize>,
@@ -111,7 +115,7 @@ impl Successions {
         }
     }
 
-    /// Counts what follows on what.
+    /// Counts the successions from a row to the next.
     pub fn note(&mut self, before: &Row, after: &Row) {
         for (first, &one) in before.0.iter().enumerate() {
             for (second, &other) in after.0.iter().enumerate() {
@@ -121,13 +125,14 @@ impl Successions {
         }
     }
 
-    /// How many were met, and how many there are.
+    /// The number of successions that were met, and the number of all.
     pub fn met(&self) -> (usize, usize) {
         (self.count, self.choices * self.choices)
     }
 }
 
-/// A row that begins with a pair; each further factor, in random order, gets the choice with the most new pairs.
+/// A row that begins with a pair. Each further factor, in random order, gets the choice with the
+/// highest number of new pairs.
 fn grown(draw: &mut Draw, sizes: &[usize], met: &Pairs, pair: [(usize, usize); 2]) -> (usize, Row) {
     let mut chosen: Vec<(usize, usize)> = pair.to_vec();
     let mut rest: Vec<usize> = (0..sizes.len())
@@ -140,7 +145,7 @@ fn grown(draw: &mut Draw, sizes: &[usize], met: &Pairs, pair: [(usize, usize); 2
             let is_new = |other: &&(usize, usize)| !met.met[met.at((factor, choice), **other)];
             chosen.iter().filter(is_new).count()
         };
-        // A random one of those that gain as much.
+        // A random one among the choices with the highest gain.
         let best = (0..sizes[factor]).map(|choice| (gain(choice), draw.number(), choice));
         let (gain, _, choice) = best.max().unwrap_or_default();
         gained += gain;
@@ -151,7 +156,8 @@ fn grown(draw: &mut Draw, sizes: &[usize], met: &Pairs, pair: [(usize, usize); 2
     (gained, Row(row))
 }
 
-/// Rows of which every pair of choices of two factors stands in one. Each factor has a choice at least.
+/// Rows in which every pair of choices of two factors stands at least once. Each factor has at
+/// least one choice.
 pub fn rows(sizes: &[usize], seed: u64) -> Vec<Row> {
     let mut draw = Draw::new(seed);
     let mut met = Pairs::new(sizes);
@@ -206,7 +212,8 @@ mod tests {
 
     #[test]
     fn it_is_not_much_larger_than_it_must_be() {
-        // Nine pairs of two factors need nine rows; forty factors of three choices have been done with 20.
+        // Nine pairs of two factors need nine rows; forty factors of three choices have been done
+        // with 20.
         assert_eq!(rows(&[3, 3], 1).len(), 9);
         let many = rows(&[3; 40], 1).len();
         assert!(many <= 32, "{many}");

@@ -1,8 +1,9 @@
 //! How an opening ends, and what the next one finds.
 //!
-//! What a kill would leave is a copy of the directory, made while the database is open and nothing changes any file of it: names,
-//! lengths and times are the same before and behind the copy, and none is younger than the system's clock can tell apart. What is
-//! written through a mapping changes no time, but only calls do that, and none is made. So the copy is of one moment.
+//! The state after a kill is a copy of the directory, made while the database is open and nothing
+//! changes any file of it. Names, lengths and times must be the same before and after the copy, and
+//! each time must be older than a tick of the system's clock. Writes through a mapping change no
+//! time, but only calls make them, and there are no calls meanwhile. So the copy is of one moment.
 
 use crate::process::{Listing, listing};
 use crate::store::{Answer, Store};
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 /// Longer than a tick of the clock that files have.
 const TICK: Duration = Duration::from_millis(12);
-/// So often it is tried to copy a directory that is quiet.
+/// The number of tries to copy a quiet directory.
 const TRIES: u32 = 25;
 
 /// How an opening ends.
@@ -21,18 +22,18 @@ const TRIES: u32 = 25;
 pub enum End {
     /// It is closed.
     Closed,
-    /// Its last handle goes.
+    /// Its last handle is dropped.
     LetGo,
-    /// What a kill would leave.
+    /// A copy with the state after a kill goes on.
     Killed,
     /// A copy goes on.
     Copied,
-    /// What was restored from a backup goes on.
+    /// A database that was restored from a backup goes on.
     Restored,
 }
 
 impl End {
-    /// One of those that the engine has.
+    /// One of the ends that the engine has.
     pub fn drawn<S: Store>(draw: &mut Draw) -> End {
         let all = [
             End::Closed,
@@ -73,7 +74,7 @@ pub fn copy_all(dir: &Path, into: &Path) -> std::io::Result<()> {
     copy(&listing(dir)?, dir, into)
 }
 
-/// Copies a directory in which nothing changes meanwhile. Whether it stood still.
+/// Copies a directory in which nothing changes meanwhile. Returns whether it stood still.
 fn copy_quiet(dir: &Path, into: &Path) -> std::io::Result<bool> {
     for _ in 0..TRIES {
         let earlier = listing(dir)?;
@@ -92,7 +93,8 @@ fn copy_quiet(dir: &Path, into: &Path) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// Ends it; what it was at last. The next opening finds its database in the same directory.
+/// Ends it. Returns the end that it really was. The next opening finds its database in the same
+/// directory.
 ///
 /// # Errors
 /// In words.

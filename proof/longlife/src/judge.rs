@@ -1,34 +1,38 @@
-//! What "flat" means: [`judge`] compares the samples of a campaign.
+//! The meaning of "flat": [`judge`] compares the samples of a campaign.
 //!
-//! The second quarter of the samples is what the last quarter is compared with: in the first one caches of the process, of its allocator and of
-//! the standard database itself are filled. Threads and descriptors are numbers that a program knows, so they must be equal. Memory
-//! and disk depend on what happened to be where, so their medians are compared, with a bound. Where a quarter has too few samples for a
-//! median to mean anything, even the least of the last quarter is above the greatest of the second one if something grows. What is allocated with nothing open is the
-//! sharpest of them: holes of the allocator are resident, and nobody has them.
+//! The last quarter of the samples is compared with the second one: in the first quarter caches of
+//! the process, of its allocator and of the standard database itself fill. A program knows its
+//! numbers of threads and descriptors, so they must be equal. Memory and disk depend on accidental
+//! places, so their medians are compared, with a bound. If a quarter has too few samples for a
+//! useful median, growth shows in another way: even the least of the last quarter is above the
+//! greatest of the second one. Allocated bytes with nothing open are the most exact measure: holes
+//! of the allocator are resident, and belong to nobody.
 //!
 //! Pure.
 
 use crate::process::{Disk, Usage};
 use crate::standard::{Rest, Sample};
 
-/// So many bytes more may be resident in the last quarter.
+/// Resident memory in the last quarter may be higher by this number of bytes.
 pub const MEMORY_MORE: u64 = 4 << 20;
-/// So many bytes more may be allocated with nothing open: what the campaign itself counts and remembers.
+/// Allocated bytes with nothing open may be higher by this number: the campaign itself counts and
+/// remembers.
 pub const ALLOCATED_MORE: u64 = 512 << 10;
-/// By so much larger may the directory be, in percent and bytes.
+/// The directory may be larger by this percentage plus this number of bytes.
 pub const DISK_MORE: (u64, u64) = (5, 128 << 10);
-/// So many files more may be in it, and be open.
+/// This number of further files may be in it, and be open.
 pub const FILES_MORE: u64 = 3;
-/// So many threads more may be under way under load, and soon behind it: those of the first engine come as they are needed, and go
-/// when they have rested.
+/// This number of further threads may run under load, and soon after it: threads of the first
+/// engine begin when they are needed, and end when they have rested.
 pub const THREADS_MORE: u64 = 8;
-/// More than this no manifest takes: the first engine writes it anew from 4 MiB on, the second one from 1 MiB on, for little data.
+/// The highest number of bytes of a manifest: for little data, the first engine writes it anew from
+/// 4 MiB on, the second one from 1 MiB on.
 pub const MANIFEST_MOST: u64 = 5 << 20;
-/// So much of a processor may an idle database take, in thousandths.
+/// The share of a processor that an idle database may take, in thousandths.
 pub const IDLE_PROCESSOR: u64 = 20;
 /// Fewer samples than this say nothing.
 pub const SAMPLES_MIN: usize = 8;
-/// A quarter of fewer samples has no median that means anything.
+/// A quarter with fewer samples has no useful median.
 const QUARTER_MIN: usize = 5;
 
 fn median(mut numbers: Vec<u64>) -> u64 {
@@ -36,8 +40,8 @@ fn median(mut numbers: Vec<u64>) -> u64 {
     numbers.get(numbers.len() / 2).copied().unwrap_or_default()
 }
 
-/// What stands for the second and what for the last quarter: their medians, if they have enough samples; else the greatest of the
-/// second and the least of the last one.
+/// The values of the second and of the last quarter: their medians, if they have enough samples.
+/// Otherwise the greatest of the second and the least of the last one.
 fn quarters(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> (u64, u64) {
     let quarter = samples.len() / 4;
     let numbers = |part: &[Sample]| part.iter().map(&of).collect::<Vec<u64>>();
@@ -55,20 +59,20 @@ fn quarters(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> (u64, u64) {
 /// A part of a sample, with its name.
 type Part<T> = (&'static str, fn(&Sample) -> T);
 
-/// When the process was sampled, in words, and what it took.
+/// The moments at which the process was sampled, by their names, and what it took.
 const MOMENTS: [Part<Usage>; 3] = [
     ("with nothing open", |sample| sample.closed),
     ("under load", |sample| sample.busy),
     ("open and idle", |sample| sample.idle),
 ];
 
-/// When the directory was looked at, and what it took.
+/// The moments at which the directory was looked at, by their names, and what it took.
 const DIRECTORIES: [Part<Disk>; 2] = [
     ("the directory", |sample| sample.disk),
     ("the directory with a tenth", |sample| sample.small),
 ];
 
-/// What is not flat.
+/// Everything that is not flat.
 pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
     let mut findings = Vec::new();
     if samples.len() < SAMPLES_MIN {
@@ -107,7 +111,7 @@ pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
         let manifest = quarters(samples, |sample| of(sample).manifest);
         exceeds(format!("manifest of {what}"), manifest, MANIFEST_MOST);
     }
-    // With nothing open no thread and no descriptor is left, not one, at any time.
+    // With nothing open no thread and no descriptor may be left, at any time.
     let first = samples[0].closed;
     let differs = samples
         .iter()
@@ -119,7 +123,7 @@ pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
         ));
     }
     for rest in rests {
-        // Descriptors of tables differ with the order of jobs, and are compared above.
+        // The descriptors of tables depend on the order of jobs, and are compared above.
         let first = &rests[0];
         if rest.threads != first.threads {
             findings.push(format!("at rest: {first:?} at first, and {rest:?} later"));
@@ -133,7 +137,7 @@ pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
     findings
 }
 
-/// What stands for both quarters, for people.
+/// The values of both quarters, for people.
 pub fn table(samples: &[Sample]) -> String {
     if samples.len() < SAMPLES_MIN {
         return format!("{} samples", samples.len());
@@ -278,7 +282,8 @@ mod tests {
         }
     }
 
-    /// Ten lives once told of six descriptors more: of two samples a median is the greater one.
+    /// Ten lives once reported six additional descriptors: the median of two samples is the greater
+    /// one.
     #[test]
     fn of_few_samples_one_that_differs_is_let_pass_and_growth_is_found() {
         let few = |change: fn(u64, &mut Sample)| judge(&samples(change)[..10], &[]);

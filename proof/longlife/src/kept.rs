@@ -1,4 +1,5 @@
-//! Kept databases of earlier formats, which lives begin with: the texts that the engines' golden tests read, and what they hold.
+//! Kept databases of earlier formats, with which lives begin: the texts that the engines' golden
+//! tests read, and their content.
 
 #[path = "../../../store/evendb/tests/common/dumped.rs"]
 mod dumped;
@@ -14,7 +15,7 @@ use std::path::Path;
 
 /// A database of an earlier format.
 pub struct Kept {
-    /// Which format.
+    /// The format.
     pub name: &'static str,
     text: &'static str,
     holds: Owner,
@@ -51,7 +52,7 @@ macro_rules! kept_text {
     };
 }
 
-/// Those of the first engine. Its first format was never released, and is refused.
+/// The kept databases of the first engine. Its first format was never released, and is refused.
 pub fn of_even() -> Vec<Kept> {
     let stays = even::STAYS_SECONDS * 1000;
     let until = |key: &[u8]| key.starts_with(b"until/").then_some(stays);
@@ -68,7 +69,7 @@ pub fn of_even() -> Vec<Kept> {
     ]
 }
 
-/// Those of the second engine.
+/// The kept databases of the second engine.
 pub fn of_fragmented() -> Vec<Kept> {
     vec![Kept {
         name: "format 1",
@@ -78,7 +79,7 @@ pub fn of_fragmented() -> Vec<Kept> {
 }
 
 impl Kept {
-    /// Lays its files down in a directory that is not there; what it holds.
+    /// Writes its files into a directory that is not there. Returns its content.
     ///
     /// # Errors
     /// Of the system.
@@ -95,7 +96,7 @@ impl Kept {
 mod tests {
     use super::*;
 
-    /// The texts that there are of formats from this one on.
+    /// The number of texts for formats from this one on.
     fn texts(engine: &str, first: u32) -> usize {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../store");
         let golden = golden.join(engine).join("tests/golden");

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   [kept database]  ->  opening 0 .. 7  ->  verified, removed
-//!   opening:  clock jumps?  ->  read only?  ->  open, compare all  ->  phases of 1 to 4 threads, jumps between  ->  compare all  ->  end
-//!   end:      closed | let go | what a kill would leave | a copy | what is restored from a backup    ->  verify
+//!   opening:  clock jumps?  ->  read only?  ->  open, compare all
+//!             ->  phases of 1 to 4 threads, jumps between  ->  compare all  ->  end
+//!   end:      closed | let go | state after a kill | a copy | restored from a backup  ->  verify
 //! ```
-//! The seed and the number of the life fix everything but how threads interleave.
+//! The seed and the number of the life fix everything except how threads interleave.
 
 use crate::content::Content;
 use crate::covering::Row;
@@ -25,9 +26,9 @@ use std::time::Duration;
 
 /// How often a database is opened in its life.
 pub const OPENINGS: u64 = 8;
-/// Threads, at most.
+/// The highest number of threads.
 const THREADS: usize = 4;
-/// When there is room again, it is asked so often, a millisecond apart.
+/// When there is room again, a call is repeated this number of times, a millisecond apart.
 const PATIENCE: u32 = 20_000;
 
 /// Where lives take place.
@@ -38,12 +39,12 @@ pub struct Site {
     pub room: Option<Room>,
 }
 
-/// How much a life does.
+/// How much work a life does.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Calls of a thread in a phase.
     pub calls: u64,
-    /// What all data may come to, in bytes; some lives have a tenth.
+    /// The highest number of bytes of all data. Some lives have a tenth.
     pub bytes: u64,
 }
 
@@ -100,7 +101,7 @@ impl<'a, S: Store> Life<'a, S> {
         }
     }
 
-    /// Lives it, with a row of options for each opening; what it did is added up.
+    /// Lives it, with a row of options for each opening. What it did is added to `tally`.
     ///
     /// # Errors
     /// What went wrong first, and where.
@@ -146,7 +147,7 @@ impl<'a, S: Store> Life<'a, S> {
             self.jump();
             tally.jumps += 1;
         }
-        // A kept database has not all keyspaces before it was opened to be written.
+        // A kept database does not have all keyspaces before it was opened for writing.
         if said.read_only && opening > 0 {
             let looked = self.look(row);
             looked.map_err(|what| format!("for reading only: {what}"))?;
@@ -208,7 +209,8 @@ impl<'a, S: Store> Life<'a, S> {
         store.write(&write)
     }
 
-    /// What a new opening goes by; everything is compared, and what time brought back is taken for what it is.
+    /// The rules of a new opening. Everything is compared. Expired values that a clock set back
+    /// makes visible again are accepted as found.
     fn begin(&mut self, store: &S, said: &Said, may_write: bool) -> Result<Rules, String> {
         if may_write {
             self.tick(store).map_err(words)?;
@@ -333,8 +335,9 @@ impl<'a, S: Store> Life<'a, S> {
         }
     }
 
-    /// The disk is full for a while: reads go on, writes are refused, nothing that was acknowledged is lost. Now and then the database
-    /// is closed and opened then, too. With room all goes on.
+    /// The disk is full for a while: reads go on, writes are refused, and no acknowledged write is
+    /// lost. Now and then the database is also closed and opened meanwhile. When there is room,
+    /// everything goes on.
     fn full(
         &mut self,
         store: S,
@@ -382,7 +385,7 @@ impl<'a, S: Store> Life<'a, S> {
         Ok(store)
     }
 
-    /// A full disk is read as another one.
+    /// On a full disk everything can be read as usual.
     fn compare_full(&self, store: &S, now: u64) -> Result<(), String> {
         let compared = self.compare(store, now, false);
         compared.map_err(|what| format!("while the disk is full: {what}"))
@@ -402,7 +405,7 @@ impl<'a, S: Store> Life<'a, S> {
         tally: &mut Tally,
     ) -> Result<(), String> {
         let end = End::drawn::<S>(&mut self.draw);
-        // At the lowest level a kill takes what was not made durable.
+        // At the lowest level a kill loses writes that were not made durable.
         if said.durability == Durability::Relaxed || self.draw.one_in(2) {
             store.persist().map_err(words)?;
         } else {
@@ -426,7 +429,7 @@ fn but_no_room(done: Result<(), Error>) -> Result<(), String> {
     }
 }
 
-/// There is room now, or soon: who waits for a job that failed before is told so.
+/// There is room now, or soon: a caller that waits for a job which failed before is told so.
 fn with_patience(mut call: impl FnMut() -> Result<(), Error>) -> Result<(), String> {
     for _ in 0..PATIENCE {
         match call() {

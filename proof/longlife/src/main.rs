@@ -5,7 +5,8 @@
 //! $ long-life --seconds 600                           # ten minutes, both engines
 //! $ long-life --seed 7 --engine flsm --first-life 42 --lives 1
 //! ```
-//! Ends with 0 if nothing went wrong and all is flat, with 1 if not, with 2 if the rig failed.
+//! Ends with 0 if nothing went wrong and everything is flat, with 1 if not, with 2 if the rig
+//! failed.
 
 use clap::{Parser, ValueEnum};
 use evendb_longlife::campaign::{Budget, Campaign, Plant};
@@ -28,28 +29,29 @@ enum Engine {
 #[derive(Parser)]
 #[command(about = "Lets databases live long in one process, and looks whether it stays as it was")]
 struct Cli {
-    /// So many lives of each engine.
+    /// The number of lives of each engine.
     #[arg(long, group = "budget")]
     lives: Option<u64>,
-    /// So much time, shared by the engines.
+    /// The number of seconds, shared by the engines.
     #[arg(long, group = "budget")]
     seconds: Option<u64>,
-    /// So many hours of processor time, shared by the engines.
+    /// The number of hours of processor time, shared by the engines.
     #[arg(long, group = "budget")]
     hours: Option<f64>,
-    /// Of all choices; how threads interleave depends on the machine, too.
+    /// The seed of all choices; how threads interleave depends on the machine, too.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The number of the first life.
     #[arg(long, default_value_t = 0)]
     first_life: u64,
-    /// Only these.
+    /// Only these engines.
     #[arg(long, value_delimiter = ',', default_value = "evendb,flsm")]
     engine: Vec<Engine>,
-    /// Where databases lie. Without it they lie in a small file system in memory, which is full now and then; with it no disk is.
+    /// The directory of databases. Without it they lie in a small file system in memory, which is
+    /// full now and then; with it no disk gets full.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Where a copy of each database goes that showed a fault.
+    /// The directory for a copy of each database that showed a fault.
     #[arg(long)]
     keep: Option<PathBuf>,
     /// Calls of a thread in a phase.
@@ -58,13 +60,14 @@ struct Cli {
     /// Kilobytes of data in a life, about.
     #[arg(long, default_value_t = 6000)]
     kilobytes: u64,
-    /// So many seconds may a life take: after that the process is aborted, so that a debugger shows where it waits.
+    /// The longest time of a life, in seconds: after that the process is aborted, so that a
+    /// debugger shows where it waits.
     #[arg(long, default_value_t = 1800)]
     patience: u64,
     /// Leaks something, which must be found.
     #[arg(long, hide = true)]
     plant: Option<Plant>,
-    /// In the mount namespace already.
+    /// The process is in the mount namespace already.
     #[arg(long, hide = true)]
     inside: bool,
 }

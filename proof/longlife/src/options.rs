@@ -1,29 +1,31 @@
-//! What may differ between two openings: a table of factors for each engine, each with its choices.
+//! The options that may differ between two openings: a table of factors for each engine, each with
+//! its choices.
 //!
-//! A factor has the name of the setter that it calls, that of an option of a keyspace behind `keyspace.`. The tables are
-//! `store/even_options.rs` and `store/fragmented_options.rs`; their tests read the engines' sources, so that an option which is in no
-//! table, and not among those that are left out for a reason, makes a test fail.
+//! A factor has the name of the setter that it calls. The name of an option of a keyspace begins
+//! with `keyspace.`. The tables are `store/even_options.rs` and `store/fragmented_options.rs`.
+//! Their tests read the engines' sources: a test fails if an option is in no table and not among
+//! the options that are left out for a reason.
 
 use crate::covering::Row;
 use std::fmt::Write;
 
-/// A choice: what it is called, and what it does to settings of the kind `S`.
+/// A choice: its name, and what it does to settings of the kind `S`.
 pub type Choice<S> = (&'static str, fn(S) -> S);
 
-/// What may be chosen.
+/// A factor of options.
 pub struct Factor<S: 'static> {
     /// The setter.
     pub name: &'static str,
-    /// One of them is taken.
+    /// The choices. A row takes one of them.
     pub choices: &'static [Choice<S>],
 }
 
-/// How many choices each factor has.
+/// The number of choices of each factor.
 pub fn sizes<S>(table: &[Factor<S>]) -> Vec<usize> {
     table.iter().map(|factor| factor.choices.len()).collect()
 }
 
-/// Settings as a row says.
+/// The settings of a row.
 pub fn apply<S>(table: &[Factor<S>], row: &Row, settings: S) -> S {
     let each = table.iter().zip(&row.0);
     each.fold(settings, |settings, (factor, &choice)| {
@@ -36,20 +38,21 @@ pub fn told<S>(table: &[Factor<S>], row: &Row) -> String {
     let mut text = String::new();
     for (factor, &choice) in table.iter().zip(&row.0) {
         let space = if text.is_empty() { "" } else { " " };
-        // Writes to memory.
+        // Writing to memory cannot fail.
         let _ = write!(text, "{space}{}={}", factor.name, factor.choices[choice].0);
     }
     text
 }
 
-/// What the tests of both tables share.
+/// Shared by the tests of both tables.
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// The setters of the type `of` in a file of the sources of `store`: functions that take and give back the whole.
+    /// The setters of the type `of` in a file of the sources of `store`: functions that take and
+    /// give back the whole.
     pub(crate) fn setters(file: &str, of: &str) -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"));
         let path = path.join("../../store").join(file);
@@ -93,7 +96,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// All pairs are in the array that campaigns go through.
+    /// The array of campaigns has all pairs.
     pub(crate) fn all_pairs_are_met<S>(table: &[Factor<S>]) {
         let sizes = sizes(table);
         let rows = crate::covering::rows(&sizes, 1);

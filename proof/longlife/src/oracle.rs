@@ -1,4 +1,4 @@
-//! [`Owner`]: what a thread has written, as ordered maps, so what it must read.
+//! [`Owner`]: the writes of a thread, as ordered maps, and so what it must read.
 //!
 //! ```text
 //!   thread 0 ---- keys t0/...  and those of a kept database ----+
@@ -6,15 +6,17 @@
 //!   ...                                                         |
 //!   all ---- keys that begin with `~`: accounts, batches -------+     (`together.rs`)
 //! ```
-//! Nobody else writes the keys of a thread, so beside any other threads its answers are exact: each get and each scan of its own keys is
-//! compared with the maps. Between two phases nothing runs, and a scan of everything is compared with all maps together.
+//! Nobody else writes the keys of a thread, so beside any other threads its answers are exact: each
+//! get and each scan of its own keys is compared with the maps. Between two phases nothing runs,
+//! and a scan of everything is compared with all maps together.
 //!
-//! **Time.** A value may expire. A reader whose time is `now` sees what expires later. Time that goes back (a new opening with a clock
-//! that was set back) makes two answers right for what had expired meanwhile: [`Owner::settle_expired`] takes the one that is
-//! found for what it is from then on.
+//! **Time.** A value may expire. A reader whose time is `now` sees values that expire later. Time
+//! may go back (a new opening with a clock that was set back). Then there are two right answers for
+//! values that had expired meanwhile: [`Owner::settle_expired`] takes the one that is found, from
+//! then on.
 //!
-//! **Refusals.** A write that was refused for want of room is either there or not until its key is written again. Such keys are in
-//! doubt, with all that they may be.
+//! **Refusals.** A write that was refused for want of room may be there or not, until its key is
+//! written again. Such keys are in doubt, with all their possible values.
 //!
 //! One owner at a time. Not here: how a database is asked (`store.rs`).
 
@@ -29,13 +31,13 @@ use std::ops::Bound;
 pub enum Space {
     /// The default one.
     Default,
-    /// Merges, with the operator that it was made with.
+    /// Merges, with the operator with which it was made.
     Counts,
     /// Values that expire.
     Until,
-    /// One that kept databases have, too.
+    /// A keyspace that kept databases have, too.
     Other,
-    /// Dropped and made anew by openings. Merges.
+    /// A keyspace that openings drop and make anew. Merges.
     Fresh,
 }
 
@@ -61,17 +63,17 @@ impl Space {
     }
 }
 
-/// What keys that are not of a thread begin with.
+/// The first byte of keys that do not belong to a thread.
 pub const SHARED: u8 = b'~';
 
 /// When a value expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lasting {
-    /// As the keyspace has it.
+    /// As the keyspace says.
     Plain,
-    /// So many milliseconds from now on.
+    /// This number of milliseconds from now on.
     For(u64),
-    /// At so many milliseconds since 1970.
+    /// At this number of milliseconds since 1970.
     Until(u64),
 }
 
@@ -90,7 +92,7 @@ pub enum Write {
     Merge(Space, Vec<u8>, Vec<u8>),
 }
 
-/// What decides what a write comes to: fixed while threads run.
+/// The facts that decide the result of a write. They are fixed while threads run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// The time of the database: milliseconds since 1970.
@@ -99,12 +101,12 @@ pub struct Rules {
     pub ttl: Option<u64>,
     /// The operator of [`Space::Counts`].
     pub counts: Merges,
-    /// That of [`Space::Fresh`].
+    /// The operator of [`Space::Fresh`].
     pub fresh: Merges,
 }
 
 impl Rules {
-    /// Of a keyspace that merges.
+    /// The operator of a keyspace that merges.
     pub fn merges(&self, space: Space) -> Merges {
         match space {
             Space::Fresh => self.fresh,
@@ -148,7 +150,7 @@ fn in_words(found: Option<&[u8]>) -> String {
 }
 
 impl Owner {
-    /// What a keyspace holds, seen or not.
+    /// The content of a keyspace, visible or not.
     pub fn map(&self, space: Space) -> &Map {
         &self.maps[space as usize]
     }
@@ -183,7 +185,7 @@ impl Owner {
         }
     }
 
-    /// A keyspace was dropped.
+    /// Notes that a keyspace was dropped.
     pub fn clear(&mut self, space: Space) {
         let map = std::mem::take(&mut self.maps[space as usize]);
         let bytes: u64 = map.iter().map(|(key, entry)| bytes_of(key, entry)).sum();
@@ -230,7 +232,7 @@ impl Owner {
         }
     }
 
-    /// A write was acknowledged.
+    /// Notes that a write was acknowledged.
     pub fn apply(&mut self, write: &Write, rules: &Rules) {
         for (space, key, entry) in self.changes(write, rules) {
             if !self.doubts.is_empty() {
@@ -240,7 +242,7 @@ impl Owner {
         }
     }
 
-    /// Writes were refused, all of one batch.
+    /// Notes that writes were refused, all in one batch.
     pub fn doubt(&mut self, writes: &[Write], rules: &Rules) {
         for write in writes {
             for (space, key, entry) in self.changes(write, rules) {
@@ -250,7 +252,8 @@ impl Owner {
         }
     }
 
-    /// Writes after which nothing is in doubt. What is longer than `longest` goes: an opening with more memory wrote it.
+    /// Writes after which nothing is in doubt. Values that are longer than `longest` are deleted:
+    /// an opening with more memory wrote them.
     pub fn mending(&self, longest: u64) -> Vec<Write> {
         let each = self.doubts.keys();
         let fits = |entry: &&Entry| entry.content.len() as u64 <= longest;
@@ -308,7 +311,8 @@ impl Owner {
         compare(space, there.map(|(key, _)| &key[..]), found, self, now)
     }
 
-    /// Takes what was found for what had expired before time went back: of what may be there or not. What is there must be right.
+    /// Values had expired before time went back, so they may be there or not. This takes the found
+    /// state as right from now on. A value that is there must be right.
     pub fn settle_expired(&mut self, space: Space, found: &[Pair], now: u64, latest: u64) {
         let was_gone = |entry: &Entry| {
             entry
@@ -328,7 +332,7 @@ impl Owner {
     }
 }
 
-/// Keys that are to be found, and what was found. Keys in doubt are compared alone.
+/// The expected keys, and the found ones. Keys in doubt are compared apart.
 fn compare<'a>(
     space: Space,
     expected: impl Iterator<Item = &'a [u8]>,
@@ -362,7 +366,7 @@ fn compare<'a>(
     }
 }
 
-/// Compares all that a keyspace holds with all owners; shared keys are not looked at.
+/// Compares the whole content of a keyspace with all owners; shared keys are not looked at.
 ///
 /// # Errors
 /// What differs first.
@@ -464,7 +468,7 @@ mod tests {
         }
         assert!(check(&owner, &[pair("a"), pair("b")]).is_err());
         assert!(owner.mending(1000).is_empty());
-        // What is there and does not fit goes.
+        // A value that is there and does not fit is deleted.
         let again = put(Space::Default, "a", Lasting::Plain);
         owner.doubt(std::slice::from_ref(&again), &RULES);
         assert_eq!(owner.mending(1000), [again]);

@@ -1,4 +1,5 @@
-//! What this process takes: memory, threads, descriptors, processor time; and what a directory takes.
+//! What this process takes: memory, threads, descriptors, processor time; and what a directory
+//! takes.
 //!
 //! Linux only: all of it is read from `/proc`.
 
@@ -13,9 +14,11 @@ use std::path::{Path, PathBuf};
 /// What the process takes at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Resident memory in bytes that is of no file, after the allocator gave back what it could.
+    /// Bytes of resident memory without those of files, after the allocator gave back what it
+    /// could.
     pub resident: u64,
-    /// Bytes that the program asked the allocator for and has not given back; none if the allocator does not say.
+    /// Bytes that the program asked the allocator for and has not given back. None if the allocator
+    /// does not say.
     pub allocated: u64,
     /// Threads.
     pub threads: u64,
@@ -28,13 +31,13 @@ pub struct Usage {
 pub struct Disk {
     /// Files.
     pub files: u64,
-    /// Bytes of their blocks, but for the manifest's.
+    /// Bytes of their blocks, except those of the manifest.
     pub bytes: u64,
     /// Bytes of the manifest's blocks: it grows with each opening until it is written anew.
     pub manifest: u64,
 }
 
-/// A file of a directory as it is at a moment: length, blocks, when it was changed.
+/// The files of a directory at a moment: length, blocks, time of the last change.
 pub type Listing = BTreeMap<PathBuf, (u64, u64, i64, i64)>;
 
 fn entries(path: &str) -> io::Result<u64> {
@@ -60,10 +63,10 @@ fn allocated() -> u64 {
     #[repr(C)]
     struct Info {
         others: [usize; 4],
-        /// In pieces that are mapped, each by itself.
+        /// Bytes in pieces that are mapped, each by itself.
         mapped: usize,
         more: [usize; 2],
-        /// In use, of the arenas.
+        /// Bytes of the arenas that are in use.
         used: usize,
         rest: [usize; 2],
     }
@@ -87,7 +90,8 @@ fn allocated() -> u64 {
 pub fn usage() -> io::Result<Usage> {
     trim();
     let statm = fs::read_to_string("/proc/self/statm")?;
-    // All resident pages, and those of files: of the program itself more come in as more of it has run.
+    // All resident pages, and those of files: pages of the program itself come in while more of it
+    // has run.
     let mut fields = statm.split(' ').skip(1);
     let mut next = || fields.next().and_then(|pages| pages.parse::<u64>().ok());
     let pages = next().zip(next()).ok_or(io::ErrorKind::InvalidData)?;
@@ -101,7 +105,7 @@ pub fn usage() -> io::Result<Usage> {
     })
 }
 
-/// What the open descriptors lead to.
+/// The targets of the open descriptors.
 ///
 /// # Errors
 /// Without `/proc`.
@@ -113,13 +117,14 @@ pub fn open_paths() -> io::Result<Vec<String>> {
     Ok(links.collect())
 }
 
-/// Processor time of all threads that there were, in milliseconds.
+/// Processor time of all threads that ever ran, in milliseconds.
 ///
 /// # Errors
 /// Without `/proc`.
 pub fn processor_millis() -> io::Result<u64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // Behind the name, which may hold anything: the state is the first, times in user and kernel mode the 12th and 13th.
+    // After the name, which may hold anything: the state is the first field, times in user and
+    // kernel mode are the 12th and 13th.
     let rest = stat.rsplit_once(')').map(|(_, rest)| rest);
     let mut fields = rest.ok_or(io::ErrorKind::InvalidData)?.split_whitespace();
     let mut next = |skip| fields.nth(skip).and_then(|ticks| ticks.parse::<u64>().ok());
@@ -128,7 +133,7 @@ pub fn processor_millis() -> io::Result<u64> {
     Ok((ticks.0 + ticks.1) * 1000 / rustix::param::clock_ticks_per_second())
 }
 
-/// Bytes that the process gave to the system by calls that write.
+/// Bytes that the process passed to the system by calls that write.
 ///
 /// # Errors
 /// Without `/proc`.
@@ -142,7 +147,7 @@ pub fn written_bytes() -> io::Result<u64> {
 /// The files of a directory.
 ///
 /// # Errors
-/// Of the system. A file that goes meanwhile is passed over.
+/// Of the system. A file that is removed meanwhile is passed over.
 pub fn listing(dir: &Path) -> io::Result<Listing> {
     let mut found = Listing::new();
     for entry in fs::read_dir(dir)? {

@@ -1,10 +1,11 @@
-//! [`Program`]: what one thread does in one phase: random calls on keys of its own, each answer compared.
+//! [`Program`]: what one thread does in one phase: random calls on keys of its own. Each answer is
+//! compared.
 //!
 //! ```text
-//!   seed, life, opening, phase, thread  ->  dice  ->  call 0, 1, 2 ...   each one of the table [`calls`]
+//!   seed, life, opening, phase, thread -> dice -> call 0, 1, 2 ... each one of the table [`calls`]
 //! ```
-//! What the calls are follows from the seed. When they come, relative to those of other threads, does not; the answers to a thread's own
-//! keys are the same all the same.
+//! The calls follow from the seed. Their times, relative to those of other threads, do not. Even
+//! so, the answers to a thread's own keys are always the same.
 //!
 //! One thread at a time. Not here: what all threads share (`together.rs`).
 
@@ -17,28 +18,28 @@ use evendb::ErrorKind;
 use evendb_powercut::draw::Draw;
 use std::collections::BTreeMap;
 
-/// Calls by their names, and how many there were.
+/// The number of calls, by their names.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// What a call comes to: words, if it is wrong.
+/// The result of a call: a text, if it is wrong.
 type Outcome = Result<(), String>;
 
-/// Numbers of a thread's keys in a keyspace.
+/// The number of a thread's keys in a keyspace.
 const KEYS: u64 = 3000;
-/// Snapshots that a thread holds at once.
+/// The highest number of snapshots that a thread holds at once.
 const HELD_MAX: usize = 2;
-/// So often a full disk refuses before a thread stops.
+/// A thread stops after this number of refusals by a full disk.
 const REFUSALS_MAX: u64 = 4;
 
-/// What keys begin with that are put once.
+/// The beginning of keys that are put once.
 const ONCE: &[u8] = b"once";
 
-/// What a phase is about.
+/// The aim of a phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Mostly new data.
+    /// More new data than old.
     Grow,
-    /// Everything, with about as much data as before.
+    /// Everything, with about the same amount of data as before.
     Steady,
     /// Nine tenths are deleted.
     Shrink,
@@ -46,7 +47,7 @@ pub enum Phase {
     Full,
 }
 
-/// A moment that is held, with a part of what must be seen then.
+/// A moment that is held, with a part of what must be visible then.
 struct Held<T> {
     at: T,
     space: Space,
@@ -55,12 +56,12 @@ struct Held<T> {
     now: u64,
 }
 
-/// What a thread has over the phases of an opening, and its keys for ever.
+/// What a thread has during the phases of an opening, and its keys, which it has for ever.
 pub struct Hand<S: Store> {
     /// Its keys.
     pub owner: Owner,
     held: Vec<Held<S::Snapshot>>,
-    /// Numbers that were never used before.
+    /// The next number that was never used before.
     next: u64,
 }
 
@@ -75,7 +76,7 @@ impl<S: Store> Default for Hand<S> {
 }
 
 impl<S: Store> Hand<S> {
-    /// Lets go of all moments: before the database is closed.
+    /// Drops all held moments, before the database is closed.
     pub fn let_go(&mut self) {
         self.held.clear();
     }
@@ -84,15 +85,15 @@ impl<S: Store> Hand<S> {
 /// What all programs of a phase have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// What it is about.
+    /// The aim.
     pub phase: Phase,
     /// Calls of each thread.
     pub calls: u64,
-    /// What a thread's data may come to, in bytes.
+    /// The highest number of bytes of a thread's data.
     pub bytes_max: u64,
-    /// What writes come to.
+    /// The rules for the results of writes.
     pub rules: Rules,
-    /// One write is not made, and taken for acknowledged: a test plants that.
+    /// One write is not made, but taken for acknowledged: a test plants that.
     pub loses: bool,
 }
 
@@ -110,7 +111,7 @@ pub struct Program<'a, S: Store> {
 
 type Call<'a, S> = (&'static str, u64, fn(&mut Program<'a, S>) -> Outcome);
 
-/// What the first engine alone has comes last.
+/// Calls that only the first engine has come last.
 fn calls<'a, S: Store>(phase: Phase) -> Vec<Call<'a, S>> {
     let plain: [Call<'a, S>; 14] = [
         ("put", 300, Program::put),
@@ -179,10 +180,10 @@ impl<'a, S: Store> Program<'a, S> {
         }
     }
 
-    /// Runs it; what was done.
+    /// Runs it. Returns what was done.
     ///
     /// # Errors
-    /// The first answer that is wrong, with the number of the call.
+    /// The first wrong answer, with the number of the call.
     pub fn run(mut self) -> Result<Counts, String> {
         if self.load.phase == Phase::Shrink {
             let shrunk = self.shrink();
@@ -233,14 +234,14 @@ impl<'a, S: Store> Program<'a, S> {
         self.key(number)
     }
 
-    /// A key that has something, if there is one. That of a kept database, now and then.
+    /// A key that has something, if there is one. Now and then a key of a kept database.
     fn there(&mut self, space: Space) -> Vec<u8> {
         let from = match self.draw.one_in(10) {
             true => vec![self.draw.below(256) as u8],
             false => self.any_key(),
         };
         let found = self.hand.owner.map(space).range(from..).next();
-        // What is put once is left alone by all other calls.
+        // All other calls leave keys alone that are put once.
         match found.filter(|(key, _)| !key.starts_with(ONCE)) {
             Some((key, _)) => key.clone(),
             None => self.any_key(),
@@ -263,7 +264,8 @@ impl<'a, S: Store> Program<'a, S> {
         S::RICH && matches!(space, Space::Counts | Space::Fresh)
     }
 
-    /// Mostly short, some of pages, few of hundreds of KiB where the store takes them. Where operands are merged, it is one of those.
+    /// Usually a short value, sometimes one of some pages, seldom one of hundreds of KiB, if the
+    /// store takes them. In a keyspace that merges, an operand.
     fn content(&mut self, space: Space) -> Content {
         if Self::merges(space) {
             return Content::Bytes(operand(self.rules().merges(space), &mut self.draw));
@@ -286,7 +288,7 @@ impl<'a, S: Store> Program<'a, S> {
         self.hand.owner.bytes() > self.load.bytes_max
     }
 
-    /// Does it, and notes it. On a full disk it may be refused.
+    /// Makes a write, and notes it. On a full disk it may be refused.
     fn write(&mut self, write: Write) -> Outcome {
         let is_put = matches!(write, Write::Put(..));
         let is_lost = is_put && std::mem::take(&mut self.load.loses);
@@ -362,7 +364,7 @@ impl<'a, S: Store> Program<'a, S> {
             true => self.any_key(),
             false => self.there(space),
         };
-        // What is appended to grows for ever.
+        // A value that is appended to grows for ever.
         let is_long = self.hand.owner.map(space).get(&key);
         if is_long.is_some_and(|entry| entry.content.len() > 2000) {
             return self.write(Write::Delete(space, key));
@@ -383,7 +385,7 @@ impl<'a, S: Store> Program<'a, S> {
         Write::DeleteRange(space, self.key(low), self.key(high))
     }
 
-    /// A key that is put once in its life, and deleted by the call for those.
+    /// Puts a key once in its life, or deletes it by the call for such keys.
     fn single_delete(&mut self) -> Outcome {
         let prefix = [ONCE, format!("{}/", self.thread).as_bytes()].concat();
         let map = self.hand.owner.map(Space::Default);
@@ -532,7 +534,7 @@ impl<'a, S: Store> Program<'a, S> {
         owner.check_scan(space, (&span.0, &span.1), &found, now)
     }
 
-    /// Takes a moment, or looks at one that is held, and lets half of these go.
+    /// Takes a snapshot, or looks at one that is held, and drops half of these.
     fn snapshot(&mut self) -> Outcome {
         let held = self.hand.held.len();
         if held == 0 || (held < HELD_MAX && self.draw.one_in(3)) {
@@ -589,7 +591,7 @@ impl<'a, S: Store> Program<'a, S> {
         let to = from + 1 + self.draw.below(together::ACCOUNTS - 1);
         let moved = together::transfer(self.store, from, to, amount);
         match moved.map_err(|error| (error.kind(), words(error))) {
-            // Another one's transfers came between, again and again: nothing is moved.
+            // Transfers of another thread came between, again and again: nothing is moved.
             Err((ErrorKind::Conflict | ErrorKind::LockTimeout | ErrorKind::Deadlock, _)) => Ok(()),
             moved => moved.map_err(|(_, what)| what),
         }
@@ -614,7 +616,8 @@ impl<'a, S: Store> Program<'a, S> {
         }
     }
 
-    /// Nine of ten keys of each keyspace go: one by one, in batches, or, where there are deletes of ranges, at once.
+    /// Deletes nine of ten keys of each keyspace: one by one, in batches, or, if there are deletes
+    /// of ranges, at once.
     fn shrink(&mut self) -> Outcome {
         for space in SPACES {
             let keys = self.hand.owner.map(space).keys();

@@ -1,7 +1,8 @@
 //! [`Room`]: a small file system of the campaign's own, which somebody else fills now and then.
 //!
-//! The file system is one of memory, mounted in a mount namespace that goes with the process. What takes the room is a file beside the
-//! databases: so the system itself refuses, in whatever call finds no room, as a real full disk does.
+//! The file system is in memory, mounted in a mount namespace that ends with the process. A file
+//! beside the databases takes the room. So the system itself refuses, in every call that finds no
+//! room, as a real full disk does.
 
 use evendb_powercut::system::run;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -9,9 +10,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the file system has.
+/// Bytes of the file system.
 const BYTES: u64 = 160 << 20;
-/// The last part of its room is taken in such pieces.
+/// The last part of its room is taken in pieces of this number of bytes.
 const PIECE_BYTES: u64 = 16 << 10;
 
 /// See the module.
@@ -21,10 +22,11 @@ pub struct Room {
 }
 
 impl Room {
-    /// Mounts the file system there. In the mount namespace of the process, or as who may mount.
+    /// Mounts the file system there. The process must be in its mount namespace, or may mount by
+    /// itself.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The text of `mount`.
     pub fn mount(dir: &Path) -> Result<Room, String> {
         let size = format!("size={BYTES}");
         let command = &mut Command::new("mount");
@@ -36,12 +38,13 @@ impl Room {
         })
     }
 
-    /// Takes all room, but for so many bytes at most.
+    /// Takes all room, except for at most `but` bytes.
     ///
     /// # Errors
     /// Of the system; not that there is no room.
     pub fn take(&self, but: u64) -> Result<(), String> {
-        // Somebody may have taken the mount away: then what lies behind it is no small file system.
+        // Somebody may have removed the mount: then the directory behind it is no small file
+        // system.
         let there = rustix::fs::statvfs(&self.dir).map_err(|error| error.to_string())?;
         if there.f_blocks * there.f_frsize > BYTES {
             return Err(format!("{:?} is no longer mounted", self.dir));
@@ -73,7 +76,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // Lazily: it goes even if a fault left files open.
+        // Lazily: it is removed even if a fault left files open.
         let _ = run(Command::new("umount").arg("-l").arg(&self.dir), &[]);
     }
 }

@@ -1,5 +1,5 @@
-//! The standard database: the same keys, the same load and the same options each time it is looked at, in one directory for the whole
-//! campaign. What the process and the directory take then can be compared.
+//! The standard database: the same keys, the same load and the same options at each look, in one
+//! directory for the whole campaign. So the memory, threads and disk of the looks can be compared.
 //!
 //! ```text
 //!   nothing open        -> sample `closed`
@@ -8,7 +8,8 @@
 //!   closed              -> sample `disk`
 //!   opened, nine tenths deleted, settled, compacted, closed    -> sample `small`
 //! ```
-//! Each time all values are others, and as many keys more come and go, so the store has to get rid of as much as it writes.
+//! At each look all values change, and the same number of further keys come and go. So the store
+//! must delete as many bytes as it writes.
 
 use crate::content::Content;
 use crate::oracle::{Lasting, Space, Write};
@@ -19,14 +20,14 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-/// Keys of each of two threads.
+/// The number of keys of each of two threads.
 const KEYS: u64 = 800;
-/// How long nothing may happen.
+/// The time for which nothing may happen.
 const IDLE: Duration = Duration::from_secs(3);
-/// How long it may take to become idle.
+/// The longest time until it is idle.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What was seen at one time.
+/// The samples of one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample {
     /// With no database open.
@@ -35,9 +36,9 @@ pub struct Sample {
     pub busy: Usage,
     /// With the database open, and nothing to do.
     pub idle: Usage,
-    /// Of the closed database.
+    /// The files of the closed database.
     pub disk: Disk,
-    /// Of a tenth of it.
+    /// The files of the closed database with a tenth of its keys.
     pub small: Disk,
 }
 
@@ -48,15 +49,15 @@ pub struct Rest {
     pub written: u64,
     /// Files that came, went or changed.
     pub files: u64,
-    /// Threads at its end.
+    /// Threads at the end.
     pub threads: u64,
-    /// Open descriptors at its end.
+    /// Open descriptors at the end.
     pub descriptors: u64,
-    /// Threads and descriptors that were more or fewer at its beginning.
+    /// The change in threads and descriptors since the beginning.
     pub others: i64,
     /// Processor time, in milliseconds.
     pub processor_millis: u64,
-    /// How long it was watched.
+    /// Milliseconds for which it was watched.
     pub millis: u64,
 }
 
@@ -83,7 +84,7 @@ fn put(space: Space, key: Vec<u8>, round: u64, number: u64) -> Write {
     Write::Put(space, key, content, Lasting::Plain)
 }
 
-/// One thread's load: all its keys anew; keys that come and go; gets and scans.
+/// One thread's load: puts all its keys anew; keys that come and go; gets and scans.
 fn load<S: Store>(store: &S, thread: u64, round: u64, half: &Barrier) -> Result<(), String> {
     let each = |numbers: std::ops::Range<u64>| -> Result<(), String> {
         for number in numbers {
@@ -101,7 +102,7 @@ fn load<S: Store>(store: &S, thread: u64, round: u64, half: &Barrier) -> Result<
         Ok(())
     };
     let first = each(0..KEYS / 2);
-    // The others wait, whatever came of it.
+    // The others wait, even if this one failed.
     half.wait();
     half.wait();
     first?;
@@ -110,7 +111,7 @@ fn load<S: Store>(store: &S, thread: u64, round: u64, half: &Barrier) -> Result<
     store.scan(Space::Default, &span).map(drop).map_err(words)
 }
 
-/// Opens the standard database, loads it, closes it. `watch` also looks whether it rests.
+/// Opens the standard database, loads it, closes it. `watch` also checks whether it rests.
 ///
 /// # Errors
 /// In words.
@@ -163,7 +164,7 @@ pub fn look<S: Store>(
     Ok((sample, rest))
 }
 
-/// All that is owed is done.
+/// Does all work that is owed.
 fn tidy<S: Store>(store: &S) -> Result<(), String> {
     store.settle().map_err(words)?;
     store.compact().map_err(words)?;
@@ -171,7 +172,7 @@ fn tidy<S: Store>(store: &S) -> Result<(), String> {
     store.idle().map_err(words)
 }
 
-/// Nine of ten keys go.
+/// Deletes nine of ten keys.
 fn shrink<S: Store>(store: &S) -> Result<(), String> {
     for number in (0..KEYS).filter(|number| number % 10 != 0) {
         let space = space_of(number);

@@ -1,7 +1,8 @@
-//! [`Store`]: what a life asks of an engine, and both engines behind it.
+//! [`Store`]: the calls of a life on an engine, and both engines behind it.
 //!
-//! Both engines have the same errors, which pass as they are: a full disk must be told from anything else. What only the first engine has
-//! ([`Store::RICH`]) is not asked of the second one.
+//! Both engines have the same errors, which pass unchanged: a full disk must be distinguished from
+//! anything else. Calls that only the first engine has ([`Store::RICH`]) are not made on the second
+//! one.
 
 /// The calls of [`Store`] that both engines have under the same names.
 macro_rules! same_calls {
@@ -75,15 +76,15 @@ use std::sync::Arc;
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// What an engine answers.
+/// The answer of an engine.
 pub type Answer<T> = Result<T, Error>;
 
-/// Where a scan begins and ends: from the first key on, up to the second one, if there is one.
+/// The limits of a scan: from the first key on, up to the second one, if there is one.
 #[derive(Clone, Debug)]
 pub struct Span {
     /// The first key.
     pub low: Vec<u8>,
-    /// Behind the last one.
+    /// The end, which is not in it.
     pub high: Option<Vec<u8>>,
     /// From the end.
     pub backward: bool,
@@ -113,7 +114,7 @@ fn bytes<V: AsRef<[u8]>>(value: Option<V>) -> Option<Vec<u8>> {
     value.map(|value| value.as_ref().to_vec())
 }
 
-/// What an iterator gives, from its front or its back.
+/// The pairs of an iterator, from its front or its back.
 fn pairs<V: AsRef<[u8]>>(
     items: impl DoubleEndedIterator<Item = Answer<(V, V)>>,
     backward: bool,
@@ -127,7 +128,7 @@ fn pairs<V: AsRef<[u8]>>(
     }
 }
 
-/// What a database that is not sound has.
+/// The findings in a database that is not sound.
 fn findings(is_sound: bool, all: &[impl Debug]) -> Vec<String> {
     match is_sound {
         true => Vec::new(),
@@ -140,13 +141,13 @@ fn findings(is_sound: bool, all: &[impl Debug]) -> Vec<String> {
 pub enum How {
     /// It need not be there.
     First,
-    /// It must be there.
+    /// The database must be there.
     Again,
-    /// It must be there, and stays as it is.
+    /// The database must be there, and does not change.
     ReadOnly,
 }
 
-/// What a row says that an oracle needs to know.
+/// The facts of a row that an oracle needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Said {
     /// What an acknowledged write survives.
@@ -155,76 +156,79 @@ pub struct Said {
     pub ttl: Option<u64>,
     /// The operator of a keyspace that is made.
     pub merges: Merges,
-    /// Whether it is opened only for reading first.
+    /// Whether it is first opened only for reading.
     pub read_only: bool,
 }
 
 /// An open database. Threads share it.
 pub trait Store: Sized + Sync {
-    /// For tables.
+    /// The name in tables.
     const NAME: &'static str;
     /// Whether it has transactions, merges, expiry, deletes of ranges, copies and backups.
     const RICH: bool;
     /// A moment.
     type Snapshot: Send;
 
-    /// How many choices each factor of its options has.
+    /// The number of choices of each factor of its options.
     fn sizes() -> Vec<usize>;
     /// A row in words.
     fn told(row: &Row) -> String;
-    /// What a row says.
+    /// The facts of a row.
     fn said(row: &Row) -> Said;
-    /// Kept databases of earlier formats: texts of their files, and what they hold.
+    /// Kept databases of earlier formats: texts of their files, and their content.
     fn kept() -> Vec<crate::kept::Kept>;
 
-    /// Opens a database with a row's options. All keyspaces are there then, or are made, with the row's options of keyspaces.
+    /// Opens a database with a row's options. All keyspaces are there then, or are made, with the
+    /// row's options of keyspaces.
     fn open(dir: &Path, row: &Row, clock: &Arc<Clock>, how: How) -> Answer<Self>;
-    /// Opens one with the same options each time.
+    /// Opens a database with the same options each time.
     fn open_standard(dir: &Path, clock: &Arc<Clock>) -> Answer<Self>;
     /// Drops a keyspace and makes it anew.
     fn remake(&mut self, space: Space, row: &Row) -> Answer<()>;
-    /// What a key and its value may have together.
+    /// The highest number of bytes of a key with its value.
     fn record_bytes_max(&self) -> u64;
 
     /// One write.
     fn write(&self, write: &Write) -> Answer<()>;
     /// Writes that take effect together.
     fn batch(&self, writes: &[Write], raised: bool) -> Answer<()>;
-    /// The same in a transaction that gets keys first; what it got.
+    /// Makes the writes in a transaction that gets keys first. Returns what it got.
     fn transact(&self, gets: &[(Space, Vec<u8>)], writes: &[Write])
     -> Answer<Vec<Option<Vec<u8>>>>;
-    /// Moves so much, if it is there, from one number to another, both of 8 bytes and in the default keyspace.
+    /// Moves `amount`, if it is there, from one number to another, both of 8 bytes and in the
+    /// default keyspace.
     fn transfer(&self, from: &[u8], to: &[u8], amount: u64) -> Answer<()>;
     /// One value.
     fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>>;
     /// Several values of one moment.
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Answer<Vec<Option<Vec<u8>>>>;
-    /// Pairs, in the order of keys or the other one.
+    /// Pairs, in the order of keys or in reverse.
     fn scan(&self, space: Space, span: &Span) -> Answer<Vec<Pair>>;
     /// This moment.
     fn snapshot(&self) -> Answer<Self::Snapshot>;
-    /// One value then.
+    /// One value at that moment.
     fn get_at(&self, at: &Self::Snapshot, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>>;
-    /// Pairs then.
+    /// Pairs at that moment.
     fn scan_at(&self, at: &Self::Snapshot, space: Space, span: &Span) -> Answer<Vec<Pair>>;
 
-    /// Makes durable what returned.
+    /// Makes all writes that returned durable.
     fn persist(&self) -> Answer<()>;
-    /// The same by a checkpoint or flush.
+    /// As `persist`, by a checkpoint or flush.
     fn flush(&self) -> Answer<()>;
-    /// The same, and all reorganisation that is owed.
+    /// As `flush`, and does all reorganisation that is owed.
     fn settle(&self) -> Answer<()>;
-    /// Rewrites what is there.
+    /// Rewrites all data.
     fn compact(&self) -> Answer<()>;
-    /// What it does when nobody asks anything.
+    /// The work of an idle database.
     fn idle(&self) -> Answer<()>;
     /// Copies it to a directory that is not there.
     fn copy_to(&self, dir: &Path) -> Answer<()>;
-    /// Backs it up, and makes a database of the backup.
+    /// Backs it up, and makes a database from the backup.
     fn back_up_and_restore(&self, backups: &Path, into: &Path) -> Answer<()>;
     /// Closes it.
     fn close(self) -> Answer<()>;
-    /// Compares every byte of a database that nobody has open with its checksums and its structure; the findings.
+    /// Compares every byte of a database that nobody has open with its checksums and its structure.
+    /// Returns the findings.
     fn verify(dir: &Path) -> Answer<Vec<String>>;
     /// Removes a database that nobody has open.
     fn destroy(dir: &Path) -> Answer<()>;

@@ -28,12 +28,12 @@ pub struct Tally {
     pub ends: BTreeMap<End, u64>,
     /// Pairs of choices in one opening.
     pub pairs: Pairs,
-    /// Choices that followed on choices.
+    /// Successions of choices.
     pub successions: Successions,
 }
 
 impl Tally {
-    /// Nothing yet, of factors with so many choices.
+    /// Nothing yet, for factors with these numbers of choices.
     pub fn new(sizes: &[usize]) -> Tally {
         Tally {
             lives: 0,
@@ -50,7 +50,7 @@ impl Tally {
         }
     }
 
-    /// A program that ended well.
+    /// Adds a program that ended well.
     pub fn add_program(&mut self, counts: &Counts) {
         self.programs += 1;
         for (name, count) in counts {
@@ -58,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// Of all kinds.
+    /// The number of all calls.
     pub fn all_calls(&self) -> u64 {
         self.calls.values().sum()
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 pub const HOUR: u64 = 3_600_000;
 /// One year.
 pub const YEAR: u64 = 8766 * HOUR;
-/// When lives begin: 2026, about.
+/// The beginning of lives, in milliseconds since 1970: about 2026.
 const BEGINNING: u64 = 56 * YEAR;
 
 /// See the module.
@@ -35,7 +35,7 @@ impl Clock {
     }
 }
 
-/// So many milliseconds after 1970.
+/// The time this number of milliseconds after 1970.
 pub fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
 }

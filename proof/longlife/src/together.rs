@@ -1,16 +1,17 @@
-//! What all threads share: keys that are written by one batch, and accounts between which transactions move money.
+//! What all threads share: keys that one batch writes, and accounts between which transactions move
+//! money.
 //!
-//! Whoever reads the keys of a moment sees one batch whole; whoever adds the accounts up finds the same sum each time. Which
-//! batch, and which accounts, no thread knows.
+//! A reader of the keys at one moment sees one batch whole. A reader who adds up the accounts finds
+//! the same sum each time. No thread knows which batch, and which balances.
 
 use crate::content::Content;
 use crate::oracle::{Lasting, SHARED, Space, Write};
 use crate::store::{Answer, Span, Store};
 
-/// Accounts.
+/// The number of accounts.
 pub const ACCOUNTS: u64 = 8;
 const BALANCE: u64 = 100;
-/// Keys in each of two keyspaces.
+/// The number of keys in each of two keyspaces.
 const KEYS: u64 = 4;
 
 fn key(name: &str, number: u64) -> Vec<u8> {
@@ -44,7 +45,7 @@ pub fn write<S: Store>(store: &S, number: u64) -> Answer<()> {
     store.batch(&writes, number.is_multiple_of(9))
 }
 
-/// Looks whether all keys have one number.
+/// Checks that all keys have one number.
 ///
 /// # Errors
 /// If not, or the store fails.
@@ -67,7 +68,7 @@ pub fn read<S: Store>(store: &S) -> Result<(), String> {
     }
 }
 
-/// Moves so much from one account to another.
+/// Moves `amount` from one account to another.
 ///
 /// # Errors
 /// The store's.

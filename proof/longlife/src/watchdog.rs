@@ -1,8 +1,8 @@
-//! [`Watchdog`]: ends a process in which a life does not end, and says which life that is. Nothing else would tell: a call that waits
-//! for ever is no wrong answer.
+//! [`Watchdog`]: ends a process in which a life does not end, and names that life. Nothing else
+//! would tell: a call that waits for ever gives no wrong answer.
 //!
-//! A thread of its own, for as long as it lives. It ends the process by an abort, so that a debugger or a core shows where each thread
-//! waits.
+//! It has a thread of its own as long as it lives. It ends the process by an abort, so that a
+//! debugger or a core shows where each thread waits.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// One that waits so long for the end of each part.
+    /// A watchdog that waits at most this time for the end of each part.
     pub fn new(patience: Duration) -> Watchdog {
         let (begun, begins) = channel::<String>();
         let watch = move || {
@@ -40,7 +40,7 @@ impl Watchdog {
     /// The part before has ended, and this one begins.
     pub fn begin(&self, part: String) {
         if let Some(begun) = &self.begun {
-            // Its thread is there for as long as this is.
+            // Its thread is there as long as this is.
             let _ = begun.send(part);
         }
     }

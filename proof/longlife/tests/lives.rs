@@ -1,7 +1,9 @@
-//! Long lives, a few: the campaign is the command itself, `cargo run --release -p evendb-longlife -- --hours 24`.
+//! A few long lives. The campaign is the command itself: `cargo run --release -p evendb-longlife --
+//! --hours 24`.
 //!
-//! The command runs in a process of its own, so that what it takes is not mixed up with what tests take. Where it may not mount, it
-//! leaves full disks out, and says `SKIPPED`. `EVENDB_LIVES` sets how many lives there are of each engine (default 10).
+//! The command runs in a process of its own, so that its memory and threads are not mixed up with
+//! those of tests. If it may not mount, it leaves full disks out, and says `SKIPPED`.
+//! `EVENDB_LIVES` sets the number of lives of each engine (default 10).
 
 #[path = "../../../store/storage/tests/knobs/mod.rs"]
 mod knobs;
@@ -15,13 +17,14 @@ use patience::{text, told};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// Longer than any run takes: one that hangs ends as a failure.
+/// Longer than any run takes: a run that hangs ends as a failure.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 fn long_life(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_long-life"));
     let command = command.args(["--calls", "250", "--kilobytes", "1500"]);
-    // The allocator has few arenas, each of which keeps holes: else it takes more lives than these until all are as large as they get.
+    // The allocator gets few arenas, since each keeps holes. With more arenas it takes more lives
+    // than these until all of them have their full size.
     let command = command.args(arguments).env("MALLOC_ARENA_MAX", "2");
     patience::run(command, PATIENCE, "long lives")
 }

@@ -1,13 +1,15 @@
 //! [`Board`]: what a writing process has acknowledged, in a file that survives it.
 //!
-//! The file lies on the machine's own file system, never on the one whose power is cut. The writer notes each acknowledgement after
-//! it came; the campaign reads all of them just before it cuts. So whatever it reads was acknowledged before the cut began.
+//! The file lies on the machine's own file system, never on the one whose power is cut. The writer
+//! notes each acknowledgement after it came; the campaign reads all of them just before it cuts. So
+//! everything that it reads was acknowledged before the cut began.
 //!
 //! ```text
 //!   cell of 16 bytes: number, little endian | its complement
 //! ```
-//! A number is read again until both halves agree, because a read beside a write may see half of it. Each cell has one writer. A cell
-//! that is read later is at least as new as one that was read before. No sync: the machine itself does not lose power.
+//! A number is read again until both halves agree, because a read beside a write may see half of
+//! it. Each cell has one writer. A cell that is read later is at least as new as a cell that was
+//! read before. There is no sync: the machine itself does not lose power.
 
 use crate::Result;
 use crate::workload::{Counts, THREADS};
@@ -23,7 +25,8 @@ const PROMISED: u64 = ACKNOWLEDGED + THREADS as u64;
 const RAISED: u64 = PROMISED + THREADS as u64;
 const BACKUPS: u64 = RAISED + THREADS as u64;
 const BACKUP: u64 = BACKUPS + 1;
-/// Backups that are remembered, so that a reader finds the last one whole while the next is noted.
+/// The number of backups that are remembered, so that a reader finds the last one whole while the
+/// next is noted.
 const KEPT: u64 = 16;
 const BACKUP_CELLS: u64 = 1 + THREADS as u64;
 const CELLS: u64 = BACKUP + KEPT * BACKUP_CELLS;
@@ -33,34 +36,35 @@ const CELLS: u64 = BACKUP + KEPT * BACKUP_CELLS;
 pub enum Phase {
     /// It has not opened the database yet.
     Started = 0,
-    /// It has compared what it found with what had been promised.
+    /// It has compared the content with what had been promised.
     Opened = 1,
     /// Its threads write.
     Writing = 2,
-    /// It has done all that it was to do.
+    /// It has done all its work.
     Done = 3,
 }
 
-/// A backup, and what had been acknowledged when it was begun.
+/// A backup, and the writes that were acknowledged when it was begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MadeBackup {
     /// Its number.
     pub number: u64,
-    /// Writes of each thread that it must have.
+    /// The number of writes of each thread that it must have.
     pub counts: Counts,
 }
 
-/// All that a board says.
+/// The content of a board.
 #[derive(Clone, Debug)]
 pub struct Told {
     /// How far the process came.
     pub phase: Phase,
-    /// Writes of each thread that it found; valid from [`Phase::Opened`] on.
+    /// The number of writes of each thread that it found. Valid from [`Phase::Opened`] on.
     pub found: Counts,
-    /// Writes of each thread that returned.
+    /// The number of writes of each thread that returned.
     pub acknowledged: Counts,
-    /// Writes of each thread that survive a power cut whatever the level: before a call that makes durable returned, or up
-    /// to the last one that was raised to the highest level.
+    /// The number of writes of each thread that survive a power cut at any level: they came before
+    /// a call that makes durable and returned, or up to the last one that was raised to the highest
+    /// level.
     pub promised: Counts,
     /// The last backup that returned.
     pub backup: Option<MadeBackup>,
@@ -70,7 +74,7 @@ pub struct Told {
 pub struct Board(File);
 
 impl Board {
-    /// A new one, all zeros.
+    /// A new board, all zeros.
     ///
     /// # Errors
     /// Of the system.
@@ -88,7 +92,7 @@ impl Board {
         Ok(board)
     }
 
-    /// One that is there.
+    /// An existing board.
     ///
     /// # Errors
     /// Of the system.
@@ -133,7 +137,7 @@ impl Board {
         Ok(counts)
     }
 
-    /// The process has come so far.
+    /// Notes that the process has come to this phase.
     ///
     /// # Errors
     /// Of the system, here and below.
@@ -141,13 +145,13 @@ impl Board {
         self.set(PHASE, phase as u64)
     }
 
-    /// It found so many writes. To be noted before [`Phase::Opened`].
+    /// Notes the number of writes that it found. Must come before [`Phase::Opened`].
     pub fn note_found(&self, found: &Counts) -> Result<()> {
         self.set_all(FOUND, found)?;
         self.set_all(ACKNOWLEDGED, found)
     }
 
-    /// So many writes of a thread returned; by that thread alone.
+    /// Notes that `count` writes of a thread returned. Called by that thread alone.
     pub fn note_acknowledged(&self, thread: usize, count: u64, raised: bool) -> Result<()> {
         self.set(ACKNOWLEDGED + thread as u64, count)?;
         match raised {
@@ -156,12 +160,12 @@ impl Board {
         }
     }
 
-    /// A call returned that makes so many durable; by one thread alone.
+    /// Notes that a call returned that makes these writes durable. Called by one thread alone.
     pub fn note_promised(&self, counts: &Counts) -> Result<()> {
         self.set_all(PROMISED, counts)
     }
 
-    /// A backup returned; by one thread alone.
+    /// Notes that a backup returned. Called by one thread alone.
     pub fn note_backup(&self, made: &MadeBackup) -> Result<()> {
         let before = self.get(BACKUPS)?;
         let first = BACKUP + before % KEPT * BACKUP_CELLS;
@@ -170,10 +174,10 @@ impl Board {
         self.set(BACKUPS, before + 1)
     }
 
-    /// All that has been noted before.
+    /// Everything that has been noted before.
     ///
     /// # Errors
-    /// Of the system; a phase that there is not.
+    /// Of the system; an unknown phase.
     pub fn told(&self) -> Result<Told> {
         let phase = match self.get(PHASE)? {
             0 => Phase::Started,

@@ -1,12 +1,13 @@
-//! The campaign: cells of file system, way of cutting, engine and level, and in each so many cuts.
+//! The campaign: cells of file system, way of cutting, engine and level, and a number of cuts in
+//! each.
 //!
 //! ```text
-//!   for each cut: power on -> the writer checks what the last cut left, and writes -> wait -> read the board -> cut
-//!                 -> end the writer -> power off
+//!   for each cut: power on -> the writer checks what the last cut left, and writes -> wait
+//!                 -> read the board -> cut -> end the writer -> power off
 //! ```
-//! What is promised is what the board said before the cut was called. A last life of each cell only looks. After a fault the cell
-//! goes on with a new file system, so that each fault counts once. A file system that cannot be mounted after a cut is counted apart:
-//! it is no fault of the engine.
+//! Promised is what the board said before the cut was called. A last life of each cell only looks.
+//! After a fault the cell goes on with a new file system, so that each fault counts once. A file
+//! system that cannot be mounted after a cut is counted apart: it is no fault of the engine.
 
 use crate::Result;
 use crate::board::{Board, MadeBackup, Phase, Told};
@@ -26,21 +27,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a writer may take to come to its writing.
+/// The longest time until a writer begins to write.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long it writes at most.
+/// The longest time for which it writes.
 const WRITING: Duration = Duration::from_millis(300);
 
-/// What is cut.
+/// The combination that is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
-    /// Below the database.
+    /// The file system below the database.
     pub file_system: FileSystem,
     /// How its power is cut.
     pub way: Way,
-    /// Which engine.
+    /// The engine.
     pub engine: Engine,
-    /// At which level.
+    /// The level of durability.
     pub level: Level,
 }
 
@@ -52,22 +53,22 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What came of the cuts of a cell.
+/// The outcome of the cuts of a cell.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Power cuts after which the database was looked at.
     pub cuts: u64,
-    /// Of those: before the threads wrote, so in opening, checking or creating.
+    /// Cuts before the threads wrote: while the database was opened, checked or created.
     pub early: u64,
     /// Writes of the file system that no flush had covered when a disk was cut.
     pub unflushed: u64,
-    /// Of those: kept in part.
+    /// Unflushed writes that were kept in part.
     pub halved: u64,
     /// Writes that returned before a cut.
     pub acknowledged: u64,
-    /// Of those: promised to survive.
+    /// Acknowledged writes that were promised to survive.
     pub promised: u64,
-    /// After how many cuts the file system could not be mounted.
+    /// The number of cuts after which the file system could not be mounted.
     pub unmountable: u64,
     /// The faults.
     pub faults: Vec<Fault>,
@@ -83,17 +84,17 @@ impl Tally {
     }
 }
 
-/// What all cells share.
+/// The settings that all cells share.
 pub struct Campaign {
     /// This crate's command.
     pub program: PathBuf,
-    /// Where images and boards lie.
+    /// The directory of images and boards.
     pub dir: PathBuf,
-    /// What the machine is said to be.
+    /// The boot identity that the machine is said to have.
     pub boot: BootId,
     /// Set when the campaign is to end.
     pub interrupted: Arc<AtomicBool>,
-    /// Where the image of each cut that showed a fault is kept, if anywhere.
+    /// The directory for the image of each cut that showed a fault, if they are kept.
     pub keep: Option<PathBuf>,
 }
 
@@ -105,7 +106,7 @@ struct Owed {
     backup: Option<MadeBackup>,
 }
 
-/// A writing process, which is ended when this goes.
+/// A writing process, which is ended when this is dropped.
 struct Writer {
     child: Child,
     desk: PathBuf,
@@ -118,7 +119,7 @@ impl Writer {
         Some(Fault::parse(&text).unwrap_or_else(|| Fault::refused(text)))
     }
 
-    /// Kills it, if it runs; what it said to standard error.
+    /// Kills it, if it runs. Returns what it wrote to standard error.
     fn end(mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -128,7 +129,7 @@ impl Writer {
 
 /// How a life ended before its power was cut.
 enum Came {
-    /// It is as far as it was to come.
+    /// It came as far as it should.
     Far,
     /// It ended by itself, or takes too long.
     NoFurther(&'static str),
@@ -177,12 +178,12 @@ struct Run<'a> {
     cell: Cell,
     draw: Draw,
     tally: Tally,
-    /// Of the life, which makes the boot identity another.
+    /// The number of the life, which changes the boot identity.
     number: u64,
 }
 
 impl Run<'_> {
-    /// On one file system: cuts, until there were enough, or one showed a fault.
+    /// Cuts one file system, until there were enough cuts or one showed a fault.
     fn cut_until_fault(&mut self, cuts: u64) -> Result<()> {
         let dir = self.campaign.fresh_dir("device")?;
         let Cell {
@@ -224,7 +225,7 @@ impl Run<'_> {
         }
     }
 
-    /// A copy of what a cut left, for whoever looks for the cause of a fault.
+    /// A copy of the image after a cut, for people who look for the cause of a fault.
     fn keep_image(&self, device: &Device, was_cut: bool) -> Result<Option<PathBuf>> {
         let Some(keep) = self.campaign.keep.as_ref().filter(|_| was_cut) else {
             return Ok(None);
@@ -240,7 +241,8 @@ impl Run<'_> {
         Ok(Some(copy))
     }
 
-    /// One life: from mounting to the cut, or to the end of the last look. The fault that its writer found, and the cut, if any.
+    /// One life: from mounting to the cut, or to the end of the last look. Returns the fault that
+    /// its writer found, and the cut, if any.
     fn live(
         &mut self,
         device: &mut Device,
@@ -249,7 +251,8 @@ impl Run<'_> {
     ) -> Result<(Option<Fault>, Option<Cut>)> {
         self.number += 1;
         self.campaign.boot.change(self.number)?;
-        // A lie is found out where writes were made and nothing else kept them: the rig has to see that each time.
+        // A lie is found if writes were made and nothing else kept them: the rig has to see that
+        // each time.
         let lies = self.cell.level == Level::Lie;
         let early = !last && !lies && self.draw.one_in(6);
         let plan = match (last, self.draw.one_in(3)) {
@@ -273,7 +276,7 @@ impl Run<'_> {
             Some(_) => Came::NoFurther("the process ended by itself"),
             None => came,
         };
-        // What is read here was said before the cut.
+        // The board is read before the cut, so it was written before.
         let (told, mut fault) = (writer.board.told()?, writer.fault());
         let cut = match last {
             true => None,
@@ -292,7 +295,8 @@ impl Run<'_> {
         Ok((fault, cut))
     }
 
-    /// Lets the writer write for a while: so many writes, at least `least`, or so long.
+    /// Lets the writer write for a while: until there are at least `least` writes, or for the
+    /// longest time.
     fn let_write(&mut self, writer: &Writer, least: u64) -> Result<()> {
         let most = self.draw.of(&[1, 40, 400, 1_500]);
         let (wanted, pause) = (least + self.draw.below(most), self.draw.below(5_000));
@@ -336,13 +340,13 @@ impl Run<'_> {
         Ok(Writer { child, desk, board })
     }
 
-    /// What is owed after a cut that came when the board said this.
+    /// Notes what is owed after a cut, by what the board said before it.
     fn count(&mut self, told: &Told, owed: &mut Owed, last: bool) {
         if told.phase < Phase::Writing && !last {
             self.tally.early += 1;
         }
         if told.phase < Phase::Opened {
-            // What was owed before still is.
+            // What was owed before is still owed.
             return;
         }
         owed.established = true;
@@ -362,7 +366,7 @@ impl Run<'_> {
     }
 }
 
-/// Until the writer has come so far, or ended, or has a fault, or patience ends.
+/// Waits until the writer has come to this phase, or ended, or has a fault, or patience ends.
 fn wait(writer: &mut Writer, phase: Phase) -> Result<Came> {
     let started = Instant::now();
     loop {
@@ -380,7 +384,7 @@ fn wait(writer: &mut Writer, phase: Phase) -> Result<Came> {
     }
 }
 
-/// All cells of these, but for those that make no sense.
+/// All cells of these, except those that make no sense.
 pub fn cells(
     file_systems: &[FileSystem],
     ways: &[Way],

@@ -3,10 +3,12 @@
 //! ```text
 //!   power_on -> mounted -> cut -> (the writers are ended) -> power_off -> power_on ...
 //! ```
-//! * [`Way::Shutdown`]: the file system is told to stop where it is. What it had not sent to its device is gone.
-//! * [`Way::Disk`]: the disk below it keeps a random subset of what no flush had covered, torn between sectors.
+//! * [`Way::Shutdown`]: the file system is told to stop at once. Bytes that it had not sent to its
+//!   device are lost.
+//! * [`Way::Disk`]: the disk below it keeps a random subset of the unflushed writes, torn between
+//!   sectors.
 //!
-//! One owner. When it goes, so do its mounts and processes.
+//! One owner. Its mounts and processes are removed when it is dropped.
 
 use crate::Result;
 use crate::disk::{CutCounts, Keep};
@@ -25,12 +27,12 @@ use std::time::Duration;
 pub enum Way {
     /// By the request that stops a file system.
     Shutdown,
-    /// By a disk of ours that loses what was not flushed.
+    /// By a disk of ours that loses unflushed writes.
     Disk,
 }
 
 impl Way {
-    /// For tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Way::Shutdown => "shutdown",
@@ -38,8 +40,9 @@ impl Way {
         }
     }
 
-    /// Whether the power of this file system can be cut so. A file system without a journal relies on writes that arrive in its
-    /// own order, which a disk that drops any of them does not give; Btrfs has no such request.
+    /// Whether the power of this file system can be cut in this way. A file system without a
+    /// journal relies on writes that arrive in its own order, and a disk that drops any of them
+    /// breaks that order; Btrfs has no such request.
     pub fn suits(self, file_system: FileSystem) -> bool {
         match self {
             Way::Shutdown => file_system != FileSystem::Btrfs,
@@ -48,12 +51,12 @@ impl Way {
     }
 }
 
-/// What was cut.
+/// The outcome of a cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
     /// The file system stopped.
     Shutdown,
-    /// The disk kept so much.
+    /// The disk kept these writes.
     Disk(Keep, CutCounts),
 }
 
@@ -68,7 +71,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A new, empty file system, not mounted, whose files lie in the directory `dir`. `program` is this crate's command.
+    /// A new, empty file system, not mounted. Its files lie in the directory `dir`. `program` is
+    /// this crate's command.
     ///
     /// # Errors
     /// Of the system.
@@ -91,7 +95,7 @@ impl Device {
         })
     }
 
-    /// Where it is mounted.
+    /// The place where it is mounted.
     pub fn point(&self) -> &Path {
         &self.point
     }
@@ -112,9 +116,10 @@ impl Device {
         Ok(())
     }
 
-    /// Cuts the power. What was acknowledged before this was called is what must survive.
+    /// Cuts the power. Everything that was acknowledged before this was called must survive.
     ///
-    /// Half of the time the system has begun to write back what nobody has synced, so that the cut finds a part of it on its way.
+    /// Half of the time the system has begun to write back what nobody has synced, so that the cut
+    /// finds a part of it on its way.
     ///
     /// # Errors
     /// Of the system.
@@ -130,12 +135,13 @@ impl Device {
         let writes_back = std::thread::spawn(move || rustix::fs::syncfs(root));
         std::thread::sleep(Duration::from_micros(draw.below(4_000)));
         let cut = self.cut_keeping(keep, seed, writes);
-        // It fails where the cut came in between, as it should.
+        // It fails if the cut came in between, as it should.
         let _ = writes_back.join().map_err(|_| "writing back panicked")?;
         cut
     }
 
-    /// The same. A disk waits for so many writes, and keeps what this says of what was not flushed.
+    /// Cuts the power. A disk first waits for this number of writes, and keeps the subset of
+    /// unflushed writes that `keep` says.
     ///
     /// # Errors
     /// Of the system.
@@ -149,7 +155,8 @@ impl Device {
         }
     }
 
-    /// Unmounts it. Nobody may have a file open there. The disk below then has what the cut left.
+    /// Unmounts it. Nobody may have a file open there. Then the disk below has the bytes that the
+    /// cut left.
     ///
     /// # Errors
     /// Of the system.

@@ -1,22 +1,23 @@
-//! [`Disk`]: a block device in memory that knows what of it would survive a power cut.
+//! [`Disk`]: a block device in memory that knows what would survive a power cut.
 //!
 //! ```text
 //!   write  -> current [....####..##....]   what reads see
 //!          -> unflushed: the write itself, in order
 //!   flush  -> durable [....####........]   takes all unflushed writes
-//!   cut    -> of the unflushed writes a random subset is kept, some torn between sectors of 512 bytes;
-//!             what comes afterwards reaches nothing
+//!   cut    -> a random subset of the unflushed writes is kept, some torn between sectors of
+//!             512 bytes; later writes reach nothing
 //!   restart-> durable takes what was kept, and current is durable again
 //! ```
-//! Between cut and restart the device goes on as if nothing had happened, so that a file system on it can be unmounted
-//! without errors. Nothing of that is there after the restart.
+//! Between cut and restart the device goes on as if nothing had happened, so that a file system on
+//! it can be unmounted without errors. Nothing of that is there after the restart.
 //!
-//! Invariants: outside the unflushed writes and those after the cut, `current` and `durable` are equal. A flush makes durable
-//! all that was written before it, as a disk's does. No I/O, no threads: its owner locks it.
+//! Invariants: outside of the unflushed writes and of writes after the cut, `current` and `durable`
+//! are equal. A flush makes everything durable that was written before it, as that of a disk does.
+//! No I/O, no threads: its owner locks it.
 
 use crate::draw::Draw;
 
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes as a whole or not at all.
 pub const SECTOR: usize = 512;
 
 struct Write {
@@ -24,14 +25,14 @@ struct Write {
     data: Vec<u8>,
 }
 
-/// What a cut did with the writes that no flush had covered.
+/// What a cut did with the unflushed writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CutCounts {
     /// Writes that no flush had covered.
     pub unflushed: usize,
-    /// Of those: kept whole.
+    /// Unflushed writes that were kept whole.
     pub kept: usize,
-    /// Of those: kept in some sectors, and not in others.
+    /// Unflushed writes that were kept in some sectors, and not in others.
     pub torn: usize,
 }
 
@@ -42,11 +43,11 @@ pub enum Keep {
     Nothing,
     /// All.
     Everything,
-    /// The first ones; the next one may be torn.
+    /// The first ones. The next one may be torn.
     First,
-    /// Each by a toss of its own.
+    /// Each write by a toss of its own.
     Writes,
-    /// Each sector of each by a toss of its own.
+    /// Each sector of each write by a toss of its own.
     Sectors,
 }
 
@@ -66,13 +67,13 @@ pub struct Disk {
     durable: Vec<u8>,
     current: Vec<u8>,
     unflushed: Vec<Write>,
-    /// After a cut: what restart will find, in the order of writing.
+    /// After a cut: the writes that restart will find, in the order of writing.
     kept: Option<(CutCounts, Vec<Write>)>,
-    /// The cut that comes with a write to come.
+    /// The cut that comes with a later write.
     armed: Option<Armed>,
 }
 
-/// A cut that is to come.
+/// A cut that will come.
 struct Armed {
     writes: u64,
     keep: Keep,
@@ -108,7 +109,7 @@ impl Disk {
         &self.current[begin..end]
     }
 
-    /// Writes, into the disk's cache. Whether it fits.
+    /// Writes into the disk's cache. Returns whether it fits.
     pub fn write(&mut self, offset: usize, data: &[u8]) -> bool {
         let Some(target) = offset
             .checked_add(data.len())
@@ -131,7 +132,8 @@ impl Disk {
         true
     }
 
-    /// Cuts the power right after so many more writes, so in the midst of what belongs together.
+    /// Cuts the power right after this number of further writes, so in the middle of writes that
+    /// belong together.
     pub fn cut_after(&mut self, writes: u64, keep: Keep, draw: Draw) {
         self.armed = Some(Armed { writes, keep, draw });
     }
@@ -141,7 +143,7 @@ impl Disk {
         self.kept.as_ref().map(|(counts, _)| *counts)
     }
 
-    /// Makes everything durable that was written before, but after a cut nothing.
+    /// Makes everything durable that was written before. After a cut it does nothing.
     pub fn flush(&mut self) {
         if self.kept.is_some() {
             return;
@@ -151,7 +153,8 @@ impl Disk {
         }
     }
 
-    /// Cuts the power. Only the first call since the last restart does; a later one says what that did.
+    /// Cuts the power. Only the first call since the last restart does; a later call returns what
+    /// that one did.
     pub fn cut(&mut self, keep: Keep, draw: &mut Draw) -> CutCounts {
         if let Some((counts, _)) = self.kept {
             return counts;
@@ -191,7 +194,8 @@ impl Disk {
         counts
     }
 
-    /// Power is back after a cut: the disk is what the cut left. Without a cut, nothing happens.
+    /// Power is back after a cut: the disk has the bytes that the cut left. Without a cut, nothing
+    /// happens.
     pub fn restart(&mut self) {
         let Some((_, kept)) = self.kept.take() else {
             return;
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(byte(&disk, 2), 2);
         let counts = disk.cut(Keep::Nothing, &mut Draw::new(1));
         assert_eq!((counts.unflushed, counts.kept, counts.torn), (2, 0, 0));
-        // What comes after the cut is seen until the restart, and reaches nothing, flushed or not.
+        // Writes after the cut are visible until the restart, and reach nothing, flushed or not.
         assert!(disk.write(12 * SECTOR, &[4; SECTOR]));
         disk.flush();
         assert_eq!((byte(&disk, 12), byte(&disk, 8)), (4, 3));
@@ -284,7 +288,7 @@ mod tests {
             let mut disk = written();
             disk.cut(Keep::First, &mut Draw::new(seed));
             disk.restart();
-            // The second write is there only where the first one is, whole.
+            // The second write is there only if the first one is there, whole.
             let second = byte(&disk, 8) == 3;
             assert!(!second || (2..6).all(|sector| byte(&disk, sector) == 2));
         }

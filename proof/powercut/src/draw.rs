@@ -7,7 +7,7 @@
 pub struct Draw(u64);
 
 impl Draw {
-    /// Numbers of this seed.
+    /// The numbers of this seed.
     pub fn new(seed: u64) -> Draw {
         Draw(seed)
     }
@@ -31,7 +31,7 @@ impl Draw {
         self.below(of) == 0
     }
 
-    /// One of `choices`, which are not none.
+    /// One of `choices`, which must not be empty.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

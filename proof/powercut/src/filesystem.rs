@@ -1,4 +1,5 @@
-//! [`FileSystem`]: which file systems there are, how each is made, mounted, and put right before it is mounted.
+//! [`FileSystem`]: the file systems, and how each is made, mounted, and put right before it is
+//! mounted.
 
 use crate::Result;
 use crate::draw::Draw;
@@ -8,12 +9,12 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// A file system as it is made and mounted here.
+/// A file system in the form in which it is made and mounted here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FileSystem {
     /// With its journal.
     Ext4,
-    /// Without one: `e2fsck` puts it right before each mount.
+    /// Without a journal: `e2fsck` puts it right before each mount.
     Ext4NoJournal,
     /// XFS.
     Xfs,
@@ -22,7 +23,7 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// For tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
@@ -40,7 +41,7 @@ impl FileSystem {
         }
     }
 
-    /// What keeps this machine from having it, if something does.
+    /// Why this machine does not have it, if it does not.
     pub fn missing(self) -> Option<String> {
         let kind = self.kind();
         let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -58,7 +59,7 @@ impl FileSystem {
     /// Makes an empty one in a new file.
     ///
     /// # Errors
-    /// What `mkfs` says.
+    /// The text of `mkfs`.
     pub fn make(self, image: &Path) -> Result<()> {
         let mebibytes = match self {
             FileSystem::Btrfs => 128,
@@ -78,13 +79,14 @@ impl FileSystem {
             run(maker.args(arguments).args(more).arg(image), &[]).map(drop)
         };
         match self {
-            // Newer ones make no small file system unless they are told so; older ones do not know the word.
+            // Newer versions make no small file system unless they are told so; older ones do not
+            // know the word.
             FileSystem::Xfs => make(&["--unsupported"]).or_else(|_| make(&[])),
             _ => make(&[]),
         }
     }
 
-    /// Puts right what a power cut left, where mounting does not do that itself.
+    /// Puts a file system right after a power cut, if mounting does not do that itself.
     ///
     /// # Errors
     /// If it cannot be put right.

@@ -10,19 +10,24 @@
 //!                                                            |
 //!     disk (a process): what is flushed, what is not <-------+   or a plain file in memory
 //! ```
-//! The simulated files that other tests use (`evendb::vfs`) are a model of what a file system keeps; here real ones are asked. After
-//! each cut the file system is mounted again, the database opened, compared with what had been acknowledged before the cut was
-//! called, verified, written to and read.
+//! The simulated files of other tests (`evendb::vfs`) are a model of what a file system keeps; here
+//! real file systems are used. After each cut the file system is mounted again. The database is
+//! opened, compared with what had been acknowledged before the cut was called, verified, written to
+//! and read.
 //!
 //! # Rooms
 //! Each imports only those below it.
-//! * `campaign` - cells, cuts, what came of them. `probe` - whether the rig loses what it should lose.
-//! * `writer` - the process that has the database open. `board` - what it tells. `workload` - what it writes, and what must be left.
+//! * `campaign` - cells, cuts, and their outcome. `probe` - whether the rig loses what it should
+//!   lose.
+//! * `writer` - the process that has the database open. `board` - what it tells. `workload` - what
+//!   it writes, and what must be left.
 //! * `store` - both engines.
-//! * `device` - a mounted file system whose power can be cut. `server`, `disk` - the block device that forgets. `shutdown` - the request.
+//! * `device` - a mounted file system whose power can be cut. `server`, `disk` - the block device
+//!   that forgets. `shutdown` - the request.
 //! * `filesystem`, `system`, `draw` - how file systems are made; commands and mounts; numbers.
 //!
-//! Needs root, loop devices, and for the disk FUSE ([`missing`] says what is not there). Linux only.
+//! Needs root, loop devices, and for the disk FUSE ([`missing`] says what is not there). Linux
+//! only.
 
 pub mod board;
 pub mod campaign;
@@ -41,10 +46,10 @@ pub mod writer;
 use device::Way;
 use std::path::Path;
 
-/// Errors here are words for people: whoever reads them looks into the campaign.
+/// Errors here are texts for people who look into the campaign.
 pub type Result<T, E = String> = std::result::Result<T, E>;
 
-/// What this machine lacks for a way of cutting, if it lacks something.
+/// What this machine lacks for a way of cutting, if anything.
 pub fn missing(way: Way) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root mounts".to_owned());
@@ -55,6 +60,6 @@ pub fn missing(way: Way) -> Option<String> {
             return Some(format!("there are no {what}: {path} is missing"));
         }
     }
-    // In a container root may not be allowed to.
+    // In a container, root may not be allowed to do it.
     system::try_namespace().err()
 }

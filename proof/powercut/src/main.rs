@@ -1,4 +1,4 @@
-//! `power-cut`: the campaign of power cuts, and the processes that it is made of.
+//! `power-cut`: the campaign of power cuts, and its processes.
 //!
 //! ```console
 //! $ power-cut --cuts 2000 --seed 1
@@ -50,32 +50,32 @@ struct CampaignArgs {
     /// Cuts in all, shared among the cells.
     #[arg(long, default_value_t = 2000)]
     cuts: u64,
-    /// Of all choices; the moments of cuts depend on the machine, too.
+    /// The seed of all choices; the moments of cuts depend on the machine, too.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only these.
+    /// Only these file systems.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "ext4,ext4-no-journal,xfs,btrfs"
     )]
     file_systems: Vec<FileSystem>,
-    /// Only these.
+    /// Only these ways of cutting.
     #[arg(long, value_delimiter = ',', default_value = "shutdown,disk")]
     ways: Vec<Way>,
-    /// Only these.
+    /// Only these engines.
     #[arg(long, value_delimiter = ',', default_value = "evendb,flsm")]
     engines: Vec<Engine>,
-    /// Only these; `lie` is a store that does not sync, and must be found out.
+    /// Only these levels; `lie` is a store that does not sync, and must be found out.
     #[arg(long, value_delimiter = ',', default_value = "relaxed,process,sync")]
     levels: Vec<Level>,
-    /// Only looks whether the rig loses what was not synced, and nothing else.
+    /// Only checks that the rig loses what was not synced.
     #[arg(long)]
     probe: bool,
     /// Keeps the image of each cut that shows a fault in this directory.
     #[arg(long)]
     keep: Option<PathBuf>,
-    /// In the mount namespace already.
+    /// The process is in the mount namespace already.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Those of the choices that this machine has; says which it has not.
+/// The choices that this machine has. Prints which it does not have.
 fn there_are<T: Copy>(
     all: &[T],
     name: impl Fn(T) -> &'static str,
@@ -149,7 +149,7 @@ fn campaign(args: &CampaignArgs) -> Result<bool> {
     }
 }
 
-/// Whether each of them keeps what was synced, and that alone.
+/// Whether each of them keeps what was synced, and nothing else.
 fn probe_all(campaign: &Campaign, file_systems: &[FileSystem], ways: &[Way]) -> Result<bool> {
     let mut all_well = true;
     for &way in ways {

@@ -1,4 +1,5 @@
-//! [`probe`]: whether the rig itself cuts the power, without any engine: what was synced stays, and what was not is gone.
+//! [`probe`]: whether the rig itself cuts the power, without any engine: synced bytes stay, and
+//! unsynced bytes are lost.
 
 use crate::Result;
 use crate::device::{Device, Way};
@@ -12,12 +13,12 @@ use std::path::Path;
 
 const LEN: usize = 20_000;
 
-/// What was found after the cut.
+/// The state after the cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The synced file has its synced bytes.
     pub synced_is_there: bool,
-    /// What was written over a part of it later, and not synced.
+    /// Bytes that were later written over a part of it, and not synced, are there.
     pub later_is_there: bool,
     /// A file that was not synced has its bytes.
     pub unsynced_is_there: bool,

@@ -1,15 +1,18 @@
-//! The process that serves a [`Disk`] as one file, which a loop device makes a block device of.
+//! The process that serves a [`Disk`] as one file. A loop device makes a block device from this
+//! file.
 //!
 //! ```text
 //!   file system -> /dev/loopN -> FUSE -> this process: Disk
 //!                   a flush is an fsync of the file
 //! ```
-//! The file is opened for direct I/O, so the kernel keeps no copy of it: every write of the loop device is a request here, and
-//! is answered before a flush that must cover it comes. A process of its own, so that a writer that hangs in the file system
-//! never holds up the disk below it.
+//! The file is opened for direct I/O, so the kernel keeps no copy of it: every write of the loop
+//! device is a request here, and is answered before the flush that must cover it comes. It is a
+//! process of its own, so that a writer that hangs in the file system never holds up the disk below
+//! it.
 //!
-//! Orders come as lines on standard input, `cut KEEP SEED WRITES` and `restart`; each is answered by a line. The end of the input, as when
-//! the campaign dies, ends the process, and with it the mount.
+//! Orders come as lines on standard input, `cut KEEP SEED WRITES` and `restart`; each is answered
+//! by a line. The end of the input, for example when the campaign dies, ends the process, and with
+//! it the mount.
 
 use crate::Result;
 use crate::disk::{CutCounts, Disk, Keep};
@@ -30,11 +33,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 const NAME: &str = "image";
 const FILE: INodeNo = INodeNo(2);
 const FOREVER: Duration = Duration::from_secs(3600);
-/// As of a disk of today. Without it writes would hardly ever be unflushed when a cut comes.
+/// The time of a flush on a disk of today. Without it there would hardly be unflushed writes when a
+/// cut comes.
 const FLUSH_TAKES: Duration = Duration::from_millis(1);
-/// How long a cut waits for the write that it is to come with.
+/// How long a cut waits for the write with which it should come.
 const WRITES_COME: Duration = Duration::from_millis(50);
-/// Of `fallocate`: what the block layer uses for zeros and for holes.
+/// A flag of `fallocate`: the block layer uses these for zeros and for holes.
 const ZERO_RANGE: i32 = 0x10;
 const PUNCH_HOLE: i32 = 0x02;
 
@@ -77,7 +81,7 @@ impl Served {
 
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // A refusal names what the kernel takes, and that is enough.
+        // A refusal names the number that the kernel takes, and that is enough.
         let _ = config.set_max_write(1 << 20);
         Ok(())
     }
@@ -166,7 +170,7 @@ impl Filesystem for Served {
 /// Serves the bytes of `image` as the file `mountpoint/image`, until standard input ends.
 ///
 /// # Errors
-/// If the image cannot be read or the file system not be mounted.
+/// If the image cannot be read or the file system cannot be mounted.
 pub fn serve(image: &Path, mountpoint: &Path) -> Result<()> {
     let bytes = std::fs::read(image).map_err(|error| format!("reading {image:?}: {error}"))?;
     let disk = Arc::new(Mutex::new(Disk::new(bytes)));
@@ -201,7 +205,7 @@ pub fn serve(image: &Path, mountpoint: &Path) -> Result<()> {
     session.umount_and_join().map_err(|error| error.to_string())
 }
 
-/// Cuts after so many more writes, or where these do not come, after a while.
+/// Cuts after this number of further writes. If they do not come, it cuts after a while.
 fn cut(disk: &Mutex<Disk>, keep: Keep, mut draw: Draw, writes: u64) -> CutCounts {
     if writes > 0 {
         disk.lock().cut_after(writes, keep, draw.clone());
@@ -226,10 +230,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program`, which is this crate's command, to serve the bytes of `image` below `mountpoint`.
+    /// Starts `program`, which is this crate's command, to serve the bytes of `image` below
+    /// `mountpoint`.
     ///
     /// # Errors
-    /// If it does not come to serve.
+    /// If it does not begin to serve.
     pub fn start(program: &Path, image: &Path, mountpoint: &Path) -> Result<Server> {
         let mut child = Command::new(program)
             .arg("serve")
@@ -268,7 +273,7 @@ impl Server {
         self.answer()
     }
 
-    /// See [`Disk::cut`] and, for more than no `writes`, [`Disk::cut_after`].
+    /// See [`Disk::cut`] and, if `writes` is not 0, [`Disk::cut_after`].
     ///
     /// # Errors
     /// If the process has ended.

@@ -1,7 +1,8 @@
-//! [`Store`]: what the rig asks of an engine, and both engines behind it.
+//! [`Store`]: the calls that the rig makes, and both engines behind it.
 //!
-//! Options are tiny, so that checkpoints, flushes, compactions, splits and full logs come all the time, and vary from opening to
-//! opening. Errors are words: after a cut any may come, and before it each is a failure of the test.
+//! Options are tiny, so that checkpoints, flushes, compactions, splits and full logs come all the
+//! time, and vary from opening to opening. Errors are texts: after a cut any may come, and before
+//! it each is a failure of the test.
 
 mod even;
 mod fragmented;
@@ -21,19 +22,19 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 /// What survives, in the engines' words, and one lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Level {
-    /// What a checkpoint or a call made durable.
+    /// Writes that a checkpoint or a call made durable.
     Relaxed,
-    /// The same; without power loss more.
+    /// The same; more survives if no power is lost.
     Process,
     /// Every write that returned.
     Sync,
-    /// A store that acknowledges without syncing: the level `process`, of which is claimed what `sync` promises. Must be
-    /// found out.
+    /// A store that acknowledges without syncing: it has the level `process`, but claims the
+    /// promise of `sync`. Must be found out.
     Lie,
 }
 
 impl Level {
-    /// For tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Level::Relaxed => "relaxed",
@@ -43,7 +44,7 @@ impl Level {
         }
     }
 
-    /// What the engines are told.
+    /// The durability in the engines' options.
     fn durability(self) -> Durability {
         match self {
             Level::Relaxed => Durability::Relaxed,
@@ -52,7 +53,7 @@ impl Level {
         }
     }
 
-    /// Whether every write that returned is to be there.
+    /// Whether every write that returned must be there.
     pub fn promises_all(self) -> bool {
         matches!(self, Level::Sync | Level::Lie)
     }
@@ -72,11 +73,12 @@ pub enum Space {
     Mirror,
     /// Accounts, and the last transfer of each thread.
     Bank,
-    /// What is written after a cut.
+    /// Writes after a cut.
     After,
 }
 
-/// The names of keyspaces but for the first, which is the default one, in the order of [`Space`].
+/// The names of the keyspaces in the order of [`Space`], except the first, which is the default
+/// one.
 const NAMES: [&str; 3] = ["mirror", "bank", "after"];
 
 /// A put into a keyspace.
@@ -85,17 +87,17 @@ pub type Put<'a> = (Space, &'a str, &'a [u8]);
 /// A transfer between two accounts.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer<'a> {
-    /// From whom.
+    /// The account that pays.
     pub from: &'a str,
-    /// To whom.
+    /// The account that is paid.
     pub to: &'a str,
-    /// At most so much; never more than there is.
+    /// The highest amount; never more than there is.
     pub amount: u64,
 }
 
 /// One moment of a database.
 pub trait Look {
-    /// All pairs whose key begins so, by a scan.
+    /// All pairs whose key begins with `prefix`, by a scan.
     fn pairs(&self, space: Space, prefix: &str) -> Result<Vec<Pair>>;
     /// One value.
     fn get(&self, space: Space, key: &str) -> Result<Option<Vec<u8>>>;
@@ -103,12 +105,12 @@ pub trait Look {
 
 /// An open database. Threads share it.
 pub trait Store: Sized + Sync {
-    /// Whether it has transactions; else there are no accounts.
+    /// Whether it has transactions. Without them there are no accounts.
     const TRANSACTS: bool;
 
-    /// Opens or creates one, with all keyspaces.
+    /// Opens or creates a database, with all keyspaces.
     fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Self>;
-    /// This moment.
+    /// The present moment.
     fn look(&self) -> Result<Box<dyn Look + '_>>;
     /// One put.
     fn put(&self, key: &str, value: &[u8]) -> Result<()>;
@@ -116,20 +118,22 @@ pub trait Store: Sized + Sync {
     fn delete(&self, key: &str) -> Result<()>;
     /// A batch, raised to the highest level or not.
     fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()>;
-    /// A transfer between accounts in one transaction with some puts; without transactions, the puts.
+    /// A transfer between accounts in one transaction with some puts; without transactions, the
+    /// puts.
     fn transfer(&self, transfer: Transfer<'_>, puts: &[Put<'_>], raised: bool) -> Result<()>;
-    /// Makes durable what returned.
+    /// Makes all writes that returned durable.
     fn persist(&self) -> Result<()>;
-    /// The same by a checkpoint or flush.
+    /// As `persist`, by a checkpoint or flush.
     fn flush(&self) -> Result<()>;
-    /// The same, and all reorganisation that is owed.
+    /// As `flush`, and does all reorganisation that is owed.
     fn settle(&self) -> Result<()>;
-    /// Makes a backup, and removes old ones; its number, where the engine has backups.
+    /// Makes a backup, and removes old ones. Returns its number, if the engine has backups.
     fn backup(&self, dir: &Path) -> Result<Option<u64>>;
     /// Closes it.
     fn close(self) -> Result<()>;
     /// Compares every byte of a database that nobody has open with its checksums and its structure.
     fn verify(dir: &Path) -> Result<()>;
-    /// Verifies all backups, and makes a database of the newest; its number. Nothing where there are none.
+    /// Verifies all backups, and makes a database from the newest. Returns its number, or none if
+    /// there are no backups.
     fn restore(dir: &Path, into: &Path) -> Result<Option<u64>>;
 }

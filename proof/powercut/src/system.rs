@@ -1,10 +1,10 @@
-//! Commands of the system, and mounts that go with their owner.
+//! Commands of the system, and mounts that are removed with their owner.
 //!
-//! Everything here runs in a mount namespace of the campaign's own ([`enter_namespace`]), so nobody else sees its mounts, and
-//! all of them go with its last process, however it ends. Loop devices are made by `mount -o loop`, which has the kernel detach
-//! them when they are unmounted. Files lie in memory that is
-//! mounted there, too ([`Scratch`]). So even a campaign that is killed leaves no mount, no loop device and no image behind, and nothing but
-//! an empty directory.
+//! Everything here runs in a mount namespace of the campaign's own ([`enter_namespace`]), so nobody
+//! else sees its mounts, and all of them are gone after its last process, however it ends. Loop
+//! devices are made by `mount -o loop`: the kernel detaches them when they are unmounted. Files lie
+//! in memory that is mounted there, too ([`Scratch`]). So even a campaign that is killed leaves no
+//! mount, no loop device and no image behind, only an empty directory.
 
 use crate::Result;
 use std::os::unix::process::CommandExt;
@@ -13,11 +13,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long to wait for the system to let go of something.
+/// How long to wait for the system to let something go.
 const PATIENCE: Duration = Duration::from_secs(20);
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Runs a command to its end; what it printed. With another end than `accepted` (0 is always), an error with what it said.
+/// Runs a command to its end. Returns what it printed. If its exit code is not 0 and not in
+/// `accepted`, an error with its text.
 ///
 /// # Errors
 /// As said, and if there is no such command.
@@ -56,7 +57,8 @@ pub fn try_namespace() -> Result<()> {
     run(unshare().args(["umount", "--version"]), &[]).map(drop)
 }
 
-/// Starts this program anew in a mount namespace of its own, with the same arguments and `flag`. Returns only if that fails.
+/// Starts this program anew in a mount namespace of its own, with the same arguments and `flag`.
+/// Returns only if that fails.
 ///
 /// # Errors
 /// If it fails.
@@ -70,11 +72,12 @@ pub fn enter_namespace(flag: &str) -> Result<()> {
     Err(format!("entering a mount namespace: {error}"))
 }
 
-/// An empty directory in memory, which nobody outside of the namespace sees: images are written much, and need not last.
+/// An empty directory in memory, which nobody outside of the namespace sees: images have many
+/// writes, and need not last.
 pub struct Scratch(TempDir);
 
 impl Scratch {
-    /// A new one.
+    /// A new directory.
     ///
     /// # Errors
     /// Of the system.
@@ -91,7 +94,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -99,17 +102,19 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is mounted or open in it holds it until that is let go. Its empty place is removed with it.
+        // Mounts and open files in it hold it until they are let go. Its empty place is removed
+        // with it.
         let _ = run(Command::new("umount").arg("-l").arg(self.path()), &[]);
     }
 }
 
-/// What the kernel says of this start of the machine, as the processes of this namespace are told it. A process that looks at it
-/// takes unsynced pages for safe as long as it stays the same, so each power cut comes with another one.
+/// The kernel's identity of this start of the machine, as the processes of this namespace see it. A
+/// process that looks at it takes unsynced pages for safe as long as it stays the same, so each
+/// power cut comes with another identity.
 pub struct BootId(PathBuf);
 
 impl BootId {
-    /// Lies from now on, by a file in `dir`.
+    /// From now on, the identity comes from a file in `dir`.
     ///
     /// # Errors
     /// If the kernel's file cannot be covered.
@@ -121,7 +126,7 @@ impl BootId {
         Ok(id)
     }
 
-    /// The machine was started again, for the `number`-th time.
+    /// Pretends that the machine was started again, for the `number`-th time.
     ///
     /// # Errors
     /// Of the system.
@@ -131,7 +136,7 @@ impl BootId {
     }
 }
 
-/// A file system that is mounted from an image, and is unmounted when this goes.
+/// A file system that is mounted from an image, and is unmounted when this is dropped.
 pub struct Mounted {
     point: PathBuf,
     /// The directory in `/sys` that is there as long as the loop device is attached.
@@ -143,7 +148,7 @@ impl Mounted {
     /// Mounts an image through a loop device.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The text of `mount`.
     pub fn mount(image: &Path, point: &Path, kind: &str, options: &str) -> Result<Mounted> {
         let command = &mut Command::new("mount");
         let options = match options {
@@ -202,7 +207,7 @@ fn wait_for(mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
     }
 }
 
-/// What is mounted at a place.
+/// The device that is mounted at a place.
 fn device_of(point: &Path) -> Result<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
     let mut fields = mounts

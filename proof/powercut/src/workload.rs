@@ -1,12 +1,14 @@
-//! The load that is under way when the power goes, and what must be left of it.
+//! The load that runs when the power is cut, and what must be left of it.
 //!
-//! Each thread writes numbered writes into slots of its own, in turn: puts, deletes, batches over two keyspaces, transactions that
-//! move money between accounts of all threads, some of them raised to the highest level. The number says what the write is, so the
-//! number of writes of a thread says what its slots hold. Each value says how many writes of every thread had returned before this
-//! one began: whatever is there names what must be there too.
+//! Each thread writes numbered writes into slots of its own, in turn: puts, deletes, batches over
+//! two keyspaces, transactions that move money between accounts of all threads. Some of them are
+//! raised to the highest level. The number says what the write is, so the number of writes of a
+//! thread says what its slots hold. Each value says how many writes of every thread had returned
+//! before this one began: every write that is there names others that must be there too.
 //!
-//! [`check`] finds how many writes of each thread a database holds, and refuses one that holds anything else than the first ones,
-//! half a batch, or no prefix over all threads. It does no more than read.
+//! [`check`] finds out how many writes of each thread a database holds. It refuses a database that
+//! holds anything else than the first ones, half a batch, or no prefix over all threads. It only
+//! reads.
 
 use crate::Result;
 use crate::store::{Look, Put, Space, Store, Transfer};
@@ -23,7 +25,7 @@ const SLOTS: u64 = 120;
 const ACCOUNTS: u64 = 10;
 const FIRST_BALANCE: u64 = 100;
 
-/// What a write is.
+/// The kind of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Put,
@@ -57,8 +59,8 @@ fn account_key(number: u64) -> String {
     format!("account/{:02}", number % ACCOUNTS)
 }
 
-/// Number, what had returned before, and a filling of another length each time: mostly short, at times too long for a log, and in
-/// between.
+/// The value has the number, the writes that had returned before, and a filling of varying length:
+/// usually short, at times too long for a log, and in between.
 fn value(number: u64, before: &Counts) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     for count in before {
@@ -89,12 +91,12 @@ fn parse(bytes: &[u8]) -> Result<(u64, Counts), Fault> {
     }
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// Something promised is not there.
+    /// A promised write is missing.
     Lost,
-    /// Something is there that is not a prefix of the writes.
+    /// The content is not a prefix of the writes.
     Wrong,
     /// A batch or transaction is there in part.
     Torn,
@@ -112,12 +114,12 @@ impl FaultKind {
     ];
 }
 
-/// What must not be.
+/// A fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Of which kind.
+    /// Its kind.
     pub kind: FaultKind,
-    /// In words.
+    /// Its text.
     pub what: String,
 }
 
@@ -134,7 +136,7 @@ impl Fault {
         Fault { kind, what }
     }
 
-    /// From what is displayed of it.
+    /// Parses the displayed form.
     pub fn parse(text: &str) -> Option<Fault> {
         let (kind, what) = text.split_once(": ")?;
         let kind = FaultKind::ALL
@@ -151,7 +153,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is missing of what was promised.
+/// The fault if promised writes are missing.
 pub fn missing(counts: &Counts, promised: &Counts) -> Option<Fault> {
     let pairs = counts.iter().zip(promised);
     let missing: u64 = pairs
@@ -180,8 +182,9 @@ pub fn prepare<S: Store>(store: &S) -> Result<()> {
     store.batch(&puts, true)
 }
 
-/// Checks that a thread's slots hold exactly its first writes; how many, and what the last put among them knew of the other
-/// threads. A delete of an empty slot as the very last write counts as done.
+/// Checks that a thread's slots hold exactly its first writes. Returns their number, and what the
+/// last put among them knew of the other threads. A delete of an empty slot as the very last write
+/// counts as done.
 fn check_thread(look: &dyn Look, thread: usize) -> Result<(u64, Counts), Fault> {
     let mut found = BTreeMap::new();
     let mut newest: Option<(u64, Counts)> = None;
@@ -217,12 +220,12 @@ fn check_thread(look: &dyn Look, thread: usize) -> Result<(u64, Counts), Fault> 
     )))
 }
 
-/// The last of so many writes that is of such a kind.
+/// The last of `count` writes that has such a kind.
 fn last_of(count: u64, is_it: impl Fn(Kind) -> bool) -> Option<u64> {
     (0..count).rev().find(|number| is_it(kind(*number)))
 }
 
-/// Checks that what a batch or transaction wrote beside the slot is there as the slots say.
+/// Checks that the writes of a batch or transaction outside of the slot agree with the slots.
 fn check_partner(
     look: &dyn Look,
     space: Space,
@@ -260,7 +263,7 @@ fn check_bank(look: &dyn Look) -> Result<(), Fault> {
     }
 }
 
-/// Checks everything; how many writes of each thread there are.
+/// Checks everything. Returns the number of writes of each thread.
 ///
 /// # Errors
 /// The first fault that is found.
@@ -289,7 +292,7 @@ pub fn check(look: &dyn Look) -> Result<Counts, Fault> {
     Ok(counts)
 }
 
-/// Makes one write; whether it was raised, which is done only if it `may_raise`.
+/// Makes one write. Returns whether it was raised, which is done only if it `may_raise`.
 fn write_one<S: Store>(
     store: &S,
     thread: usize,
@@ -327,7 +330,8 @@ fn write_one<S: Store>(
     }
 }
 
-/// Writes until an error comes, and returns it, some raised if they `may_raise`. `told` hears of each write that returned: the number of writes, and whether the last was raised.
+/// Writes until an error comes, and returns it. Some writes are raised if they `may_raise`. `told`
+/// hears of each write that returned: the number of writes, and whether the last was raised.
 pub fn write_forever<S: Store>(
     store: &S,
     thread: usize,
@@ -349,7 +353,7 @@ pub fn write_forever<S: Store>(
     }
 }
 
-/// How many writes of each thread have returned by now.
+/// The number of writes of each thread that have returned by now.
 pub fn now(done: &[AtomicU64; THREADS]) -> Counts {
     std::array::from_fn(|thread| done[thread].load(Ordering::SeqCst))
 }

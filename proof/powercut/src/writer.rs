@@ -1,11 +1,13 @@
-//! The process that has the database open when the power goes.
+//! The process that has the database open when the power is cut.
 //!
 //! ```text
-//!   verify -> open -> compare with what was promised -> backups -> write and read on, close, open again -> threads write
-//!     |<----------------- any difference is a fault, noted in a file for the campaign ------------------>|   until killed
+//!   verify -> open -> compare with what was promised -> backups -> write and read on, close,
+//!   open again -> threads write until killed
+//!   any difference before the threads write is a fault, noted in a file for the campaign
 //! ```
-//! A power cut may hit any of these steps. The campaign reads the noted fault just before it cuts, so errors that the cut itself
-//! causes count for nothing. The process ends when its standard input does, as when the campaign dies.
+//! A power cut may hit any of these steps. The campaign reads the noted fault just before it cuts,
+//! so errors that the cut itself causes do not count. The process ends when its standard input
+//! does, for example when the campaign dies.
 
 use crate::Result;
 use crate::board::{Board, MadeBackup, Phase};
@@ -22,7 +24,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Which engine.
+/// The engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Engine {
     /// The first one.
@@ -32,7 +34,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// For tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Evendb => "evendb",
@@ -41,12 +43,12 @@ impl Engine {
     }
 }
 
-/// What the process does once it has the database open.
+/// What the process does after it has opened the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Plan {
     /// Compares, and writes at once.
     Quick,
-    /// Looks at everything before.
+    /// Looks at everything first.
     Full,
     /// Looks at everything, and ends.
     Look,
@@ -55,22 +57,22 @@ pub enum Plan {
 /// What the campaign tells the process.
 #[derive(Clone, Debug, Args)]
 pub struct Order {
-    /// Which engine.
+    /// The engine.
     #[arg(long)]
     pub engine: Engine,
-    /// Of the database.
+    /// The level of the database.
     #[arg(long)]
     pub level: Level,
-    /// What to do.
+    /// The plan.
     #[arg(long)]
     pub plan: Plan,
-    /// Of the options and the calls of this process.
+    /// The seed of the options and the calls of this process.
     #[arg(long)]
     pub seed: u64,
     /// The mounted file system.
     #[arg(long)]
     pub root: PathBuf,
-    /// Where the board lies, and the fault is noted.
+    /// The directory of the board, and of the note of a fault.
     #[arg(long)]
     pub desk: PathBuf,
     /// Whether the database was open before.
@@ -100,17 +102,17 @@ fn name_of<T: ValueEnum>(value: &T) -> String {
 }
 
 impl Order {
-    /// Where the board lies.
+    /// The path of the board.
     pub fn board(desk: &Path) -> PathBuf {
         desk.join("board")
     }
 
-    /// Where a fault is noted.
+    /// The path of the note of a fault.
     pub fn fault(desk: &Path) -> PathBuf {
         desk.join("fault")
     }
 
-    /// The command that carries it out.
+    /// The command that carries the order out.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg("write");
@@ -145,7 +147,7 @@ impl Order {
     }
 }
 
-/// Carries out an order. Returns when all is done that the order asks for, if it ends.
+/// Carries out an order. Returns when all its work is done, if it ends.
 ///
 /// # Errors
 /// If the board or the file of the fault cannot be written.
@@ -155,7 +157,7 @@ pub fn carry_out(order: &Order) -> Result<()> {
         let _ = std::io::stdin().read_to_end(&mut rest);
         std::process::exit(0);
     });
-    // A thread that panics is a fault, whichever it is.
+    // A panic of any thread is a fault.
     let (desk, told) = (order.desk.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         let _ = note(&desk, &Fault::refused(panic.to_string()));
@@ -172,7 +174,7 @@ pub fn carry_out(order: &Order) -> Result<()> {
     }
 }
 
-/// Notes a fault for the campaign, the first one only.
+/// Notes a fault for the campaign. Only the first one is noted.
 fn note(desk: &Path, fault: &Fault) -> Result<()> {
     let path = Order::fault(desk);
     let whole = desk.join(format!("fault-{:?}", std::thread::current().id()));
@@ -228,7 +230,8 @@ fn look_at<S: Store>(store: &S) -> Result<Counts, Fault> {
     check(&*store.look().map_err(Fault::refused)?)
 }
 
-/// Every backup verifies, and the newest is a database that holds what was acknowledged before it was begun.
+/// Every backup verifies, and the newest is a database that holds everything that was acknowledged
+/// before it was begun.
 fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> {
     let into = order.root.join("restored");
     // A cut may have left it.
@@ -257,7 +260,7 @@ fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> 
             "backup {}; the newest is {number}",
             made.number
         ))),
-        // A later one has more.
+        // A later backup has more.
         Some(made) => missing(&found, &made.counts).map_or(Ok(()), |fault| {
             Err(lost(format!("in backup {number}: {}", fault.what)))
         }),
@@ -265,7 +268,7 @@ fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> 
     }
 }
 
-/// Writes and reads what it wrote, closes the database or not, and opens it again.
+/// Writes and reads its writes, closes the database or not, and opens it again.
 fn write_on<S: Store>(order: &Order, store: S, dir: &Path, draw: &mut Draw) -> Result<S, Fault> {
     let stamp = order.seed.to_le_bytes();
     for number in 0..30 {
@@ -290,14 +293,14 @@ fn write_on<S: Store>(order: &Order, store: S, dir: &Path, draw: &mut Draw) -> R
     }
 }
 
-/// Writers, a reader, and one that makes durable and backs up, until the process is killed.
+/// Writers, a reader, and a thread that makes durable and backs up, until the process is killed.
 fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts, draw: &mut Draw) {
     let done = found.map(AtomicU64::new);
     let failed = |what: String| {
         // The campaign may be gone.
         let _ = note(&order.desk, &Fault::refused(what));
     };
-    // Whoever lies calls nothing that would make it true.
+    // A store that lies must not call anything that would make its claim true.
     let honest = order.level != Level::Lie;
     let begun = board.reach(Phase::Writing);
     if let Err(what) = begun {
@@ -326,7 +329,7 @@ fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts
     });
 }
 
-/// Makes durable what returned, in every way there is, until an error comes, and returns it.
+/// Makes durable what returned, in every possible way, until an error comes, and returns it.
 fn make_durable_forever<S: Store>(
     order: &Order,
     board: &Board,
@@ -343,7 +346,7 @@ fn make_durable_forever<S: Store>(
             3..=5 => store.flush(),
             6 => store.settle(),
             _ => match store.backup(&backups) {
-                // What it promises is in the backup.
+                // The promised writes are in the backup.
                 Ok(Some(number)) => match board.note_backup(&MadeBackup { number, counts }) {
                     Ok(()) => continue,
                     failed => failed,

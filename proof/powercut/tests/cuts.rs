@@ -1,8 +1,9 @@
-//! Power cuts of real file systems, a few of each kind; that the rig loses what it should lose; that a store which does not sync is
-//! found out. The full campaign is the command itself: `cargo run --release -p evendb-powercut --bin power-cut`.
+//! Power cuts of real file systems, a few of each kind. The rig loses what it should lose, and a
+//! store that does not sync is found out. The full campaign is the command itself: `cargo run
+//! --release -p evendb-powercut --bin power-cut`.
 //!
-//! Needs root and loop devices: else, and for each file system that cannot be made here, it says `SKIPPED`.
-//! `EVENDB_POWER_CUTS` sets how many cuts (default 20).
+//! Needs root and loop devices. Without them, and for each file system that cannot be made here, it
+//! says `SKIPPED`. `EVENDB_POWER_CUTS` sets the number of cuts (default 20).
 
 #[path = "../../../store/storage/tests/knobs/mod.rs"]
 mod knobs;
@@ -20,10 +21,10 @@ use skipped::skipped;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// Longer than any run takes: one that hangs in the kernel ends as a failure.
+/// Longer than any run takes: a run that hangs in the kernel ends as a failure.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// Runs the command, if this machine can, and tells what it cannot.
+/// Runs the command, if this machine can, and prints what it cannot.
 fn power_cut(arguments: &[&str]) -> Option<Output> {
     if let Some(why) = missing(Way::Shutdown) {
         skipped("power cuts", why);

@@ -1,4 +1,4 @@
-//! The whole analysis: the tables, the figures, and what is said of the source.
+//! The whole analysis: the tables, the figures, and the facts about the source.
 
 use crate::error::Result;
 use crate::figures::{self, Context};
@@ -12,7 +12,7 @@ use evendb_report::Document;
 use evendb_trace::formats::Format;
 use std::path::{Path, PathBuf};
 
-/// What is analyzed, and with what.
+/// What is analyzed, and with which means.
 pub struct Options {
     /// The trace.
     pub trace: PathBuf,
@@ -20,9 +20,9 @@ pub struct Options {
     pub format: Option<Format>,
     /// All keys of the store, if they are known.
     pub stored: Option<Stored>,
-    /// An empty folder for the tables, and for what does not fit in memory.
+    /// An empty folder for the tables, and for rows that do not fit in memory.
     pub folder: PathBuf,
-    /// What may be used.
+    /// The memory and the threads that may be used.
     pub budget: Budget,
     /// How the key space is cut.
     pub cut: Cut,
@@ -31,11 +31,11 @@ pub struct Options {
 /// What the analysis does now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
-    /// It reads the trace, of which so many bytes were read.
+    /// It reads the trace, and has read this number of bytes.
     Reading(u64),
     /// It counts the accesses of each key.
     Keys,
-    /// It finds the figures of a matter, which is the n-th of so many.
+    /// It finds the figures of a matter: its name, its number, and the number of matters.
     Figures(&'a str, usize, usize),
 }
 
@@ -51,7 +51,8 @@ pub async fn analyze(
     analyze_by(&session, options, progress).await
 }
 
-/// Analyzes a trace by the queries of `session`, in whose folder there are no tables yet. The budget is the session's own.
+/// Analyzes a trace by the queries of `session`. There are no tables in its folder yet. The budget
+/// is the session's own.
 ///
 /// # Errors
 /// See [`Error`](crate::Error).
@@ -106,7 +107,7 @@ fn title(trace: &Path) -> String {
 /// The name of the fact that the trace is not whole.
 pub const LOST: &str = "lost";
 
-/// What the page says above the figures.
+/// The facts above the figures of the page.
 fn facts(summary: &Summary) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut fact = |name: &str, what: String| facts.push((name.to_owned(), what));

@@ -5,23 +5,25 @@ use std::error::Error as _;
 use std::fmt;
 use std::path::Path;
 
-/// Why there is no analysis. Each says in words what is wrong, and of which file where there is one.
+/// Why there is no analysis. Each error says in words what is wrong, and names the file if there is
+/// one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The source is no trace, or is of a version that is not known.
     Source(String),
-    /// The source is damaged where nothing can be read of it: at its beginning, or where it is packed.
+    /// The source is damaged, and nothing can be read from it: at its beginning, or because it does
+    /// not unpack.
     Damaged(String),
     /// The operating system refused.
     Io(String),
-    /// The engine for tables refused a query, or ran out of what it may use.
+    /// The engine for tables refused a query, or ran out of memory or space.
     Query(String),
-    /// What was asked cannot be done.
+    /// The arguments ask for something that cannot be done.
     Argument(String),
 }
 
-/// The result of what this crate does.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -29,7 +31,7 @@ impl Error {
         Error::Io(format!("{what}: {error}"))
     }
 
-    /// Of the trace at this path.
+    /// An error of the trace at this path.
     pub(crate) fn of_trace(path: &Path, error: &evendb_trace::Error) -> Error {
         let message = format!("{}: {error}", path.display());
         let system = error.source().and_then(|source| source.downcast_ref());

@@ -1,4 +1,5 @@
-//! The analysis of a trace: what an application asks of its store, as the figures of the FAST'20 study of RocksDB's loads.
+//! The analysis of a trace: the operations of an application on its store, as the figures of the
+//! FAST'20 study of RocksDB's loads.
 //!
 //! ```text
 //!   trace --> operations --> session, tables --> figures --> Document --> page, JSON
@@ -6,8 +7,9 @@
 //!    format)                       ^
 //!   keys of the store --> stored --+
 //! ```
-//! Every figure is a query over tables of operations and keys; there is no second way to find one. Functions that the
-//! engine does not have are in `functions`. The memory is bounded by [`Budget`]; what does not fit is on disk.
+//! Every figure is a query over tables of operations and keys; there is no second way to find one.
+//! Functions that the engine does not have are in `functions`. The memory is bounded by [`Budget`];
+//! rows that do not fit are on disk.
 //!
 //! The same queries run on several machines with the feature `distributed`.
 //!

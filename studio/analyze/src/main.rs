@@ -1,4 +1,4 @@
-//! `evendb-analyze`: what is in a trace, as a page of figures, as JSON and as tables.
+//! `evendb-analyze`: a trace as a page of figures, as JSON and as tables.
 
 #[cfg(feature = "distributed")]
 mod roles;
@@ -16,10 +16,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Analyze a trace: how often keys are asked for, which are hot, when, and how large everything is
+/// Analyze a trace: how often keys are accessed, which are hot, when, and how large everything is
 ///
-/// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same figures. If the trace is not whole, both are of what is left, and the
-/// exit code is 5; it is the same if the trace is damaged where nothing can be read of it. The trace may be packed by gzip or Zstandard.
+/// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same
+/// figures. If the trace is not whole, both are about the rest of it, and the exit code is 5; it is
+/// the same if the trace is damaged and nothing can be read from it. The trace may be packed by
+/// gzip or Zstandard.
 #[derive(Parser)]
 #[command(
     name = "evendb-analyze",
@@ -37,39 +39,44 @@ struct Arguments {
     /// The folder to make; by default the trace's name with `.analysis`
     #[arg(long)]
     out: Option<PathBuf>,
-    /// The format of the trace: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta (CacheLib's kvcache) or ycsb; by default what
-    /// it begins with
+    /// The format of the trace: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta
+    /// (CacheLib's kvcache) or ycsb; by default the one that the file begins with
     #[arg(long)]
     from_format: Option<Format>,
-    /// All keys of the store, in hexadecimal digits, one a line: what `evendb scan DB --keys-only --output hex` prints. The key space is that of
-    /// the store then, and not of the keys that the trace names alone
+    /// All keys of the store, in hexadecimal digits, one a line: the output of `evendb scan DB
+    /// --keys-only --output hex`. Then the key space is that of the store, and not only the keys
+    /// that the trace names
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// The keyspace whose keys --keys lists; needed if the trace has several
     #[arg(long, value_name = "KEYSPACE", requires = "keys")]
     keys_of: Option<String>,
-    /// Put beside the figures what the study of RocksDB's loads prints of its load that this preset stands in for (zippydb, zippydb-kinds, udb-assoc, up2x)
+    /// Put values beside the figures that the study of RocksDB's loads prints for the load behind
+    /// this preset (zippydb, zippydb-kinds, udb-assoc, up2x)
     #[arg(long, value_name = "PRESET", value_parser = preset)]
     study: Option<String>,
-    /// Memory that the analysis may use, in MiB; what does not fit is on disk meanwhile
+    /// Memory that the analysis may use, in MiB; rows that do not fit are on disk meanwhile
     #[arg(long, default_value_t = 2048)]
     memory_mib: u64,
     /// Threads; by default one for each core
     #[arg(long)]
     threads: Option<usize>,
-    /// Ranges into which the key space is cut; by default as many as there would be sorted files of 64 MiB, from 30 to 4096
+    /// The number of ranges into which the key space is cut; by default the number of sorted files
+    /// of 64 MiB that it would fill, from 30 to 4096
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     ranges: Option<u64>,
-    /// Bytes of a key by which keys are put together; by default as many as it takes for 64 different ones
+    /// The length of the prefix that groups keys, in bytes; by default the length that gives 64
+    /// different ones
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     prefix_bytes: Option<u64>,
     /// Keep the tables of operations and of keys in the folder, as Parquet files
     #[arg(long)]
     keep_tables: bool,
-    /// Have the queries run by the executors of this scheduler, in as many parts as there are threads
+    /// Have the queries run by the executors of this scheduler; the number of parts is that of
+    /// threads
     ///
-    /// The folder that is made must lie on a file system that the executors see at the same path. The memory is theirs: `--memory-mib` of
-    /// each executor.
+    /// The folder that is made must lie on a file system that the executors see at the same path.
+    /// The memory is theirs: `--memory-mib` of each executor.
     #[cfg(feature = "distributed")]
     #[arg(long, value_name = "HOST:PORT")]
     scheduler: Option<String>,
@@ -86,13 +93,15 @@ fn preset(name: &str) -> Result<String, String> {
     }
 }
 
-/// Has the allocator give memory back to the system as soon as a mebibyte of it is free. What it does by itself is to keep more, the larger the blocks that were
-/// freed; the engine's are large and of many sizes, so that the process would hold more than twice of what it uses.
+/// Makes the allocator give memory back to the system as soon as a mebibyte of it is free. By
+/// itself it keeps more when the freed blocks are larger. The engine's blocks are large and of many
+/// sizes, so that the process would hold more than twice what it uses.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the allocator is told by a function of C alone")]
 fn return_freed_memory() {
     const KEPT_BYTES: libc::c_int = 1 << 20;
-    // SAFETY: `mallopt` may be called at any time, takes two numbers and keeps no reference; of a number that it does not know it says so and does nothing.
+    // SAFETY: `mallopt` may be called at any time, takes two numbers and keeps no reference; if it
+    // does not know a number, it says so and does nothing.
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES) };
 }
 
@@ -118,7 +127,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments. What is wrong with them is told with escapes where they could control a terminal, and then without colours.
+/// The arguments. Errors in them are printed with escapes where they could control a terminal, and
+/// then without colours.
 fn arguments() -> Result<Arguments, ExitCode> {
     let hidden = hidden_words(std::env::args_os().skip(1));
     if hidden.is_empty() {
@@ -128,19 +138,20 @@ fn arguments() -> Result<Arguments, ExitCode> {
     let parsed = command.try_get_matches();
     let parsed = parsed.and_then(|matches| Arguments::from_arg_matches(&matches));
     parsed.map_err(|error| {
-        // Where no styles are, this is the text as it is; the plain one lacks pieces of arguments.
+        // Without styles this is the text as it is; the plain one lacks pieces of arguments.
         let text = without_hidden(error.render().ansi().to_string(), &hidden);
         let _ = write!(Printed(std::io::stderr()), "{text}");
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
     })
 }
 
-/// Says something on standard error, if that is there.
+/// Writes to standard error, if that is there.
 fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "evendb-analyze: {}", printable(message));
 }
 
-/// The exit code of a damaged trace, whether nothing can be read of it or only a part: that of all commands that found damage.
+/// The exit code of a damaged trace, whether nothing or only a part of it can be read. All commands
+/// that found damage have it.
 const DAMAGED: u8 = 5;
 
 fn begin(arguments: Arguments) -> Result<ExitCode, Error> {
@@ -208,7 +219,7 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
         Ok(document) => document,
         Err(error) => {
             drop(tables);
-            // Nothing else is in it: what was made for nothing goes.
+            // The folder is empty: it is removed.
             let _ = fs::remove_dir(&folder);
             return Err(error);
         }
@@ -223,7 +234,7 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
         let kept = folder.join("tables");
         fs::rename(tables.keep(), &kept).map_err(|error| io(&kept, "cannot make", &error))?;
     }
-    // Who does not read the page's name has the page all the same.
+    // If nobody reads the page's name, the page is there all the same.
     let _ = writeln!(
         std::io::stdout(),
         "{}",
@@ -273,14 +284,15 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(|error| io(path, "cannot write", &error))
 }
 
-/// How far it is, on a terminal.
+/// The progress, on a terminal.
 struct Bar {
     bar: ProgressBar,
     trace_bytes: u64,
 }
 
 impl Bar {
-    /// The reading counts as a third of all, the counting of keys as a sixth, and the figures as the other half.
+    /// The reading counts as a third of all, the counting of keys as a sixth, and the figures as
+    /// the other half.
     const WHOLE: u64 = 1000;
 
     fn new(trace_bytes: u64) -> Bar {

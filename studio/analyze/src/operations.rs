@@ -1,4 +1,5 @@
-//! The table of operations: a trace of any format as one Parquet file, a row for each operation, in the order in which they began.
+//! The table of operations: a trace of any format as one Parquet file, a row for each operation, in
+//! the order in which they began.
 //!
 //! | column | type | what |
 //! |---|---|---|
@@ -8,20 +9,22 @@
 //! | `thread` | u32 | who called |
 //! | `keyspace` | text | its name |
 //! | `kind` | text | [`Kind::name`](evendb_trace::Kind::name) |
-//! | `key`, `end_key` | bytes, `end_key` null | the key, or where a range begins and ends: see below |
-//! | `batch` | u64, null | what holds operations together |
+//! | `key`, `end_key` | bytes, `end_key` null | the key, or the ends of a range: see below |
+//! | `batch` | u64, null | the group of operations that belong together |
 //! | `value_bytes` | u64, null | length of the value that was written or found |
 //! | `outcome` | text | `unknown`, `done`, `absent`, `present`, `failed` |
 //! | `records` | u64, null | records that a scan gave, parts of a batch |
-//! | `record_limit` | u64, null | how many a scan was allowed |
+//! | `record_limit` | u64, null | the number that a scan was allowed |
 //! | `reverse` | bool | from the end backwards |
 //! | `key_hash` | u64 | xxh3 of keyspace's number and key: for samples of keys |
 //!
-//! A scan or pop in reverse begins at the end of its range: its `key` is that end (without the byte 0 of an end right behind a key), and its `end_key` the least key of
-//! the range. If the range has no end, it begins at the greatest key that operations of a key have named in the keyspace before.
+//! A scan or pop in reverse begins at the end of its range: its `key` is that end (without the byte
+//! 0 of an end right after a key), and its `end_key` the least key of the range. If the range has
+//! no end, it begins at the greatest key that earlier operations have named in the keyspace.
 //!
-//! Memory: the reader's frames, the heap that puts operations in order ([`HEAP_BYTES`]), and one group of rows of the file.
-//! Times that go back after that stay as they are, and are counted ([`Summary::late`]).
+//! Memory: the reader's frames, the heap that puts operations in order ([`HEAP_BYTES`]), and one
+//! group of rows of the file. Times that go back after that stay as they are, and are counted
+//! ([`Summary::late`]).
 
 use crate::error::{Error, Result};
 use crate::tables;
@@ -40,39 +43,39 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory in which operations wait until those that began before them have come.
+/// Bytes of memory in which operations wait until all operations that began before them have come.
 pub const HEAP_BYTES: usize = 64 << 20;
-/// After so many rows somebody is told how far it is.
+/// Progress is told after this number of rows.
 const PROGRESS_ROWS: u64 = 65_536;
-/// Rows that are gathered before they are given to the file.
+/// The number of rows that are gathered before they are given to the file.
 const BATCH_ROWS: usize = 16 << 10;
-/// And so many bytes of keys.
+/// The number of bytes of keys that are gathered before they are given to the file.
 pub(crate) const BATCH_BYTES: usize = 8 << 20;
 
-/// What a source said of itself, and what was written.
+/// The facts of a source, and what was written.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Rows of the table.
     pub operations: u64,
-    /// From the beginning to the last operation that began, or to the end that the trace tells.
+    /// From the beginning to the start of the last operation, or to the end that the trace tells.
     pub duration_nanos: u64,
     /// The wall clock at the beginning, in milliseconds since 1970; 0 if it is not known.
     pub wall_clock_millis: u64,
-    /// Of so many keys one was recorded.
+    /// One key in this number was recorded.
     pub one_key_in: u64,
-    /// Where it comes from.
+    /// The origin of the trace.
     pub source: String,
     /// The names of the keyspaces that have operations, by number.
     pub keyspaces: BTreeMap<u32, String>,
     /// Bytes of the keys of all operations.
     pub key_bytes: u64,
-    /// Operations after one that began later than they.
+    /// Operations after one that began later.
     pub late: u64,
-    /// What of EvenDB's format was lost.
+    /// What was lost of EvenDB's format.
     pub losses: Option<Losses>,
-    /// What the trace says at its end.
+    /// The note at the end of the trace.
     pub end: Option<EndNote>,
-    /// What of another format could not be read.
+    /// What could not be read of another format.
     pub imported: Option<Imported>,
 }
 
@@ -99,11 +102,13 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// Reads the trace at `from`, packed by gzip or Zstandard or not, whose format is found by its first bytes unless it is given, and
-/// writes the table to `to`, which is made. `progress` is told how many bytes of the file were read.
+/// Reads the trace at `from`, packed by gzip or Zstandard or not, and writes the table to `to`,
+/// which is made. The first bytes tell the format, unless it is given. `progress` gets the number
+/// of bytes that were read of the file.
 ///
 /// # Errors
-/// `Source` if it is no trace; `Damaged` if it is a damaged one of which nothing can be read; `Io`.
+/// `Source` if it is no trace; `Damaged` if it is a damaged one and nothing can be read from it;
+/// `Io`.
 pub fn write(
     from: &Path,
     format: Option<Format>,
@@ -124,7 +129,7 @@ pub fn write(
         packed::unpacked(source).and_then(|(source, _)| packed::peek(source, DETECT_BYTES));
     let (mut source, head) = source.map_err(|error| failed(error.into()))?;
     let mut table = Table::new(to)?;
-    // What is nothing known is read as EvenDB's own, which refuses it.
+    // An unknown source is read as EvenDB's own, which refuses it.
     let mut summary = match format.or_else(|| formats::detect(&head)) {
         None | Some(Format::EvenDb) => own(source, &mut table, &mut progress).map_err(failed)?,
         Some(format) => {
@@ -154,7 +159,7 @@ pub fn write(
     Ok(summary)
 }
 
-/// Counts what is read of a file, packed or not.
+/// Counts the bytes that are read of a file, packed or not.
 struct Counted {
     file: File,
     read: Arc<AtomicU64>,
@@ -199,9 +204,9 @@ fn own(
 struct Table {
     writer: ArrowWriter<File>,
     columns: Columns,
-    /// The names of the keyspaces so far.
+    /// The names of the keyspaces up to now.
     keyspaces: BTreeMap<u32, String>,
-    /// The greatest key of each that was named.
+    /// The greatest named key of each keyspace.
     greatest: BTreeMap<u32, Vec<u8>>,
     rows: u64,
     key_bytes: u64,
@@ -244,7 +249,8 @@ impl Table {
         })
     }
 
-    /// Adds a row. `name` is asked for the name of a keyspace when it comes first; one without a name has its number.
+    /// Adds a row. `name` gives the name of a keyspace at its first operation; without a name it
+    /// has its number.
     fn add(
         &mut self,
         operation: &Operation,
@@ -329,7 +335,7 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// The rows so far, which are gone afterwards.
+    /// The rows up to now, which are then removed.
     fn take(&mut self) -> Result<RecordBatch> {
         (self.rows, self.key_bytes) = (0, 0);
         let columns: Vec<ArrayRef> = vec![

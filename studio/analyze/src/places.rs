@@ -1,16 +1,18 @@
-//! How the keys of a keyspace are cut into parts, from their number, their sizes and what they begin with.
+//! How the keys of a keyspace are cut into parts, by their number, their sizes and their first
+//! bytes.
 //!
 //! ```text
-//!   keys in order:  a  a1 a2 b  b1 c  c1 c2 d ...         ids 0, 1, 2 ...
-//!   n parts:        [ 0     ][ 1     ][ 2  ...            part = id * n / keys: sizes differ by one at most
-//!   blocks, chunks: [ 0  ][ 1  ][ 2  ][ 3  ...            unit = id / pairs in a unit
-//!   prefixes:       [ a     ][ b  ][ c     ][ d ...       the shortest length at which there are many
+//!   keys in order:  a  a1 a2 b  b1 c  c1 c2 d ...     ids 0, 1, 2 ...
+//!   n parts:        [ 0     ][ 1     ][ 2  ...       part = id * n / keys: sizes differ by <= 1
+//!   blocks, chunks: [ 0  ][ 1  ][ 2  ][ 3  ...        unit = id / pairs in a unit
+//!   prefixes:       [ a     ][ b  ][ c     ][ d ...   the shortest length at which there are many
 //! ```
-//! Keys that the store has by a list of them ([`crate::stored`]) are among those that are cut, also where nobody asked for them.
-//! The sizes of a pair are those of its key and value, without what a store adds. Values that no operation tells the length of are taken
-//! as long as the mean of the others of their keyspace, or, if it has none, as empty.
+//! Keys of the store's list ([`crate::stored`]) are among the keys that are cut, even if nobody
+//! asked for them. The sizes of a pair are those of its key and value, without what a store adds.
+//! If no operation tells the length of a value, it is taken to be the mean of the others of its
+//! keyspace, or 0 if there are no others.
 //!
-//! Memory: a few numbers for each keyspace, and one for each length that keys begin alike with.
+//! Memory: a few numbers for each keyspace, and one for each length of a common beginning of keys.
 
 use crate::error::Result;
 use crate::functions;
@@ -24,19 +26,22 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use std::sync::Arc;
 
-/// What decides how the key space is cut, and how much of it is sampled.
+/// How the key space is cut, and how much of it is sampled.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// Ranges of the key space, from 1 on; if it is not given, as many as there would be sorted files of [`FILE_BYTES`].
+    /// The number of ranges of the key space, from 1 on. If not given, the number of sorted files
+    /// of [`FILE_BYTES`] that it would fill.
     pub ranges: Option<u64>,
-    /// Length of the prefixes by which keys are put together; if it is not given, the shortest at which there are [`PREFIXES_MIN`].
+    /// Length of the prefixes that group keys. If not given, the shortest length at which there are
+    /// [`PREFIXES_MIN`] prefixes.
     pub prefix_bytes: Option<u64>,
     /// Bytes of a block of pairs.
     pub block_bytes: u64,
     /// Bytes of a chunk of pairs.
     pub chunk_bytes: u64,
-    /// At most so many units of each grain and keyspace are followed through the trace, and as many keys for what follows what.
-    /// With many keyspaces fewer, so that all together are not above [`UNITS_MAX`].
+    /// At most this number of units of each grain and keyspace is followed through the trace, and
+    /// the same number of keys for pairs of operations. With many keyspaces fewer are followed, so
+    /// that all together are at most [`UNITS_MAX`].
     pub sampled_units: usize,
 }
 
@@ -52,21 +57,23 @@ impl Default for Cut {
     }
 }
 
-/// Size of a sorted file, from which the number of ranges is found: the study takes as many pairs for a range as are in one.
+/// Bytes of a sorted file, which give the number of ranges: in the study a range has the number of
+/// pairs of a file.
 pub const FILE_BYTES: u64 = 64 << 20;
-/// Different prefixes that there are to be.
+/// The number of different prefixes that is looked for.
 pub const PREFIXES_MIN: u64 = 64;
-/// Sampled units of one grain in all keyspaces.
+/// The highest number of sampled units of one grain in all keyspaces.
 pub const UNITS_MAX: usize = 1 << 20;
-/// Bounds of the number of ranges that is found.
+/// Bounds of the number of ranges, if it is not given.
 const RANGES: (u64, u64) = (30, 4096);
-/// Parts of the key space by which operations are placed in it.
+/// The number of parts of the key space that give operations their place.
 const FINE: u64 = 4000;
 /// Parts of the key space in a plot of accesses. A divisor of [`FINE`].
 const PARTS: u64 = 500;
 /// Parts of the key space in a plot of accesses and time. A divisor of [`FINE`].
 const HEAT: u64 = 200;
-/// So many keyspaces, those of most accesses, are in plots that have many points of each.
+/// Only this number of keyspaces, the ones with the highest number of accesses, is in plots that
+/// have many points of each.
 const PLOTTED: usize = 12;
 
 /// The keys of one keyspace.
@@ -76,17 +83,19 @@ struct Keyspace {
     keys: u64,
     accesses: u64,
     reads: u64,
-    /// Keys that were accessed, and read; that the store has by the list; and of these, those that were accessed.
+    /// The number of keys that were accessed; that were read; that the store has by the list; and
+    /// of listed keys that were accessed.
     named: u64,
     read_keys: u64,
     stored: u64,
     stored_named: u64,
-    /// What rows have said of the last key.
+    /// What the rows said of the last key.
     last: Seen,
     key_bytes: u64,
     values: u64,
     value_bytes: f64,
-    /// How many keys have so many bytes in common with the key before.
+    /// By the number of bytes that a key has in common with the key before: the number of such
+    /// keys.
     alike: Vec<u64>,
 }
 
@@ -98,7 +107,7 @@ struct Seen {
     is_stored: bool,
 }
 
-/// What was counted of keys that came in order.
+/// The counts of keys that came in order.
 #[derive(Default)]
 pub(crate) struct Counted {
     keyspaces: Vec<Keyspace>,
@@ -166,7 +175,8 @@ impl Counted {
         keyspace.keys - 1
     }
 
-    /// Accesses of the key that was added last, or that the store has it. There is one row of a kind.
+    /// Counts the accesses of the key that was added last, or that the store has it. There is one
+    /// row of a kind.
     fn count(&mut self, kind: &str, accesses: u64) {
         let Some(keyspace) = self.keyspaces.last_mut() else {
             return;
@@ -245,17 +255,17 @@ impl Keyspace {
         (self.key_bytes as f64 / self.keys as f64 + value).max(1.0)
     }
 
-    /// How many pairs fill so many bytes.
+    /// The number of pairs that fill this number of bytes.
     fn pairs_in(&self, bytes: u64) -> u64 {
         ((bytes as f64 / self.pair_bytes()).round() as u64).clamp(1, self.keys)
     }
 
-    /// How often a key was read on average, of those that were.
+    /// The mean number of reads of a key, over keys that were read.
     fn reads_per_key(&self) -> f64 {
         self.reads as f64 / self.read_keys.max(1) as f64
     }
 
-    /// How many different prefixes there are of the length.
+    /// The number of different prefixes of this length.
     fn prefixes(&self, cut: &Cut) -> u64 {
         let length = usize::try_from(self.prefix_bytes(cut)).unwrap_or(usize::MAX);
         self.alike.iter().take(length).sum()
@@ -267,7 +277,8 @@ impl Keyspace {
         cut.ranges.unwrap_or_else(found).clamp(1, self.keys)
     }
 
-    /// The shortest length at which there are enough different prefixes; 1 if keys are too few.
+    /// The shortest length at which there are enough different prefixes; 1 if there are too few
+    /// keys.
     fn prefix_bytes(&self, cut: &Cut) -> u64 {
         let enough = PREFIXES_MIN.min(self.keys);
         let found = || {
@@ -283,7 +294,7 @@ impl Keyspace {
     }
 }
 
-/// A row of `places`, of which other rows of the same name are told.
+/// A row of `places`. Its fields have the names of the columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) keyspace: String,
@@ -291,9 +302,9 @@ pub(crate) struct Place {
     pub(crate) block_pairs: u64,
     pub(crate) chunk_pairs: u64,
     pub(crate) prefix_bytes: u64,
-    /// Keys that begin alike, on average.
+    /// The mean number of keys that begin alike.
     pub(crate) prefix_pairs: f64,
-    /// How often a key was read on average, of those that were.
+    /// The mean number of reads of a key, over keys that were read.
     pub(crate) reads_per_key: f64,
     pub(crate) sampled_units: usize,
 }

@@ -1,18 +1,22 @@
 //! [`Pool`]: what queries hold in memory, within a size.
 //!
 //! ```text
-//!   0 |-- rows: a quarter --|------------- whoever asks first --------------|-- tables: a quarter --| size
+//!   0 |-- rows: a quarter --|--- the first consumer that asks ---|-- tables: a quarter --| size
 //! ```
-//! Rows are what can go to files; consumers of rows have equal shares of what rows may have. Tables are what the engine says cannot go to files.
+//! Rows can go to files; consumers of rows have equal shares of what rows may have. Tables are what
+//! the engine says cannot go to files.
 //!
-//! A quarter is always left to tables, because the engine's own pool leaves them none: a sort below an aggregation takes everything, and the aggregation,
-//! whose table cannot go to a file, is refused its first bytes. A quarter is always left to rows, because a merge join asks as a table, takes all that it
-//! is given, and goes to files only when it is refused; what is above it would be refused its first bytes.
+//! A quarter is always left to tables, because the engine's own pool leaves them none. A sort below
+//! an aggregation would take everything, and the aggregation, whose table cannot go to a file,
+//! would be refused its first bytes. A quarter is always left to rows, because a merge join asks as
+//! a table, takes all that it is given, and goes to files only when it is refused. The steps above
+//! it would be refused their first bytes.
 //!
-//! Invariants: rows are refused, and go to files, at a quarter at the earliest and at three quarters at the latest; so are tables. The sum may be above the
-//! size for two reasons: a consumer of rows that comes when others have all shares still gets its own, until the others have written theirs; and the
-//! engine may take without asking.
-//! Thread safety: any. Not here: what the engine does not tell of (rows on their way).
+//! Invariants: rows are refused, and go to files, at a quarter at the earliest and at three
+//! quarters at the latest; so are tables. The sum may be above the size for two reasons. A consumer
+//! of rows that comes when others have all shares still gets its own, until the others have written
+//! theirs. And the engine may take without asking. Thread safety: any. Not here: memory that the
+//! engine does not tell of (rows on their way).
 
 #![expect(
     clippy::disallowed_types,
@@ -37,14 +41,14 @@ pub(crate) struct Pool {
 struct Held {
     /// Consumers that can go to files.
     spillers: usize,
-    /// Bytes of these.
+    /// Bytes of these consumers.
     rows: usize,
-    /// Bytes of the others.
+    /// Bytes of the other consumers.
     tables: usize,
 }
 
 impl Pool {
-    /// A pool of so many bytes.
+    /// A pool of this number of bytes.
     pub(crate) fn new(size: usize) -> Pool {
         Pool {
             size,
@@ -57,12 +61,12 @@ impl Pool {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is left to rows, whatever tables have, and to tables, whatever rows have.
+    /// The least share of rows beside any tables, and of tables beside any rows.
     fn least(&self) -> usize {
         self.size / 4
     }
 
-    /// What rows may have beside tables of so many bytes, and tables beside such rows.
+    /// What rows may have beside tables of this number of bytes, and tables beside such rows.
     fn beside(&self, others: usize) -> usize {
         let most = self.size - self.least();
         self.size.saturating_sub(others).clamp(self.least(), most)
@@ -178,7 +182,8 @@ mod tests {
     #[test]
     fn a_table_that_takes_all_leaves_a_quarter_to_rows() {
         let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(1000));
-        // As a merge join does: it takes until it is refused, and then what it needs for each batch that it writes to a file.
+        // As a merge join does: it takes until it is refused, and then takes what it needs for each
+        // batch that it writes to a file.
         let join = MemoryConsumer::new("join").register(&pool);
         while join.try_grow(50).is_ok() {}
         assert_eq!(join.size(), 750);

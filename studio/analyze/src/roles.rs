@@ -10,26 +10,30 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub enum Role {
-    /// Plan the queries of analyses (`--scheduler`) and hand their tasks to executors, until it is ended
+    /// Plan the queries of analyses (`--scheduler`) and hand their tasks to executors, until it is
+    /// ended
     ///
-    /// There is no authentication: who reaches the address can have the executors read files.
+    /// There is no authentication: everybody who reaches the address can make the executors read
+    /// files.
     Scheduler(SchedulerArguments),
     /// Run tasks of a scheduler's queries, until it is ended
     ///
-    /// There is no authentication: who reaches the address can read its results. The folder of the analysis (`--out`) must be at the same
-    /// path here and where the analysis was started.
+    /// There is no authentication: everybody who reaches the address can read its results. The
+    /// folder of the analysis (`--out`) must be at the same path here and where the analysis was
+    /// started.
     Executor(ExecutorArguments),
 }
 
 #[derive(Args)]
 pub struct SchedulerArguments {
-    /// The address to listen on; port 0 is one that is free, which is printed
+    /// The address to listen on; port 0 is a free port, which is printed
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// An executor that was not heard of for so long is lost, and its work is done again elsewhere
+    /// An executor that was not heard of for this number of seconds is lost, and its work is done
+    /// again elsewhere
     #[arg(long, default_value_t = 30)]
     executor_timeout_seconds: u64,
-    /// Say on standard error what happens, beside what goes wrong
+    /// Write events to standard error, and not only errors
     #[arg(long)]
     verbose: bool,
 }
@@ -39,13 +43,15 @@ pub struct ExecutorArguments {
     /// The scheduler
     #[arg(long, value_name = "HOST:PORT")]
     scheduler: String,
-    /// The address to listen on, for who fetches results; port 0 is one that is free, which is printed
+    /// The address to listen on, for parts that fetch results; port 0 is a free port, which is
+    /// printed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The host by which others reach it; by default the address
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
-    /// The folder for results of tasks and for what does not fit in memory; in it, one is made for this executor
+    /// The folder for results of tasks and for rows that do not fit in memory; a folder for this
+    /// executor is made in it
     #[arg(long)]
     work: PathBuf,
     /// Tasks that run at once; by default one for each core
@@ -54,12 +60,12 @@ pub struct ExecutorArguments {
     /// Memory of the executor, in MiB; half of it is for what its tasks hold
     #[arg(long, default_value_t = 2048)]
     memory_mib: u64,
-    /// Say on standard error what happens, beside what goes wrong
+    /// Write events to standard error, and not only errors
     #[arg(long)]
     verbose: bool,
 }
 
-/// Is the process that `role` says, until it is ended.
+/// Runs as the process of this role, until it is ended.
 pub fn run(role: Role) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -95,13 +101,14 @@ pub fn run(role: Role) -> Result<(), Error> {
     })
 }
 
-/// What the engine says, on standard error.
+/// Messages of the engine, on standard error.
 struct Log;
 
 impl log::Log for Log {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
         let target = metadata.target();
-        // That a task writes more than it keeps in memory, and has no figures of its plan, is no matter for a warning.
+        // It is no warning that a task writes more than it keeps in memory, and has no figures of
+        // its plan.
         let is_usual =
             target.ends_with("sort_shuffle::writer") || target.ends_with("execution_stage");
         target.starts_with("ballista") && (!is_usual || log::max_level() >= log::LevelFilter::Info)
@@ -120,7 +127,7 @@ impl log::Log for Log {
 
 pub fn tell(verbose: bool) {
     static LOG: Log = Log;
-    // It fails only where there is a log already.
+    // It fails only if there is a log already.
     let _ = log::set_logger(&LOG);
     log::set_max_level(if verbose {
         log::LevelFilter::Info

@@ -1,15 +1,16 @@
-//! The engine for tables, with a bound on its memory, and the tables that figures are queries over.
+//! The engine for tables, with a bound on its memory, and the tables behind the figures.
 //!
 //! ```text
 //!   operations.parquet --GROUP BY, ORDER BY--> keys.parquet --every nth key--> borders (of ranges)
 //!   (operations.rs)              ^             (tables.rs)
 //!       stored.parquet ----------+
-//!       (stored.rs; where the keys of the store are listed)
+//!       (stored.rs; if the keys of the store are listed)
 //! ```
-//! Invariant: what queries hold is in the pool, which refuses more than its share of the budget; what does not fit in the pool is spilled to
-//! files beside the tables, which go with them.
+//! Invariant: memory that queries hold is in the pool, which refuses more than its share of the
+//! budget. Rows that do not fit in the pool are spilled to files beside the tables, and removed
+//! with them.
 //!
-//! Not here: what is asked. That is in `figures`.
+//! Not here: the queries, which are in `figures`.
 
 use crate::error::{Error, Result};
 use crate::functions;
@@ -27,12 +28,13 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the analysis may use.
+/// The memory and the threads that the analysis may use.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// Memory of the process, in bytes. Half of it is the pool's: the rest is for what the pool does not know.
+    /// Memory of the process, in bytes. Half of it is the pool's: the rest is for memory that the
+    /// pool does not know.
     pub memory_bytes: u64,
-    /// Queries use so many threads.
+    /// Queries use this number of threads.
     pub threads: usize,
 }
 
@@ -54,7 +56,7 @@ impl Budget {
         Ok(())
     }
 
-    /// The pool, which says who holds most when it refuses.
+    /// The pool. When it refuses, it names its largest holders.
     pub(crate) fn pool(&self) -> Arc<dyn MemoryPool> {
         let bytes = usize::try_from(self.memory_bytes / 2).unwrap_or(usize::MAX);
         let names = NonZeroUsize::new(5).expect("5 is not 0");
@@ -62,16 +64,18 @@ impl Budget {
     }
 }
 
-/// What the engine says when the pool refuses, wherever the query ran: another attempt would end like this one.
+/// The engine's text when the pool refuses, wherever the query ran: another attempt would end in
+/// the same way.
 const TOO_LITTLE_MEMORY: &str = "Resources exhausted";
 
-/// Rows that queries hand on at once, and bytes of keys in them: with long keys, fewer rows. A
-/// query holds several of such batches for each of its steps, whatever its part of the memory is.
+/// The number of rows that queries pass on at once, and of bytes of keys in them: with long keys,
+/// fewer rows. A query holds several of such batches for each of its steps, with any part of the
+/// memory.
 const BATCH_ROWS: usize = 8192;
 const BATCH_ROWS_MIN: usize = 16;
 const BATCH_BYTES: u64 = 2 << 20;
 
-/// The configuration that queries run with, wherever they run.
+/// The configuration of queries, wherever they run.
 #[must_use]
 pub fn configuration(threads: usize) -> SessionConfig {
     let mut configuration = SessionConfig::new()
@@ -84,14 +88,14 @@ pub fn configuration(threads: usize) -> SessionConfig {
     configuration
 }
 
-/// What does not fit in memory goes to files in `folder`, as many as there is room for.
+/// Rows that do not fit in memory go to files in `folder`, until the disk is full.
 pub(crate) fn spilling_to(folder: &Path) -> DiskManagerBuilder {
     DiskManagerBuilder::default()
         .with_mode(DiskManagerMode::Directories(vec![folder.to_path_buf()]))
         .with_max_temp_directory_size(u64::MAX)
 }
 
-/// The engine, and where its tables are.
+/// The engine, and the place of its tables.
 pub struct Session {
     context: SessionContext,
     folder: PathBuf,
@@ -118,7 +122,7 @@ impl Session {
         })
     }
 
-    /// Has queries hand on as many rows at once as fits keys of this mean length.
+    /// Makes queries pass on the number of rows that fits keys of this mean length.
     pub fn fit_keys(&self, key_bytes: u64) {
         let rows = usize::try_from(BATCH_BYTES / key_bytes.max(1)).unwrap_or(BATCH_ROWS);
         let state = self.context.state_ref();
@@ -128,8 +132,9 @@ impl Session {
         *state.config_mut() = fitting;
     }
 
-    /// A session that runs its queries by `context`, which has the functions of [`functions::register`]. What runs them may get lost: what
-    /// needs them is tried so many times.
+    /// A session that runs its queries by `context`, which has the functions of
+    /// [`functions::register`]. Executors may get lost: work that needs them is tried at most
+    /// `attempts` times.
     #[must_use]
     pub fn over(context: SessionContext, folder: &Path, attempts: u32) -> Session {
         Session {
@@ -139,10 +144,11 @@ impl Session {
         }
     }
 
-    /// Does what asks queries; once more, if what ran them may have been lost. Tables that it made before it failed go.
+    /// Does work that asks queries. Does it once more if the executors that ran them may have been
+    /// lost. Tables that it made before it failed are removed.
     ///
     /// # Errors
-    /// Those of `work`, the last time; `Io` if tables cannot go.
+    /// The errors of `work`, the last time; `Io` if tables cannot be removed.
     pub async fn persist<T>(&self, mut work: impl AsyncFnMut() -> Result<T>) -> Result<T> {
         let before = self.tables()?;
         for _ in 1..self.attempts {
@@ -176,7 +182,7 @@ impl Session {
         &self.folder
     }
 
-    /// Where the file of a table is.
+    /// The path of a table's file.
     #[must_use]
     pub fn table_file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.parquet"))
@@ -202,7 +208,7 @@ impl Session {
     /// Forgets a table and removes its file.
     ///
     /// # Errors
-    /// `Io` if the file cannot go.
+    /// `Io` if the file cannot be removed.
     pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
         self.context.deregister_table(name)?;
         let file = self.table_file(name);
@@ -226,7 +232,8 @@ impl Session {
         Ok(self.context.sql(sql).await?.execute_stream().await?)
     }
 
-    /// Writes the rows of a query to the Parquet file of a new table, in the table's order, if it has one.
+    /// Writes the rows of a query to the Parquet file of a new table, in the table's order, if it
+    /// has one.
     ///
     /// # Errors
     /// `Query`; `Io`.
@@ -258,7 +265,8 @@ impl Session {
     }
 }
 
-/// The columns by which the rows of a table are in order, so that the engine need not sort them for queries that ask for it.
+/// The columns that order the rows of a table, so that the engine need not sort them for queries
+/// that ask for this order.
 fn order_of(table: &str) -> &'static [&'static str] {
     match table {
         "operations" => &["number"],
@@ -269,7 +277,7 @@ fn order_of(table: &str) -> &'static [&'static str] {
     }
 }
 
-/// A file as a URL. As a path it would be a pattern where its name has brackets, stars or question marks.
+/// A file as a URL. A path would be a pattern if its name has brackets, stars or question marks.
 fn url_of(path: &Path) -> Result<String> {
     let whole = std::path::absolute(path).map_err(|error| Error::io(path.display(), error))?;
     let mut url = "file://".to_owned();
@@ -291,7 +299,7 @@ mod tests {
         Session::over(SessionContext::new(), folder, 3)
     }
 
-    /// Fails so often, each time behind a table that was made, and then tells how often it was asked.
+    /// Fails `failures` times, each time after a table was made. Returns how often it was asked.
     async fn attempts(session: &Session, failures: u32, why: &str) -> (Result<()>, u32) {
         let mut asked = 0;
         let result = session

@@ -1,7 +1,7 @@
-//! All keys that the store has, where somebody lists them: the table `stored`, from which `keys` is made.
+//! All keys of the store, if somebody lists them: the table `stored`, from which `keys` is made.
 //!
-//! The list is a text that [`KeyLines`] reads, of the keys of one keyspace. Of a trace that has one key in n, the same keys in n are taken
-//! of the list. A key that is listed twice is two rows.
+//! The list is a text that [`KeyLines`] reads, with the keys of one keyspace. If a trace has one
+//! key in n, the same keys in n are taken from the list. A key that is listed twice is two rows.
 //!
 //! | column | what |
 //! |---|---|
@@ -20,13 +20,13 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The kind of rows in `keys` that say that the store has a key. No operation is of this kind.
+/// The kind of rows in `keys` that say that the store has a key. No operation has this kind.
 pub const STORED: &str = "stored";
-/// Rows that are gathered before they are given to the file.
+/// The number of rows that are gathered before they are given to the file.
 const BATCH_ROWS: usize = 16 << 10;
 /// The keyspace of a trace that names none.
 const DEFAULT: &str = "default";
-/// So many keyspaces are named in an error.
+/// An error names at most this number of keyspaces.
 const NAMES_TOLD: usize = 8;
 
 /// A list of keys.
@@ -34,12 +34,12 @@ const NAMES_TOLD: usize = 8;
 pub struct Stored {
     /// The file.
     pub file: PathBuf,
-    /// The keyspace whose keys these are; the only one of the trace, if it is not given.
+    /// The keyspace of these keys. If not given, the only one of the trace.
     pub keyspace: Option<String>,
 }
 
 impl Stored {
-    /// Opens the list: before the trace is read, so that a name that is wrong is told at once.
+    /// Opens the list: before the trace is read, so that a wrong name is told at once.
     pub(crate) fn open(&self) -> Result<BufReader<File>> {
         let file = File::open(&self.file);
         let file = file.map_err(|error| {
@@ -74,7 +74,7 @@ impl Stored {
         Ok(())
     }
 
-    /// The keyspace whose keys are listed.
+    /// The keyspace of the listed keys.
     fn keyspace_in(&self, trace: &Summary) -> Result<String> {
         let names = || {
             let names = trace.keyspaces.values().take(NAMES_TOLD);
@@ -105,7 +105,7 @@ impl Stored {
     }
 }
 
-/// Rows of the keys, which are gone afterwards.
+/// Rows of the keys, which are then removed.
 fn rows(keys: &mut BinaryBuilder, keyspace: &str, count: usize) -> Result<RecordBatch> {
     let keyspaces = StringArray::from(vec![keyspace; count]);
     let columns: [(&str, ArrayRef); 2] = [

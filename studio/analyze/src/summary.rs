@@ -1,21 +1,21 @@
 //! What a reader of the page should know first: one sentence, five figures, and what stands out.
-//! All of it is taken from the figures.
+//! All of it comes from the figures.
 
 use evendb_report::{Document, Figure, Summary, Unit, number_shown};
 use serde_json::Value;
 
-/// Shares from which on something stands out.
+/// The least shares that stand out.
 const ONCE_MIN: f64 = 0.3;
 const HOTTEST_MIN: f64 = 0.3;
 const ABSENT_MIN: f64 = 0.1;
 const FAILED_MIN: f64 = 0.001;
-/// A part of the time stands out whose rate is so many times that of the whole.
+/// A part of the time stands out if its rate is at least this many times that of the whole.
 const PEAK_TIMES: f64 = 5.0;
 /// Kinds that a cache serves.
 const LOOKUPS: [&str; 4] = ["get", "contains", "get_for_update", "multi_get"];
 /// Kinds in the first sentence.
 const KINDS_MAX: usize = 4;
-/// What the page says above its figures of what is not in them.
+/// Facts above the figures of the page about what the figures lack.
 const LACKS: [&str; 5] = ["sample", "left out", "lost", "not read", "late"];
 
 /// The summary of the figures and facts of a document.
@@ -48,8 +48,7 @@ pub fn of(document: &Document) -> Summary {
     summary
 }
 
-/// The kinds of operation and how many there are of each, in all keyspaces, the most frequent
-/// first.
+/// The kinds of operation and the number of each, in all keyspaces, the most frequent first.
 fn kinds(document: &Document) -> Vec<(String, f64)> {
     let table = Table::of(document, "composition");
     let mut kinds: Vec<(String, f64)> = Vec::new();
@@ -176,7 +175,7 @@ fn keyspace(name: &str) -> String {
     format!("keyspace \"{name}\"")
 }
 
-/// Where a hundredth of the keys has much of the accesses.
+/// Keyspaces and kinds in which a hundredth of the keys has a large share of the accesses.
 fn hottest(document: &Document) -> Vec<String> {
     let table = Table::of(document, "access-ranks");
     let name = |row: &[Value]| {
@@ -229,7 +228,7 @@ fn peak(document: &Document, rate: f64) -> Option<String> {
     })
 }
 
-/// A figure, or nothing where the document lacks it.
+/// A figure. Empty if the document lacks it.
 struct Table<'a> {
     figure: Option<&'a Figure>,
     rows: &'a [Vec<Value>],

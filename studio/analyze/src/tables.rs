@@ -1,22 +1,26 @@
-//! Tables that are made of the table of operations, once, for several figures.
+//! Tables that are made from the table of operations, once, for several figures.
 //!
-//! `keys`: a row for each key, in the order of keyspace and key, and of kind for one that was asked in several ways. Where the keys of the store
-//! are listed ([`crate::stored`]), each has a row of the kind `stored` beside, without accesses; so `accesses > 0` are rows of what was asked.
+//! `keys`: a row for each key, in the order of keyspace and key, and for each kind that accessed
+//! it. If the keys of the store are listed ([`crate::stored`]), each of them also has a row of the
+//! kind `stored`, without accesses; so rows with `accesses > 0` are rows of accesses.
 //!
 //! | column | what |
 //! |---|---|
-//! | `keyspace`, `key`, `kind` | what was asked of which key. Of a scan: where it began |
+//! | `keyspace`, `key`, `kind` | the key and the kind of access. For a scan: where it began |
 //! | `accesses` | how often |
 //! | `first_nanos`, `last_nanos` | when first, and when last; null without accesses |
-//! | `value_bytes` | the mean length of the values that were written or found; null if none is known |
+//! | `value_bytes` | the mean length of written or found values; null if none is known |
 //! | `id` | of the key in its keyspace: 0, 1, 2 ... in key order |
 //!
-//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it. Neither are operations that failed, and keys that
-//! the trace does not name and nobody lists.
+//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it.
+//! Operations that failed are not in it either, and neither are keys that the trace does not name
+//! and nobody lists.
 //!
-//! `access_counts`: how many keys (`keys`) a `kind` named so many times (`accesses`) in a `keyspace`, in the order of these columns.
+//! `access_counts`: the number of keys (`keys`) that a `kind` named this number of times
+//! (`accesses`) in a `keyspace`, in the order of these columns.
 //!
-//! `sizes`: how many `operations` of a `kind` in a `keyspace` had a `size`, in the order of `keyspace`, `kind`, `what` and `size`, where `what` is:
+//! `sizes`: the number of `operations` of a `kind` in a `keyspace` that had a `size`, in the order
+//! of `keyspace`, `kind`, `what` and `size`. `what` is one of these:
 //!
 //! | `what` | `size` |
 //! |---|---|
@@ -24,7 +28,8 @@
 //! | `value` | bytes of the value that was written or found |
 //! | `records`, `records_reverse` | records that a scan gave, forwards or backwards |
 //!
-//! `places`: a row for each keyspace of `keys`, which says how its keys are cut into parts. See [`crate::places`].
+//! `places`: a row for each keyspace of `keys`, which says how its keys are cut into parts. See
+//! [`crate::places`].
 
 use crate::error::{Error, Result};
 use crate::places::{self, Cut};
@@ -41,14 +46,15 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a group of a file, which is written at once.
+/// The number of rows of a group of a file, which is written at once.
 const GROUP_ROWS: usize = 512 << 10;
-/// And bytes, as far as they can be foreseen.
+/// The number of bytes of such a group, as far as it can be foreseen.
 const GROUP_BYTES: usize = 64 << 20;
 
 /// Kinds that concern no key, in SQL.
 pub const KEYLESS: &str = "('begin', 'commit', 'abort', 'batch_commit', 'other')";
-/// Operations that had an effect, or were answered, in SQL. Those that failed are counted apart, by kind, and are in the latencies.
+/// Operations that had an effect, or were answered, in SQL. Operations that failed are counted
+/// apart, by kind, and are in the latencies.
 pub(crate) const DONE: &str = "outcome <> 'failed'";
 /// Kinds that read.
 pub(crate) const READ_KINDS: [&str; 6] = [
@@ -65,7 +71,7 @@ pub(crate) fn reads() -> String {
     format!("('{}')", READ_KINDS.join("', '"))
 }
 
-/// Makes `keys` of `operations`, and of `stored`, if that is there, and `places` of `keys`.
+/// Makes `keys` from `operations`, and from `stored`, if that is there, and `places` from `keys`.
 ///
 /// # Errors
 /// `Query`; `Io`.
@@ -81,7 +87,7 @@ pub async fn make_keys(session: &Session, has_stored: bool, cut: &Cut) -> Result
         ),
         false => asked,
     };
-    // A row of `stored` has no time, and so does not count.
+    // A row of `stored` has no time, so it does not count.
     let sql = format!(
         "SELECT keyspace, key, kind, count(start_nanos) AS accesses, min(start_nanos) AS first_nanos, max(start_nanos) AS last_nanos,
                 avg(value_bytes) AS value_bytes
@@ -96,7 +102,7 @@ pub async fn make_keys(session: &Session, has_stored: bool, cut: &Cut) -> Result
     session.open_table("places").await
 }
 
-/// Makes `access_counts` of `keys`.
+/// Makes `access_counts` from `keys`.
 ///
 /// # Errors
 /// `Query`; `Io`.
@@ -105,7 +111,7 @@ pub async fn make_access_counts(session: &Session) -> Result<()> {
     session.make_table("access_counts", sql).await
 }
 
-/// Makes `sizes` of `keys` and `operations`.
+/// Makes `sizes` from `keys` and `operations`.
 ///
 /// # Errors
 /// `Query`; `Io`.
@@ -125,10 +131,10 @@ pub async fn make_sizes(session: &Session) -> Result<()> {
     session.make_table("sizes", &sql).await
 }
 
-/// What is made of rows before they are written.
+/// Changes rows before they are written.
 pub(crate) type Change<'a> = &'a mut (dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send);
 
-/// Writes the rows of `frame` one batch after the other, each as `change` makes it.
+/// Writes the rows of `frame` batch by batch, each as `change` makes it.
 pub(crate) async fn write(frame: DataFrame, to: &Path, change: Change<'_>) -> Result<()> {
     let none = RecordBatch::new_empty(Arc::new(frame.schema().as_arrow().clone()));
     let mut writer = writer(change(none)?.schema(), to)?;
@@ -140,7 +146,7 @@ pub(crate) async fn write(frame: DataFrame, to: &Path, change: Change<'_>) -> Re
     Ok(())
 }
 
-/// Writes these rows alone.
+/// Writes only these rows.
 pub(crate) fn write_batch(rows: &RecordBatch, to: &Path) -> Result<()> {
     let mut writer = writer(rows.schema(), to)?;
     writer.write(rows)?;

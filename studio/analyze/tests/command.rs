@@ -1,4 +1,5 @@
-//! The command: its exit codes, what it prints of others' text, what it reads, and what it leaves alone.
+//! The command: its exit codes, how it prints foreign text, what it reads, and what it leaves
+//! alone.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +13,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What no terminal may get, and a line that would look like one of ours.
+/// Text that no terminal may get, and a line that would look like one of ours.
 const HOSTILE: &str =
     "\u{1b}[31m\u{7}\r\u{7f}\u{9b}1m\u{85}\u{200f}\u{202e}\u{2066}\u{2028}\nFORGED";
 
@@ -51,14 +52,14 @@ fn trace(keyspace: &str) -> Vec<u8> {
     writer.finish().unwrap().0
 }
 
-/// Nothing can be read of such a file; one of which a part can be read has the same code.
+/// Nothing can be read from such a file. A file that can be read in part has the same code.
 #[test]
 fn a_trace_that_is_damaged_has_the_exit_code_of_damage() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("t.trace");
     let good = trace("default");
     let mut flipped = good.clone();
-    // Behind the magic and the version.
+    // After the magic and the version.
     flipped[14] ^= 1;
     let gzip = packed_by_gzip(&good);
     let cut_gzip = gzip[..gzip.len() / 2].to_vec();
@@ -73,7 +74,7 @@ fn a_trace_that_is_damaged_has_the_exit_code_of_damage() {
     let output = run(place.path(), &["t.trace"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(error_of(&output).contains("not whole"), "{output:?}");
-    // What is no trace at all is not damaged, and what was asked wrong is neither.
+    // A file that is no trace at all is not damaged, and wrong arguments are no damage either.
     fs::write(&path, "nothing that anybody knows").unwrap();
     let none = run(place.path(), &["t.trace", "--out", "none"]);
     assert_eq!(none.status.code(), Some(1), "{none:?}");
@@ -87,7 +88,8 @@ fn packed_by_gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Traces are given away packed. What is in them is what is in the same file unpacked, in whichever format.
+/// Traces are published packed. A packed file has the same content as the unpacked one, in every
+/// format.
 #[test]
 fn a_packed_trace_has_the_figures_of_the_one_that_is_not() {
     let place = tempfile::tempdir().unwrap();
@@ -119,7 +121,7 @@ fn a_packed_trace_has_the_figures_of_the_one_that_is_not() {
     }
 }
 
-/// Fails where a terminal would obey something, or the text is not there in escapes.
+/// Fails if a terminal would obey something, or the text is not there in escapes.
 fn expect_escapes(output: &Output, what: &str) {
     let all = [&output.stdout[..], &output.stderr].concat();
     let all = String::from_utf8(all).unwrap();
@@ -171,7 +173,7 @@ fn no_text_of_a_file_or_a_name_controls_a_terminal() {
     expect_escapes(&damaged, "damage");
 }
 
-/// All that lies below a directory, with what it holds.
+/// Everything below a directory, with its content.
 fn world(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let (mut all, mut left) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(path) = left.pop() {
@@ -215,7 +217,7 @@ fn no_folder_takes_the_place_of_what_is_there() {
             &["t.trace", "--keys", "out", "--out", "new"],
         ];
         for line in lines {
-            // An empty list of keys is one.
+            // An empty list of keys is a list.
             let output = run(place.path(), line);
             assert_ne!(
                 output.status.code(),

@@ -1,6 +1,8 @@
-//! A scheduler and two executors as processes find the same figures as one process alone, and do so when an executor is killed in the middle.
+//! A scheduler and two executors as processes find the same figures as one process alone, also when
+//! an executor is killed in the middle.
 //!
-//! They listen on the loopback interface, on ports that the system chooses. Each process is ended by its id, also where a test fails.
+//! They listen on the loopback interface, on ports that the system chooses. Each process is ended
+//! by its id, even if a test fails.
 
 #![cfg(feature = "distributed")]
 #![allow(
@@ -23,11 +25,11 @@ use std::thread;
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evendb-analyze");
-/// Longer than anything takes here on a machine that does much else.
+/// Longer than anything takes here, even on a busy machine.
 const LONG: Duration = Duration::from_secs(300);
 const STEP: Duration = Duration::from_millis(5);
 
-/// A process that ends when this goes.
+/// A process that is ended when this is dropped.
 struct Process(Child);
 
 impl Process {
@@ -37,7 +39,7 @@ impl Process {
         Process(command.spawn().unwrap())
     }
 
-    /// Starts what prints the address on which it listens, and waits for that.
+    /// Starts a process that prints the address on which it listens, and waits for that.
     fn listening(arguments: &[&str]) -> (Process, String) {
         let mut process = Process::start(arguments, Stdio::piped());
         let output = process.0.stdout.take().unwrap();
@@ -96,7 +98,8 @@ struct Place {
 }
 
 impl Place {
-    /// A folder with a trace in it: keyspaces, kinds and keys of several sorts, some of them asked for often.
+    /// A folder with a trace in it: keyspaces, kinds and keys of several sorts. Some keys are
+    /// accessed often.
     fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("load.trace");
@@ -133,7 +136,7 @@ impl Place {
         Process::start(&arguments, Stdio::null())
     }
 
-    /// What an analysis found, once it has ended.
+    /// The result of an analysis, after it has ended.
     fn document(&self, name: &str, mut analysis: Process) -> Document {
         until("the analysis ends", || analysis.has_ended());
         assert!(analysis.0.wait().unwrap().success());
@@ -202,7 +205,8 @@ fn assert_same_figure(alone: &Figure, found: &Figure) {
     let id = &alone.id;
     assert_eq!(alone.rows.len(), found.rows.len(), "rows of {id}");
     assert_eq!(alone.rows_before, found.rows_before, "{id}");
-    // Sums of parts may differ in the last digits, because the parts come in any order; medians of a digest by the digest's error.
+    // Sums of parts may differ in the last digits, because the parts come in any order. Medians of
+    // a digest may differ by the digest's error.
     let error = match alone.exactness {
         Exactness::Exact => 1e-9,
         Exactness::Sketched(_) | Exactness::Measured(_) => 0.05,
@@ -220,7 +224,7 @@ fn is_same(a: &Value, b: &Value, error: f64) -> bool {
     }
 }
 
-/// Of how many queries there are results in the folder of an executor.
+/// The number of queries with results in the folder of an executor.
 fn queries(work: &Path) -> usize {
     let folders = fs::read_dir(work).unwrap().flatten();
     let queries = folders.map(|folder| fs::read_dir(folder.path()).unwrap().count());
@@ -243,7 +247,7 @@ fn two_executors_find_what_one_process_finds_also_when_one_is_killed() {
     assert_same(&alone, &together);
     assert!(queries(&first_work) + queries(&second_work) > 0);
 
-    // The first alone begins, so that it has results that are needed when it is killed.
+    // The first begins alone, so that it has results that are needed when it is killed.
     second.signal("STOP");
     let before = queries(&first_work);
     let mut analysis = place.analysis("lost", &by);
@@ -260,7 +264,7 @@ fn two_executors_find_what_one_process_finds_also_when_one_is_killed() {
     assert_same(&alone, &lost);
 }
 
-/// The addresses on which a process listens, as the system tells them: in hexadecimal, by IPv4 and IPv6.
+/// The addresses on which a process listens, from the system: in hexadecimal, for IPv4 and IPv6.
 fn listened(process: &Process) -> Vec<String> {
     let of = PathBuf::from(format!("/proc/{}", process.0.id()));
     let files = fs::read_dir(of.join("fd")).unwrap();
@@ -340,7 +344,7 @@ fn what_cannot_begin_says_why() {
     }
 }
 
-/// What a query found, as text, in an order that says nothing of the parts that it was cut into.
+/// The rows of a query, as text, in an order that does not depend on its parts.
 async fn rows(session: &Session, sql: &str) -> Vec<String> {
     let batches = session.rows(sql).await;
     let batches = batches.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -360,7 +364,7 @@ async fn rows(session: &Session, sql: &str) -> Vec<String> {
     rows
 }
 
-/// Forms of queries, some of which an engine that cuts a query into stages could get wrong.
+/// Forms of queries. An engine that cuts a query into stages could get some of them wrong.
 const FORMS: &[&str] = &[
     // One side is empty, and a task has one side.
     "SELECT kind, 'a' AS side, count(*) FROM operations GROUP BY kind
@@ -414,13 +418,13 @@ fn forms_of_queries_find_the_same() {
             let asked = tokio::time::timeout(LONG, rows(&together, sql)).await;
             assert_eq!(rows(&alone, sql).await, asked.expect(sql), "{sql}");
         }
-        // An error is one, and does not wait.
+        // An error is an error, and does not wait.
         let wrong = together.rows("SELECT CAST(key AS INT) FROM keys").await;
         assert!(wrong.is_err());
     });
 }
 
-/// More than twice of what an executor's pool has: it has 128 MiB.
+/// More than twice the pool of an executor: it has 128 MiB.
 const MANY: &str = "SELECT 'all' AS keyspace, value AS number, repeat('k', 1000) || value AS key FROM generate_series(1, 300000)";
 
 #[test]
@@ -444,7 +448,8 @@ fn joins_with_few_rows_do_not_have_the_many_in_memory() {
         let together = distributed::session(&address, 4, &tables).await.unwrap();
         together.open_table("few").await.unwrap();
         together.open_table("many").await.unwrap();
-        // All rows of both have one value in the column by which they are joined, as those of one keyspace have.
+        // All rows of both tables have one value in the column of the join, as the rows of one
+        // keyspace have.
         let sql = "SELECT number % parts AS part, count(*), min(key), max(key) FROM few JOIN many ON many.keyspace = few.keyspace GROUP BY number % parts";
         assert_eq!(rows(&alone, sql).await, rows(&together, sql).await);
     });

@@ -34,12 +34,12 @@ fn cut() -> Cut {
     }
 }
 
-/// What is found where nobody lists the keys of the store.
+/// The result if nobody lists the keys of the store.
 fn analysis(operations: &[Operation], cut: Cut) -> Document {
     analysis_of(operations, &[], cut)
 }
 
-/// What is found where the store has these keys in the first keyspace. None: they are not listed.
+/// The result if the store has these keys in the first keyspace. Empty: they are not listed.
 fn analysis_of(operations: &[Operation], stored: &[Vec<u8>], cut: Cut) -> Document {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("it's a.trace");
@@ -130,7 +130,8 @@ fn mixture() -> Vec<Operation> {
     (0..2500).map(operation).collect()
 }
 
-/// Lists of the keys of a store: none, and one of keys before, between and behind those of the mixture, with some of these, one of them twice.
+/// Lists of the keys of a store: an empty one, and one of keys before, between and behind the keys
+/// of the mixture, with some of these, one of them twice.
 fn lists() -> [Vec<Vec<u8>>; 2] {
     let mut keys: Vec<Vec<u8>> = (0..30u32)
         .map(|number| format!("t{}/{:05}x", number % 7, number * 11).into_bytes())
@@ -204,7 +205,7 @@ impl Known<'_> {
         ((bytes / self.pair_bytes).round() as usize).clamp(1, self.keys.len())
     }
 
-    /// The units that are read, one after the other, each with its time.
+    /// The units that are read, in order, each with its time.
     fn units(&self, grain: &str) -> Vec<(usize, u64)> {
         let reads = self
             .operations
@@ -245,7 +246,7 @@ fn near(a: &Value, b: f64) -> bool {
     (a.as_f64().unwrap() - b).abs() <= 1e-9 * b.abs().max(1.0)
 }
 
-/// Of each keyspace, kind and part of the key space: its different keys and its accesses.
+/// By keyspace, kind and part of the key space: its different keys and its accesses.
 type Parts = BTreeMap<(&'static str, &'static str, usize), (BTreeSet<Vec<u8>>, u64)>;
 
 fn parts(all: &[Known<'_>], part: impl Fn(&Known<'_>, &[u8]) -> usize) -> Parts {
@@ -386,7 +387,7 @@ fn plots_have_every_operation(stored: &[Vec<u8>]) {
     let document = analysis_of(&operations, stored, cut());
     let all = known(&operations, stored);
     assert!(all.iter().all(|one| one.keys.len() < 200));
-    // There are fewer keys than parts: each is one.
+    // There are fewer keys than parts: each key is a part.
     let right = parts(&all, |one, key| one.id(key));
     let right: Vec<Vec<Value>> = right
         .iter()
@@ -463,7 +464,7 @@ fn what_follows_what_is_as_counted_one_by_one() {
     }
 }
 
-/// How many accesses have which distance, with a list that is searched; and the reads and the units.
+/// The number of accesses by distance, from a list that is searched; and the reads and the units.
 fn distances(units: &[(usize, u64)]) -> (BTreeMap<usize, u64>, usize) {
     let mut list: Vec<usize> = Vec::new();
     let mut distances: BTreeMap<usize, u64> = BTreeMap::new();

@@ -1,7 +1,9 @@
-//! The analysis of a genuine trace of RocksDB against that by RocksDB's own `trace_analyzer`, where RocksDB is installed.
+//! The analysis of a genuine trace of RocksDB beside that of RocksDB's own `trace_analyzer`, if
+//! RocksDB is installed.
 //!
-//! Debian's package `rocksdb-tools` has `db_bench`, which makes the trace, and with it comes the library, which has the analyzer as a function;
-//! the program that calls it is two lines, compiled here.
+//! Debian's package `rocksdb-tools` has `db_bench`, which makes the trace. With it comes the
+//! library, which has the analyzer as a function; the program that calls it has two lines and is
+//! compiled here.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +21,7 @@ const ANALYZER: &str = "namespace rocksdb { int trace_analyzer_tool(int, char**)
 int main(int argc, char** argv) { return rocksdb::trace_analyzer_tool(argc, argv); }
 ";
 
-/// What a program prints, if it is there.
+/// The output of a program, if it is there.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -31,7 +33,7 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     Some(text)
 }
 
-/// RocksDB's analyzer, compiled into `folder`; none where something for it is missing.
+/// RocksDB's analyzer, compiled into `folder`. None if something for it is missing.
 fn analyzer(folder: &Path) -> Option<PathBuf> {
     let place = output("sh", &["-c", "command -v db_bench || true"])?;
     let libraries = output(
@@ -51,7 +53,7 @@ fn analyzer(folder: &Path) -> Option<PathBuf> {
     compiler.ok()?.success().then_some(program)
 }
 
-/// How many keys were accessed so many times, by what the analyzer wrote for a kind.
+/// By number of accesses: the number of keys, from the analyzer's output for a kind.
 fn theirs(folder: &Path, kind: &str) -> BTreeMap<u64, u64> {
     let path = folder.join(format!("t-{kind}-0-accessed_key_count_distribution.txt"));
     let text = fs::read_to_string(path).unwrap();
@@ -65,7 +67,7 @@ fn theirs(folder: &Path, kind: &str) -> BTreeMap<u64, u64> {
     numbers.collect()
 }
 
-/// The same by our analysis, which leaves rows out where a plot needs no more.
+/// The same by our analysis, which leaves rows out if a plot needs no more.
 fn ours(document: &Document, kind: &str) -> BTreeMap<u64, u64> {
     let figure = document.figure("access-counts").unwrap();
     let rows = figure.rows.iter().filter(|row| row[1] == kind);

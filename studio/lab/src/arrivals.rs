@@ -1,4 +1,4 @@
-//! When operations are to start: the open loop, and the clock it is measured by.
+//! When operations start in an open loop, and the clock that measures it.
 //!
 //! ```text
 //!   schedule:   0     1     2     3     4     5  ...    intended starts, whatever the store does
@@ -8,18 +8,19 @@
 //!   workers:       0     1   ...   latency = end - intended start
 //! ```
 //! In a closed loop a store that stalls is asked nothing meanwhile, so the stall shows as one slow
-//! operation per thread. Here operations come due all the same; each waits for a free worker, and
-//! that waiting is part of its latency. There is one schedule for all workers: an operation is
-//! carried out by whichever is free first.
+//! operation per thread. In an open loop operations come due all the same. Each waits for a free
+//! worker, and that waiting is part of its latency. There is one schedule for all workers: the
+//! first free worker carries out the next operation.
 //!
-//! The rate may swing as a sine ([`Arrivals::swing`]). Operations are then counted in time: the n-th starts when the rate,
-//! summed up, is n (of a Poisson process: when it is the sum of n exponential gaps).
+//! The rate may swing as a sine ([`Arrivals::swing`]). Then operation n starts when the integral of
+//! the rate reaches n. For a Poisson process, it starts when the integral reaches the sum of n
+//! exponential gaps.
 //!
 //! The gate sleeps until shortly before a start and then yields in a loop, since sleeping alone is
 //! late by some 60 us. That costs CPU time of one core at high rates: figures of CPU per operation
-//! are those of closed loops.
+//! come from closed loops.
 //!
-//! A [`Clock`] is the system's, or one for tests that is moved by hand.
+//! A [`Clock`] is that of the system, or one for tests that is moved by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,7 +48,7 @@ pub(crate) const GRACE: u32 = 2;
 pub enum Spacing {
     /// Evenly: one every `1 / rate` seconds.
     Even,
-    /// As a Poisson process, which is what many independent clients make: gaps are exponentially
+    /// As a Poisson process, which many independent clients make together: gaps are exponentially
     /// distributed.
     Poisson,
 }
@@ -68,7 +69,7 @@ impl Spacing {
 pub struct Arrivals {
     /// Operations a second over all workers; above 0 and at most [`RATE_MAX`].
     pub per_second: f64,
-    /// The rate by time where it swings; `per_second` is its mean then.
+    /// The rate over time, if it swings. Then `per_second` is its mean.
     pub swing: Option<Rate>,
     /// How the operations are spread in time.
     pub spacing: Spacing,
@@ -77,7 +78,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Seconds after which so many operations are due.
+    /// Seconds after which this number of operations is due.
     fn time_of(&self, operations: f64) -> f64 {
         match &self.swing {
             None => operations / self.per_second,
@@ -97,17 +98,17 @@ impl Arrivals {
 /// How well an open loop kept to its schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpenLoop {
-    /// Operations a second that were to be started.
+    /// The intended number of operations that start in a second.
     pub intended_rate: f64,
     /// How the operations were spread in time.
     pub spacing: Spacing,
-    /// Operations that were due and had not started when the phase ended: the percentiles leave them
-    /// out. (Of a Poisson process, the expected number.)
+    /// Operations that were due and had not started when the phase ended: the percentiles leave
+    /// them out. For a Poisson process it is the expected number.
     pub not_started: u64,
-    /// How far behind the schedule the phase ended: how long the oldest operation that had not started
-    /// was due by then; if all had started, how late the last one was.
+    /// How far behind the schedule the phase ended, in seconds: the time since the oldest operation
+    /// that had not started was due. If all had started, the delay of the last one.
     pub behind_seconds: f64,
-    /// How late an operation was started at worst.
+    /// The greatest delay of an operation's start, in seconds.
     pub late_seconds_max: f64,
 }
 
@@ -122,8 +123,8 @@ struct Manual {
 }
 
 impl Clock {
-    /// A clock that stands still except for [`Clock::advance`] and for waiting, which moves it to
-    /// the time that is waited for. Clones are the same clock.
+    /// A clock that only [`Clock::advance`] and waits move. A wait moves it to the time that it
+    /// waits for. Clones are the same clock.
     #[must_use]
     pub fn manual() -> Self {
         Self(Some(Arc::new(Manual {
@@ -141,7 +142,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock; of the system's, the thread sleeps.
+    /// Moves a manual clock. With the system's clock, the thread sleeps.
     pub fn advance(&self, time: Duration) {
         match &self.0 {
             None => thread::sleep(time),
@@ -175,7 +176,7 @@ struct Schedule {
     arrivals: Arrivals,
     random: Random,
     number: u64,
-    /// What the rate, summed up, is at the next operation's start.
+    /// The integral of the rate at the start of the next operation.
     due: f64,
     /// Seconds from the phase's start to the next operation's.
     next: f64,
@@ -231,7 +232,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// A gate whose schedule starts now and ends with the limits, where there are any.
+    /// A gate whose schedule starts now and ends at the limits, if there are any.
     pub(crate) fn new(
         arrivals: Arrivals,
         operations: Option<u64>,
@@ -251,8 +252,8 @@ impl Gate {
         }
     }
 
-    /// Waits for the next operation to be due and returns its intended start; `None` at the end
-    /// of the schedule, when it is hopelessly behind, or when `stop` is set.
+    /// Waits until the next operation is due and returns its intended start. `None` at the end of
+    /// the schedule, when it is hopelessly behind, or when `stop` is set.
     pub(crate) fn next(&self, stop: &AtomicBool) -> Option<Instant> {
         // The wait is under the lock, so that only one worker watches the clock.
         let mut state = self.state.lock();
@@ -280,12 +281,12 @@ impl Gate {
         let arrivals = state.schedule.arrivals;
         let mut over = (end - self.start).as_secs_f64();
         if let Some(duration) = self.duration {
-            // What is due after the phase's time is not the phase's.
+            // Operations that are due after the phase's time do not belong to the phase.
             over = over.min(duration.as_secs_f64());
         }
         let (number, next) = (state.schedule.number, state.schedule.next);
         let (not_started, behind) = if number < self.operations && next < over {
-            // Less a little, so that what is due at the very end is not of the phase.
+            // A little less: an operation that is due at the very end does not belong to the phase.
             let due = (arrivals.due_between(next, over) - 1e-3).ceil().max(1.0) as u64;
             let behind = (end - self.start).as_secs_f64() - next;
             (due.min(self.operations - number), behind)
@@ -379,7 +380,8 @@ mod tests {
                     .filter(|start| (from..from + 0.25).contains(&start.fract()))
                     .count()
             };
-            // The quarter around the highest rate: 250 + 900 / 2 pi (cos(pi / 4) - cos(3 pi / 4)) operations a swing.
+            // The quarter around the highest rate: 250 + 900 / 2 pi (cos(pi / 4) - cos(3 pi / 4))
+            // operations a swing.
             let fast = parts(0.125) as f64;
             let expected = 10.0 * (250.0 + 900.0 / std::f64::consts::TAU * 2f64.sqrt());
             assert!(

@@ -1,5 +1,5 @@
-//! The course of a phase's rate: what the rate was in each fifth, and whether it still falls when the
-//! phase ends.
+//! The course of a phase's rate: the rate in each fifth of the phase, and whether it still falls at
+//! the end.
 //!
 //! A rate that still falls at the end is a property of the length of the phase, not of the store: a
 //! longer phase would show a lower one. Tables mark it.
@@ -9,28 +9,31 @@
 //!   fifths:        1         2      middle    before     last
 //!   blocks:                        |. |. |. |. |                       four in a fifth
 //! ```
-//! **The rule.** A course falls if the mean rate of the last fifth is below that of the middle one by more
-//! than a tolerance, and below that of the fifth before by more than half of it. The tolerance is the
-//! larger of 5 % of the middle rate and 2.5 standard errors of the difference between two fifths.
+//! **The rule.** A course falls if two things hold. The mean rate of the last fifth is below that
+//! of the middle fifth by more than a tolerance. It is also below that of the fifth before by more
+//! than half of the tolerance. The tolerance is the larger of 5 % of the middle rate and 2.5
+//! standard errors of the difference between two fifths.
 //!
-//! * Two comparisons: the middle fifth says that the rate is lower by enough to matter, the fifth before
-//!   that it was still on its way. A rate that fell early and is steady since does not fall.
-//! * The standard error comes from the blocks of the last three fifths, each compared with the mean of its
-//!   own fifth. Blocks instead of steps, because neighbouring steps are alike: a checkpoint slows several
-//!   of them. So waves that are shorter than a fifth, and a stall within one, make the tolerance wider
-//!   and are not taken for a fall.
-//! * Of steady courses with independent noise about one in a hundred is called falling; of courses that
-//!   lose a third from start to end with noise of 5 %, all are, where the phase has 120 steps.
+//! * Two comparisons: the middle fifth says that the rate is lower by enough to matter, the fifth
+//!   before that it was still falling. A rate that fell early and is steady since then does not
+//!   fall.
+//! * The standard error comes from the blocks of the last three fifths, each compared with the mean
+//!   of its own fifth. It takes blocks instead of steps, because neighbouring steps are alike: a
+//!   checkpoint slows several of them. So waves that are shorter than a fifth, and a stall within
+//!   one, make the tolerance wider and are not taken for a fall.
+//! * About one in a hundred steady courses with independent noise is called falling. A course that
+//!   loses a third from start to end, with noise of 5 %, is always called falling if the phase has
+//!   120 steps.
 //!
-//! A course of fewer than 20 whole steps is too short to say anything.
+//! A course of fewer than 20 whole steps is too short for a judgement.
 
 /// Steps in the shortest course that can be judged: four in each fifth.
 const STEPS_MIN: usize = 20;
 /// Blocks of a fifth.
 const BLOCKS: usize = 4;
-/// The least fall that matters, of the middle rate.
+/// The least fall that matters, as a share of the middle rate.
 const FALL_MIN: f64 = 0.05;
-/// Standard errors of a difference that noise hardly reaches.
+/// Noise hardly makes a difference of more standard errors than this.
 const ERRORS: f64 = 2.5;
 
 /// The rate in each fifth of a course.
@@ -43,8 +46,9 @@ pub struct Fifths {
 }
 
 /// Judges a course: for each step the seconds from the start to its end, and the operations in it.
-/// `None` if it is too short. Steps of another width than the first one (the last is often cut off) are
-/// left out, and so are up to four at the start, where the rest do not make five equal parts.
+/// `None` if it is too short. Steps of another width than the first one are left out (the last is
+/// often cut off). Up to four steps at the start are left out too, so that the others make five
+/// equal parts.
 ///
 /// ```
 /// let steady: Vec<(f64, u64)> = (1..=40).map(|i| (i as f64 * 0.5, 1000)).collect();
@@ -106,8 +110,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// A course of half seconds whose step `i` has about `rate(i)` operations a second, with noise: a
-    /// share of the rate, evenly spread to both sides.
+    /// A course of half seconds whose step `i` has about `rate(i)` operations a second. The noise
+    /// is a share of the rate, evenly spread to both sides.
     fn course(steps: usize, noise: f64, seed: u64, rate: impl Fn(usize) -> f64) -> Vec<(f64, u64)> {
         let mut random = Random::new(seed, 1);
         let mut step = |i: usize| {
@@ -187,7 +191,8 @@ mod tests {
         let mut steps = course(22, 0.0, 1, |i| 1000.0 + i as f64 * 100.0);
         steps.push((11.1, 1));
         let rates = fifths(&steps).unwrap().rates;
-        // Two of 22 are too many; the cut one is not there at all.
+        // 22 is no multiple of five: two steps are left out. The step that was cut off does not
+        // count at all.
         assert_eq!(rates[0], 1350.0);
         assert_eq!(rates[4], 2950.0);
         steps.truncate(19);

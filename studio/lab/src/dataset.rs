@@ -4,7 +4,7 @@
 //!   key:  [ "user" ][ ten decimal digits ]        14 bytes, as in YCSB and in the paper
 //! ```
 //! Record number `n` has the `n`-th key in byte order, so a data set that was loaded is dense: a
-//! scan from record `n` must yield `n, n + 1, n + 2, ...` and is checked against that.
+//! scan from record `n` must yield `n, n + 1, n + 2, ...`, and this is checked.
 
 use crate::value::Values;
 
@@ -14,7 +14,7 @@ const DIGITS: usize = 10;
 /// The bytes of every key.
 pub const KEY_BYTES: usize = PREFIX.len() + DIGITS;
 
-/// The largest number of records whose numbers fit ten digits.
+/// The largest number of records: their numbers have ten digits.
 pub const RECORDS_MAX: u64 = 10_000_000_000;
 
 /// Writes the key of this record.
@@ -34,7 +34,7 @@ pub fn key_of(record: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The record number of a key, or `None` where the bytes are no key of a data set.
+/// The record number of a key. `None` if the bytes are no key of a data set.
 #[must_use]
 pub fn record_of(key: &[u8]) -> Option<u64> {
     let digits = key.strip_prefix(PREFIX)?;
@@ -70,8 +70,7 @@ impl Dataset {
         }
     }
 
-    /// The data set whose keys and values together have about `data_bytes` bytes (at least one
-    /// record).
+    /// A data set of about `data_bytes` bytes of keys and values, with at least one record.
     #[must_use]
     pub fn of_size(data_bytes: u64, value_bytes: usize, seed: u64) -> Self {
         let records = data_bytes / (KEY_BYTES + value_bytes) as u64;

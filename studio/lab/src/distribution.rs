@@ -1,19 +1,21 @@
 //! Which record an operation touches: the access distributions of the paper's section 5.3.1.
 //!
-//! | name | what |
-//! |---|---|
-//! | zipf-simple | Zipf ranks over a random permutation of all records |
-//! | zipf-composite | the key space is cut into 2^14 equal ranges (the key's 14 most significant bits); the range is Zipf and scattered, the record in it uniform |
-//! | zipf-composite-contiguous | the same, hot ranges side by side at the start of the key space |
-//! | zipf-composite-suffix | the same as zipf-composite, the record within the range Zipf as well |
-//! | zipf-composite-scaled | the same as zipf-composite, with so many ranges that each holds 4,883 records, as it does with the paper's 80 million |
-//! | latest | Zipf distance from the record that was inserted last |
-//! | uniform | every record alike |
+//! * `zipf-simple`: Zipf ranks over a random permutation of all records.
+//! * `zipf-composite`: the key space is cut into 2^14 equal ranges (the key's 14 most significant
+//!   bits). The range is Zipf and scattered, the record in it uniform.
+//! * `zipf-composite-contiguous`: as zipf-composite, but hot ranges lie side by side at the start
+//!   of the key space.
+//! * `zipf-composite-suffix`: as zipf-composite, but the record within the range is Zipf as well.
+//! * `zipf-composite-scaled`: as zipf-composite, but each range holds 4,883 records, as it does
+//!   with the paper's 80 million.
+//! * `latest`: Zipf distance from the record that was inserted last.
+//! * `uniform`: every record alike.
 //!
-//! With fewer records than 2^14 there are as many ranges as records.
+//! With fewer records than 2^14, each range has one record.
 //!
-//! In the paper a range has 4 MB. A smaller data set keeps either the number of ranges, whose size then shrinks against
-//! a chunk and the memory (zipf-composite, the harder form), or their size (zipf-composite-scaled, the paper's ratios).
+//! In the paper a range has 4 MB. A smaller data set can keep the number of ranges
+//! (zipf-composite). Their size then shrinks in relation to a chunk and to the memory, which is the
+//! harder form. Or it keeps their size (zipf-composite-scaled), and so the ratios of the paper.
 //!
 //! A [`Distribution`] is immutable and shared; a [`Chooser`] belongs to one thread.
 
@@ -24,19 +26,21 @@ use crate::permutation::Permutation;
 use crate::random::Random;
 use crate::zipf::Zipf;
 
-/// The skew of YCSB and of most of the paper's experiments.
+/// The skew of YCSB and of nearly all experiments of the paper.
 pub const THETA_DEFAULT: f64 = 0.99;
 
-/// Most significant bits that make up the composite distributions' primary attribute.
+/// The number of most significant bits that make up the primary attribute of composite
+/// distributions.
 pub const COMPOSITE_PREFIX_BITS: u32 = 14;
 
-/// The records of a range of the paper's largest data set: 80 million records of 800 bytes in 2^14 ranges.
+/// Records in a range of the paper's largest data set: 80 million records of 800 bytes in 2^14
+/// ranges.
 const PAPER_RANGE_RECORDS: u64 = 80_000_000 >> COMPOSITE_PREFIX_BITS;
 
 /// A skew as a user gives it.
 ///
 /// # Errors
-/// That it is no number strictly between 0 and 1.
+/// The text is no number strictly between 0 and 1.
 pub fn parse_theta(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(theta) if theta > 0.0 && theta < 1.0 => Ok(theta),
@@ -179,8 +183,9 @@ impl Distribution {
         self.records
     }
 
-    /// The expected share of operations that touch the `kept` most popular records. `None` of `latest`, whose popular
-    /// records change, and of a suffix that is Zipf too, whose order of popularity is no simple one.
+    /// The expected share of operations that touch the `kept` most popular records. `None` for
+    /// `latest`, whose popular records change, and for a Zipf suffix, whose records have no simple
+    /// order of popularity.
     #[must_use]
     pub fn hottest_share(&self, kept: u64) -> Option<f64> {
         let kept = kept.min(self.records) as f64;
@@ -196,8 +201,8 @@ impl Distribution {
         }
     }
 
-    /// Visits each record once, in any order, with the expected share of operations that choose it. `None`, and no visit,
-    /// of `latest`, where that changes.
+    /// Visits each record once, in any order, with the expected share of operations that choose it.
+    /// For `latest` this share changes, so there is no visit and the result is `None`.
     pub fn for_each(&self, mut visit: impl FnMut(u64, f64)) -> Option<()> {
         let records = self.records;
         match &self.shape {
@@ -238,7 +243,7 @@ impl Distribution {
         }
     }
 
-    /// The expected share of operations that touch the most popular record.
+    /// The expected share of operations that touch the record with the highest share.
     #[must_use]
     pub fn top_frequency(&self) -> f64 {
         match &self.shape {
@@ -261,8 +266,8 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// The next record. `present` is the number of records that certainly exist; only `latest`
-    /// heeds it, the other distributions keep to the records they were made for.
+    /// The next record. `present` is the number of records that certainly exist. Only `latest` uses
+    /// it; the other distributions keep to the records that they were made for.
     pub fn next(&mut self, present: u64) -> u64 {
         let records = self.distribution.records;
         let random = &mut self.random;
@@ -291,7 +296,7 @@ impl Chooser {
         }
     }
 
-    /// The thread's random numbers, for the choices around the record.
+    /// The random numbers of the thread, for further choices.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }
@@ -334,9 +339,9 @@ mod tests {
     }
 
     /// Table 3's second row (0.013, 0.012, 0.010, 0.009, 0.008 %) does not follow from the text's
-    /// own parameters: 14 of the bits of 80 million keys leave 4,883 keys to a prefix, which makes
-    /// 0.0019 % at 0.99, and the printed ratio of the ends, 1.6, needs between 68 and 404
-    /// prefixes where 2^14 have 2.8. We keep to the text, and to what it gives.
+    /// own parameters. 14 bits of 80 million keys leave 4,883 keys to a prefix, which makes 0.0019
+    /// % at 0.99. The printed ratio of the ends, 1.6, needs between 68 and 404 prefixes; 2^14
+    /// prefixes have a ratio of 2.8. We keep to the text, and to what it gives.
     #[test]
     fn zipf_composite_keeps_to_the_papers_text() {
         for (theta, percent) in THETAS
@@ -464,7 +469,7 @@ mod tests {
                 for kept in [0, 1, records / 3, records] {
                     let hottest: f64 = shares[..kept as usize].iter().sum();
                     let told = distribution.hottest_share(kept);
-                    // Ranges of two or three records are not alike.
+                    // Ranges of two or three records differ from each other.
                     let fits = told.is_none_or(|told| (told - hottest).abs() < 0.01);
                     assert!(fits, "{kind} {kept} of {records}: {told:?} {hottest}");
                 }

@@ -6,14 +6,14 @@
 //!   ...        |                                         deadline, progress, interruption
 //!              +--> recorders (own to each thread), merged at the end ---> PhaseResult
 //! ```
-//! In the closed loop ([`run`]) a worker starts its next operation when the last one is done. In the
-//! open loop ([`run_open`]) operations have intended starts at a given rate, and latencies count
-//! from there; see [`crate::arrivals`].
+//! In the closed loop ([`run`]) a worker starts its next operation when the last one is done. In
+//! the open loop ([`run_open`]) operations have intended starts at a given rate, and latencies
+//! count from there; see [`crate::arrivals`].
 //!
-//! Every thread counts on its own cache line. The sampler is the calling thread; it looks every
-//! five milliseconds, which is the resolution of the longest stall. After a phase that writes,
-//! the store may be asked to settle its debt; the time and the bytes of that are reported apart
-//! and charged to the phase.
+//! Every thread counts on its own cache line. The sampler is the calling thread. It looks every
+//! five milliseconds, which is the resolution of the longest stall. After a phase that writes, the
+//! store may be asked to settle its debt; the time and the bytes of that are reported apart and
+//! charged to the phase.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +30,8 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// One thread's share of a workload.
 pub trait Worker: Send {
-    /// Carries out and checks one operation. `false` says that there is nothing left to do and
-    /// that nothing was done.
+    /// Carries out and checks one operation. `false` if there was nothing left to do, and nothing
+    /// was done.
     ///
     /// # Errors
     /// The store's error, or what was wrong with its answer.
@@ -40,8 +40,8 @@ pub trait Worker: Send {
 
 /// Is told how far a phase is.
 pub trait Progress {
-    /// Called a few times a second with the finished operations and the share of the phase that
-    /// is done, where that is known.
+    /// Called a few times a second with the number of finished operations, and the share of the
+    /// phase that is done, if that is known.
     fn update(&self, finished: u64, fraction: Option<f64>);
 }
 
@@ -52,8 +52,8 @@ impl Progress for NoProgress {
     fn update(&self, _finished: u64, _fraction: Option<f64>) {}
 }
 
-/// When a phase ends: at the number of operations or the time, whichever comes first; without both,
-/// when the workers have nothing left to do.
+/// When a phase ends: at the number of operations or at the time. The limit that comes first
+/// counts. Without both, when the workers have nothing left to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// The number of operations over all threads.
@@ -87,13 +87,13 @@ impl Limit {
 pub struct Phase {
     /// The name in reports.
     pub name: String,
-    /// The distribution's name in reports; empty where there is none.
+    /// The distribution's name in reports; empty if there is none.
     pub distribution: String,
     /// Worker threads.
     pub threads: usize,
     /// When the phase ends.
     pub limit: Limit,
-    /// The most operations it will have, for the progress display only.
+    /// The number of operations that it has at most, for the progress display only.
     pub expected_operations: Option<u64>,
     /// Whether to settle the store's debt afterwards and charge it to the phase.
     pub settle: bool,
@@ -102,8 +102,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// A phase that lasts until its workers have nothing left to do, and leaves its debt; its course
-    /// of throughput has steps of a second.
+    /// A phase that lasts until its workers have nothing left to do, and leaves its debt; its
+    /// course of throughput has steps of a second.
     #[must_use]
     pub fn new(name: impl Into<String>, threads: usize) -> Phase {
         Phase {
@@ -140,9 +140,9 @@ pub fn run(
     )
 }
 
-/// Runs a phase as an open loop: a step of a worker is an operation of the schedule. What was due
-/// within the phase's time is still carried out after it, for as long again at most; what is not
-/// done then is counted in the result.
+/// Runs a phase as an open loop: a step of a worker is an operation of the schedule. Operations
+/// that were due within the phase's time are still carried out after it, for at most the same time
+/// again. Operations that are not done then are counted in the result.
 ///
 /// # Errors
 /// As [`run`].
@@ -202,7 +202,7 @@ fn run_paced(
     let (sampled, outcomes) = running.to_the_end(workers, start, progress);
 
     let mut all = Recorder::new(Arc::default());
-    // The end of the work is when the last worker ended, not when the sampler noticed.
+    // The work ends when the last worker ended, not when the sampler noticed it.
     let mut end = start;
     for outcome in outcomes {
         let (recorder, ended) = outcome.map_err(|_| RunError::Panicked)??;
@@ -244,7 +244,7 @@ fn run_paced(
     })
 }
 
-/// What one worker's thread left: its notes and when it ended, or that it panicked.
+/// The result of one worker's thread: its notes and when it ended, or its panic.
 type Outcome = thread::Result<Result<(Recorder, Instant), RunError>>;
 
 /// A phase while its workers run.
@@ -270,7 +270,7 @@ impl<'a> Running<'a> {
             operations,
             duration,
         } = self.phase.limit;
-        // The gate counts for all, so that no operation waits for the thread it belongs to.
+        // The gate counts for all threads, so that an operation never waits for one certain thread.
         let operations = operations.filter(|_| self.gate.is_none());
         let threads = workers.len();
         thread::scope(|scope| {
@@ -367,7 +367,7 @@ struct Sampler<'a> {
     moved: Instant,
     longest_stall: Duration,
     samples: u64,
-    /// When the workers are to be stopped.
+    /// The time after which the workers are stopped.
     duration_max: Option<Duration>,
 }
 
@@ -387,7 +387,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Takes one sample; `true` when the phase's time is over.
+    /// Takes one sample. `true` when the phase's time is over.
     fn sample(&mut self, progress: &dyn Progress) -> bool {
         let now = Instant::now();
         let finished = sum(self.counters);
@@ -399,7 +399,8 @@ impl<'a> Sampler<'a> {
         let elapsed = now - self.start;
         let step = (elapsed.as_secs_f64() / self.phase.course_interval.as_secs_f64()) as usize;
         while self.course.len() < step {
-            // Late samples put a late step's operations into the first step they cover.
+            // If a sample is late, the operations of the steps before it count in the first of
+            // them.
             self.course.push(finished - self.in_course);
             self.in_course = finished;
         }
@@ -644,8 +645,8 @@ mod tests {
         let latency = closed.latencies[0];
         assert!(latency.p99 < 1_100_000 && latency.max >= 1_000_000_000);
 
-        // In the open loop puts come due every 10 ms during that second and wait for it, which
-        // takes 9 ms off the backlog each: 1,000 / 9 = 111 of them are late.
+        // In the open loop puts come due every 10 ms during that second and wait for it. Each put
+        // afterwards takes 9 ms off the backlog: 1,000 / 9 = 111 of them are late.
         let open = stalled(true, limit);
         let latency = open.latencies[0];
         assert_eq!((latency.count, open.operations), (1000, 1000));
@@ -669,12 +670,12 @@ mod tests {
             duration: Some(Duration::from_millis(2500)),
         };
         let open = stalled(true, limit);
-        // Until 2.5 s, 250 puts are due. The stall lasts from 2 s to 3 s, and what was due before
-        // the end is still done after it.
+        // Until 2.5 s, 250 puts are due. The stall lasts from 2 s to 3 s. Puts that were due before
+        // the end are still done after it.
         assert_eq!(open.operations, 250);
         let kept = open.open_loop.unwrap();
         assert_eq!(kept.not_started, 0);
-        // The last was due at 2.49 s and started after the stall and 48 others of 1 ms.
+        // The last put was due at 2.49 s and started after the stall and 48 other puts of 1 ms.
         assert!((kept.behind_seconds - 0.558).abs() < 1e-6, "{kept:?}");
     }
 

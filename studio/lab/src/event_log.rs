@@ -39,7 +39,8 @@ const MINUTE_NANOS: u64 = 60_000_000_000;
 /// The shape of an event log.
 #[derive(Clone, Debug)]
 pub struct EventLog {
-    /// `cumulative[rank]` is the share of the events that apps of this rank and before produce.
+    /// `cumulative[rank]` is the share of the events from apps of this rank and of the ranks before
+    /// it.
     cumulative: Arc<[f64]>,
     scatter: Permutation,
     values: Values,
@@ -193,7 +194,7 @@ pub struct AnalyticsWorker {
 }
 
 impl AnalyticsWorker {
-    /// A worker over a log of which `population` events are in.
+    /// A worker over a log that holds `population` events.
     #[must_use]
     pub fn new(log: EventLog, population: Arc<Population>, thread: usize) -> Self {
         let random = Random::new(log.seed, 0xA11A_0000 | thread as u64);

@@ -1,20 +1,25 @@
-//! What the best cache could do: the hit rate of the ideal static cache, and what the disk then allows.
+//! What the best cache could do: the hit rate of the ideal static cache, and the rate that the disk
+//! then allows.
 //!
-//! Of which memory: what the store was told to use ([`crate::opener::Settings::memory_bytes`]). A store with a budget is judged
-//! by that, and one whose reads the page cache serves by all that process and page cache may take.
+//! Its memory is what the store was told to use ([`crate::opener::Settings::memory_bytes`]). A
+//! store with a budget is judged by its budget. A store whose reads the page cache serves is judged
+//! by all that process and page cache may take.
 //!
-//! The **ideal static cache** of some bytes knows how often everything will be read, and keeps for ever what is read most for
-//! its bytes. No cache that learns does better under a load whose frequencies stay. Beside it stands the **disk's limit**:
-//! how many operations a second would be left if the ideal cache's misses cost one read each, and nothing else took time.
+//! The **ideal static cache** of some bytes knows how often everything will be read, and always
+//! keeps what is read at the highest rate per byte. No cache that learns does better under a load
+//! whose frequencies stay. Beside it stands the **disk's limit**: the number of operations a second
+//! if the ideal cache's misses cost one read each, and nothing else took time.
 //!
 //! ```text
 //!   gets    grain: a record           share of gets that fall on the hottest records
 //!   scans   grain: GRAIN neighbours   share of scanned records that lie in the hottest groups
 //! ```
-//! **The grain of scans** favours the ideal cache: the engine's spans are five times as long. A shorter one would hardly
-//! change it: scans of 1 to 100 records touch neighbours alike, whatever begins them (a test below).
+//! **The grain of scans** favours the ideal cache: the engine's spans are five times as long. A
+//! shorter grain would hardly change it: scans of 1 to 100 records touch neighbours alike, wherever
+//! they begin (a test below).
 //!
-//! Not here: the engine's own hit rate, which its figures tell; mixes whose hot set moves (`latest`), or that read nothing.
+//! Not here: the engine's own hit rate, which its figures tell; mixes whose hot set moves
+//! (`latest`), or that read nothing.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +29,8 @@ use crate::dataset::Dataset;
 use crate::distribution::Distribution;
 use crate::mix::Mix;
 
-/// Records of a group: about a page of what scans read, and a table that is small beside the data.
+/// Records of a group: about a page of what scans read, and the table of groups stays small in
+/// relation to the data.
 const GRAIN: u64 = 16;
 
 /// What the best cache of this size could do for a mix.
@@ -34,15 +40,16 @@ pub struct IdealCache {
     pub cache_bytes: u64,
     /// The share of gets, or of scanned records, that it answers.
     pub hit_rate: f64,
-    /// What a miss reads at once.
+    /// Bytes that a miss reads at once.
     pub read_bytes: usize,
-    /// Such reads that the disk does in a second with as many threads as the mix has; `None` without misses.
+    /// Reads of that size that the disk does in a second, with the number of threads of the mix.
+    /// `None` without misses.
     pub reads_per_second: Option<f64>,
 }
 
 impl IdealCache {
-    /// The ideal cache of `cache_bytes` for this mix, without the disk; `None` of a mix without reads or whose hot
-    /// records change.
+    /// The ideal cache of `cache_bytes` for this mix, without the disk. `None` for a mix without
+    /// reads, and for a mix whose hot records change.
     #[must_use]
     pub fn of(
         mix: Mix,
@@ -75,7 +82,7 @@ impl IdealCache {
         })
     }
 
-    /// The same with the disk's limit.
+    /// Adds the disk's limit.
     #[must_use]
     pub fn with_disk(self, disk: &mut DiskReads<'_>) -> Self {
         let misses = self.hit_rate < 1.0;
@@ -85,7 +92,8 @@ impl IdealCache {
         }
     }
 
-    /// Operations a second that the disk allows; `None` where it is not the limit or was not measured.
+    /// Operations a second that the disk allows. `None` if the disk is not the limit or was not
+    /// measured.
     #[must_use]
     pub fn disk_limit(&self) -> Option<f64> {
         Some(self.reads_per_second? / (1.0 - self.hit_rate))
@@ -112,7 +120,8 @@ impl<'a> DiskReads<'a> {
         }
     }
 
-    /// Reads of so many bytes at random places in a second; `None` if the disk has no room for the measurement.
+    /// Reads of this number of bytes at random places in a second. `None` if the disk has no room
+    /// for the measurement.
     fn per_second(&mut self, bytes: usize) -> Option<f64> {
         if let Some((_, known)) = self.known.iter().find(|(size, _)| *size == bytes) {
             return *known;
@@ -125,8 +134,8 @@ impl<'a> DiskReads<'a> {
     }
 }
 
-/// The share of records read by scans of 1 to `longest` records, uniformly, that lie in the groups of `grain` read most,
-/// when `kept` records are kept.
+/// The share of scanned records that lie in the hottest groups of `grain` records, when `kept`
+/// records are kept. Scans read 1 to `longest` records, uniformly.
 fn scan_share(distribution: &Distribution, longest: u32, kept: u64, grain: u64) -> Option<f64> {
     let records = distribution.records();
     if kept >= records {
@@ -135,7 +144,7 @@ fn scan_share(distribution: &Distribution, longest: u32, kept: u64, grain: u64) 
     let longest = u64::from(longest);
     let mut groups = vec![0f32; records.div_ceil(grain) as usize];
     distribution.for_each(|first, share| {
-        // The record at distance d is read by scans longer than d: (longest - d) of longest.
+        // Scans longer than d read the record at distance d: (longest - d) of longest.
         let end = (first + longest).min(records);
         let mut record = first;
         while record < end {
@@ -173,8 +182,9 @@ mod tests {
         Distribution::new(kind, RECORDS, THETA_DEFAULT, 3)
     }
 
-    /// Draws, with what was drawn, and the share of draws that fall on the `kept` most drawn groups of `grain`. Half of the
-    /// draws choose the groups and the others are counted, so that chance is not taken for heat.
+    /// Draws, and returns the share of draws that fall on the `kept` hottest groups of `grain`.
+    /// Half of the draws choose the groups and the others are counted, so that chance is not taken
+    /// for heat.
     fn sampled(grain: u64, kept: u64, mut draw: impl FnMut(&mut HashMap<u64, u64>)) -> f64 {
         let (mut known, mut counted) = (HashMap::new(), HashMap::new());
         for turn in 0..2_000_000 {
@@ -244,7 +254,8 @@ mod tests {
         }
     }
 
-    /// A cache of single records would miss hardly less than one of groups, and one of spans of 64 KiB little more.
+    /// A cache of single records would miss hardly less than one of groups, and a cache of spans of
+    /// 64 KiB little more.
     #[test]
     fn the_grain_of_scans_is_fair() {
         for (kind, record, span) in [

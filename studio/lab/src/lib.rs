@@ -11,8 +11,8 @@
 //! Nothing here knows an engine except the adapters in [`stores`]. Every value that is read is
 //! checked: a benchmark of a store that answers wrongly ends with an error, not with a figure.
 //!
-//! A phase measures once. Arguments, rounds and printing are in [`experiments`], which ask one question
-//! each and are commands of `evendb` and of `studio/peers`.
+//! A phase measures once. Arguments, rounds and printing are in [`experiments`]. Each of them asks
+//! one question and is a command of `evendb` and of `studio/peers`.
 
 #[macro_use]
 mod said;

@@ -1,28 +1,29 @@
-//! Puts a recorded log of events into a store, as the ingest of [`crate::event_log`] does a made one.
+//! Puts a recorded log of events into a store, as the ingest of [`crate::event_log`] does with a
+//! made log.
 //!
 //! One event a line, in the order in which they happened; plain text, not compressed:
 //! ```text
 //!   # a comment; empty lines are skipped as well
-//!   4711 1700000000123456 800       app id, timestamp[, bytes of the value]: blanks or tabs between
-//!   4711,1700000000123456,800       or commas, as in CSV
+//!   4711 1700000000123456 800       app id, timestamp[, bytes of the value]: blanks or tabs
+//!   4711,1700000000123456,800       between, or commas, as in CSV
 //! ```
-//! App ids are decimal numbers below 2^32, timestamps below 2^64, in whatever unit the log has;
-//! together they are the key, as in [`crate::event_log`]. A line without bytes gets a value of the
-//! size that the caller says. Values are at most 64 MiB, do not compress, and are a function of
-//! their line's number and size. Line feeds or both characters end a line. The first line may be a
+//! App ids are decimal numbers below 2^32, timestamps below 2^64, in any unit; together they are
+//! the key, as in [`crate::event_log`]. A line without bytes gets a value of the caller's size.
+//! Values are at most 64 MiB, do not compress, and are a function of their line's number and size.
+//! A line ends with a line feed, or with a carriage return and a line feed. The first line may be a
 //! CSV heading: it is skipped if its first field begins with a letter, and the result has it.
 //!
-//! A line that is none of this is counted, the first few are kept with the reason, and the replay
-//! goes on.
+//! Any other line is counted as bad, the first few are kept with the reason, and the replay goes
+//! on.
 //!
 //! ```text
 //!   file --> reader (one worker at a time) --> lane 0: events whose key's hash says 0 --> worker 0
 //!                                          --> lane 1                                 --> worker 1
 //! ```
-//! A key's events are all in one lane, so that they are put in the order of the file, whatever the
-//! number of workers; of different keys the order is that of the file but for what is in flight.
-//! A worker whose lane is empty reads on for all. It waits while another's lane is full; the lane of a
-//! worker that ended takes nothing, so it is never full.
+//! A key's events are all in one lane, so that they are put in the order of the file, with any
+//! number of workers. Events of different keys are put in the order of the file too, except the
+//! ones in flight. A worker whose lane is empty reads on for all. It waits while another lane is
+//! full; the lane of a worker that ended takes nothing, so it is never full.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -139,7 +140,7 @@ struct LogReader {
 }
 
 impl LogReader {
-    /// The next event; `None` at the end.
+    /// The next event. `None` at the end.
     fn next(&mut self) -> io::Result<Option<Event>> {
         while self.done.events < self.events_max {
             let Some(whole) = self.next_line()? else {
@@ -184,7 +185,8 @@ impl LogReader {
         Ok(None)
     }
 
-    /// Reads a line into `self.line`: whether it is there in whole, or `None` at the end.
+    /// Reads a line into `self.line`. Returns whether the whole line is there, or `None` at the
+    /// end.
     fn next_line(&mut self) -> io::Result<Option<bool>> {
         let mut whole = true;
         loop {
@@ -197,7 +199,7 @@ impl LogReader {
             if read < LINE_BYTES_MAX || self.line.ends_with(b"\n") {
                 return Ok(Some(whole));
             }
-            // The rest of a line that is too long goes with it.
+            // The rest of a line that is too long is dropped with it.
             whole = false;
         }
     }
@@ -216,7 +218,7 @@ pub struct LogReplay {
     bytes: u64,
     values: Values,
     shared: Mutex<Shared>,
-    /// Told whenever a lane gets shorter or closes, which is when a reader may go on.
+    /// Notified whenever a lane gets shorter or closes: then a reader may go on.
     changed: Condvar,
 }
 
@@ -235,8 +237,8 @@ struct Lane {
 }
 
 impl LogReplay {
-    /// A replay of the file by `workers` workers. A line without a size gets a value of `value_bytes`
-    /// bytes; `events_max` ends it early.
+    /// A replay of the file by `workers` workers. A line without a size gets a value of
+    /// `value_bytes` bytes. `events_max` ends it early.
     ///
     /// # Errors
     /// If the file cannot be opened.

@@ -5,20 +5,20 @@
 //!        version 1:  <memory mount>/evendb-limit-<pid>-<n>/   limit_in_bytes, memsw.limit_in_bytes
 //!        version 2:  <cgroup2 mount>/evendb-limit-<pid>-<n>/  memory.max, memory.swap.max = 0
 //! ```
-//! The group is made at the top of the hierarchy where that is allowed (root), otherwise below, in
-//! version 2 beside, the group of this process (delegated hierarchies). It is made nowhere if this
-//! process is itself limited to less: a limit from outside is not to be escaped.
+//! The group is made at the top of the hierarchy if that is allowed (root). Otherwise it is made
+//! below the group of this process, or, in version 2, beside it (delegated hierarchies). No group
+//! is made if this process is itself limited to less memory: nobody may escape a limit from
+//! outside.
 //!
-//! Pages are charged to the group that first touched them. What a process outside has in the page
-//! cache stays charged there, so files should be dropped from the cache before a limited process
-//! reads them. Memory and swap together are limited where the kernel counts swap.
+//! Pages are charged to the group that first touched them. Pages that a process outside has in the
+//! page cache stay charged there, so files should be dropped from the cache before a limited
+//! process reads them. Memory and swap together are limited if the kernel counts swap.
 //!
-//! The guard removes the group when it is dropped, after moving this process back if it was put
-//! in. Processes that still run in it then keep the group alive; the next limit that is made
-//! removes groups whose maker is gone. Not thread-safe beyond what `&self` says: `add` may be
-//! called from any thread.
+//! The guard removes the group when it is dropped, after moving this process back if it was put in.
+//! Processes that still run in it then keep the group alive; the next limit that is made removes
+//! groups whose maker is gone. Thread safety is what `&self` says: any thread may call `add`.
 //!
-//! What is not here: CPU and I/O limits. Without control groups there is no limit: the caller gets the
+//! Not here: CPU and I/O limits. Without control groups there is no limit: the caller gets the
 //! reason as a text for its report, and runs without.
 
 use std::ffi::OsStr;
@@ -79,22 +79,22 @@ impl MemoryLimit {
         self.bytes
     }
 
-    /// A process whose number is written to this file joins the group.
+    /// A process joins the group when its number is written to this file.
     #[must_use]
     pub fn procs_file(&self) -> &Path {
         &self.procs
     }
 
-    /// Puts a process into the group; what it touched before stays charged where it was.
+    /// Puts a process into the group. Memory that it touched before stays charged where it was.
     ///
     /// # Errors
-    /// The kernel's, as for a process that has ended.
+    /// The kernel's, for example for a process that has ended.
     pub fn add(&self, pid: u32) -> io::Result<()> {
         fs::write(&self.procs, pid.to_string())
     }
 
-    /// A command that joins the group before it becomes `program`, so that all of it is counted.
-    /// The caller adds arguments as to any command. (The shell does the joining, since code
+    /// A command that joins the group before it becomes `program`, so that all of its memory is
+    /// counted. The caller adds arguments as to any command. (A shell joins the group, since code
     /// between fork and exec would have to be unsafe.)
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
@@ -106,7 +106,7 @@ impl MemoryLimit {
         command
     }
 
-    /// The most that the group ever held; `None` where the kernel does not tell.
+    /// The highest number of bytes that the group ever held. `None` if the kernel does not tell it.
     #[must_use]
     pub fn peak_bytes(&self) -> Option<u64> {
         let name = match self.version {
@@ -159,7 +159,8 @@ impl Places {
             };
             let mount = PathBuf::from(unescape(place));
             match kind {
-                // Where both are mounted, the memory controller is with version 1 if that has it.
+                // If both are mounted and version 1 has the memory controller, the controller is
+                // there.
                 "cgroup" if options.split(',').any(|option| option == "memory") => {
                     let own = own_group(groups, Version::V1);
                     return Ok(Self {
@@ -205,7 +206,8 @@ impl Places {
         for own in own.filter(|own| own.is_dir() && *own != self.mount) {
             match self.version {
                 Version::V1 => parents.push(own),
-                // A group with processes cannot have limited children there: only those above.
+                // A group that has processes cannot have limited children: only the groups above it
+                // can.
                 Version::V2 => parents.extend(
                     own.ancestors()
                         .skip(1)
@@ -241,13 +243,13 @@ impl Places {
             fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
         };
         let (memory, swap, swap_bytes) = match self.version {
-            // This counts memory and swap together, ...
+            // This limits memory and swap together, ...
             Version::V1 => (
                 "memory.limit_in_bytes",
                 "memory.memsw.limit_in_bytes",
                 bytes,
             ),
-            // ... and this swap alone.
+            // ... and this limits swap alone.
             Version::V2 => ("memory.max", "memory.swap.max", 0),
         };
         write(memory, bytes.to_string())?;
@@ -257,7 +259,7 @@ impl Places {
         Ok(limit)
     }
 
-    /// What this process is limited to, where that can be seen.
+    /// The limit of this process, if it can be seen.
     fn outer_limit(&self) -> Option<u64> {
         let own = self.mount.join(self.own.as_ref()?);
         match self.version {
@@ -270,7 +272,7 @@ impl Places {
                 };
                 stat.lines().find_map(line)
             }
-            // `max`, and the file that the root does not have, are no limit.
+            // `max` is no limit, and a missing file (as at the root) is none.
             Version::V2 => own
                 .ancestors()
                 .take_while(|group| group.starts_with(&self.mount))
@@ -280,7 +282,7 @@ impl Places {
     }
 }
 
-/// Sees to it that groups below `parent` (version 2) have the memory controller.
+/// Makes sure that groups below `parent` (version 2) have the memory controller.
 fn delegate_memory(parent: &Path) -> Result<(), String> {
     let has = |name| {
         let text = fs::read_to_string(parent.join(name)).unwrap_or_default();
@@ -296,7 +298,7 @@ fn delegate_memory(parent: &Path) -> Result<(), String> {
     fs::write(&control, "+memory").map_err(|error| format!("{}: {error}", control.display()))
 }
 
-/// Removes groups that processes left which were killed. One with processes in it refuses.
+/// Removes groups that killed processes left behind. A group that has processes refuses.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -323,13 +325,13 @@ fn own_group(groups: &str, version: Version) -> Option<PathBuf> {
             Version::V1 => controllers.split(',').any(|name| name == "memory"),
             Version::V2 => controllers.is_empty(),
         };
-        // Beyond the root of a container's view there is nothing to see.
+        // What lies beyond the root of a container's view cannot be seen.
         let visible = !path.split('/').any(|part| part == "..");
         (fits && visible).then(|| PathBuf::from(path.trim_start_matches('/')))
     })
 }
 
-/// A path in `/proc/mounts`: blanks and such are backslash and three octal digits.
+/// A path in `/proc/mounts`: a blank or similar character is a backslash and three octal digits.
 fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -475,7 +477,7 @@ mod tests {
         assert!(places.limit(1_000_000).is_ok());
     }
 
-    /// Limits a real process where that is allowed; elsewhere the reason is printed.
+    /// Limits a real process if that is allowed. Otherwise the reason is printed.
     #[test]
     fn a_process_that_exceeds_the_limit_is_held_to_it() {
         const BYTES: u64 = 24 << 20;
@@ -483,7 +485,7 @@ mod tests {
             Ok(limit) => limit,
             Err(why) => return eprintln!("skipped: {why}"),
         };
-        // Page cache is counted and held to the limit: three times as much is written.
+        // Page cache is counted and held to the limit: three times the limit is written.
         let directory = tempfile::tempdir().unwrap();
         let mut command = limit.command("dd");
         command.args(["if=/dev/zero", "bs=1M", "count=72", "status=none"]);

@@ -6,13 +6,13 @@
 //! | A | 50 % put, 50 % get |
 //! | B | 5 % put, 95 % get |
 //! | C | 100 % get |
-//! | D | 5 % insertion of new records, 95 % get of recent ones (always the `latest` distribution) |
+//! | D | 5 % insertion of new records, 95 % get of recent ones (always `latest`) |
 //! | E10, E100, E1000 (any number) | 5 % put, 95 % scan of 1 to that many records, uniformly |
 //! | F | 100 % get, then put of the same key |
 //!
-//! Puts overwrite records of the data set (the paper's put-only test too); only D grows it.
-//! Every get must find its record and every scan must yield exactly the consecutive records. A get
-//! whose value is older than one that the same thread put lately is an error too (`OwnPuts`).
+//! Puts overwrite records of the data set (the paper's put-only test too); only D grows it. Every
+//! get must find its record and every scan must yield exactly the consecutive records. A get whose
+//! value is older than one that the same thread put lately is an error too (`OwnPuts`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -45,7 +45,7 @@ pub enum Mix {
     B,
     /// Gets only.
     C,
-    /// Gets of what was inserted lately, and insertions.
+    /// Gets of records that were inserted lately, and insertions.
     D,
     /// Scans of up to this number of records, and a few puts.
     E(u32),
@@ -73,9 +73,10 @@ impl Mix {
         self != Self::C
     }
 
-    /// The mix that warms a store for this one. Reads of its own kind, since a store may keep other things
-    /// for gets than for scans; not its writes, which would leave a debt that is not the phase's (but for
-    /// the few of E). Puts alone are warmed by puts, so that memory for new records is as full as it stays.
+    /// The mix that warms a store for this one. It has reads of the same kind, since a store may
+    /// keep other things for gets than for scans. It has no writes, except the few of E: they would
+    /// leave a debt that is not the phase's. Puts alone are warmed by puts, so that memory for new
+    /// records is as full as it stays.
     #[must_use]
     pub fn warmed_by(self) -> Self {
         match self {
@@ -126,10 +127,10 @@ impl FromStr for Mix {
     }
 }
 
-/// How many records exist while several threads insert at the end.
+/// The number of records while several threads insert at the end.
 ///
-/// `next` hands out numbers. All records below `acknowledged` were put successfully, so each of them must
-/// be found.
+/// `next` hands out numbers. All records below `acknowledged` were put successfully, so each of
+/// them must be found.
 #[derive(Debug)]
 pub struct Population {
     next: AtomicU64,
@@ -149,7 +150,7 @@ impl Population {
         }
     }
 
-    /// Takes the next record number to be put.
+    /// Takes the next record number for a put.
     pub fn take(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -189,7 +190,7 @@ pub enum LoadOrder {
 }
 
 impl LoadOrder {
-    /// What it is called in results.
+    /// The name in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -204,18 +205,19 @@ pub struct LoadWorker {
     dataset: Dataset,
     population: Arc<Population>,
     value: Vec<u8>,
-    /// From the numbers in which records are taken to those of the records, if they are not the same.
+    /// Maps the numbers in which records are taken to the numbers of the records, if they differ.
     shuffled: Option<Permutation>,
 }
 
 impl LoadWorker {
-    /// A worker that puts the records the population hands out, up to the data set's end, in key order.
+    /// A worker that puts the records that the population hands out, up to the data set's end, in
+    /// key order.
     #[must_use]
     pub fn new(dataset: Dataset, population: Arc<Population>) -> Self {
         Self::in_order(dataset, population, LoadOrder::Key, 0)
     }
 
-    /// The same in another order. All workers of a load need the same seed.
+    /// The same worker with another order. All workers of a load need the same seed.
     #[must_use]
     pub fn in_order(
         dataset: Dataset,
@@ -235,7 +237,7 @@ impl LoadWorker {
 
 impl Worker for LoadWorker {
     fn step(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError> {
-        // Numbers taken beyond the end are never acknowledged; a later phase starts with a
+        // Numbers taken beyond the end are never acknowledged. A later phase starts with a
         // population of its own.
         let taken = self.population.take();
         if taken >= self.dataset.records {
@@ -253,13 +255,14 @@ impl Worker for LoadWorker {
     }
 }
 
-/// What one thread put lately, so that it notices a value that is older than its own last one.
+/// The latest puts of one thread: the thread notices a value that is older than its own last one.
 ///
-/// Other threads put too, and no order is known among them; but of two values of the same thread the
-/// one with the lower generation is older, and the loaded ones are older than all. One slot for
-/// each hash of a record's number: the next record with that hash takes it over.
+/// Other threads put too, and no order is known among them. But of two values of the same thread
+/// the one with the lower generation is older, and the loaded values are older than all others.
+/// There is one slot for each hash of a record's number: the next record with that hash takes it
+/// over.
 pub(crate) struct OwnPuts {
-    /// What all generations of this thread and no other have in their upper half.
+    /// The upper half of all generations of this thread. Other threads have others.
     tag: u64,
     count: u64,
     slots: Vec<(u64, u64)>,

@@ -1,16 +1,16 @@
-//! What an experiment opens: a store by name, with the memory and the durability it is given.
+//! What an experiment opens: a store by name, with given memory and durability.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::store::{Store, StoreError, StoreResult};
 
-/// What an acknowledged put survives, in words that every store can be asked for.
+/// What an acknowledged put survives, in words that suit every store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Durability {
-    /// Nothing for certain: no log, or one that is written when the store pleases.
+    /// Nothing for certain: no log, or a log that is written when the store chooses.
     Relaxed,
-    /// The end of the process, where the store has such a level; the store's default otherwise.
+    /// The end of the process, if the store has such a level. Otherwise the store's default.
     #[default]
     Process,
     /// Power loss.
@@ -29,7 +29,7 @@ impl Durability {
     }
 }
 
-/// How a store is to be opened.
+/// How a store is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Memory that the store may plan with, in bytes. A store with one budget takes it as that;
@@ -42,28 +42,30 @@ pub struct Settings {
 /// An option that an experiment varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The most bytes that the log of a chunk may take that is not in RAM; one in RAM, ten times that.
+    /// The limit in bytes on the log of a chunk that is not in RAM. For a chunk in RAM, ten times
+    /// that.
     LogBytes(u64),
     /// Logs are searched by Bloom filters of this number of sections instead of an index.
     BloomSplit(usize),
-    /// The same, and a section that may have the key is read from end to end, as the paper does it.
+    /// As `BloomSplit`, but a section that may have the key is read from end to end, as in the
+    /// paper.
     BloomLinear(usize),
-    /// The bytes of a write buffer of a log-structured merge tree. Where the sizes of its levels and tables are options of their own,
-    /// they stand to it as the store's defaults do.
+    /// The bytes of a write buffer of a log-structured merge tree. Sizes of levels and tables that
+    /// are options of their own keep the ratio to it that the store's defaults have.
     WriteBufferBytes(u64),
 }
 
 impl Variant {
-    /// That a store has no such option.
+    /// The error that a store has no such option.
     #[must_use]
     pub fn lacked_by(self, store: &str) -> StoreError {
         StoreError::new("open", format!("{store} has no option `{self}`"))
     }
 
-    /// The bytes of a write buffer that it asks of a store which has no other of these options.
+    /// The bytes of a write buffer, for a store that has no other of these options.
     ///
     /// # Errors
-    /// That it asks for something else.
+    /// It asks for something else.
     pub fn write_buffer(self, store: &str) -> StoreResult<u64> {
         match self {
             Variant::WriteBufferBytes(bytes) => Ok(bytes),
@@ -85,12 +87,13 @@ impl std::fmt::Display for Variant {
     }
 }
 
-/// How long what is put stays, by a clock that may run faster than the real one: a test of an hour need not take one.
+/// How long a put stays, by a clock that may run faster than the real one: a test of an hour need
+/// not take an hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lifetime {
     /// The time to live, by the clock.
     pub ttl: Duration,
-    /// How many times as fast as the real time the clock runs.
+    /// The speed of the clock as a multiple of real time.
     pub speed: f64,
 }
 
@@ -102,14 +105,15 @@ impl Lifetime {
     }
 }
 
-/// What a store is opened for, where puts, gets and scans are not all.
+/// The purpose of a store, if it needs more than puts, gets and scans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Purpose {
     /// Counters that are added to ([`Store::counters`]).
     Counters,
     /// Sorted records that come all at once ([`Store::sorted_ingest`]).
     Ingest,
-    /// Values that lie apart from their keys, from this many bytes on. The store has the usual calls.
+    /// Values that lie apart from their keys, if they have at least this number of bytes. The store
+    /// has the usual calls.
     ValuesApart(u64),
     /// Records that expire ([`Store::expiring`]).
     Expiry(Lifetime),
@@ -136,23 +140,23 @@ pub trait Opener: Sync {
     /// The name by which a user chooses it.
     fn name(&self) -> &'static str;
 
-    /// Why it cannot be opened on this machine, and what helps; `None` if it can. A run leaves such
+    /// Why it cannot be opened on this machine, and what helps. `None` if it can. A run leaves such
     /// a store out and says so.
     fn unavailable(&self) -> Option<String> {
         None
     }
 
-    /// Whether it takes part only where a user names it, not where all stores do.
+    /// Whether it takes part only if a user names it.
     fn only_if_named(&self) -> bool {
         false
     }
 
-    /// Whether what it opens has transactions ([`Store::transactions`]).
+    /// Whether the stores that it opens have transactions ([`Store::transactions`]).
     fn has_transactions(&self) -> bool {
         false
     }
 
-    /// Whether what it opens deletes ranges ([`Store::delete_range`]).
+    /// Whether the stores that it opens delete ranges ([`Store::delete_range`]).
     fn has_range_deletions(&self) -> bool {
         false
     }
@@ -176,13 +180,14 @@ pub trait Opener: Sync {
         Err(variant.lacked_by(self.name()))
     }
 
-    /// Whether it opens a store for that.
+    /// Whether it opens a store for this purpose.
     fn serves(&self, _purpose: Purpose) -> bool {
         false
     }
 
-    /// Whether it has the values of another opener's store with their keys, where that one has large values apart from
-    /// them ([`Purpose::ValuesApart`]): the two are measured beside each other.
+    /// Whether it is the opener of a store that keeps values with their keys, and another opener of
+    /// the same store keeps large values apart ([`Purpose::ValuesApart`]): the two are measured
+    /// beside each other.
     fn measured_beside_values_apart(&self) -> bool {
         false
     }
@@ -190,7 +195,7 @@ pub trait Opener: Sync {
     /// Opens, or creates, the store in `directory` for a purpose.
     ///
     /// # Errors
-    /// The store's own, or that it does not serve that.
+    /// The store's own, or that it does not serve the purpose.
     fn open_for(
         &self,
         _directory: &Path,
@@ -201,8 +206,8 @@ pub trait Opener: Sync {
         Err(StoreError::new("open", message))
     }
 
-    /// The memory that the store is told to plan with where a hard limit of `limit_bytes` holds for the
-    /// process and its page cache: all of it, since most stores divide it by themselves.
+    /// The memory that the store is told to plan with, when a hard limit of `limit_bytes` holds for
+    /// the process and its page cache: all of it, since stores usually divide it by themselves.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         limit_bytes
     }

@@ -1,17 +1,20 @@
-//! Files of fixed names in a directory that somebody names, which a later run writes anew: only those that such a run has made.
+//! Files of fixed names in a directory that the user names. A later run writes them anew, but only
+//! if such a run has made them.
 //!
-//! One of them is the mark: what it holds tells that the directory is of such runs. Without it, nothing else of these names is
-//! ours. Thread safety: any.
+//! One of the files is the mark: its content tells that the directory belongs to such runs. Without
+//! it, no other file of these names is ours. Thread safety: any.
 
 use evendb::vfs::OsVfs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// A mark of more bytes is none of ours: `results.jsonl` and the documents have some megabytes at most.
+/// A mark with more bytes is not ours: `results.jsonl` and the documents have some megabytes at
+/// most.
 const MARK_BYTES_MAX: u64 = 256 << 20;
 
-/// Refuses a directory whose `mark` holds what is not ours by `is_ours`, or is no regular file, or which has one of `others`
-/// without a mark, or one that is no regular file. Nothing is written.
+/// Refuses a directory in three cases: `mark` is no regular file, or its content is not ours by
+/// `is_ours`; one of `others` is there without a mark; one of `others` is no regular file. Nothing
+/// is written.
 pub(crate) fn refuse_foreign(
     dir: &Path,
     mark: &str,

@@ -1,16 +1,16 @@
 //! A seeded random permutation of `0..size` in constant memory.
 //!
-//! Hot ranks must be scattered over the key range without a table of 80 million entries and
-//! without the collisions of a hash. A Feistel network is a bijection whatever its round function:
+//! Hot ranks must be scattered over the key range without a table of 80 million entries and without
+//! the collisions of a hash. A Feistel network is a bijection with any round function:
 //!
 //! ```text
 //!   number = [ left: a bits | right: b bits ]      a + b = bits of (size - 1)
 //!   even round:  left  ^= mix(right, round)        odd round:  right ^= mix(left, round)
 //! ```
 //!
-//! A result that falls outside `0..size` is sent through again ("cycle walking"), which keeps the
-//! map a bijection of `0..size`; since the domain is less than twice the size, less than one extra
-//! walk is needed on average.
+//! A result outside `0..size` is sent through again ("cycle walking"), which keeps the map a
+//! bijection of `0..size`. The domain is less than twice the size, so on average less than one
+//! extra walk is needed.
 
 use crate::random::mix64;
 

@@ -1,29 +1,35 @@
-//! What a phase measured, and the figures that follow from it, as JSON; as text in `phase_text.rs`.
+//! What a phase measured, and the figures that follow from it, as JSON. `phase_text.rs` has the
+//! text.
 //!
 //! Definitions, so that figures of different stores mean the same:
-//! * **throughput with debt**, the first figure of every table: finished operations by wall time of the
-//!   workers and of the settling afterwards. So a store gains nothing by leaving work for later;
-//! * **throughput** without debt: finished operations by wall time of the workers alone;
+//! * **throughput with debt**, the first figure of every table: finished operations divided by wall
+//!   time of the workers and of the settling afterwards. So a store gains nothing by leaving work
+//!   for later;
+//! * **throughput** without debt: finished operations divided by wall time of the workers alone;
 //! * **falls**: the rate still fell when the phase ended, by the rule of [`crate::course`];
-//! * **waited**: seconds in which operations were held up, summed over the threads, by cause, while the
-//!   workers ran. What a store does not count is missing;
-//! * **CPU in use**: CPU time of the whole process while the workers ran, by their wall time and the
-//!   number of cores: 1 is all cores;
-//! * **disk**: millions of bytes a second that the process fetched from storage and sent to it (less
-//!   what was cancelled) while the workers ran;
-//! * **fetched a read**: bytes fetched from storage by gets and scans; where puts run beside, what
-//!   reorganisation reads for them is in it;
-//! * **write amplification (process)**: bytes the kernel saw written by the process (less what was
-//!   cancelled) during the phase *and* the settling of its debt, by bytes handed to the store;
+//! * **waited**: seconds in which operations were held up, summed over the threads, by cause, while
+//!   the workers ran. Causes that a store does not count are missing;
+//! * **CPU in use**: CPU time of the whole process while the workers ran, divided by their wall
+//!   time and by the number of cores: 1 is all cores;
+//! * **disk**: millions of bytes a second that the process fetched from storage and sent to it
+//!   (less what was cancelled) while the workers ran;
+//! * **fetched a read**: bytes fetched from storage divided by gets and scans. If puts run at the
+//!   same time, reads of reorganisation for them are included;
+//! * **write amplification (process)**: bytes that the kernel saw written by the process (less what
+//!   was cancelled) during the phase *and* the settling of its debt, divided by bytes handed to the
+//!   store;
 //! * **write amplification (store)**: the same from the store's own `written.*` figures;
-//! * **read amplification**: bytes of the process's read calls by bytes the store handed back;
-//! * **latency**: from the start of an operation; in an open loop from its intended start, so that
+//! * **read amplification**: bytes of the process's read calls divided by bytes that the store
+//!   handed back;
+//! * **latency**: from the start of an operation. In an open loop from its intended start, so that
 //!   waiting for a worker counts (and the longest stall includes waiting for operations to be due);
-//! * **RAM hit rate**: gets served by RAM components by gets that found their key;
-//! * **reads from RAM**: the RAM hit rate, or of scans the share of records for which no file was read;
-//! * **misses by the ideal's**: reads that were not from RAM by those of the ideal static cache
-//!   ([`crate::ideal_cache`]) of the memory that the store was told to use;
-//! * **disk's limit**: operations a second if each miss of the ideal cache were one read and nothing else took time;
+//! * **RAM hit rate**: gets served by RAM components divided by gets that found their key;
+//! * **reads from RAM**: the RAM hit rate, or for scans the share of records for which no file was
+//!   read;
+//! * **misses by the ideal's**: reads that were not from RAM, divided by those of the ideal static
+//!   cache ([`crate::ideal_cache`]) with the memory that the store was told to use;
+//! * **disk's limit**: operations a second if each miss of the ideal cache were one read and
+//!   nothing else took time;
 //! * **CPU per operation**: user and system time of the whole process, workload included.
 
 use hdrhistogram::Histogram;
@@ -39,19 +45,19 @@ use crate::store::{ComponentSteps, Figure, FigureKind};
 /// The latencies of one kind of operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
-    /// What was timed.
+    /// The kind that was timed.
     pub kind: OperationKind,
-    /// How many.
+    /// The number of operations.
     pub count: u64,
     /// The mean.
     pub mean: f64,
-    /// Half were as fast as this.
+    /// Half of the operations were at most this slow.
     pub p50: u64,
-    /// 95 % were as fast as this.
+    /// 95 % were at most this slow.
     pub p95: u64,
-    /// 99 % were as fast as this.
+    /// 99 % were at most this slow.
     pub p99: u64,
-    /// 99.9 % were as fast as this.
+    /// 99.9 % were at most this slow.
     pub p999: u64,
     /// The slowest.
     pub max: u64,
@@ -68,7 +74,7 @@ pub struct PhaseResult {
     pub store: String,
     /// Worker threads.
     pub threads: usize,
-    /// Processors that the process may use; `None` where the system does not say.
+    /// Processors that the process may use. `None` if the system does not say.
     pub cores: Option<usize>,
     /// Finished operations.
     pub operations: u64,
@@ -78,7 +84,7 @@ pub struct PhaseResult {
     pub settle_seconds: f64,
     /// Whether the user ended it early.
     pub interrupted: bool,
-    /// The intended rate and how well it was kept; none of a closed loop.
+    /// The intended rate and how well it was kept. None for a closed loop.
     pub open_loop: Option<OpenLoop>,
     /// The longest time in which no thread finished an operation; zero if below 10 ms.
     pub longest_stall_seconds: f64,
@@ -88,7 +94,8 @@ pub struct PhaseResult {
     pub course: Vec<(f64, u64)>,
     /// Latencies of the kinds that occurred.
     pub latencies: Vec<Latency>,
-    /// Latencies of gets by the component that answered, of a store that tells, with those of the settling.
+    /// Latencies of gets by the component that answered, with those of the settling, for a store
+    /// that tells them.
     pub components: Vec<ComponentSteps>,
     /// Bytes of keys and values handed to the store.
     pub user_bytes_written: u64,
@@ -98,9 +105,9 @@ pub struct PhaseResult {
     pub records_scanned: u64,
     /// What the process used during the phase.
     pub usage: Option<ProcessUsage>,
-    /// The same with the settling of the debt.
+    /// What the process used during the phase and the settling of the debt.
     pub usage_settled: Option<ProcessUsage>,
-    /// What the best cache could do for it, where that is known.
+    /// What the best cache could do for this phase, if that is known.
     pub ideal: Option<IdealCache>,
     /// The store's figures: counters as differences over phase and settling, gauges as they are.
     pub figures: Vec<Figure>,
@@ -121,13 +128,15 @@ impl PhaseResult {
         ratio(self.operations as f64, self.seconds + self.settle_seconds).unwrap_or(0.0)
     }
 
-    /// The rate in each fifth, and whether it still fell at the end; `None` of a phase that was too short.
+    /// The rate in each fifth, and whether it still fell at the end. `None` for a phase that was
+    /// too short.
     #[must_use]
     pub fn fifths(&self) -> Option<Fifths> {
         course::fifths(&self.course)
     }
 
-    /// Seconds that operations waited, over all threads, by cause; empty where the store does not tell.
+    /// Seconds that operations waited, over all threads, by cause. Empty if the store does not
+    /// tell.
     #[must_use]
     pub fn waited_seconds(&self) -> Vec<(&'static str, f64)> {
         let waits = self.figures.iter().filter_map(|figure| {
@@ -138,7 +147,7 @@ impl PhaseResult {
         waits.collect()
     }
 
-    /// The share of all cores that the process used while the workers ran: at most 1.
+    /// The share of all cores that the process used while the workers ran, at most 1.
     #[must_use]
     pub fn cpu_share(&self) -> Option<f64> {
         let usage = self.usage?;
@@ -151,7 +160,8 @@ impl PhaseResult {
         ratio(self.usage?.read_bytes as f64, self.seconds)
     }
 
-    /// Bytes a second that the process sent to storage while the workers ran, less what was cancelled.
+    /// Bytes a second that the process sent to storage while the workers ran, less what was
+    /// cancelled.
     #[must_use]
     pub fn disk_write_rate(&self) -> Option<f64> {
         ratio(self.usage?.stored_bytes() as f64, self.seconds)
@@ -168,14 +178,14 @@ impl PhaseResult {
         ratio(self.usage?.read_bytes as f64, reads as f64)
     }
 
-    /// Bytes the process sent to storage by bytes handed in, debt included.
+    /// Bytes that the process sent to storage divided by bytes handed in, debt included.
     #[must_use]
     pub fn write_amplification_process(&self) -> Option<f64> {
         let written = self.usage_settled?.stored_bytes();
         ratio(written as f64, self.user_bytes_written as f64)
     }
 
-    /// Bytes the store says it wrote by bytes handed in, debt included.
+    /// Bytes that the store says it wrote divided by bytes handed in, debt included.
     #[must_use]
     pub fn write_amplification_store(&self) -> Option<f64> {
         let written: Vec<u64> = self
@@ -193,7 +203,7 @@ impl PhaseResult {
         )
     }
 
-    /// Bytes asked for by read calls by bytes handed back.
+    /// Bytes of read calls divided by bytes handed back.
     #[must_use]
     pub fn read_amplification(&self) -> Option<f64> {
         ratio(
@@ -208,7 +218,7 @@ impl PhaseResult {
         ratio(self.usage?.cpu_seconds() * 1e6, self.operations as f64)
     }
 
-    /// The share of gets by component, largest first; empty where the store does not tell.
+    /// The share of gets by component, largest first. Empty if the store does not tell.
     #[must_use]
     pub fn get_shares(&self) -> Vec<(&'static str, f64)> {
         let gets = || {
@@ -225,7 +235,7 @@ impl PhaseResult {
         shares
     }
 
-    /// Gets served from RAM by gets that found their key.
+    /// Gets served from RAM divided by gets that found their key.
     #[must_use]
     pub fn ram_hit_rate(&self) -> Option<f64> {
         let total = |wanted: &dyn Fn(&str) -> bool| {
@@ -241,7 +251,7 @@ impl PhaseResult {
         )
     }
 
-    /// Reads served from RAM by all reads: records of scans where there were any, else gets.
+    /// Reads served from RAM divided by all reads: records of scans if there were any, else gets.
     #[must_use]
     pub fn read_hit_rate(&self) -> Option<f64> {
         let total = |name: &str| {
@@ -254,7 +264,7 @@ impl PhaseResult {
         }
     }
 
-    /// Misses by those of the ideal cache; `None` where it has none.
+    /// Misses divided by the misses of the ideal cache. `None` if that has no misses.
     #[must_use]
     pub fn misses_by_ideal(&self) -> Option<f64> {
         ratio(1.0 - self.read_hit_rate()?, 1.0 - self.ideal?.hit_rate)
@@ -327,7 +337,7 @@ impl PhaseResult {
         all
     }
 
-    /// What was read from RAM, beside what the ideal cache would.
+    /// The share that was read from RAM, and that of the ideal cache.
     fn cache_json(&self) -> Value {
         json!({
             "read_hit_rate": self.read_hit_rate(),
@@ -336,7 +346,7 @@ impl PhaseResult {
         })
     }
 
-    /// What the two numbers of a step of the course are.
+    /// The meaning of the two numbers of a step of the course.
     fn course_unit(&self) -> String {
         let step = match self.course_interval_seconds {
             0.5 => "half second".to_owned(),
@@ -360,7 +370,7 @@ pub fn latencies(recorder: &Recorder) -> Vec<Latency> {
 }
 
 impl Latency {
-    /// What a histogram of nanoseconds says.
+    /// The figures of a histogram of nanoseconds.
     #[must_use]
     pub fn of(kind: OperationKind, histogram: &Histogram<u64>) -> Latency {
         Latency {
@@ -397,7 +407,7 @@ pub fn figures_since(before: &[Figure], after: &[Figure]) -> Vec<Figure> {
         .collect()
 }
 
-/// Of each component what came after `before`.
+/// For each component, the gets that came after `before`.
 #[must_use]
 pub fn components_since(
     before: &[ComponentSteps],
@@ -550,7 +560,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same in an open loop that was not kept.
+    /// The same phase in an open loop that did not keep its rate.
     pub fn open() -> PhaseResult {
         PhaseResult {
             open_loop: Some(OpenLoop {
@@ -599,7 +609,7 @@ pub(crate) mod tests {
         ];
         assert_eq!(components_since(&before, &after), came);
         assert_eq!(came[0].quantile(0.5), Some(2000));
-        // Four say nothing of one in a hundred.
+        // Four gets say nothing of one in a hundred.
         assert_eq!(came[0].quantile(0.99), None);
         assert_eq!(ComponentSteps::default().quantile(0.5), None);
     }

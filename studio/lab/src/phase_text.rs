@@ -1,7 +1,8 @@
-//! What a phase measured as a block of text for a terminal.
+//! What a phase measured, as a block of text for a terminal.
 //!
-//! The first line has the rate with debt, then the rate without where they differ. The other lines have a
-//! name of at most 18 letters each; what a store or a system does not tell has no line.
+//! The first line has the rate with debt, then the rate without it if they differ. The other lines
+//! have a name of at most 18 letters each. A figure that a store or a system does not tell has no
+//! line.
 
 use std::fmt::Write as _;
 
@@ -142,7 +143,7 @@ impl PhaseResult {
         lines
     }
 
-    /// What operations waited for, the longest first; none where the store does not tell.
+    /// The causes for which operations waited, the longest first. None if the store does not tell.
     fn waited(&self) -> Option<String> {
         let mut causes = self.waited_seconds();
         if causes.is_empty() {
@@ -198,7 +199,7 @@ impl PhaseResult {
         ))
     }
 
-    /// How much of the machine the process used while the workers ran.
+    /// The share of the machine that the process used while the workers ran.
     fn machine(&self) -> Option<String> {
         let megabytes = |rate: Option<f64>| Some(rate? / 1e6);
         let (read, written) = (self.disk_read_rate(), self.disk_write_rate());

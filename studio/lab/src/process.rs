@@ -1,12 +1,13 @@
 //! What the kernel says about this process: CPU time, bytes read and written, resident memory.
 //!
-//! Read from `/proc/self`. Where that is missing (another system, a restricted container) the
-//! figures are absent, not zero. What is counted is the whole process: the store, its threads and
-//! the workload's own cost.
+//! Read from `/proc/self`. If that is missing (another system, a restricted container) the figures
+//! are absent, not zero. They count the whole process: the store, its threads and the workload's
+//! own cost.
 
 use std::fs;
 
-/// Processor time of all threads of the process so far, in seconds: finer than the ticks of `/proc`.
+/// Processor time of all threads of the process so far, in seconds: finer than the ticks of
+/// `/proc`.
 #[must_use]
 pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -24,7 +25,7 @@ pub struct ProcessUsage {
     pub read_bytes: u64,
     /// Bytes sent to storage; counted when a page becomes dirty.
     pub write_bytes: u64,
-    /// Bytes of `write_bytes` that never reached storage, since their file was removed before.
+    /// Bytes of `write_bytes` that never reached storage, since their file was removed first.
     pub cancelled_write_bytes: u64,
     /// Bytes asked for by read calls, whether or not the page cache had them.
     pub read_call_bytes: u64,
@@ -41,7 +42,7 @@ pub struct ProcessUsage {
 }
 
 impl ProcessUsage {
-    /// Reads the counters; `None` where the system does not offer them.
+    /// Reads the counters. `None` if the system does not offer them.
     #[must_use]
     pub fn now() -> Option<Self> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
@@ -56,8 +57,8 @@ impl ProcessUsage {
     }
 
     fn parse(stat: &str, io: &str, status: &str, ticks_per_second: f64) -> Option<Self> {
-        // The second field is the command in parentheses and may hold blanks, so count from its
-        // end: state is field 3, utime 14, stime 15.
+        // The second field is the command in parentheses and may hold blanks, so fields are counted
+        // from its end: state is field 3, utime 14, stime 15.
         let fields: Vec<&str> = stat
             .get(stat.rfind(')')? + 1..)?
             .split_whitespace()
@@ -82,7 +83,7 @@ impl ProcessUsage {
         })
     }
 
-    /// What was used since `earlier`; memory is as it is now.
+    /// What was used since `earlier`. Memory is the present one.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,6 +1,8 @@
-//! What some stores can do beyond puts, gets and scans: counters, sorted ingest, records that expire.
+//! What some stores can do beyond puts, gets and scans: counters, sorted ingest, records that
+//! expire.
 //!
-//! A store is opened for one of these ([`Opener::open_for`](crate::opener::Opener::open_for)), and then lends it:
+//! A store is opened for one of these ([`Opener::open_for`](crate::opener::Opener::open_for)), and
+//! then lends it:
 //! ```text
 //!   Purpose::Counters --> Store::counters      --> CountingStore::add
 //!   Purpose::Ingest   --> Store::sorted_ingest --> IngestingStore::ingest
@@ -8,49 +10,52 @@
 //!   Purpose::Appends  --> Store::appending     --> AppendingStore::append
 //!   (always)          --> Store::both_ends     --> BothEndsStore::scan_back, pop
 //! ```
-//! Which calls of its own a store makes for that is in the head of its adapter. Thread safety: as [`crate::store`].
-//! What is not here: experiments, which check what the stores say ([`crate::experiments`]).
+//! The head of each adapter says which calls of its store it makes for that. Thread safety: as
+//! [`crate::store`]. Not here: experiments, which check what the stores say
+//! ([`crate::experiments`]).
 
 use crate::store::{Store, StoreError, StoreResult};
 
 /// Bytes of a counter: a `u64`, little-endian.
 pub const COUNTER_BYTES: usize = 8;
 
-/// A store with counters. A counter is a value like others: gets and scans lend [`COUNTER_BYTES`] bytes of it.
+/// A store with counters. A counter is a value like others: gets and scans lend its
+/// [`COUNTER_BYTES`] bytes.
 pub trait CountingStore {
-    /// Adds to a counter; one that is not there begins at zero. Other threads may add to it at the same time, and
-    /// nothing of that is lost.
+    /// Adds to a counter. A missing counter begins at zero. Other threads may add to it at the same
+    /// time, and every addition counts.
     ///
     /// # Errors
     /// The store's own.
     fn add(&self, key: &[u8], addend: u64) -> StoreResult<()>;
 
-    /// What an addition is, in few words, for the report.
+    /// How it adds, in few words, for the report.
     fn adds_by(&self) -> &'static str;
 }
 
 /// A store that appends to values without reading them first.
 pub trait AppendingStore {
-    /// Appends the operand to the value of a key; one that is not there is empty.
+    /// Appends the operand to the value of a key. A missing value begins as an empty one.
     ///
     /// # Errors
     /// The store's own.
     fn append(&self, key: &[u8], operand: &[u8]) -> StoreResult<()>;
 }
 
-/// Which end of a range.
+/// An end of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeEnd {
-    /// That of the least key.
+    /// The end with the least key.
     First,
-    /// That of the greatest.
+    /// The end with the greatest key.
     Last,
 }
 
-/// A store that reads and takes from both ends of a range. A range is from a key to below another one, or to the last of all.
+/// A store that reads and takes from both ends of a range. A range goes from a key to below another
+/// key, or to the last key of all.
 pub trait BothEndsStore: Store {
-    /// Lends up to `limit` records of the range, the greatest key first, to `each`, until it returns `false`. Returns how many
-    /// were lent.
+    /// Lends up to `limit` records of the range, the greatest key first, to `each`, until it
+    /// returns `false`. Returns how many were lent.
     ///
     /// # Errors
     /// The store's own.
@@ -61,8 +66,8 @@ pub trait BothEndsStore: Store {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize>;
 
-    /// Removes the record at an end of the range, and lends its value to `taken`; false if there is none. A store without
-    /// such a call reads and deletes, and another thread may come in between.
+    /// Removes the record at an end of the range, and lends its value to `taken`; false if there is
+    /// none. A store without such a call reads and deletes, and another thread may come in between.
     ///
     /// # Errors
     /// The store's own.
@@ -90,18 +95,19 @@ pub trait BothEndsStore: Store {
     }
 }
 
-/// The number that a counter's value says.
+/// The number in a counter's value.
 #[must_use]
 pub fn counter_of(value: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(value.try_into().ok()?))
 }
 
-/// Hands out records in ascending order of their keys: fills both, or says that there is none left.
+/// Hands out records in ascending order of their keys: fills key and value, or returns false if no
+/// record is left.
 pub type SortedRecords<'a> = dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> bool + 'a;
 
 /// A store that takes sorted records all at once.
 pub trait IngestingStore {
-    /// Takes all records, each key once. On return they are seen, and survive power loss.
+    /// Takes all records, each key once. On return they are visible, and survive power loss.
     ///
     /// # Errors
     /// The store's own.
@@ -116,14 +122,14 @@ pub trait ExpiringStore {
     /// The store's own.
     fn put_expiring(&self, key: &[u8], value: &[u8]) -> StoreResult<()>;
 
-    /// Whether gets and scans hide what has expired and is still stored.
+    /// Whether gets and scans hide expired records that are still stored.
     fn hides_expired(&self) -> bool;
 }
 
-/// What the store was to be opened for.
+/// The part of a store for which it was opened.
 ///
 /// # Errors
-/// It was not.
+/// It was opened for something else.
 pub fn given<'s, T: ?Sized>(
     store: &dyn Store,
     what: Option<&'s T>,

@@ -45,8 +45,8 @@ impl Random {
         result
     }
 
-    /// A number in `0..bound`; `bound` must not be zero. (Lemire's multiplication, whose bias of
-    /// at most `bound / 2^64` is of no matter here.)
+    /// A number in `0..bound`; `bound` must not be zero. (Lemire's multiplication. Its bias of at
+    /// most `bound / 2^64` does not matter here.)
     pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0, "an empty range has no member");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -1,6 +1,6 @@
-//! Numbers as people read them: with units, and digits set apart.
+//! Numbers for people: with units, and with groups of digits.
 
-/// A number with its thousands set apart: `1,234,567`.
+/// A number in groups of three digits: `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -14,7 +14,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A count with its noun, whose plural has an s more: `1 record`, `1,234 records`.
+/// A count with its noun, which takes an s in the plural: `1 record`, `1,234 records`.
 #[must_use]
 pub fn counted(number: u64, one: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
@@ -49,8 +49,8 @@ pub fn duration(nanos: f64) -> String {
     }
 }
 
-/// A time in seconds since 1970, in UTC as RFC 3339 has it: `2000-02-28T23:59:59Z`. What lies
-/// behind the year 9999 is its last second.
+/// A time in seconds since 1970, in UTC in the form of RFC 3339: `2000-02-28T23:59:59Z`. A time
+/// after the year 9999 becomes the last second of that year.
 #[must_use]
 pub fn rfc_3339(seconds: u64) -> String {
     let seconds = seconds.min(253_402_300_799);

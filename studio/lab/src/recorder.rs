@@ -1,10 +1,11 @@
 //! What one thread notes while it works: latencies by kind of operation, bytes, and faults.
 //!
-//! A recorder belongs to one thread; the driver merges them when the threads have ended. The only
-//! thing that is shared is the counter of finished operations, which the driver's sampler reads.
+//! A recorder belongs to one thread; the driver merges them when the threads have ended. They share
+//! only the counter of finished operations, which the driver's sampler reads.
 //!
 //! In an open loop a step has an intended start. The latency of its first operation counts from
-//! there; that of a further one, which could not be asked for earlier, from its own start.
+//! there. The latency of a further operation counts from its own start, since it could not be asked
+//! for earlier.
 
 use std::fmt;
 use std::path::Path;
@@ -70,9 +71,9 @@ pub enum RunError {
     Store(StoreError),
     /// The store answered wrongly; the text says which key and how.
     Wrong(String),
-    /// What was to be done could not be read; the text says what and why.
+    /// The work could not be read; the text says what and why.
     Input(String),
-    /// What was to be done is damaged; the text says what and where.
+    /// The work is damaged; the text says what and where.
     Damaged(String),
     /// A worker thread panicked.
     Panicked,
@@ -100,7 +101,8 @@ impl std::error::Error for RunError {
 }
 
 impl RunError {
-    /// The same of what was read from this file, or written to it: the text begins with its name.
+    /// The same error for what was read from this file or written to it: the text begins with the
+    /// name of the file.
     #[must_use]
     pub fn of_file(self, path: &Path) -> RunError {
         let named = |what: String| format!("{}: {what}", path.display());
@@ -127,7 +129,8 @@ impl From<StoreError> for RunError {
     }
 }
 
-/// The largest latency that is told apart, in nanoseconds: ten minutes. Longer ones count as this.
+/// The largest latency that is distinguished, in nanoseconds: ten minutes. Longer ones count as
+/// this.
 const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 
 /// A thread's count of finished operations, alone on its cache lines (two, since CPUs prefetch the
@@ -137,7 +140,7 @@ const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 pub struct FinishedCounter(AtomicU64);
 
 impl FinishedCounter {
-    /// The count. (Relaxed, as is the increment: a recent number is all that is wanted, and the
+    /// The count. (Relaxed, as is the increment: the sampler needs a recent number only, and the
     /// final one is read after the threads were joined.)
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -161,13 +164,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Empty notes whose finished operations are counted in `finished`.
+    /// Empty notes that count finished operations in `finished`.
     #[must_use]
     pub fn new(finished: Arc<FinishedCounter>) -> Self {
         Self::with_clock(finished, Clock::default())
     }
 
-    /// Empty notes whose finished operations are counted in `finished`, timed by a given clock.
+    /// Empty notes that count finished operations in `finished`, timed by a given clock.
     #[must_use]
     pub fn with_clock(finished: Arc<FinishedCounter>, clock: Clock) -> Self {
         Self {
@@ -181,13 +184,13 @@ impl Recorder {
         }
     }
 
-    /// Says when the next step was to start, if it was to start at a certain time.
+    /// Says when the next step should start, if it has a certain time.
     pub fn intend(&mut self, start: Option<Instant>) {
         self.intended = start;
     }
 
-    /// When the step began, for a worker that times several operations as one and asks before the
-    /// first: the intended start, or now.
+    /// When the step began: the intended start, or now. For a worker that times several operations
+    /// as one and asks before the first.
     #[must_use]
     pub fn begin(&self) -> Instant {
         self.intended.unwrap_or_else(|| self.clock.now())
@@ -227,7 +230,7 @@ impl Recorder {
         self.finished.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The latencies of one kind, where there were any.
+    /// The latencies of one kind, if there were any.
     #[must_use]
     pub fn histogram(&self, kind: OperationKind) -> Option<&Histogram<u64>> {
         self.histograms[kind as usize].as_ref()

@@ -1,6 +1,8 @@
-//! What is said on standard output and on standard error, without the panic of the standard macros where a reader has gone away.
+//! Output to standard output and standard error, without the panic of the standard macros when the
+//! reader has gone away.
 //!
-//! [`say!`] gives the error back, so that who measures ends and removes what it made; [`tell!`] is of progress and warnings, and goes on.
+//! [`say!`] gives the error back, so that a measurement ends and removes what it made. [`tell!`] is
+//! for progress and warnings, and goes on.
 
 use std::error::Error;
 use std::fmt::Arguments;
@@ -20,7 +22,7 @@ pub(crate) fn tell(text: Arguments<'_>) {
     let _ = writeln!(Printed(io::stderr()), "{text}");
 }
 
-/// Writes to standard output, as `print!` does; gives back why it could not.
+/// Writes to standard output, as `print!` does. Gives back why it could not.
 macro_rules! say {
     ($($text:tt)*) => { $crate::said::say(format_args!($($text)*)) };
 }
@@ -30,7 +32,8 @@ macro_rules! tell {
     ($($text:tt)*) => { $crate::said::tell(format_args!($($text)*)) };
 }
 
-/// Whether it failed because the reader of its output has gone away, which is no failure of who writes.
+/// Whether it failed because the reader of its output has gone away. That is no failure of the
+/// writer.
 #[must_use]
 pub fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);

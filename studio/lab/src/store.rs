@@ -75,15 +75,15 @@ pub enum FigureKind {
 /// One named figure of a store. Names are dotted (`gets.munk`, `written.user`).
 ///
 /// Names with a meaning to the report: `gets.*` (counters of gets by the component that served
-/// them, of which `gets.munk`, `gets.delta` and `gets.row_cache` are RAM and `gets.absent` is
-/// neither), `written.user` (bytes handed in), `written.<other>` (bytes the store wrote),
+/// them; `gets.munk`, `gets.delta` and `gets.row_cache` are RAM, and `gets.absent` is neither RAM
+/// nor disk), `written.user` (bytes handed in), `written.<other>` (bytes the store wrote),
 /// `pause.<cause>_nanos_total` (how long operations of all threads waited for that cause) and
 /// `debt_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// The dotted name.
     pub name: &'static str,
-    /// The value; the unit is part of the name where it is not a count.
+    /// The value. If it is no count, the unit is part of the name.
     pub value: u64,
     /// Counter or gauge.
     pub kind: FigureKind,
@@ -94,12 +94,12 @@ pub struct Figure {
 pub struct ComponentSteps {
     /// The component, as in the store's figures `gets.<component>`.
     pub component: &'static str,
-    /// Upper ends of steps in nanoseconds, ascending, with how many gets were in each.
+    /// Upper ends of steps in nanoseconds, ascending, with the number of gets in each.
     pub steps: Vec<(u64, u64)>,
 }
 
 impl ComponentSteps {
-    /// Those that came after `before`, which is of the same component.
+    /// The gets that came after `before`, which belongs to the same component.
     #[must_use]
     pub fn since(&self, before: Option<&ComponentSteps>) -> ComponentSteps {
         let earlier = |end: u64| {
@@ -115,14 +115,14 @@ impl ComponentSteps {
         }
     }
 
-    /// How many.
+    /// The number of gets.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.steps.iter().map(|(_, count)| count).sum()
     }
 
-    /// The end of the step that has this share of them at or below it; `None` where there are so few that not one
-    /// is expected above it.
+    /// The end of the step that has this share of the gets at or below it. `None` if there are too
+    /// few gets: less than one is expected above it.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let count = self.count() as f64;
@@ -140,10 +140,10 @@ impl ComponentSteps {
 
 /// An ordered key-value store under measurement.
 pub trait Store: Send + Sync {
-    /// The store's name and those of its settings that matter, for the report.
+    /// The store's name and its settings that matter, for the report.
     fn name(&self) -> String;
 
-    /// Looks a key up; where it is present, lends its value to `check` once and returns `true`.
+    /// Looks a key up. If it is present, lends its value to `check` once and returns `true`.
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool>;
 
     /// Sets a key.
@@ -161,10 +161,10 @@ pub trait Store: Send + Sync {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize>;
 
-    /// Applies the writes in order; atomically where the store can.
+    /// Applies the writes in order, atomically if the store can.
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()>;
 
-    /// Removes the keys from `low` to below `high` by one write, which not every store has
+    /// Removes the keys from `low` to below `high` by one write. Not every store has it
     /// ([`crate::opener::Opener::has_range_deletions`]).
     fn delete_range(&self, _low: &[u8], _high: &[u8]) -> StoreResult<()> {
         let message = format!("{} has no range deletions", self.name());
@@ -196,7 +196,7 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Its calls at the end of a range, which not every store has.
+    /// Its calls at the ends of a range. Not every store has them.
     fn both_ends(&self) -> Option<&dyn BothEndsStore> {
         None
     }
@@ -204,8 +204,8 @@ pub trait Store: Send + Sync {
     /// The store's own figures, with the same names in the same order at every call.
     fn stats(&self) -> Vec<Figure>;
 
-    /// Latencies of gets by the component that answered, since the store was opened, if it tells: the same components in
-    /// the same order at every call.
+    /// Latencies of gets by the component that answered, since the store was opened, if it tells
+    /// them. Every call gives the same components in the same order.
     fn get_latencies(&self) -> Vec<ComponentSteps> {
         Vec::new()
     }
@@ -218,8 +218,9 @@ pub trait Store: Send + Sync {
     fn close(self: Box<Self>) -> StoreResult<()>;
 }
 
-/// Methods of [`Store`](crate::store::Store) that a wrapper passes on to the store in a field, in the one place that knows what they take:
-/// `passed_on!(inner: name, get, batch);` within the `impl`.
+/// Passes methods of [`Store`](crate::store::Store) on to the store in a field of a wrapper. This
+/// is the one place that knows their arguments: `passed_on!(inner: name, get, batch);` within the
+/// `impl`.
 #[macro_export]
 macro_rules! passed_on {
     ($field:ident: $($method:ident),+ $(,)?) => {

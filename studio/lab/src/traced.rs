@@ -1,8 +1,9 @@
-//! Any store of the lab, with a trace of what is asked of it.
+//! Any store of the lab, with a trace of its operations.
 //!
-//! The trait's calls are recorded as EvenDB records its public ones (`evendb-trace`): each with its key, result, time and thread;
-//! a batch by its parts. A transaction is recorded when it is done, by what its last attempt asked; the sample is by key, as
-//! everywhere. Thread safety: as the store's. Not here: the file and the buffers.
+//! The trait's calls are recorded as EvenDB records its public ones (`evendb-trace`): each with its
+//! key, result, time and thread; a batch by its parts. A transaction is recorded when it is done,
+//! with the operations of its last attempt. The sample is by key, as everywhere. Thread safety: as
+//! the store's. Not here: the file and the buffers.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::readable::{bytes, grouped};
 use crate::store::{BatchWrite, Store, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
 
-/// What became of a trace, in one line.
+/// The outcome of a trace, in one line.
 #[must_use]
 pub fn told(summary: &Summary) -> String {
     format!(
@@ -27,14 +28,14 @@ pub fn told(summary: &Summary) -> String {
     )
 }
 
-/// A store whose calls are recorded while the handle is on.
+/// A store that records calls while the handle is on.
 pub struct TracedStore {
     inner: Box<dyn Store>,
     slot: Arc<RecorderHandle>,
 }
 
 impl TracedStore {
-    /// Records what is asked of `inner` by `slot`.
+    /// Records the operations of `inner` by `slot`.
     #[must_use]
     pub fn new(inner: Box<dyn Store>, slot: Arc<RecorderHandle>) -> Self {
         Self { inner, slot }
@@ -93,7 +94,7 @@ impl TracedStore {
         found
     }
 
-    /// Records a scan, which lent so many records.
+    /// Records a scan that lent this number of records.
     fn scanned(
         &self,
         began: Option<Began>,
@@ -110,7 +111,8 @@ impl TracedStore {
         lent
     }
 
-    /// Records the parts of something whose keys are chosen one by one; their group, 0 if there are none.
+    /// Records the parts of a batch or transaction. The keys of its parts are chosen one by one.
+    /// Returns their group, or 0 if there are no parts.
     fn parts<'k>(&self, began: Began, calls: impl Iterator<Item = Call<'k>>) -> u64 {
         let mut group = 0;
         for mut call in calls {
@@ -310,7 +312,7 @@ impl BothEndsStore for TracedStore {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
         let inner = given(self, self.inner.both_ends(), "scan_back")?;
-        // It is taken by the key where it begins.
+        // A scan is in the sample by the key at which it begins.
         let began = self.slot.begin(range.1.unwrap_or(range.0));
         let lent = inner.scan_back(range, limit, each);
         let mut call = Call::new(Kind::Scan, 0, range.0);

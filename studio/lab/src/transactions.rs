@@ -1,4 +1,5 @@
-//! Transactions of a store, all of one kind: each reads some records and counts in some of them up by one.
+//! Transactions of a store, all of one kind: each reads some records and counts some of them up by
+//! one.
 //!
 //! ```text
 //!   Work: four records, drawn before --> TransactionalStore::run --> how often it was begun again
@@ -7,13 +8,13 @@
 //!            v    each counter up by one
 //!   values: the record's, and its generation is the counter
 //! ```
-//! So when all is done the counters of all records add up to as many writes as were committed
-//! ([`counters`]). A store that lets two transactions change the same value at once has less: updates
-//! were lost.
+//! So at the end the counters of all records add up to the number of committed writes
+//! ([`counters`]). If a store lets two transactions change the same value at once, the sum is
+//! lower: updates were lost.
 //!
-//! What an adapter owes: the transactions that it commits are serializable, reads included; each is
-//! tried again until it is committed, and each attempt that was not is counted. Which calls that takes is
-//! in the head of each adapter.
+//! Duties of an adapter: the transactions that it commits are serializable, reads included. Each is
+//! tried again until it is committed, and each attempt that was not committed is counted. The head
+//! of each adapter says which calls that takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,21 +28,20 @@ use crate::value::{Thoroughness, Values, generation_of};
 
 /// Records that a transaction reads.
 pub const READS: usize = 4;
-/// Records of these that it writes: the first ones.
+/// It writes this number of these records: the first ones.
 pub const WRITES: usize = 2;
 
 /// A store with transactions.
 pub trait TransactionalStore {
-    /// Carries `work` out in transactions, one after the other, until one is committed. Returns how many
-    /// were not.
+    /// Carries `work` out in transactions, one after the other, until one is committed. Returns how
+    /// many were not.
     ///
     /// # Errors
-    /// The store's own, except those that say that the transaction met another one; what was wrong with
-    /// a value.
+    /// The store's own, except errors that say that the transaction met another one; a wrong value.
     fn run(&self, work: &mut Work) -> StoreResult<u64>;
 }
 
-/// What one transaction is to do. An attempt reads all records in their order, and then writes.
+/// The work of one transaction. An attempt reads all records in their order, and then writes.
 #[derive(Debug)]
 pub struct Work {
     values: Values,
@@ -50,7 +50,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Work on a data set's records; the first ones, until others are set.
+    /// Work on a data set's records. They are the first ones, until others are set.
     #[must_use]
     pub fn new(values: Values) -> Self {
         Self {
@@ -65,13 +65,13 @@ impl Work {
         self.records = records;
     }
 
-    /// The key to be read at this position, below [`READS`].
+    /// The key that is read at this position, below [`READS`].
     #[must_use]
     pub fn key(&self, position: usize) -> [u8; KEY_BYTES] {
         key_of(self.records[position])
     }
 
-    /// Takes what was read at this position.
+    /// Takes the value that was read at this position.
     ///
     /// # Errors
     /// There is no value, or it is not one of this record.
@@ -88,14 +88,14 @@ impl Work {
         Ok(())
     }
 
-    /// Keys and values to be put, once all was read.
+    /// Keys and values for the puts, after everything was read.
     pub fn writes(&self) -> impl Iterator<Item = ([u8; KEY_BYTES], &[u8])> {
         let key = |(position, value)| (self.key(position), Vec::as_slice(value));
         self.new.iter().enumerate().map(key)
     }
 }
 
-/// Which records transactions are over.
+/// The records that transactions are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Contention {
     /// All records, each as likely as another
@@ -117,7 +117,7 @@ impl Contention {
         }
     }
 
-    /// Draws different records out of `records`, which are at least [`READS`].
+    /// Draws different records out of `records`, which is at least [`READS`].
     #[must_use]
     pub fn draw(self, records: u64, random: &mut Random) -> [u64; READS] {
         let candidates = match self {
@@ -135,17 +135,17 @@ impl Contention {
     }
 }
 
-/// One thread that runs transactions, and adds those that were not committed to `aborts`.
+/// One thread that runs transactions, and adds attempts that were not committed to `aborts`.
 pub struct TransactionWorker {
     /// What a transaction does.
     pub work: Work,
     /// The number of records.
     pub records: u64,
-    /// Which records.
+    /// The records that are drawn.
     pub contention: Contention,
     /// Draws them.
     pub random: Random,
-    /// All threads'.
+    /// The aborts of all threads.
     pub aborts: Arc<AtomicU64>,
 }
 
@@ -173,7 +173,7 @@ pub fn transactions_of(store: &dyn Store) -> StoreResult<&dyn TransactionalStore
     store.transactions().ok_or_else(none)
 }
 
-/// The sum of the counters of all records, each of which is looked at.
+/// The sum of the counters of all records. Each record is read.
 ///
 /// # Errors
 /// The store's own; a record is missing, or has a value that is not its own.
@@ -198,7 +198,8 @@ pub fn counters(store: &dyn Store, dataset: &Dataset) -> Result<u64, RunError> {
     wrong.map_or(Ok(sum), |what| Err(RunError::Wrong(what)))
 }
 
-/// That the counters of all records add up to what so many committed transactions make.
+/// Checks that the counters of all records add up to what this number of committed transactions
+/// makes.
 ///
 /// # Errors
 /// They do not; as [`counters`].

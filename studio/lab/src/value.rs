@@ -1,4 +1,4 @@
-//! Values that cannot be compressed, or only in a part, and that say whether they are the right ones.
+//! Values that cannot be compressed, or only in part, and that say whether they are the right ones.
 //!
 //! ```text
 //!   bytes 0..8    record number   (u64, little endian)
@@ -8,14 +8,14 @@
 //!                 and, in the part that can be compressed, word i = mask
 //! ```
 //! The last word may be cut. The noise is one seeded buffer of 256 KiB for the whole process, small
-//! enough to stay in the CPU's second-level cache; the mask differs for every value, so two values
-//! share no bytes even where they read the same noise, and no compressor finds a repetition.
-//! Making an 800-byte value costs some 20 ns.
+//! enough to stay in the CPU's second-level cache. The mask differs for every value, so two values
+//! share no bytes even if they read the same noise, and no compressor finds a repetition. Making an
+//! 800-byte value costs some 20 ns.
 //!
 //! Checking is exact about the header and the length, and compares either some spots or the whole
-//! body. It finds a value of another record, a torn value, and a value that was never written. It cannot
-//! find an *older* generation, since concurrent writers have no common order; a worker that remembers
-//! its own puts can ([`generation_of`]).
+//! body. It finds a value of another record, a torn value, and a value that was never written. It
+//! cannot find an *older* generation, since concurrent writers have no common order; a worker that
+//! remembers its own puts can ([`generation_of`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const HEADER_BYTES: usize = 16;
 /// The smallest value that can carry its header.
 pub const VALUE_BYTES_MIN: usize = HEADER_BYTES;
 
-/// How much of a value's body is compared.
+/// The part of a value's body that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
     /// Header, length, the last bytes and three words in the body.
@@ -76,7 +76,7 @@ impl fmt::Display for ValueFault {
 pub struct Values {
     noise: Arc<[u64]>,
     value_bytes: usize,
-    /// What part of the body, its end, can be compressed, in percent.
+    /// The percentage of a value's body, at its end, that can be compressed.
     compressible: usize,
 }
 
@@ -108,14 +108,14 @@ impl Values {
         }
     }
 
-    /// The same of which so many percent can be compressed, to next to nothing; at most 100.
+    /// The same values with this percentage that compresses to next to nothing; at most 100.
     #[must_use]
     pub fn compressible(mut self, percent: u8) -> Self {
         self.compressible = usize::from(percent.min(100));
         self
     }
 
-    /// How many words of a body of `words` have noise.
+    /// The number of words that have noise, in a body of `words` words.
     fn noisy(&self, words: usize) -> usize {
         words - words * self.compressible / 100
     }
@@ -139,8 +139,8 @@ impl Values {
         self.fill_sized(record, generation, self.value_bytes, target);
     }
 
-    /// Replaces `target` by the value of this record and generation with another size, which may be less
-    /// than the header's; it passes the check of values of that size.
+    /// Replaces `target` by the value of this record and generation with another size, which may be
+    /// less than the header's. It passes the check of values of that size.
     pub fn fill_sized(&self, record: u64, generation: u64, bytes: usize, target: &mut Vec<u8>) {
         let words = bytes.saturating_sub(HEADER_BYTES).div_ceil(8);
         // A buffer that is used again keeps its length, so nothing is zeroed first.
@@ -182,7 +182,8 @@ impl Values {
         self.check_content(record, value, thoroughness)
     }
 
-    /// Whether the bytes are those of one of this record's values of that length, which is at least the header's.
+    /// Whether the bytes are one of this record's values of that length, which is at least the
+    /// header's.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -212,7 +213,7 @@ impl Values {
                     let noise = self.noise(start, index, words);
                     u64::from_le_bytes(*word) != noise ^ mask
                 };
-                // The last word may be a part; the slow comparison also tells the exact place.
+                // The last word may be incomplete. This slow comparison also tells the exact place.
                 let (full, _) = body.as_chunks::<8>();
                 let first = full
                     .iter()

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest file that is read as a whole. The largest of those that the commands write have some 100 KiB; one without an
-/// end, as a device, must not take all memory.
+/// The longest file that is read as a whole. The largest files that the commands write have some
+/// 100 KiB. A file without an end, such as a device, must not take all memory.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The longest model. It is edited by hand, and takes many times its bytes while it is read.

@@ -3,8 +3,8 @@
 //!
 //! Rank `i` (from 0) has probability `(i + 1)^-theta / zeta(n, theta)`. Ranks 0 and 1 are exact;
 //! the others follow the method's continuous approximation. `zeta` is summed exactly for its first
-//! terms and continued by Euler and Maclaurin's formula, so that 80 million items cost
-//! microseconds and the number of items may grow at every call ([`Zipf::resize`]).
+//! terms and continued by Euler and Maclaurin's formula. So 80 million items cost microseconds, and
+//! the number of items may grow at every call ([`Zipf::resize`]).
 
 /// Terms of zeta that are summed one by one.
 const EXACT_TERMS: u64 = 1024;
@@ -94,7 +94,7 @@ impl Zipf {
         self.items
     }
 
-    /// The probability of the most popular rank.
+    /// The probability of rank 0.
     #[must_use]
     pub fn top_frequency(&self) -> f64 {
         1.0 / self.zeta_items
@@ -106,7 +106,8 @@ impl Zipf {
         self.share_of((rank + 1) as f64) - self.share_of(rank as f64)
     }
 
-    /// The probability that [`rank`](Self::rank) gives one of the `ranks` most popular ranks; of a part of a rank its part.
+    /// The probability that [`rank`](Self::rank) gives one of the ranks below `ranks`. A fraction
+    /// of a rank counts with that fraction of its probability.
     #[must_use]
     pub fn share_of(&self, ranks: f64) -> f64 {
         let share = match ranks {
@@ -124,7 +125,8 @@ impl Zipf {
         }
     }
 
-    /// The rank that belongs to `unit`, a uniform number in `[0, 1)`; rank 0 is the most popular.
+    /// The rank that belongs to `unit`, a uniform number in `[0, 1)`. Rank 0 has the highest
+    /// probability.
     #[must_use]
     pub fn rank(&self, unit: f64) -> u64 {
         let scaled = unit * self.zeta_items;

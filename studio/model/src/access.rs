@@ -1,51 +1,55 @@
-//! Which pairs are accessed how often: ranges of the key space, and the pairs within.
+//! How often pairs are accessed: ranges of the key space, and the pairs within.
 //!
 //! ```text
-//!   key space, sorted:  |  range 4  |  range 0  |  range 2  | ...     ranges lie anywhere; 0 is the hottest
+//!   key space, sorted:  |  range 4  |  range 0  |  range 2  | ...   ranges lie anywhere
 //!                            \ share of the accesses: curve(1 + number), made to add up to 1
-//!   in a range:         [ rank 0, rank 1, ... ]                       0 is the hottest pair
+//!                              range 0 is the hottest
+//!   in a range:         [ rank 0, rank 1, ... ]                     0 is the hottest pair
 //!                            \ share of the range's accesses: `Accesses`
 //! ```
-//! The study takes the average number of pairs in a table file as the size of a range: then what is hot together lies in
-//! the same blocks and files. [`Ranges::count_for`] does so.
+//! The study takes the average number of pairs in a table file as the size of a range: then pairs
+//! that are hot together lie in the same blocks and files. [`Ranges::count_for`] does so.
 //!
-//! Of accesses of pairs there are two descriptions. *Cumulative*: the hottest x pairs together have the share `a x^b` of all
-//! accesses. That is what the study's numbers mean (a = 0.002312 and b = 0.3467 reach 1 at 40 of its 50 million pairs: the
-//! others are not accessed). *By rank*: the x-th hottest pair is accessed in proportion to `x^b`, with b below 0.
+//! There are two descriptions of the accesses of pairs. *Cumulative*: the hottest x pairs together
+//! have the share `a x^b` of all accesses. This is the meaning of the study's numbers (a = 0.002312
+//! and b = 0.3467 reach 1 at 40 of its 50 million pairs: the others are not accessed). *By rank*:
+//! the x-th hottest pair is accessed in proportion to `x^b`, with b below 0.
 //!
-//! A kind of operation may have a curve of its own for either, [`Own`]: ranges are the same for all kinds, but which of
-//! them are hot, and which of their pairs, may differ.
+//! A kind of operation may have a curve of its own for either, [`Own`]. Ranges are the same for all
+//! kinds, but kinds may differ in which ranges are hot, and in which pairs of a range are hot.
 //!
 //! ```text
 //!   pairs of a range, in the common order:   [ 0, 1, 2, ..., n/2, ..., n-1 ]
-//!   ranks of a kind with first = 0.5:          n/2 ...  n-1  0 ... n/2-1      the same order, begun elsewhere
+//!   ranks of a kind with first = 0.5:          n/2 ...  n-1  0 ... n/2-1
+//!                                              the same order, begun elsewhere
 //! ```
-//! So each order goes over all pairs once, and how far a kind's hot pairs lie from the common ones is one number.
+//! So each order goes over all pairs once, and the distance between a kind's hot pairs and the
+//! common ones is one number.
 
 use crate::curve::Curve;
 
-/// The most ranges of a model.
+/// The highest number of ranges of a model.
 pub const RANGES_MAX: u64 = 1 << 24;
 
 /// How hot ranges of the key space are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranges {
-    /// In how many parts of equal size the key space is cut.
+    /// The number of parts of equal size into which the key space is cut.
     pub count: u64,
-    /// How hot each is, by its number from 1 on.
+    /// The heat of a range, by its number from 1 on.
     pub curve: Curve,
 }
 
 impl Ranges {
-    /// How many ranges there are if each has as many pairs as a table file has on average: at least one.
+    /// The number of ranges, at least one, if each has the average number of pairs of a table file.
     #[must_use]
     pub fn count_for(pairs: u64, average_pairs_per_table: f64) -> u64 {
         let tables = (pairs as f64 / average_pairs_per_table.max(1.0)).round();
         (tables as u64).clamp(1, RANGES_MAX)
     }
 
-    /// The share of accesses that goes to each range, the hottest numbered 0; `None` if the curve has no value for one,
-    /// one below 0, or none above 0.
+    /// The share of accesses that goes to each range, the hottest numbered 0. `None` if the curve
+    /// has no value for a range, a value below 0, or no value above 0.
     #[must_use]
     pub fn shares(&self) -> Option<Vec<f64>> {
         let heats: Vec<f64> = (1..=self.count)
@@ -58,17 +62,18 @@ impl Ranges {
     }
 }
 
-/// What one kind of operation has of its own, in the place of what is common to all kinds.
+/// What one kind of operation has of its own, instead of what is common to all kinds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Own<T> {
-    /// How hot what it has is, by number or rank.
+    /// Its heat, by number or rank.
     pub curve: T,
-    /// Where its hottest one lies in the common order, as a share of all from 0 to 1: at 0 the common hottest one is its own.
+    /// The place of its hottest one in the common order, as a share of all places from 0 to 1. At 0
+    /// the common hottest one is its own.
     pub first: f64,
 }
 
 impl<T> Own<T> {
-    /// The place in the common order, of `among` places, where its hottest one lies.
+    /// The place of its hottest one in the common order of `among` places.
     #[must_use]
     pub fn first_of(&self, among: u64) -> u64 {
         first_of(self.first, among)
@@ -81,7 +86,7 @@ pub fn first_of(share: f64, among: u64) -> u64 {
     ((share * among as f64) as u64).min(among.saturating_sub(1))
 }
 
-/// How often pairs are accessed beside each other.
+/// How often pairs are accessed in relation to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Accesses {
     /// The hottest x of the model's pairs have the share `a x^b` together.
@@ -99,7 +104,7 @@ pub enum Accesses {
 }
 
 impl Accesses {
-    /// The same on this share of the pairs: the same share of them is accessed.
+    /// The same accesses on this share of the pairs. The accessed share of the pairs stays.
     #[must_use]
     pub fn scaled(self, share: f64) -> Self {
         match self {
@@ -111,7 +116,7 @@ impl Accesses {
         }
     }
 
-    /// The share of the pairs that is accessed at all, where the model has `pairs`.
+    /// The share of the pairs that is accessed at all, if the model has `pairs` pairs.
     #[must_use]
     pub fn touched(&self, pairs: u64) -> f64 {
         match self {
@@ -120,8 +125,8 @@ impl Accesses {
         }
     }
 
-    /// The rank of an accessed pair among `among` pairs, 0 the hottest, for a `unit` that is drawn evenly from 0 to 1.
-    /// `touched` is what [`Accesses::touched`] says of the model.
+    /// The rank of an accessed pair among `among` pairs (0 is the hottest), for a `unit` that is
+    /// drawn evenly from 0 to 1. `touched` is the result of [`Accesses::touched`] for the model.
     #[must_use]
     pub fn rank(&self, unit: f64, among: u64, touched: f64) -> u64 {
         let last = among.saturating_sub(1);
@@ -139,13 +144,14 @@ impl Accesses {
         (rank.max(0.0) as u64).min(last)
     }
 
-    /// The share of accesses that the pairs of lower rank than `rank` have together: what [`Accesses::rank`] inverts.
+    /// The share of accesses that the pairs with a lower rank than `rank` have together: the
+    /// inverse of [`Accesses::rank`].
     #[must_use]
     pub fn share_below(&self, rank: u64, among: u64, touched: f64) -> f64 {
         self.share_up_to(rank as f64, among, touched)
     }
 
-    /// The same between whole ranks.
+    /// The same, between whole ranks too.
     pub(crate) fn share_up_to(&self, rank: f64, among: u64, touched: f64) -> f64 {
         if rank >= among as f64 {
             return 1.0;
@@ -163,9 +169,10 @@ impl Accesses {
         }
     }
 
-    /// How many pairs have at least the share `heat` of the accesses each: where the slope of [`Accesses::share_up_to`] falls to it.
+    /// The number of pairs that have at least the share `heat` of the accesses each: the slope of
+    /// [`Accesses::share_up_to`] falls to `heat` there.
     pub(crate) fn hotter_than(&self, heat: f64, among: u64, touched: f64) -> f64 {
-        // A straight line has no slope to fall: it is taken as one that falls a little.
+        // The slope of a straight line does not fall. It is treated as one that falls a little.
         const STRAIGHT: f64 = -1e-9;
         let hot = hot(among, touched);
         let (whole, rank) = match *self {
@@ -190,7 +197,7 @@ impl Accesses {
     }
 }
 
-/// The pairs that are accessed, of so many: at least one.
+/// The number of pairs that are accessed, among `among`: at least one.
 pub(crate) fn hot(among: u64, touched: f64) -> f64 {
     (among as f64 * touched).max(1.0)
 }
@@ -218,7 +225,8 @@ mod tests {
         .shares()
         .unwrap();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        // The hottest of the study's 30 ranges has most of the accesses, and the rest falls slowly.
+        // The hottest of the study's 30 ranges has more accesses than all others together, and the
+        // rest falls slowly.
         assert!(
             shares[0] > 0.7 && shares[1] < 0.1 && shares[29] > 0.001,
             "{shares:?}"

@@ -1,17 +1,20 @@
-//! Pearson's correlation: whether two things of a load may be modelled one by one.
+//! Pearson's correlation: whether two parts of a load may be modelled one by one.
 //!
-//! The study that this follows draws kind, key, sizes and scan lengths of an operation independently of each other. That
-//! is right where the correlations are near 0, so they are looked at first.
+//! The study that this follows draws kind, key, sizes and scan lengths of an operation
+//! independently of each other. That is right if the correlations are near 0, so they are looked at
+//! first.
 
 use crate::error::{FitError, finite};
 
-/// Correlations up to this are taken for none: then a model of independent parts loses at most 1 % of the variance.
+/// Correlations up to this count as none: then a model of independent parts loses at most 1 % of
+/// the variance.
 pub const INDEPENDENT_UP_TO: f64 = 0.1;
 
 /// Pearson's coefficient of correlation of pairs of numbers, from -1 to 1.
 ///
 /// # Errors
-/// The lengths differ, there are fewer than two pairs, a number is not finite, or all numbers of a side are equal.
+/// The lengths differ, there are fewer than two pairs, a number is not finite, or all numbers of a
+/// side are equal.
 pub fn pearson(x: &[f64], y: &[f64]) -> Result<f64, FitError> {
     if x.len() != y.len() {
         return Err(FitError::LengthsDiffer {
@@ -25,7 +28,8 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Result<f64, FitError> {
     if given < 2 {
         return Err(FitError::TooFew { needed: 2, given });
     }
-    // Centred first: sums of squares of large numbers that differ little would lose the difference.
+    // Centred first: sums of squares of large numbers with small differences would lose the
+    // differences.
     let (mean_x, mean_y) = (mean(x), mean(y));
     let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
     for (x, y) in x.iter().zip(y) {
@@ -63,7 +67,7 @@ mod tests {
         // By hand: sums of products 6, of squares 10 and 6.
         let some = pearson(&x, &[2.0, 4.0, 5.0, 4.0, 5.0]).unwrap();
         assert!((some - 6.0 / 60f64.sqrt()).abs() < 1e-12, "{some}");
-        // What is large and differs little is not lost.
+        // Large numbers with small differences lose nothing.
         let far = x.map(|x| x + 1e9);
         assert!((pearson(&far, &x).unwrap() - 1.0).abs() < 1e-6);
     }

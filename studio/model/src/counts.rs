@@ -1,17 +1,18 @@
-//! How often keys are named, as a model lets expect: what an analysis counts of a trace, without the trace.
+//! How often a model expects keys to be named: the counts of an analysis, without a trace.
 //!
-//! Operations are drawn one by one, so a pair with the share s of n operations is named as often as a Poisson number with the mean n s
-//! says. The sums are taken over steps of ranks, which grow with the rank; within a step all pairs are taken to be alike.
+//! Operations are drawn one by one. So the number of times that a pair with the share s of n
+//! operations is named is a Poisson number with the mean n s. The sums are taken over steps of
+//! ranks, which grow with the rank; all pairs of a step count as alike.
 
 use crate::access::{Accesses, hot};
 use crate::model::{Kind, Model};
 
 /// Steps of ranks in a range.
 const STEPS: i32 = 96;
-/// So many ranges stand for all.
+/// This number of ranges stands for all.
 const RANGES_MAX: usize = 256;
 
-/// Of the keys that a kind of operation names: how many there are and how often they are named.
+/// The keys that a kind of operation names: their number, and how often they are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Keys that are named at all.
@@ -28,7 +29,7 @@ pub struct Counts {
     pub of_those_above_100: f64,
 }
 
-/// What is expected of so many operations of this kind; nothing of none.
+/// The expected counts for this number of operations of this kind. None if there are no operations.
 #[must_use]
 pub fn expected(model: &Model, kind: Kind, operations: f64) -> Option<Counts> {
     let ranges = model.ranges_of(kind).and_then(|ranges| ranges.shares());
@@ -55,7 +56,7 @@ pub fn expected(model: &Model, kind: Kind, operations: f64) -> Option<Counts> {
 }
 
 impl Counts {
-    /// Adds so many pairs, each of which is named `mean` times on average.
+    /// Adds `pairs` pairs. Each of them is named `mean` times on average.
     fn add(&mut self, pairs: f64, mean: f64) {
         let above = |times: u32| pairs * above(times, mean);
         let named = above(0);
@@ -63,14 +64,16 @@ impl Counts {
         self.once += named - above(1);
         self.at_least_10 += above(9);
         self.at_least_100 += above(99);
-        // The mean of a Poisson number where it is above 100 is its mean by the chance to be above 99.
+        // The mean of the part of a Poisson number above 100 is its mean multiplied by the chance
+        // to be above 99.
         self.of_those_above_100 += mean * above(99);
     }
 }
 
 /// The chance that a Poisson number with this mean is above `times`.
 pub(crate) fn above(times: u32, mean: f64) -> f64 {
-    // Further up e^-mean is no number any more, and next to all are above what is asked for here.
+    // Further up, e^-mean is no number any more, and nearly all are above every `times` that is
+    // used here.
     const MEAN_MAX: f64 = 700.0;
     if times == 0 {
         return -(-mean).exp_m1();
@@ -87,8 +90,8 @@ pub(crate) fn above(times: u32, mean: f64) -> f64 {
     (1.0 - up_to).max(0.0)
 }
 
-/// Ranks of a range in steps that grow: how many pairs a step has, and the share of the range's accesses that they have together.
-/// Pairs that are not accessed are in none.
+/// Ranks of a range in steps that grow: the number of pairs in a step, and their common share of
+/// the range's accesses. Pairs that are not accessed are in no step.
 pub(crate) fn steps(accesses: &Accesses, among: u64, touched: f64, steps: i32) -> Vec<(f64, f64)> {
     let end = hot(among, touched).min(among as f64);
     let ratio = (end + 1.0).powf(f64::from(steps).recip());
@@ -109,7 +112,8 @@ pub(crate) fn steps(accesses: &Accesses, among: u64, touched: f64, steps: i32) -
     found
 }
 
-/// Shares of ranges, some of them together as their mean with how many they are, so that there are at most so many.
+/// Shares of ranges with the number of ranges that have them. There are at most `most` entries:
+/// some of them are the mean of several ranges.
 pub(crate) fn grouped(shares: &[f64], most: usize) -> Vec<(f64, f64)> {
     let step = shares.len().div_ceil(most).max(1);
     let groups = shares.chunks(step).map(|group| {
@@ -135,7 +139,7 @@ mod tests {
             );
         }
         assert_eq!((above(99, 0.0), above(99, 1e4)), (0.0, 1.0));
-        // What is rare is not rounded away.
+        // A rare event is not rounded away.
         assert!((above(0, 1e-12) / 1e-12 - 1.0).abs() < 1e-9);
     }
 

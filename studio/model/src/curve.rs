@@ -1,4 +1,4 @@
-//! The curves that may describe how something falls or swings: their formulas, by name.
+//! The curves that may describe a fall or a swing: their formulas, by name.
 //!
 //! | name | formula | parameters |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! | weibull | a b x^(b - 1) e^(-a x^b), a density | a, b |
 //! | sine | a sin(b x + c) + d, with a and b above 0 and c from 0 to 2 pi | a, b, c, d |
 //!
-//! The study says "two-term power" of what the toolbox that it used calls so, which is power-constant here: so both are
-//! tried. Powers and weibull need x above 0.
+//! The study's "two-term power" is the name of its toolbox for what is power-constant here: so both
+//! are tried. Powers and weibull need x above 0.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +38,7 @@ pub enum Shape {
     Sine,
 }
 
-/// The most parameters of a curve.
+/// The highest number of parameters of a curve.
 pub const PARAMETERS_MAX: usize = 5;
 
 impl Shape {
@@ -75,7 +75,7 @@ impl Shape {
         }
     }
 
-    /// How many parameters it has.
+    /// The number of its parameters.
     #[must_use]
     pub fn parameters(self) -> usize {
         match self {
@@ -109,7 +109,8 @@ impl Shape {
         }
     }
 
-    /// By how much the value at `x` changes with each parameter; the places beyond the last parameter are left.
+    /// The change of the value at `x` with each parameter. Places after the last parameter are left
+    /// as they are.
     pub(crate) fn gradient(self, p: &[f64], x: f64, into: &mut [f64; PARAMETERS_MAX]) {
         let power = |b: f64| x.powf(b);
         match self {
@@ -181,12 +182,12 @@ impl FromStr for Shape {
 pub struct Curve {
     /// The kind.
     pub shape: Shape,
-    /// As many as the shape has, in the order of its formula.
+    /// The parameters of the shape, in the order of its formula.
     pub parameters: Vec<f64>,
 }
 
 impl Curve {
-    /// A curve; `None` if the number of parameters is another, or one of them is not finite.
+    /// A curve. `None` if the number of parameters is wrong, or one of them is not finite.
     #[must_use]
     pub fn new(shape: Shape, parameters: Vec<f64>) -> Option<Self> {
         let fits = parameters.len() == shape.parameters();
@@ -194,7 +195,7 @@ impl Curve {
         (fits && finite).then_some(Self { shape, parameters })
     }
 
-    /// The value at `x`; not a number where the curve is not defined there.
+    /// The value at `x`. Not a number if the curve is not defined there.
     #[must_use]
     pub fn value(&self, x: f64) -> f64 {
         self.shape.value(&self.parameters, x)

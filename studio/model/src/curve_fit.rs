@@ -1,12 +1,14 @@
-//! Which curve comes nearest to points.
+//! The curve that comes nearest to points.
 //!
-//! * **decides**: the fit standard error, `sqrt(sum of squares / (points - parameters))`, which the study takes too. It
-//!   charges each parameter, so that a curve does not win by having more of them. Where several are within
-//!   [`ALIKE_PERCENT`] of the least, the one with fewest parameters is chosen.
-//! * **told beside**: R^2, the share of the variance that the curve explains; below 0 if a constant would do better.
+//! * **decides**: the fit standard error, `sqrt(sum of squares / (points - parameters))`, which the
+//!   study takes too. It charges each parameter, so that a curve does not win by having more of
+//!   them. If several curves are within [`ALIKE_PERCENT`] of the least error, the one with fewest
+//!   parameters is chosen.
+//! * **told as well**: R^2, the share of the variance that the curve explains. It is below 0 if a
+//!   constant would do better.
 //!
-//! Points are scaled before and parameters back afterwards, so that no unit of measure matters. How the search begins
-//! is in `starts.rs`; what it does then is in `least_squares.rs`.
+//! Points are scaled before and parameters back afterwards, so that units of measure do not matter.
+//! `starts.rs` has the beginning of the search, `least_squares.rs` the rest.
 
 use std::f64::consts::{PI, TAU};
 use std::fmt;
@@ -19,10 +21,10 @@ use crate::starts::starts;
 /// Errors that differ by less than this are alike.
 pub const ALIKE_PERCENT: f64 = 1.0;
 
-/// Errors below this share of the largest y are those of the arithmetic, and alike.
+/// Errors below this share of the largest y come from the arithmetic, and count as alike.
 const ARITHMETIC: f64 = 1e-9;
 
-/// A curve and how near it comes.
+/// A curve and its distance from the points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurveFit {
     /// The curve.
@@ -33,22 +35,22 @@ pub struct CurveFit {
     pub r_squared: f64,
 }
 
-/// What was fitted with each candidate.
+/// The fits of all candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurveFits {
     /// The chosen one.
     pub best: CurveFit,
     /// All, the smallest error first.
     pub all: Vec<CurveFit>,
-    /// Those that do not fit at all, and why.
+    /// Candidates that do not fit at all, with the reason.
     pub refused: Vec<(Shape, FitError)>,
 }
 
 /// Fits one shape.
 ///
 /// # Errors
-/// There are no more points than parameters, something is not finite, all x or all y are equal, or the shape is not
-/// defined where points are.
+/// There are no more points than parameters, something is not finite, all x or all y are equal, or
+/// the shape is not defined at a point.
 pub fn fit(points: &[(f64, f64)], shape: Shape) -> Result<CurveFit, FitError> {
     check(points)?;
     let (needed, given) = (shape.parameters() + 1, points.len());
@@ -82,7 +84,7 @@ pub fn fit(points: &[(f64, f64)], shape: Shape) -> Result<CurveFit, FitError> {
 /// Fits all candidates, and chooses.
 ///
 /// # Errors
-/// As [`fit`]; where no candidate fits, why the first did not.
+/// As [`fit`]. If no candidate fits, the reason of the first.
 pub fn choose(points: &[(f64, f64)], candidates: &[Shape]) -> Result<CurveFits, FitError> {
     check(points)?;
     let (mut all, mut refused) = (Vec::new(), Vec::new());
@@ -127,13 +129,13 @@ fn check(points: &[(f64, f64)]) -> Result<(), FitError> {
     Ok(())
 }
 
-/// The squares by which the mean misses the points.
+/// The sum of squares by which the mean misses the points.
 fn variation(points: &[(f64, f64)]) -> f64 {
     let mean = points.iter().map(|&(_, y)| y).sum::<f64>() / points.len() as f64;
     points.iter().map(|&(_, y)| (y - mean).powi(2)).sum()
 }
 
-/// What is taken off x, and what x and y are divided by.
+/// The number that is subtracted from x, and the divisors of x and y.
 struct Scale {
     shift: f64,
     x: f64,
@@ -158,7 +160,7 @@ impl Scale {
             _ => {
                 let middle = xs().map(f64::ln).sum::<f64>() / points.len() as f64;
                 let x = middle.exp();
-                // A density's y has the unit 1 / x.
+                // The y of a density has the unit 1 / x.
                 let y = if shape == Shape::Weibull { 1.0 / x } else { y };
                 Self { shift: 0.0, x, y }
             }
@@ -204,8 +206,8 @@ impl Scale {
     }
 }
 
-/// Of all parameters that mean the same curve, those that reports have: the steeper term first, a swing with a size and
-/// a frequency above 0.
+/// The parameters for reports, among all that mean the same curve: the steeper term first, a swing
+/// with a size and a frequency above 0.
 fn ordered(shape: Shape, mut p: Vec<f64>) -> Vec<f64> {
     match shape {
         Shape::TwoPowers | Shape::TwoExponentials if p[1] > p[3] => p.rotate_left(2),

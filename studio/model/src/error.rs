@@ -6,40 +6,40 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FitError {
-    /// There is nothing.
+    /// There are no numbers.
     Empty,
-    /// There is less than the curve has parameters, and one more.
+    /// There are fewer points than the parameters of the curve plus one.
     TooFew {
-        /// How many there must be at least.
+        /// The lowest number of points that is needed.
         needed: usize,
-        /// How many there are.
+        /// The number of points that were given.
         given: usize,
     },
     /// A number is infinite, or not a number.
     NotFinite {
-        /// The place of the first such one in the slice.
+        /// The place of the first such number in the slice.
         index: usize,
     },
-    /// All numbers are the same, so there is nothing that could vary with something.
+    /// All numbers are equal, so they cannot vary with others.
     AllEqual {
         /// Which numbers.
         what: &'static str,
     },
-    /// Two slices that belong together have not the same length.
+    /// Two slices that belong together have different lengths.
     LengthsDiffer {
         /// The length of the first.
         first: usize,
         /// The length of the second.
         second: usize,
     },
-    /// What was given lies outside of what the curve is defined for.
+    /// A number lies outside of the range for which the curve is defined.
     Outside {
         /// What must hold.
         rule: &'static str,
         /// The place of the first number for which it does not hold.
         index: usize,
     },
-    /// No parameters were found, from none of the starting points.
+    /// The search found no parameters from any of its starting points.
     NotConverged,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for FitError {
 
 impl std::error::Error for FitError {}
 
-/// Refuses a slice that is empty or has something in it that is no finite number.
+/// Refuses a slice that is empty or has a number that is not finite.
 pub(crate) fn finite(numbers: impl IntoIterator<Item = f64>) -> Result<(), FitError> {
     let mut any = false;
     for (index, number) in numbers.into_iter().enumerate() {

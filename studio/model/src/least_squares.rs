@@ -1,18 +1,20 @@
-//! Least squares: linear factors by singular values, everything by Levenberg and Marquardt's way.
+//! Least squares: linear factors by singular values, all others by Levenberg and Marquardt's
+//! method.
 
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::{DMatrix, DVector, Dyn, Owned};
 
 use crate::curve::{PARAMETERS_MAX, Shape};
 
-/// The sum of squares by which a curve misses the points; infinite where it has no value.
+/// The sum of squares by which a curve misses the points. Infinite if it has no value at a point.
 pub(crate) fn squares(shape: Shape, parameters: &[f64], points: &[(f64, f64)]) -> f64 {
     let missed = points.iter().map(|&(x, y)| shape.value(parameters, x) - y);
     let sum: f64 = missed.map(|by| by * by).sum();
     if sum.is_finite() { sum } else { f64::INFINITY }
 }
 
-/// The factors of `terms` whose sum comes nearest to the points; `None` where a term has no value at one.
+/// The factors of `terms` whose sum comes nearest to the points. `None` if a term has no value at a
+/// point.
 pub(crate) fn factors(points: &[(f64, f64)], terms: &[&dyn Fn(f64) -> f64]) -> Option<Vec<f64>> {
     let matrix = DMatrix::from_fn(points.len(), terms.len(), |row, column| {
         terms[column](points[row].0)
@@ -73,7 +75,7 @@ fn all_finite(numbers: &[f64]) -> bool {
     numbers.iter().all(|number| number.is_finite())
 }
 
-/// Moves the parameters to where the squares are least nearby, and returns them with those.
+/// Moves the parameters to the least squares nearby. Returns both.
 pub(crate) fn polished(shape: Shape, start: Vec<f64>, points: &[(f64, f64)]) -> (Vec<f64>, f64) {
     let before = squares(shape, &start, points);
     let problem = Problem {
@@ -86,7 +88,7 @@ pub(crate) fn polished(shape: Shape, start: Vec<f64>, points: &[(f64, f64)]) -> 
         .minimize(problem);
     let parameters: Vec<f64> = problem.parameters.iter().copied().collect();
     let after = squares(shape, &parameters, points);
-    // Whatever it says of its end: what is not better is not taken.
+    // Only a better result is taken, however the search says it ended.
     match after < before && all_finite(&parameters) {
         true => (parameters, after),
         false => (start, before),

@@ -1,25 +1,25 @@
 //! A model of a load: everything that drives the benchmark. Its text form is in `file`.
 //!
-//! All kinds have the same hot ranges and pairs, but for those of which [`Model::own`] says something else.
+//! All kinds have the same hot ranges and pairs, unless [`Model::own`] says otherwise.
 //!
-//! What it does not say: how an operation depends on those before, and what changes over days. Key sizes belong to pairs,
-//! value sizes to writes.
+//! It does not say how an operation depends on earlier ones, and what changes over days. Key sizes
+//! belong to pairs, value sizes to writes.
 
 use crate::access::{Accesses, Own, Ranges};
 use crate::curve::Curve;
 use crate::sizes::Sizes;
 
-/// The bytes of a key that say which pair it is of: no key is shorter.
+/// The bytes of a key that name its pair: no key is shorter.
 pub const KEY_BYTES_MIN: u64 = 8;
-/// No key is longer.
+/// No key has more bytes.
 pub const KEY_BYTES_MAX: u64 = 4096;
-/// No value is larger.
+/// No value has more bytes.
 pub const VALUE_BYTES_MAX: u64 = 1 << 24;
-/// No scan is longer.
+/// No scan has more records.
 pub const SCAN_LENGTH_MAX: u64 = 1 << 24;
-/// A model has not more pairs: as many as keys tell apart.
+/// A model has at most this number of pairs: keys can distinguish no more.
 pub const PAIRS_MAX: u64 = 1 << 40;
-/// Bytes of each value where values are merged: a counter.
+/// Bytes of each value if values are merged: a counter.
 pub const COUNTER_BYTES: u64 = 8;
 
 /// A kind of operation of a model.
@@ -88,7 +88,7 @@ impl Mix {
         }
     }
 
-    /// The share of a kind, to be changed.
+    /// The share of a kind, for a change.
     pub fn share_mut(&mut self, kind: Kind) -> &mut f64 {
         match kind {
             Kind::Get => &mut self.get,
@@ -103,22 +103,23 @@ impl Mix {
 /// Sizes of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
-    /// Of those that are put.
+    /// Sizes of values that are put.
     pub sizes: Sizes,
-    /// Of those that are there before.
+    /// Sizes of values that are there before.
     pub loaded: Sizes,
-    /// How much of a value can be compressed, to next to nothing, in percent.
+    /// The percentage of a value that compresses to next to nothing.
     pub compressible: u8,
 }
 
-/// Operations a second: `a sin(b t + c) + d`, with t in seconds; d above a, so that there is always something to do.
+/// Operations a second: `a sin(b t + c) + d`, with t in seconds; d is above a, so that there is
+/// always something to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// By how much it swings to each side.
+    /// The height of the swing to each side.
     pub a: f64,
-    /// 2 pi by the seconds of a swing.
+    /// 2 pi divided by the seconds of a swing.
     pub b: f64,
-    /// Where the swing begins.
+    /// The phase at the beginning.
     pub c: f64,
     /// The mean.
     pub d: f64,
@@ -141,11 +142,11 @@ impl Rate {
         self.a * swing + self.d * seconds
     }
 
-    /// When so many operations are due.
+    /// The time at which this number of operations is due.
     #[must_use]
     pub fn time_of(&self, operations: f64) -> f64 {
-        // Between the times at the highest and the lowest rate; what is due only grows, so halving finds it, and
-        // Newton's steps are used where they stay between.
+        // Between the times at the highest and the lowest rate. The number of due operations only
+        // grows, so bisection finds the time. Newton's steps are used if they stay between.
         let (mut low, mut high) = (
             operations / (self.d + self.a.abs()),
             operations / (self.d - self.a.abs()),
@@ -172,7 +173,8 @@ impl Rate {
         time
     }
 
-    /// The same swings with this many times the operations, in this part of the time.
+    /// The same swings with this many times the operations. Each swing takes its time divided by
+    /// the same factor.
     #[must_use]
     pub fn faster(&self, times: f64) -> Self {
         let (a, b, c, d) = (self.a * times, self.b * times, self.c, self.d * times);
@@ -180,12 +182,12 @@ impl Rate {
     }
 }
 
-/// Where the hot keys of one kind lie, as far as they lie elsewhere than those of the others.
+/// Where the hot keys of one kind lie, if they lie elsewhere than the others'.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnHeat {
-    /// How hot ranges are for it. There are as many as the model has in common.
+    /// The heat of ranges for it. Their number is the common one of the model.
     pub ranges: Option<Own<Curve>>,
-    /// How hot pairs are for it within a range.
+    /// The heat of pairs within a range for it.
     pub accesses: Option<Own<Accesses>>,
 }
 
@@ -194,13 +196,13 @@ pub struct OwnHeat {
 pub struct Model {
     /// A short name.
     pub name: String,
-    /// Where it is from, and what of it was measured.
+    /// Its origin, and what was measured.
     pub about: String,
     /// Pairs that are loaded before; all operations are on them.
     pub pairs: u64,
     /// Operations of the whole load.
     pub operations: u64,
-    /// Memory of the store that the load was seen on, in bytes, where that is known.
+    /// Memory of the store on which the load was seen, in bytes, if known.
     pub memory_bytes: Option<u64>,
     /// The kinds.
     pub mix: Mix,
@@ -208,21 +210,22 @@ pub struct Model {
     pub keys: Sizes,
     /// Sizes of values.
     pub values: Values,
-    /// Lengths of scans in pairs; needed where the mix has scans.
+    /// Lengths of scans in pairs. Needed if the mix has scans.
     pub scans: Option<Sizes>,
-    /// How hot ranges are; without, the key space is one range.
+    /// The heat of ranges. Without it, the key space is one range.
     pub ranges: Option<Ranges>,
-    /// How hot pairs are; without, all alike.
+    /// The heat of pairs. Without it, all are alike.
     pub accesses: Option<Accesses>,
-    /// What kinds have of their own in the place of `ranges` and `accesses`, in the order of [`Kind::ALL`].
+    /// What kinds have of their own instead of `ranges` and `accesses`, in the order of
+    /// [`Kind::ALL`].
     pub own: [OwnHeat; 5],
-    /// Operations a second; without, as fast as possible.
+    /// Operations a second. Without it, as fast as possible.
     pub rate: Option<Rate>,
 }
 
 impl Model {
-    /// The same load with this share of the pairs, operations and memory. The number of ranges stays, and with it which
-    /// share of the accesses goes to which share of the key space.
+    /// The same load with this share of the pairs, operations and memory. The number of ranges
+    /// stays. So each share of the key space keeps its share of the accesses.
     #[must_use]
     pub fn scaled(&self, share: f64) -> Self {
         let scale = |number: u64| ((number as f64 * share).round() as u64).max(1);
@@ -240,7 +243,7 @@ impl Model {
         }
     }
 
-    /// How hot ranges are for a kind; without, the key space is one range.
+    /// The heat of ranges for a kind. Without it, the key space is one range.
     #[must_use]
     pub fn ranges_of(&self, kind: Kind) -> Option<Ranges> {
         let common = self.ranges.as_ref()?;
@@ -254,20 +257,20 @@ impl Model {
         ))
     }
 
-    /// How hot pairs are for a kind within a range; without, all alike.
+    /// The heat of pairs within a range for a kind. Without it, all are alike.
     #[must_use]
     pub fn accesses_of(&self, kind: Kind) -> Option<Accesses> {
         let own = self.own[kind as usize].accesses.as_ref();
         own.map(|own| own.curve).or(self.accesses)
     }
 
-    /// Bytes of all keys and values that are loaded, about.
+    /// Bytes of all keys and values that are loaded; an estimate.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
         ((self.keys.mean() + self.values.loaded.mean()) * self.pairs as f64) as u64
     }
 
-    /// Whether values are counters, which merges add to.
+    /// Whether values are counters for merges.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.mix.merge > 0.0
@@ -293,7 +296,7 @@ mod tests {
                 "{operations}"
             );
         }
-        // A swing over, the mean is what was done.
+        // Over a whole swing, the mean is the number of operations that were done.
         let swing = std::f64::consts::TAU / b;
         assert!((rate.due(swing) / swing - d).abs() < 1e-6);
         let flat = Rate {

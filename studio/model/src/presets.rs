@@ -1,4 +1,5 @@
-//! The loads of the study, by name. Their files are in `presets/` of this crate, with what was printed and what was not.
+//! The loads of the study, by name. Their files are in `presets/` of this crate; they say what the
+//! study printed and what it did not.
 
 use crate::model::Model;
 
@@ -78,7 +79,8 @@ mod tests {
     #[test]
     fn udb_keeps_what_was_printed() {
         let model = named("udb-assoc").unwrap();
-        // Values from 10 to 200 bytes, about 50 on average; three of five scans of one pair, a fifth above 100.
+        // Values from 10 to 200 bytes, about 50 on average; three of five scans of one pair, a
+        // fifth above 100.
         assert!((model.values.sizes.mean() - 50.0).abs() < 3.0);
         let scans = model.scans.as_ref().unwrap();
         assert!(scans.share(1) > 0.6);
@@ -95,7 +97,8 @@ mod tests {
         kinds.map(|kind| expected(model, kind, operations * model.mix.share(kind)).unwrap())
     }
 
-    /// What the study counted, and how close a preset can come to it; where it cannot, it is closer than the study's model.
+    /// The counts of the study, and how close a preset can come to them. Where it cannot, it is
+    /// closer than the study's model.
     #[test]
     fn zippydb_by_kinds_has_the_counts_of_the_study() {
         let model = named("zippydb-kinds").unwrap();

@@ -1,12 +1,13 @@
 //! Nelder and Mead's simplex: the least value of a function of a few numbers, without slopes.
 //!
-//! The likelihoods have two parameters and one hill each where they are used, so the simplest search will do.
+//! The likelihoods here have two parameters and one hill each, so the simplest search suffices.
 
 const STEPS_MAX: usize = 400;
-/// The search ends where the values of all corners are alike within this.
+/// The search ends when the values of all corners are alike within this.
 const ALIKE: f64 = 1e-10;
 
-/// The place of the least value near `start`, and that value; values that are not finite count as the worst.
+/// The place of the least value near `start`, and that value. Values that are not finite count as
+/// the worst.
 pub(crate) fn least(start: &[f64], width: f64, of: &dyn Fn(&[f64]) -> f64) -> (Vec<f64>, f64) {
     let value = |place: &[f64]| {
         Some(of(place))

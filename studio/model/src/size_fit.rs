@@ -1,14 +1,15 @@
-//! Which spread describes sizes that were counted.
+//! The spread that describes counted sizes.
 //!
-//! * **decides**: Akaike's criterion, `2 * parameters - 2 * log-likelihood`: the likelihood, with each parameter charged.
-//!   The smallest is chosen.
-//! * **told beside**: the log-likelihood itself, and the largest difference between the counted and the fitted share of
-//!   sizes up to any size.
+//! * **decides**: Akaike's criterion, `2 * parameters - 2 * log-likelihood`: the likelihood, with
+//!   each parameter charged. The smallest is chosen.
+//! * **told as well**: the log-likelihood itself, and the largest difference between the counted
+//!   and the fitted share of sizes up to any size.
 //!
-//! The likelihood is that of whole numbers: size 7 has the share from 6.5 to 7.5. So sizes at the very least of the
-//! spread do no harm (a density would call them infinitely likely), and what [`Sizes::quantile`] draws, which rounds, is
-//! described without a bias. It also knows limits: lengths that were cut at 10,000 are not taken for all there are.
-//! Probability-weighted moments are not used: the study's scan lengths (k = 2.5) have no mean.
+//! The likelihood is that of whole numbers: size 7 has the share from 6.5 to 7.5. So sizes at the
+//! lower end of the spread do no harm (a density would call them infinitely likely), and the draws
+//! of [`Sizes::quantile`], which rounds, are described without a bias. It also knows limits:
+//! lengths that were cut at 10,000 do not count as the whole spread. Probability-weighted moments
+//! are not used: the study's scan lengths (k = 2.5) have no mean.
 
 use std::fmt;
 
@@ -38,7 +39,7 @@ impl Candidate {
         }
     }
 
-    /// The spread of these numbers. What must be above 0 is given by its logarithm.
+    /// The spread with these numbers. A number that must be above 0 is given by its logarithm.
     fn spread(self, p: &[f64], theta: f64) -> Spread {
         match self {
             Self::GeneralizedPareto => Spread::GeneralizedPareto {
@@ -75,7 +76,7 @@ impl Candidate {
 /// What is known of sizes before they are fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Where the generalized Pareto begins. The study has 0.
+    /// The beginning of the generalized Pareto spread. The study has 0.
     pub theta: f64,
     /// The least size that could have been counted.
     pub least: u64,
@@ -98,7 +99,7 @@ impl Default for Known {
 pub struct SizeFit {
     /// The spread and the limits that were known.
     pub sizes: Sizes,
-    /// The logarithm of the likelihood of all that was counted.
+    /// The logarithm of the likelihood of all counted sizes.
     pub log_likelihood: f64,
     /// Akaike's criterion; the smallest is best.
     pub criterion: f64,
@@ -106,7 +107,7 @@ pub struct SizeFit {
     pub distance: f64,
 }
 
-/// What was fitted with each candidate.
+/// The fits of all candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeFits {
     /// The chosen one.
@@ -115,7 +116,7 @@ pub struct SizeFits {
     pub all: Vec<SizeFit>,
 }
 
-/// Counts equal sizes: what [`choose`] takes.
+/// Counts equal sizes, in the form that [`choose`] takes.
 #[must_use]
 pub fn counted(sizes: &[u64]) -> Vec<(u64, u64)> {
     let mut sorted = sizes.to_vec();
@@ -127,7 +128,8 @@ pub fn counted(sizes: &[u64]) -> Vec<(u64, u64)> {
 /// Fits one kind to pairs of size and count.
 ///
 /// # Errors
-/// There is nothing, or too little, or all sizes are equal, or a size lies outside of what is known.
+/// There is nothing, or too little, or all sizes are equal, or a size lies outside of the known
+/// limits.
 pub fn fit(pairs: &[(u64, u64)], candidate: Candidate, known: Known) -> Result<SizeFit, FitError> {
     let pairs = checked(pairs, candidate, known)?;
     let median = quantile_of(&pairs, 0.5) as f64 - known.theta.max(0.0);
@@ -164,7 +166,7 @@ pub fn fit(pairs: &[(u64, u64)], candidate: Candidate, known: Known) -> Result<S
 /// Fits all candidates to pairs of size and count, and chooses.
 ///
 /// # Errors
-/// As [`fit`]; where no candidate fits, why the first did not.
+/// As [`fit`]. If no candidate fits, the reason of the first.
 pub fn choose(
     pairs: &[(u64, u64)],
     candidates: &[Candidate],
@@ -184,7 +186,7 @@ pub fn choose(
     }
 }
 
-/// The pairs in the order of sizes, without those that count nothing.
+/// The pairs in the order of sizes, without pairs whose count is 0.
 fn checked(
     pairs: &[(u64, u64)],
     candidate: Candidate,
@@ -225,7 +227,7 @@ fn total(pairs: &[(u64, u64)]) -> f64 {
     pairs.iter().map(|&(_, count)| count as f64).sum()
 }
 
-/// The size below which this share of what was counted lies.
+/// This share of the counted sizes lies below the result.
 fn quantile_of(pairs: &[(u64, u64)], share: f64) -> u64 {
     let mut left = share * total(pairs);
     let place = pairs.iter().find(|&&(_, count)| {
@@ -284,7 +286,8 @@ impl fmt::Display for SizeFits {
 mod tests {
     use super::*;
 
-    /// As many draws as asked for, evenly over all shares and then moved at random by up to `noise` of their size.
+    /// `draws` draws, evenly over all shares and then moved at random by up to `noise` of their
+    /// size.
     fn drawn(sizes: &Sizes, draws: u32, noise: f64) -> Vec<(u64, u64)> {
         let random = |index: u32| {
             let z = (u64::from(index) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -313,7 +316,8 @@ mod tests {
 
     #[test]
     fn planted_paretos_come_back() {
-        // The study's values and scan lengths, the latter also cut; a spread with an end; one that begins at 10.
+        // The study's values and scan lengths, the lengths also cut; a spread with an end; one that
+        // begins at 10.
         let cases = [
             pareto(0.2615, 25.45, 0.0, MANY),
             pareto(2.517, 14.236, 0.0, MANY),
@@ -325,7 +329,7 @@ mod tests {
             let Spread::GeneralizedPareto { k, sigma, theta } = planted.spread else {
                 unreachable!("all are Paretos");
             };
-            // How far off k may be, and sigma by its size, with this much noise.
+            // The allowed error of k, and of sigma divided by its size, with this noise.
             for (noise, k_within, sigma_within) in
                 [(0.0, 0.03, 0.03), (0.1, 0.05, 0.05), (0.3, 0.15, 0.1)]
             {

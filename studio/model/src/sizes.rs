@@ -1,16 +1,19 @@
-//! How sizes are spread: of keys, of values, and lengths of scans.
+//! The spread of sizes: of keys, of values, and lengths of scans.
 //!
 //! | name | parameters | share of sizes up to x |
 //! |---|---|---|
-//! | constant | bytes (of scans: records) | all from there on |
+//! | constant | bytes (for scans: records) | all from there on |
 //! | histogram | pairs of size and share | as they say |
 //! | uniform | least and most | (x - least) / (most - least) |
-//! | generalized-pareto | k, sigma, theta | 1 - (1 + k (x - theta) / sigma)^(-1 / k); with k = 0, 1 - e^(-(x - theta) / sigma) |
+//! | generalized-pareto | k, sigma, theta | 1 - (1 + k (x - theta) / sigma)^(-1 / k) |
 //! | weibull | shape, scale | 1 - e^(-(x / scale)^shape) |
 //! | exponential | mean | 1 - e^(-x / mean) |
 //!
-//! Sizes are whole numbers: what is drawn is rounded to the nearest. Limits cut the spread, and what is left is made one
-//! again: no size is drawn that lies outside, and none is bent to another place (the known tool wraps sizes by modulo).
+//! With k = 0, generalized-pareto is 1 - e^(-(x - theta) / sigma).
+//!
+//! Sizes are whole numbers: a draw is rounded to the nearest. Limits cut the spread, and the rest
+//! is scaled to a whole again: no drawn size lies outside, and none is moved to another place (the
+//! known tool wraps sizes by modulo).
 
 /// A spread of sizes without limits.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,8 +61,8 @@ impl Spread {
         }
     }
 
-    /// The share of sizes above `x`, of the spreads that have a formula; 1 for the others. Small shares keep their
-    /// digits here, which `1 - share` would lose.
+    /// The share of sizes above `x`, for the spreads that have a formula; 1 for the others. Small
+    /// shares keep their digits here; `1 - share` would lose them.
     #[must_use]
     pub fn above(&self, x: f64) -> f64 {
         match *self {
@@ -77,7 +80,7 @@ impl Spread {
         }
     }
 
-    /// How likely the sizes just above `x` are among those above `x`.
+    /// The density just above `x`, relative to the share of sizes above `x`.
     fn hazard(&self, x: f64) -> f64 {
         match *self {
             Self::GeneralizedPareto { k, sigma, theta } => 1.0 / (sigma + k * (x - theta)),
@@ -87,7 +90,7 @@ impl Spread {
         }
     }
 
-    /// The size that this share of sizes is above, of the spreads that have a formula.
+    /// The size that this share of sizes is above, for the spreads that have a formula.
     fn inverse(&self, above: f64) -> f64 {
         match *self {
             Self::GeneralizedPareto { k, sigma, theta } if k.abs() < 1e-9 => {
@@ -125,8 +128,8 @@ impl Sizes {
         }
     }
 
-    /// The size below which this share of sizes lies: with `unit` drawn evenly from 0 to 1, a draw. Never outside of
-    /// the limits.
+    /// The size below which this share of sizes lies. With `unit` drawn evenly from 0 to 1 this is
+    /// a draw. Never outside of the limits.
     #[must_use]
     pub fn quantile(&self, unit: f64) -> u64 {
         match &self.spread {
@@ -184,7 +187,7 @@ impl Sizes {
         }
     }
 
-    /// The mean of what is drawn.
+    /// The mean of the draws.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match &self.spread {
@@ -202,7 +205,7 @@ impl Sizes {
         }
     }
 
-    /// Where what is rounded to the limits begins and ends.
+    /// The ends of the part that is rounded to the limits.
     fn edges(&self) -> [f64; 2] {
         [self.least as f64 - 0.5, self.most as f64 + 0.5]
     }

@@ -1,28 +1,29 @@
-//! Where the search for a curve's parameters begins.
+//! The beginning of the search for a curve's parameters.
 //!
-//! Exponents, rates and frequencies are tried over a grid; for each, the factors follow by linear least squares. So the
-//! search begins near the least of all minima, not at a guess: two terms have many minima that are not the least.
+//! Exponents, rates and frequencies are tried over a grid; for each, the factors follow by linear
+//! least squares. So the search begins near the least of all minima, and not at a guess: two terms
+//! have many minima that are not the least.
 
 use std::f64::consts::TAU;
 
 use crate::curve::Shape;
 use crate::least_squares::{factors, squares};
 
-/// Starting points that are kept of each grid.
+/// Starting points that each grid keeps.
 const KEPT: usize = 4;
 
-/// Points that the grid is tried with: enough to see the form.
+/// Points with which the grid is tried: enough to see the form.
 const POINTS_MAX: usize = 256;
 
-/// The most promising parameters of this shape, best first. For exponentials and sines `x` goes from 0 to 1, for others
-/// it lies around 1; `y` is at most 1 in size.
+/// The most promising parameters of this shape, best first. For exponentials and sines `x` goes
+/// from 0 to 1, for others it lies around 1; `y` is at most 1 in size.
 pub(crate) fn starts(shape: Shape, points: &[(f64, f64)]) -> Vec<Vec<f64>> {
     let some: Vec<(f64, f64)> = points
         .iter()
         .step_by(points.len().div_ceil(POINTS_MAX).max(1))
         .copied()
         .collect();
-    // Few points must stay more than the curve has parameters.
+    // The number of these points must stay above the number of parameters.
     let few = if some.len() > 2 * shape.parameters() {
         &some[..]
     } else {
@@ -49,7 +50,8 @@ pub(crate) fn starts(shape: Shape, points: &[(f64, f64)]) -> Vec<Vec<f64>> {
             Some(vec![found[0], b, found[1], d])
         }),
         Shape::Weibull => weibull(),
-        // A swing may be narrow in its frequency, and a grid over a part of the points would see another one.
+        // A swing may be narrow in its frequency, and a grid over some of the points would see
+        // another one.
         Shape::Sine => each(&frequencies(points.len()), |b| {
             let terms: [&dyn Fn(f64) -> f64; 3] = [
                 &|x: f64| (b * x).sin(),
@@ -124,7 +126,8 @@ fn weibull() -> Vec<Vec<f64>> {
     all
 }
 
-/// From a quarter of a swing over all points to one in two points, close enough together that none is skipped.
+/// From a quarter of a swing over all points to one swing in two points, close enough that none is
+/// skipped.
 fn frequencies(points: usize) -> Vec<f64> {
     let most = (points / 2).clamp(1, 128);
     (1..=most * 4)

@@ -1,14 +1,18 @@
-//! What the FAST'20 study prints of the loads that presets stand in for, beside the figures of an analysis.
+//! The figures that the FAST'20 study prints of the loads behind the presets, beside the figures of
+//! an analysis.
 //!
-//! A preset is a model of a load whose trace was never published, so deviations have two sources: the model has what the study's own model has
-//! and no more, and the load is scaled. Each value says which, where it is known.
+//! A preset is a model of a load whose trace was never published, so deviations have two sources:
+//! the model has exactly what the study's own model has, and the load is scaled. Each value says
+//! which source it is, if that is known.
 //!
-//! Invariant: nothing of the analysis is changed; [`put_beside`] only adds to [`Figure::beside`](evendb_report::Figure::beside).
+//! Invariant: nothing of the analysis is changed; [`put_beside`] only adds to
+//! [`Figure::beside`](evendb_report::Figure::beside).
 
 use evendb_report::{Beside, Document};
 use serde_json::Value;
 
-/// A value that the study prints: in which figure it belongs, and how the analysis says the same.
+/// A value that the study prints: the figure to which it belongs, and how the analysis says the
+/// same.
 struct Known {
     figure: &'static str,
     what: &'static str,
@@ -19,16 +23,18 @@ struct Known {
 
 /// How a value is found in a figure.
 enum Here {
-    /// A cell of the row of this kind, or of the first row if there are no kinds: as a number, or as a share in percent.
+    /// A cell of the row of this kind, or of the first row if there are no kinds: as a number, or
+    /// as a share in percent.
     Number(&'static str, &'static str),
     Share(&'static str, &'static str),
-    /// One less the share: of `once`, those more often.
+    /// One less the share: for `once`, the share of keys that were named more often.
     Rest(&'static str, &'static str),
-    /// In a cumulative figure: which share of a kind lies up to this size (in the columns of size and share).
+    /// In a cumulative figure: the share of a kind up to this size (in the columns of size and
+    /// share).
     UpTo(&'static str, f64, &'static str, &'static str),
-    /// The same, above it.
+    /// The same share, above the size.
     Above(&'static str, f64, &'static str, &'static str),
-    /// The sizes of keys that most operations of a kind have: the least and the most.
+    /// The sizes of a kind in the figure: the first and the last.
     Extent(&'static str, &'static str),
 }
 
@@ -48,7 +54,7 @@ fn known(preset: &str) -> &'static [Known] {
     }
 }
 
-/// Why a value differs: what the study's model lacks, its preset by kinds has.
+/// Why a value differs. The preset by kinds has what the study's model lacks.
 fn reason(preset: &str, why: &'static str) -> &'static str {
     match (preset, why) {
         ("zippydb-kinds", NO_DELETES) => "",
@@ -57,7 +63,7 @@ fn reason(preset: &str, why: &'static str) -> &'static str {
     }
 }
 
-/// Shortens the tables below.
+/// Makes the tables below shorter.
 const fn of(
     figure: &'static str,
     what: &'static str,
@@ -342,7 +348,7 @@ pub fn put_beside(document: &mut Document, preset: &str) {
     }
 }
 
-/// What the analysis says; none if it has not the figure.
+/// The analysis's value. None if it does not have the figure.
 fn here(document: &Document, known: &Known) -> Option<String> {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let cell = |kind: &str, column: &str| {
@@ -371,7 +377,8 @@ fn here(document: &Document, known: &Known) -> Option<String> {
     })
 }
 
-/// The rows of a kind, or of a kind and what is measured of it (`put/value`); all of them, if there is no kind.
+/// The rows of a kind, or of a kind and what is measured of it (`put/value`). All rows if there is
+/// no kind.
 fn rows<'a>(document: &'a Document, figure: &str, kind: &str) -> Option<Vec<&'a Vec<Value>>> {
     let figure = document.figure(figure)?;
     let (kind, what) = kind
@@ -484,7 +491,7 @@ mod tests {
         ];
         for preset in crate::presets::names() {
             assert!(!known(preset).is_empty(), "{preset}");
-            // Only of the model that the study prints can be said what it lacks.
+            // Only the model that the study prints is known to lack something.
             let mut why = known(preset).iter().map(|known| reason(preset, known.why));
             let lacks = [NO_DELETES, ALL_KINDS_ALIKE];
             assert_eq!(why.any(|why| lacks.contains(&why)), preset == "zippydb");

@@ -1,15 +1,15 @@
 //! bf-tree: a B tree in Rust whose cached pages may be parts of pages.
 //!
-//! Settings: a file of leaf pages of 8 KiB, its buffer the largest power of two within three quarters
-//! of the memory, keys of up to 64 bytes, records of up to 3,800. It has no empty values, so each
-//! value is stored behind one byte. There is no batch: the writes are made one after the other.
-//! There is no debt that it could be told to pay: pages stay in the buffer until it needs room.
+//! Settings: a file of leaf pages of 8 KiB, its buffer the largest power of two within three
+//! quarters of the memory, keys of up to 64 bytes, records of up to 3,800. It has no empty values,
+//! so each value is stored after one byte. There is no batch: the writes are made one by one. It
+//! cannot be told to pay a debt: pages stay in the buffer until it needs room.
 //!
 //! | level | setting |
 //! |---|---|
 //! | sync | refused |
-//! | process | refused: it can write a log, but has nothing that reads it back into a tree |
-//! | relaxed | no log: what was put is in a file after a clean end, by a snapshot, and not before |
+//! | process | refused: it can write a log, but cannot read it back into a tree |
+//! | relaxed | no log: a put is in a file after a clean end, by a snapshot, and not before |
 //!
 //! The snapshot of one run is the data file of the next, so each has a number. Errors of the disk
 //! are panics of the library.
@@ -29,19 +29,19 @@ const KEY_BYTES_MAX: usize = 64;
 const RECORD_BYTES_MAX: usize = 3800;
 const BUFFER_BYTES_MIN: u64 = 1 << 20;
 
-/// In front of each value.
+/// The byte before each value.
 const MARK: u8 = 0;
 
 thread_local! {
-    /// What a get or scan of this thread reads into.
+    /// The buffer for gets and scans of this thread.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; 2 * LEAF_PAGE_BYTES]);
 }
 
-/// A bf-tree and where it is saved.
+/// A bf-tree and the place where it is saved.
 pub struct BfTreeStore {
     tree: BfTree,
     directory: PathBuf,
-    /// Of the snapshot that closing makes.
+    /// The number of the snapshot that closing makes.
     number: u64,
 }
 
@@ -63,7 +63,7 @@ fn newest(directory: &Path) -> std::io::Result<Option<u64>> {
 }
 
 impl BfTreeStore {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    /// Opens or makes a tree in this directory, for `memory_bytes` bytes of memory in all.
     ///
     /// # Errors
     /// A level that it does not offer, or its own.
@@ -104,7 +104,7 @@ impl BfTreeStore {
     }
 }
 
-/// What the buffer holds of a value, without the mark.
+/// A value in the buffer, without the mark.
 fn unmarked(bytes: &[u8]) -> StoreResult<&[u8]> {
     match bytes.split_first() {
         Some((&MARK, value)) => Ok(value),
@@ -198,7 +198,7 @@ impl Store for BfTreeStore {
         } = *self;
         tree.cpr_snapshot(snapshot(&directory, number));
         drop(tree);
-        // What the snapshot replaces.
+        // The snapshot before, which this one replaces.
         let before = match number.checked_sub(1) {
             None => directory.join("data"),
             Some(before) => snapshot(&directory, before),

@@ -1,24 +1,25 @@
-//! Whether an adapter does what the lab's trait says, against a model: a benchmark of an adapter that
-//! is wrong measures nothing.
+//! Whether an adapter follows the lab's trait, against a model: a benchmark with a wrong adapter
+//! measures nothing.
 //!
 //! ```text
 //!   open -> sequence -> compare -> settle -> compare -> sequence -> close
 //!   open -> compare -> four threads -> compare -> close -> open -> compare -> close
 //!   with transactions, in a directory of its own: open -> load -> four threads -> add up -> close
 //! ```
-//! The sequence is the same at every run of a seed: puts, overwrites, deletes, batches (a key may be in
-//! one more than once), gets of present and absent keys, scans from many starts with many limits and
-//! with early ends. Keys are binary, of 1 to 40 bytes, some a prefix of others; values have 0 to
-//! 2,000 bytes. Each answer is compared with an ordered map's. To compare is to get every key that
-//! was ever used and to scan everything.
+//! The sequence is the same at every run of a seed: puts, overwrites, deletes, batches (a key may
+//! be in a batch more than once), gets of present and absent keys, scans from many starts with many
+//! limits and with early ends. Keys are binary, of 1 to 40 bytes, some a prefix of others; values
+//! have 0 to 2,000 bytes. Each answer is compared with that of an ordered map. To compare is to get
+//! every key that was ever used and to scan everything.
 //!
-//! The threads write keys of their own, which lie between each other's; each checks its own keys
-//! exactly, the others' by what their values say, and the order of all.
+//! The threads write keys of their own, which lie between those of the other threads. Each thread
+//! checks three things: its own keys exactly, the others' keys by what their values say, and the
+//! order of all.
 //!
-//! Transactions are the lab's (`evendb_lab::transactions`), over few records, so that they meet: each counts two
-//! values up, and the sum says whether one of them was lost.
+//! Transactions are the lab's (`evendb_lab::transactions`), over few records, so that they meet:
+//! each counts two values up, and the sum says whether an update was lost.
 //!
-//! What is not tested: crashes (a store's own tests are for that), and atomicity of batches.
+//! Not tested: crashes (a store's own tests are for that), and atomicity of batches.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,14 +39,14 @@ use evendb_lab::transactions::{Contention, TransactionWorker, Work, check_counte
 /// All levels, strongest last.
 pub const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, Durability::Sync];
 
-/// Memory that a store is given: little, so that it works with its files.
+/// Bytes of memory that a store is given: little, so that it works with its files.
 const MEMORY_BYTES: u64 = 64 << 20;
 const THREADS: u64 = 4;
 const VALUE_BYTES_MAX: u64 = 2000;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// How much is done.
+/// How much work is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Operations of each sequence.
@@ -55,7 +56,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Enough for every path of an adapter; less where every write waits for the disk.
+    /// Enough for every path of an adapter; less if every write waits for the disk.
     #[must_use]
     pub fn of(durability: Durability) -> Self {
         match durability {
@@ -114,8 +115,8 @@ pub fn check(
     whole().map_err(|error| format!("seed {seed}: {error}").into())
 }
 
-/// Checks one store at every level that it offers, each in an own directory below `directory`, and
-/// tells what was done.
+/// Checks one store at every level that it offers, each in a directory of its own below
+/// `directory`. Returns what was done, in words.
 ///
 /// # Errors
 /// As [`check`]; or that it offers no level.
@@ -148,7 +149,7 @@ pub fn check_levels(opener: &dyn Opener, directory: &Path, seed: u64) -> Result<
     Ok(told)
 }
 
-/// The operations, and what a right store would hold.
+/// The operations, and the content of a correct store.
 struct Sequence {
     random: Random,
     keys: Vec<Vec<u8>>,
@@ -311,7 +312,7 @@ fn compare_get(store: &dyn Store, model: &Model, key: &[u8]) -> Result<(), Failu
     Ok(())
 }
 
-/// Scans, ending after `stop` records where that is given.
+/// Scans. The scan ends after `stop` records, if that is given.
 fn compare_scan(
     store: &dyn Store,
     model: &Model,
@@ -353,7 +354,7 @@ fn short(value: Option<&Vec<u8>>) -> String {
     }
 }
 
-/// Several threads on keys that lie between each other's; returns what they left.
+/// Several threads on keys that lie between each other's. Returns what they left.
 fn threads(store: &dyn Store, steps: u64, seed: u64) -> Result<Model, Failure> {
     let outcomes: Vec<Result<Model, Failure>> = std::thread::scope(|scope| {
         let start = |thread| scope.spawn(move || Own::new(thread, seed).run(store, steps));
@@ -420,7 +421,7 @@ struct Own {
     model: Model,
 }
 
-/// Before all keys of threads and after them: the sequence has keys on both sides.
+/// The beginning of all threads' keys: the sequence has keys on both sides.
 const THREADS_FROM: &[u8] = b"t:";
 const OWN_NUMBERS: u64 = 200;
 
@@ -481,7 +482,7 @@ impl Own {
         if let Some(pair) = lent.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
             return Err(format!("{:02x?} came after {:02x?}", pair[1].0, pair[0].0).into());
         }
-        // What was lent says how far the scan went: to the end, unless the limit ended it.
+        // The lent records tell how far the scan went: to the end, unless the limit ended it.
         let last = (lent.len() == limit).then(|| lent[limit - 1].0.clone());
         let within = |key: &[u8]| last.as_ref().is_none_or(|last| key <= last.as_slice());
         let suffix = format!(":{}", self.thread).into_bytes();

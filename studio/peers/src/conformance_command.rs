@@ -1,5 +1,5 @@
-//! The command `experiments conformance`: checks each store in a process of its own, so that one that
-//! crashes is a fault of that store alone.
+//! The command `experiments conformance`: checks each store in a process of its own, so that a
+//! crash is a fault of that store alone.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -31,10 +31,10 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Checks all stores and tells of each how it went.
+    /// Checks all stores and prints the outcome of each.
     ///
     /// # Errors
-    /// That a store is unknown, that none can be opened, or which ones are wrong.
+    /// A store is unknown, or none can be opened, or some are wrong: which ones.
     pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
         if let Some(name) = &self.child {
             return self.check(find(openers, name)?);

@@ -8,9 +8,9 @@
 //! | PebblesDB | `EVENDB_PEBBLESDB_LIB` | `libpebblesdb.so` |
 //!
 //! Settings, the same for both: uncompressed, block cache a third of the memory, filters of 10 bits
-//! per key, a write buffer of a sixteenth of the memory (4 to 64 MiB), the rest as they come. The
-//! rest of the memory is the page cache's. Paying the debt is writing the memtable out and waiting
-//! until the library's own account of its compactions and the process both rest.
+//! per key, a write buffer of a sixteenth of the memory (4 to 64 MiB), the rest are the defaults.
+//! The rest of the memory is the page cache's. Paying the debt is writing the memtable out and
+//! waiting until the library's own account of its compactions and the process both rest.
 //!
 //! | level | setting |
 //! |---|---|
@@ -34,10 +34,10 @@ use libloading::Library;
 
 use crate::rest::wait_for_rest;
 
-/// Something that the library made and that only it looks into.
+/// An object of the library. Only the library looks into it.
 type Handle = *mut c_void;
 
-/// Which of the two.
+/// The two stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// LevelDB.
@@ -82,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// Why this store cannot be opened on this machine, and what helps; `None` if it can.
+    /// Why this store cannot be opened on this machine, and what helps. `None` if it can.
     #[must_use]
     pub fn unavailable(self) -> Option<String> {
         self.calls().err().map(str::to_owned)
@@ -106,8 +106,8 @@ impl Kind {
         let names: Vec<OsString> = named.map_or_else(usual, |name| vec![name]);
         let mut why = String::new();
         for name in names {
-            // SAFETY: what the user names, or the distribution installed, under this name is trusted
-            // to be that library; its initialisers need nothing from us.
+            // SAFETY: the file that the user names, or that the distribution installed under this
+            // name, is trusted to be that library; its initialisers need nothing from us.
             match unsafe { Library::new(&name) } {
                 Ok(library) => {
                     let calls = Calls::find(&library);
@@ -133,7 +133,7 @@ impl Kind {
 macro_rules! calls {
     ($($field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// The functions of the C interface that are used here. All take what the interface's
-        /// header says; what is returned as a bare pointer to characters is freed by `free`.
+        /// header says. A returned bare pointer to characters is freed by `free`.
         struct Calls {
             $($field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -193,7 +193,7 @@ calls! {
 }
 
 impl Calls {
-    /// Takes over what a call left in its error pointer.
+    /// Takes over the text that a call left in its error pointer.
     fn outcome(&self, operation: &'static str, error: *mut c_char) -> StoreResult<()> {
         match self.text(error) {
             None => Ok(()),
@@ -206,7 +206,7 @@ impl Calls {
         if text.is_null() {
             return None;
         }
-        // SAFETY: not null, so a NUL-terminated text that the library allocated and handed over; it
+        // SAFETY: not null, so a NUL-terminated text that the library allocated and gave to us; it
         // is copied before it is freed, and nobody else has the pointer.
         unsafe {
             let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
@@ -216,7 +216,7 @@ impl Calls {
     }
 }
 
-/// A handle that is destroyed when this goes, whatever the caller's closure did.
+/// A handle that is destroyed when this is dropped, even after a panic in the caller's closure.
 struct Owned {
     handle: Handle,
     destroy: unsafe extern "C" fn(Handle),
@@ -224,7 +224,7 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: made by the function whose counterpart `destroy` is, and destroyed once.
+        // SAFETY: made by the function that belongs to `destroy`, and destroyed once.
         unsafe { (self.destroy)(self.handle) }
     }
 }
@@ -234,7 +234,7 @@ pub struct LevelDbStore {
     calls: &'static Calls,
     kind: Kind,
     durability: Durability,
-    // Dropped in this order: the database before what it was opened with.
+    // Dropped in this order: the database before the objects with which it was opened.
     database: Owned,
     read: Owned,
     write: Owned,
@@ -243,16 +243,18 @@ pub struct LevelDbStore {
     _filter: Owned,
 }
 
-// SAFETY: the interface allows concurrent calls on the database; options are only read after `open`.
+// SAFETY: the interface allows concurrent calls on the database; options are only read after
+// `open`.
 unsafe impl Send for LevelDbStore {}
 // SAFETY: as above.
 unsafe impl Sync for LevelDbStore {}
 
 impl LevelDbStore {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all, a write buffer's among them if it is not given.
+    /// Opens or makes a database in this directory, for `memory_bytes` bytes of memory in all. They
+    /// include the write buffer, if its size is not given.
     ///
     /// # Errors
-    /// That the library is not here, or its own.
+    /// The library is not here, or its own error.
     pub fn open(
         kind: Kind,
         path: &Path,
@@ -345,7 +347,7 @@ impl Store for LevelDbStore {
         });
         calls.outcome("get", error)?;
         let Some(value) = value else { return Ok(false) };
-        // SAFETY: not null, so `length` bytes that are ours until `value` goes.
+        // SAFETY: not null, so `length` bytes that are ours until `value` is dropped.
         check(unsafe { std::slice::from_raw_parts(value.handle.cast(), length) });
         Ok(true)
     }
@@ -391,7 +393,7 @@ impl Store for LevelDbStore {
         let calls = self.calls;
         let mut lent = 0;
         // SAFETY: the iterator is this call's alone and is destroyed before the database; key and
-        // value belong to it and hold still until it moves, which is after `each` returned.
+        // value belong to it and stay unchanged until it moves, which is after `each` returned.
         unsafe {
             let records = Owned {
                 handle: (calls.iterator)(self.database.handle, self.read.handle),
@@ -406,7 +408,7 @@ impl Store for LevelDbStore {
                 if !each(slice(key, key_bytes), slice(value, value_bytes)) {
                     break;
                 }
-                // A move costs, and beyond the last record asked for it is not asked for.
+                // A move costs, so the iterator does not move after the last wanted record.
                 if lent < limit {
                     (calls.iterator_next)(records.handle);
                 }
@@ -456,8 +458,8 @@ impl Store for LevelDbStore {
     }
 
     fn settle_debt(&self) -> StoreResult<()> {
-        // A range beyond all keys: the memtable is written out whatever the range, and there is
-        // nothing else to compact.
+        // A range beyond all keys: the memtable is written out for any range, and there is nothing
+        // else to compact.
         let beyond = [0xff; 64];
         // SAFETY: open database; the bounds live through the call.
         unsafe {
@@ -479,10 +481,10 @@ impl Store for LevelDbStore {
     }
 }
 
-/// Bytes of the library; an empty slice has whatever pointer it likes.
+/// Bytes of the library. An empty slice may have any pointer.
 ///
 /// # Safety
-/// `bytes` points to `length` bytes that live and hold still for as long as the result is used.
+/// `bytes` points to `length` bytes that live and stay unchanged while the result is used.
 unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     if length == 0 {
         return &[];

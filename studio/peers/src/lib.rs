@@ -2,18 +2,18 @@
 //!
 //! | feature | store | settings |
 //! |---|---|---|
-//! | always | LMDB | [`lmdb::LmdbStore`]: as it comes |
-//! | always | redb | [`redb::RedbStore`]: as it comes |
-//! | always, loaded at run time | LevelDB, PebblesDB | [`leveldb::LevelDbStore`]: tuned for the memory |
-//! | `rocksdb` | RocksDB | `rocks::Tuning`: as it comes, and tuned |
-//! | `fjall` | fjall | `lsm::FjallStore`: as it comes |
-//! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned for the memory |
-//! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned for the memory |
-//! | `wiredtiger` | WiredTiger | `wiredtiger::WiredTigerStore`: tuned for the memory |
+//! | always | LMDB | [`lmdb::LmdbStore`]: defaults |
+//! | always | redb | [`redb::RedbStore`]: defaults |
+//! | always, loaded at run time | LevelDB, PebblesDB | [`leveldb::LevelDbStore`]: tuned |
+//! | `rocksdb` | RocksDB | `rocks::Tuning`: defaults, and tuned |
+//! | `fjall` | fjall | `lsm::FjallStore`: defaults |
+//! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned |
+//! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned |
+//! | `wiredtiger` | WiredTiger | `wiredtiger::WiredTigerStore`: tuned |
 //!
-//! `parts` opens all with the durability of EvenDB's default put: an acknowledged
-//! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
-//! says what that is for its store. Nothing is compressed.
+//! Tuned means: for the memory. `parts` opens all with the durability of EvenDB's default put: an
+//! acknowledged put survives the process, not the machine. Experiments ask for a level; the head of
+//! each adapter says what that is for its store. Nothing is compressed.
 
 #[cfg(feature = "bf-tree")]
 pub mod bftree;

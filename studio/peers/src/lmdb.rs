@@ -7,7 +7,7 @@
 //! | level | setting |
 //! |---|---|
 //! | sync | its default: a commit syncs the pages, then the meta page |
-//! | process | `NOSYNC`: commits reach the page cache and no further, as EvenDB's default put does |
+//! | process | `NOSYNC`: commits reach the page cache only, as EvenDB's default put does |
 //! | relaxed | the same: it has nothing weaker |
 
 #![expect(
@@ -25,17 +25,17 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 
 use crate::failed;
 
-/// Address space, not memory.
+/// Bytes of address space, not of memory.
 const MAP_BYTES: usize = 256 << 30;
 
-/// The one database of an environment.
+/// The single database of an environment.
 pub(crate) type Records = Database<'static, Bytes, Bytes>;
 
 /// Opens or makes an environment and its unnamed database.
 pub(crate) fn open(path: &Path, durability: Durability) -> heed::Result<(Env, Records)> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_readers(1024);
-    // As its documents advise for data beyond RAM that is read at random; in RAM it makes no
+    // Its documents advise this for data beyond RAM that is read at random. In RAM it makes no
     // difference.
     let flags = EnvFlags::NO_READ_AHEAD
         | match durability {
@@ -43,7 +43,7 @@ pub(crate) fn open(path: &Path, durability: Durability) -> heed::Result<(Env, Re
             Durability::Process | Durability::Relaxed => EnvFlags::NO_SYNC,
         };
     // SAFETY: a directory of this run alone, so nobody changes the file under the map; NO_SYNC
-    // risks the data after a crash of the machine, which is what is wanted where it is set.
+    // risks the data after a crash of the machine, and it is set only if that is wanted.
     let env = unsafe { options.flags(flags).open(path)? };
     let transaction = env.write_txn()?;
     let records = env.create_databases_and_commit(transaction, |opener, transaction| {
@@ -61,7 +61,7 @@ pub struct LmdbStore {
 }
 
 impl LmdbStore {
-    /// Opens or makes one in this directory, which must be there.
+    /// Opens or makes an environment in this directory, which must be there.
     ///
     /// # Errors
     /// LMDB's own.

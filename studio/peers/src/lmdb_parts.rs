@@ -1,7 +1,7 @@
 //! LMDB as a yardstick of parts: at its best, so that the comparison is with the tree alone.
 //!
-//! All puts of a call are one transaction; all reads of a call share one read transaction, so a
-//! get is the descent through the tree and nothing else.
+//! All puts of a call are one transaction; all reads of a call share one read transaction, so a get
+//! is only the descent through the tree.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct LmdbYardstick {
 }
 
 impl LmdbYardstick {
-    /// Opens or makes one in this directory, which must be there.
+    /// Opens or makes an environment in this directory, which must be there.
     ///
     /// # Errors
     /// LMDB's own.

@@ -1,10 +1,10 @@
 //! fjall: a log-structured merge tree in Rust.
 //!
-//! Settings: as it comes, uncompressed, its cache a quarter of the memory. Paying the debt is
-//! writing the memtable out and waiting until flushes and compactions rest.
+//! Settings: defaults, uncompressed, its cache a quarter of the memory. Paying the debt is writing
+//! the memtable out and waiting until flushes and compactions rest.
 //!
-//! It has no merges: a counter is read, and written with what is added, under one of [`LOCKS`] locks of the adapter's, which
-//! a hash of the key chooses, so that nothing is lost.
+//! It has no merges: a counter is read, and written with the addition, under one of [`LOCKS`] locks
+//! of the adapter's. A hash of the key chooses the lock, so that no addition is lost.
 //!
 //! With transactions it is another kind of database over the same keyspace: see [`transactions`].
 //!
@@ -28,7 +28,7 @@ use crate::failed;
 
 pub mod transactions;
 
-/// Locks under which counters are added to.
+/// The number of locks for additions to counters.
 const LOCKS: usize = 1024;
 
 /// A fjall database with one keyspace.
@@ -40,7 +40,7 @@ pub struct FjallStore {
 }
 
 impl FjallStore {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    /// Opens or makes a database in this directory, for `memory_bytes` bytes of memory in all.
     ///
     /// # Errors
     /// fjall's own.
@@ -68,7 +68,7 @@ impl FjallStore {
         }
     }
 
-    /// What a write does before it returns, beyond writing.
+    /// What a write does before it returns, in addition to writing.
     fn persist(&self, operation: &'static str) -> StoreResult<()> {
         if self.durability != Durability::Sync {
             return Ok(());
@@ -145,7 +145,7 @@ impl Store for FjallStore {
         self.records
             .rotate_memtable_and_wait()
             .map_err(failed("settle_debt"))?;
-        // Compactions are queued a moment after what makes them due: wait for a longer rest.
+        // A compaction is queued a moment after its cause: wait for a longer rest.
         let mut rested = 0;
         while rested < 10 {
             let busy = self.database.outstanding_flushes() + self.database.active_compactions();

@@ -1,6 +1,6 @@
-//! Every store of this build under the name by which experiments choose it, and its settings for
-//! each durability. A store whose library is loaded at run time is listed without it too, and says
-//! what is missing.
+//! Every store of this build, under its name in experiments, and its settings for each durability.
+//! A store whose library is loaded at run time is listed even if the library is missing, and then
+//! says so.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ use rocksdb::DB;
 #[cfg(feature = "rocksdb")]
 use std::marker::PhantomData;
 
-/// All of them, EvenDB first.
+/// All stores, EvenDB first.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Opener>> {
     let mut all: Vec<Box<dyn Opener>> = vec![
@@ -244,7 +244,7 @@ impl Opener for RocksBlobs {
         matches!(purpose, Purpose::ValuesApart(_))
     }
 
-    /// With the size from which on the lab's values lie apart where nothing else is asked for.
+    /// Uses the lab's default for the size from which on values lie apart.
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         self.open_for(directory, settings, Purpose::ValuesApart(4096))
     }

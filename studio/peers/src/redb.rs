@@ -1,7 +1,7 @@
 //! redb: a copy-on-write B+ tree in Rust.
 //!
-//! Settings: as it comes, one table, its cache half of the memory (pages that are not cached are
-//! read through the page cache), each put its own write transaction, each get and scan its own read
+//! Settings: defaults, one table, its cache half of the memory (pages that are not cached are read
+//! through the page cache), each put its own write transaction, each get and scan its own read
 //! transaction.
 //!
 //! | level | setting |
@@ -27,7 +27,7 @@ pub struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    /// Opens or makes a database in this directory, for `memory_bytes` bytes of memory in all.
     ///
     /// # Errors
     /// redb's own.

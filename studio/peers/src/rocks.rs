@@ -1,6 +1,6 @@
-//! RocksDB, as it comes, tuned, and tuned with universal compaction.
+//! RocksDB: with defaults, tuned, and tuned with universal compaction.
 //!
-//! | | as it comes | tuned, universal |
+//! | | defaults | tuned, universal |
 //! |---|---|---|
 //! | write-ahead log | on | on |
 //! | compression | none | none |
@@ -11,8 +11,8 @@
 //! | level sizes | dynamic | dynamic |
 //! | writes | plain | pipelined |
 //!
-//! Universal compaction, with its own defaults, merges runs of like size instead of levels: fewer
-//! bytes written, more runs to look into, and up to twice the room.
+//! Universal compaction, with its own defaults, merges runs of similar size instead of levels:
+//! fewer bytes written, more runs to look into, and up to twice the space.
 //!
 //! | level | setting |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! | process | its default: the log is written, not synced |
 //! | relaxed | `manual_wal_flush`: the log is written when its buffer is full |
 //!
-//! With transactions it is another kind of database with the same settings: see [`transactions`]. Opened for a purpose of
-//! the lab's it has settings beside these: see [`purposes`].
+//! With transactions it is another kind of database with the same settings: see [`transactions`].
+//! Opened for a purpose of the lab it has further settings: see [`purposes`].
 //!
 //! The rest of the memory is the page cache's in both. Paying the debt is a flush and waiting for
 //! compactions to end.
@@ -43,10 +43,10 @@ use crate::failed;
 pub mod purposes;
 pub mod transactions;
 
-/// Which settings.
+/// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuning {
-    /// As it comes, uncompressed.
+    /// Defaults, uncompressed.
     Default,
     /// See the module.
     Tuned,
@@ -54,16 +54,16 @@ pub enum Tuning {
     Universal,
 }
 
-/// A kind of database of RocksDB. All have the same calls, and no type in common.
+/// A kind of database of RocksDB. All kinds have the same calls, and no type in common.
 #[allow(
     clippy::missing_errors_doc,
     reason = "each returns RocksDB's own error, and says nothing else"
 )]
 pub trait Kind: DBAccess + Send + Sync + Sized {
-    /// The word in reports that tells it from others; none for the plain one.
+    /// The word that distinguishes it in reports. None for the plain kind.
     const WORD: Option<&'static str>;
 
-    /// Opens or makes one.
+    /// Opens or makes a database.
     fn open(options: &Options, path: &Path) -> Result<Self, Error>;
 
     /// A key's value.
@@ -75,7 +75,7 @@ pub trait Kind: DBAccess + Send + Sync + Sized {
     /// Removes a key.
     fn delete(&self, key: &[u8], options: &WriteOptions) -> Result<(), Error>;
 
-    /// Removes the keys from `low` to below `high`, where the kind has that.
+    /// Removes the keys from `low` to below `high`, if the kind has such a call.
     fn delete_range(
         &self,
         _low: &[u8],
@@ -94,13 +94,13 @@ pub trait Kind: DBAccess + Send + Sync + Sized {
     /// Flushes, and waits until no compaction is due.
     fn settle(&self) -> Result<(), Error>;
 
-    /// Ends what runs in the background.
+    /// Ends background work.
     fn stop(&self);
 
     /// The transactions of a store of this kind.
     fn transactions(store: &RocksStore<Self>) -> Option<&dyn TransactionalStore>;
 
-    /// The store, if it is of the plain kind, which alone is opened for purposes.
+    /// The store, if it is of the plain kind: only this kind is opened for purposes.
     fn plain(_store: &RocksStore<Self>) -> Option<&RocksStore<DB>> {
         None
     }
@@ -145,7 +145,7 @@ fn gathered<const WITH_TRANSACTIONS: bool>(
     batch
 }
 
-/// How most kinds wait for what is due.
+/// How nearly all kinds wait for work that is due.
 fn flush_and_wait() -> WaitForCompactOptions {
     let mut options = WaitForCompactOptions::default();
     options.set_flush(true);
@@ -194,18 +194,19 @@ impl Kind for DB {
 pub struct Opening<'a> {
     /// Its directory.
     pub path: &'a Path,
-    /// Which settings.
+    /// The settings.
     pub tuning: Tuning,
     /// Bytes of memory in all.
     pub memory_bytes: u64,
-    /// Bytes of a write buffer, if they are not those of the settings. Levels and tables stand to it as RocksDB's defaults do.
+    /// Bytes of a write buffer, if they differ from the settings. Levels and tables keep their
+    /// ratio to it as in RocksDB's defaults.
     pub write_buffer_bytes: Option<u64>,
     /// What a write survives.
     pub durability: Durability,
 }
 
 impl Opening<'_> {
-    /// The settings of the module's table, over those that `options` has.
+    /// Adds the settings of the module's table to `options`.
     fn set(&self, options: &mut Options) {
         options.set_manual_wal_flush(self.durability == Durability::Relaxed);
         options.create_if_missing(true);
@@ -241,12 +242,12 @@ pub struct RocksStore<K = DB> {
     write: WriteOptions,
     path: PathBuf,
     memory_bytes: u64,
-    /// What it was opened for.
+    /// The purpose for which it was opened.
     purpose: Option<Purpose>,
 }
 
 impl<K: Kind> RocksStore<K> {
-    /// Opens or makes one.
+    /// Opens or makes a database.
     ///
     /// # Errors
     /// RocksDB's own.

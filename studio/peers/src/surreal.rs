@@ -1,12 +1,12 @@
-//! surrealkv: a log-structured merge tree in Rust, with optimistic transactions and commits that are
-//! futures.
+//! surrealkv: a log-structured merge tree in Rust, with optimistic transactions and commits that
+//! are futures.
 //!
-//! Settings: uncompressed, unversioned, no value log, block cache a third of the memory, a memtable of
-//! a sixteenth of the memory (16 to 100 MiB; its own account leaves out the values, so two to three of
-//! them can take a multiple of that), the rest as it comes. Each put is a transaction of its own,
-//! awaited by the thread that puts; a runtime of two threads runs what the store spawns. A put that
-//! met another of the same key is tried again: to a plain put, such a conflict means nothing.
-//! Paying the debt is writing the memtable out and waiting until the process rests.
+//! Settings: uncompressed, unversioned, no value log, block cache a third of the memory, a memtable
+//! of a sixteenth of the memory (16 to 100 MiB; its own account leaves out the values, so two to
+//! three of them can take a multiple of that), the rest are the defaults. Each put is a transaction
+//! of its own, awaited by the thread that puts; a runtime of two threads runs the store's tasks. A
+//! put that met another of the same key is tried again: for a plain put, such a conflict means
+//! nothing. Paying the debt is writing the memtable out and waiting until the process rests.
 //!
 //! | level | setting |
 //! |---|---|
@@ -30,12 +30,12 @@ use crate::rest::wait_for_rest;
 pub struct SurrealStore {
     tree: Tree,
     durability: Durability,
-    // After the tree, whose tasks it runs.
+    // After the tree, since it runs the tree's tasks.
     runtime: Runtime,
 }
 
 impl SurrealStore {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    /// Opens or makes a tree in this directory, for `memory_bytes` bytes of memory in all.
     ///
     /// # Errors
     /// surrealkv's own, or that no runtime could be started.

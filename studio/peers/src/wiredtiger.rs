@@ -1,10 +1,10 @@
-//! WiredTiger: a B+ tree in C with a cache of its own, a log, and checkpoints. Linked, by way of
-//! `wiredtiger_shim.c`, against the library that is installed when this crate is built.
+//! WiredTiger: a B+ tree in C with a cache of its own, a log, and checkpoints. `wiredtiger_shim.c`
+//! links it against the library that is installed when this crate is built.
 //!
-//! Settings: uncompressed (as it comes), cache half of the memory (the rest is the page cache's), a
-//! checkpoint each 60 seconds or 2 GiB of log, at most 1,000 sessions, the rest as it comes. On its
-//! own it would never make a checkpoint, and so keep all of its log for ever; the two bounds are
-//! those that MongoDB has given it. Paying the debt is a checkpoint.
+//! Settings: uncompressed (its default), cache half of the memory (the rest is the page cache's), a
+//! checkpoint each 60 seconds or 2 GiB of log, at most 1,000 sessions, the rest are the defaults.
+//! By itself it would never make a checkpoint, and so keep all of its log for ever; the two bounds
+//! are those of MongoDB. Paying the debt is a checkpoint.
 //!
 //! | level | setting |
 //! |---|---|
@@ -13,14 +13,14 @@
 //! | relaxed | no `transaction_sync`: the log is written when its buffer is full or turns old |
 //!
 //! Each put is a transaction of its own, a batch is one, and a scan reads one snapshot. A write
-//! that meets another of the same key that is not committed fails with a conflict and is tried
-//! again: by the library where it is a single put or delete, here where it is a batch. That hides
-//! no error: to a plain write of a key that others write too, a conflict means nothing. Each try is
-//! part of the call's latency. There is no empty key: the library refuses it.
+//! that meets an uncommitted one of the same key fails with a conflict and is tried again: by the
+//! library for a single put or delete, here for a batch. That hides no error: to a plain write of a
+//! key that others write too, a conflict means nothing. Each try is part of the call's latency.
+//! There is no empty key: the library refuses it.
 //!
 //! Thread safety: a connection serves all threads, a session (with its cursor) one at a time. So a
-//! call takes a session out of a pool, or makes one if there is none, and puts it back; there are
-//! as many in the end as there were calls at once. One store per directory.
+//! call takes a session out of a pool, or makes one if there is none, and puts it back. In the end
+//! there are as many sessions as there were calls at once. One store per directory.
 
 #![expect(unsafe_code, reason = "a C interface")]
 
@@ -33,7 +33,7 @@ use evendb_lab::opener::Durability;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
 use parking_lot::Mutex;
 
-/// Something that the library made and that only it looks into.
+/// An object of the library. Only the library looks into it.
 type Handle = *mut c_void;
 
 /// The shim asserts that these are the library's.
@@ -59,7 +59,7 @@ impl Lent {
         if self.length == 0 {
             return &[];
         }
-        // SAFETY: of the caller.
+        // SAFETY: the caller keeps this function's contract.
         unsafe { std::slice::from_raw_parts(self.bytes, self.length) }
     }
 }
@@ -115,7 +115,7 @@ impl Session<'_> {
         Err(StoreError::new(operation, text(self.handle, error)))
     }
 
-    /// Whether there is a record, where the library may say that there is none.
+    /// Whether there is a record. The library may say that there is none.
     fn found(&self, operation: &'static str, error: c_int) -> StoreResult<bool> {
         if error == NOT_FOUND {
             return Ok(false);
@@ -140,7 +140,7 @@ impl Session<'_> {
         }
     }
 
-    /// All writes in one transaction, which is gone if this fails.
+    /// All writes in one transaction, which is rolled back if this fails.
     fn write_all(&self, writes: &[BatchWrite<'_>]) -> c_int {
         // SAFETY: an open session that is this call's alone.
         let mut error = unsafe { evendb_wt_begin(self.handle) };
@@ -161,7 +161,8 @@ impl Session<'_> {
 }
 
 impl Drop for Session<'_> {
-    /// Back to the pool, whatever a caller's closure did: with no position and no transaction.
+    /// Puts the session back into the pool, even after a panic in the caller's closure: with no
+    /// position and no transaction.
     fn drop(&mut self) {
         // SAFETY: an open session that is this call's alone until it is in the pool again.
         unsafe { evendb_wt_release(self.handle) };
@@ -189,8 +190,8 @@ unsafe impl Send for WiredTigerStore {}
 unsafe impl Sync for WiredTigerStore {}
 
 impl WiredTigerStore {
-    /// Opens or makes one in this directory, which must be there, for `memory_bytes` bytes of
-    /// memory in all.
+    /// Opens or makes a database in this directory, which must be there, for `memory_bytes` bytes
+    /// of memory in all.
     ///
     /// # Errors
     /// WiredTiger's own.
@@ -200,7 +201,7 @@ impl WiredTigerStore {
             Durability::Process => "(enabled=true,method=none)",
             Durability::Relaxed => "(enabled=false)",
         };
-        // What the environment or an earlier opening said does not count.
+        // Settings of the environment or of an earlier opening do not count.
         let config = format!(
             "create,use_environment=false,config_base=false,session_max=1000,cache_size={},\
              checkpoint=(wait=60,log_size=2GB),log=(enabled=true),\
@@ -279,7 +280,7 @@ fn until_no_conflict(mut attempt: impl FnMut() -> c_int) -> c_int {
 
 impl Drop for WiredTigerStore {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // A caller who wants the error calls `close`.
         let _ = self.end();
     }
 }
@@ -303,7 +304,7 @@ impl Store for WiredTigerStore {
         let error = unsafe { evendb_wt_get(session.handle, key.as_ptr(), key.len(), &mut value) };
         let found = session.found("get", error)?;
         if found {
-            // SAFETY: just lent, and `session` is not used until it goes.
+            // SAFETY: just lent, and `session` is not used until `value` was used.
             check(unsafe { value.bytes() });
         }
         Ok(found)

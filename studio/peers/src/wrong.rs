@@ -1,5 +1,5 @@
-//! Adapters that are wrong on purpose, so that what catches them is itself tested: the conformance
-//! check and the lab's own run must both end with an error.
+//! Adapters that are wrong on purpose, as a test of the checks: the conformance check and the lab's
+//! own run must both end with an error.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use evendb_lab::store::{BatchWrite, Store, StoreResult};
 use evendb_lab::transactions::{READS, TransactionalStore, Work};
 use parking_lot::Mutex;
 
-/// What is wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Wrongness {
     /// Every 1,000th put is acknowledged and not done.
@@ -27,9 +27,9 @@ pub enum Wrongness {
 
 /// Opens another opener's store and makes it wrong.
 pub struct WrongOpener<'a> {
-    /// The right one.
+    /// The correct opener.
     pub inner: &'a dyn Opener,
-    /// What is made wrong.
+    /// The fault.
     pub wrongness: Wrongness,
 }
 
@@ -58,14 +58,14 @@ impl Opener for WrongOpener<'_> {
     }
 }
 
-/// A store that is right but for [`Wrongness`].
+/// A store that is correct except for [`Wrongness`].
 struct WrongStore {
     inner: Box<dyn Store>,
     wrongness: Wrongness,
     puts: AtomicU64,
     gets: AtomicU64,
     scans: AtomicU64,
-    /// Of each key that was overwritten the value before the last; only for stale values.
+    /// For each overwritten key, the value before the last one; only for stale values.
     before: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
@@ -132,7 +132,7 @@ impl Store for WrongStore {
             .inner
             .scan(from, limit.saturating_add(1), &mut |key, value| {
                 position += 1;
-                // As many records come as were asked for: their number alone tells nothing.
+                // The wanted number of records comes: their number alone tells nothing.
                 position == 2 || each(key, value)
             })?;
         Ok(lent - usize::from(position >= 2))

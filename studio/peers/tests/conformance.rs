@@ -1,5 +1,5 @@
-//! Every store that can be opened here answers as the lab's trait says; adapters that are wrong on
-//! purpose are found by that check and by the lab's own run.
+//! Every store that can be opened here answers as the lab's trait says. That check and the lab's
+//! own run find adapters that are wrong on purpose.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,7 @@ const WRONG: [Wrongness; 3] = [
 
 #[test]
 fn every_store_that_can_be_opened_conforms() {
-    // Each in a process of its own, since C and C++ libraries can take the process with them.
+    // Each in a process of its own, since a C or C++ library can end the process.
     let output = Command::new(env!("CARGO_BIN_EXE_experiments"))
         .arg("conformance")
         .output()
@@ -148,7 +148,7 @@ fn phase(
 #[test]
 fn the_labs_run_finds_every_kind_of_wrongness() {
     for (wrongness, words) in [
-        // The sweep after loading comes upon the gap.
+        // The sweep after loading finds the gap.
         (Wrongness::LostPut, "yielded key"),
         (Wrongness::StaleValue, "overwritten before"),
         (Wrongness::DroppedRecord, "yielded key"),

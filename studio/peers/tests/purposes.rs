@@ -1,5 +1,5 @@
-//! Each experiment for which stores are opened for a purpose ends well, with tiny sizes, for every store of this build that
-//! takes part.
+//! Each experiment that opens stores for a purpose ends well, with tiny sizes, for every store of
+//! this build that takes part.
 
 use std::process::Command;
 

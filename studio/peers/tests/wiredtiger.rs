@@ -1,6 +1,6 @@
-//! What the adapter for WiredTiger says of itself beyond the trait: writes of the same keys at once
-//! are no error and batches stay whole; an acknowledged put survives the death of the process; data
-//! larger than the cache is right.
+//! Promises of the adapter for WiredTiger beyond the trait: writes of the same keys at once are no
+//! error and batches stay whole; an acknowledged put survives the death of the process; data larger
+//! than the cache is right.
 #![cfg(feature = "wiredtiger")]
 
 use std::path::Path;
@@ -61,7 +61,7 @@ fn batches_of_the_same_keys_at_once_are_each_whole() {
     Box::new(store).close().unwrap();
 }
 
-/// Not a test of its own: the process that [`puts_survive_the_death_of_the_process`] starts.
+/// Not a test by itself: the process that [`puts_survive_the_death_of_the_process`] starts.
 #[test]
 fn dying_process() {
     let Some(directory) = std::env::var_os(DYING) else {

@@ -1,11 +1,11 @@
-//! Where a value lies along an axis, and which values are written beside it.
+//! The place of a value along an axis, and the values that are written beside the axis.
 //!
 //! Invariant: both ends are finite and apart, so that every place is finite.
 
 use crate::Unit;
 use crate::words;
 
-/// An axis from one place of the drawing to another.
+/// An axis between two places of the drawing.
 pub(crate) struct Axis {
     low: f64,
     high: f64,
@@ -27,7 +27,7 @@ pub(crate) enum Ends {
 }
 
 impl Axis {
-    /// An axis for these values; none if it has a place for none of them.
+    /// An axis for these values. None if it has a place for no value.
     pub(crate) fn new(
         values: impl Iterator<Item = f64>,
         unit: Unit,
@@ -99,7 +99,7 @@ impl Axis {
         self
     }
 
-    /// Where a value lies; nowhere if it is zero or below on a logarithmic axis.
+    /// The place of a value. None if it is zero or below on a logarithmic axis.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         let part = match self.log {
             false => (value - self.low) / (self.high - self.low),
@@ -136,7 +136,8 @@ impl Axis {
         placed.collect()
     }
 
-    /// A round step, of which about `count` fill the axis: 1, 2 or 5 of a power of ten in the unit that is written.
+    /// A round step: about `count` of them fill the axis. It is 1, 2 or 5 of a power of ten in the
+    /// written unit.
     fn step(&self, count: f64) -> f64 {
         let (divisor, _) = words::scale(self.high.abs().max(self.low.abs()), self.unit);
         let rough = (self.high - self.low) / divisor / count;
@@ -158,7 +159,7 @@ impl Axis {
         let digits = ((largest / step).log10().floor().max(0.0) as usize + 2).min(12);
         let first = (self.low / step - 1e-9).ceil();
         let mut ticks = Vec::new();
-        // The bound holds where a step is lost in the digits of a large number.
+        // The bound holds if a step is lost in the digits of a large number.
         for at in 0..=count * 3 {
             let value = (first + at as f64) * step;
             if value > self.high + step * 1e-6 {
@@ -216,7 +217,7 @@ impl Axis {
             values.retain(keep);
         }
         let ticks = values.into_iter().map(|value| {
-            // A round 60 is a minute, where 60.5 would still be written in seconds.
+            // A round 60 is a minute, while 60.5 would still be written in seconds.
             let read_as = if self.unit == Unit::Seconds { 2.0 } else { 1.0 };
             let (divisor, suffix) = words::scale(value * read_as, self.unit);
             (value, words::in_scale(value, divisor, suffix, 3))

@@ -1,19 +1,19 @@
-//! Bars: lying ones for names, standing ones for numbers.
+//! Bars: horizontal ones for names, vertical ones for numbers.
 
 use crate::axis::{Axis, Ends};
 use crate::plot::{Frame, Notes, Series, Source, columns, letters, point};
 use crate::svg::{self, Anchor, LETTER, Svg};
 use crate::words;
 
-/// Names in one drawing.
+/// The highest number of names in one drawing.
 const NAMES_MAX: usize = 20;
-/// Letters of a name beside its bars take this share of the width.
+/// The letters of a name beside its bars take at most this share of the width.
 const NAMES_SHARE: f64 = 0.38;
-/// Standing bars, of all series.
+/// The highest number of vertical bars, of all series.
 const BARS_MAX: usize = 1500;
 const NO_PLACE: &str = "Values of zero or below have no place on a logarithmic axis.";
 
-/// Bars from left to right, below one another, by name. Each says its value, and which series it is of.
+/// Horizontal bars, below one another, by name. Each shows its value and its series.
 pub(crate) fn lying(
     source: &Source<'_>,
     series: &[Series<'_>],
@@ -89,10 +89,10 @@ pub(crate) fn lying(
     Ok(svg.finish(y + 40.0, name))
 }
 
-/// A name, and the bars beside it, each with its series.
+/// A name and its bars, each with its series.
 type Group<'s, 'r> = (String, Vec<(&'s Series<'r>, f64)>);
 
-/// The bars of each name, in the order in which names come.
+/// The bars of each name, in the order of the names.
 fn groups<'s, 'r>(source: &Source<'_>, series: &'s [Series<'r>]) -> Vec<Group<'s, 'r>> {
     let mut groups: Vec<Group<'s, 'r>> = Vec::new();
     for part in series {
@@ -110,7 +110,7 @@ fn groups<'s, 'r>(source: &Source<'_>, series: &'s [Series<'r>]) -> Vec<Group<'s
     groups
 }
 
-/// Bars from below to above, where their numbers lie.
+/// Vertical bars at the places of their numbers.
 pub(crate) fn standing(
     source: &Source<'_>,
     series: &[Series<'_>],
@@ -175,13 +175,13 @@ pub(crate) fn standing(
     Ok(frame.finish(name))
 }
 
-/// Bars that are so many times as long as the longest of the others are cut, if they are few of
-/// several.
+/// A bar is cut if it is more than this many times as long as the longest of the others. Only a few
+/// of several bars may be cut.
 const CUT_TIMES: f64 = 8.0;
 const CUT_PART: usize = 10;
 const CUT_OF: usize = 4;
 
-/// Where bars end that would make all others too short to be seen; nowhere if there are none, or
+/// The end of bars that would make all others too short to be seen. Infinite if there are none, or
 /// the axis is logarithmic.
 fn cut(values: &[f64], log: bool, notes: &mut Notes) -> f64 {
     let mut sorted = values.to_vec();

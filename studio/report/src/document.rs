@@ -1,35 +1,36 @@
-//! What is shown: a document of figures, as it is in JSON.
+//! What is shown: a document of figures, in the form of its JSON.
 //!
-//! Invariant: each row of a figure has as many cells as the figure has columns. [`Document::from_json`] refuses others.
+//! Invariant: each row of a figure has one cell for each of its columns. [`Document::from_json`]
+//! refuses others.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What was found, and of what.
+/// What was found, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Version of this form: 1.
     pub format: u32,
     /// The head of the page.
     pub title: String,
-    /// What is read first.
+    /// The part that is read first.
     #[serde(default, skip_serializing_if = "Summary::is_empty")]
     pub summary: Summary,
-    /// Facts of the source and of the run, in order: what they are called, and what they are.
+    /// Facts of the source and of the run, in order: names and texts.
     pub facts: Vec<(String, String)>,
     /// What was found.
     pub figures: Vec<Figure>,
 }
 
-/// What a reader who reads nothing else should know.
+/// For a reader who reads nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// What was found, in one sentence.
     pub verdict: String,
-    /// The code that follows of it; empty if none does.
+    /// The code that follows from it. Empty if no code does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
-    /// A few figures that say most: what they are called, and what they are.
+    /// A few important figures: names and texts.
     #[serde(default)]
     pub figures: Vec<(String, String)>,
     /// What stands out, in a sentence each.
@@ -45,30 +46,30 @@ impl Summary {
     }
 }
 
-/// One table, and how it is to be seen.
+/// One table, and how it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// A short name that programs know it by, like `access-counts`.
+    /// A short name for programs, like `access-counts`.
     pub id: String,
-    /// What it is, in a few words.
+    /// Its subject, in a few words.
     pub title: String,
     /// What it says and how it is read, in plain sentences.
     pub about: String,
-    /// Which part of the study it reproduces, like `4.2, figures 3 and 5`; empty if none.
+    /// The part of the study that it reproduces, like `4.2, figures 3 and 5`. Empty if none.
     pub section: String,
     /// How exact it is.
     pub exactness: Exactness,
-    /// What the cells are.
+    /// The meaning of the cells.
     pub columns: Vec<Column>,
     /// The cells: text, whole numbers, other numbers, or null.
     pub rows: Vec<Vec<Value>>,
-    /// How many rows there were before the table was thinned, if it was.
+    /// The number of rows before the table was thinned, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_before: Option<u64>,
     /// The plots that show it.
     #[serde(default)]
     pub charts: Vec<Chart>,
-    /// Values of the study, beside those found here.
+    /// Values of the study, beside the values found here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
 }
@@ -79,9 +80,9 @@ pub struct Figure {
 pub enum Exactness {
     /// Every operation of the trace is counted.
     Exact,
-    /// From a sample or a sketch; how, and within which error.
+    /// From a sample or a sketch: how, and with which error.
     Sketched(String),
-    /// From runs of a program, which differ from one to the next; how many, and by how much.
+    /// From runs of a program, which differ from one to the next: how many, and by how much.
     Measured(String),
 }
 
@@ -90,17 +91,17 @@ pub enum Exactness {
 pub struct Column {
     /// Its name, in words with underscores.
     pub name: String,
-    /// What its numbers are.
+    /// The unit of its numbers.
     pub unit: Unit,
 }
 
-/// What a number is, which decides how it is written.
+/// The kind of a number, which decides how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Not a number.
     Text,
-    /// How many.
+    /// A count.
     Count,
     /// Part of a whole, from 0 to 1.
     Share,
@@ -110,7 +111,7 @@ pub enum Unit {
     Seconds,
     /// Nanoseconds.
     Nanoseconds,
-    /// So many a second.
+    /// A number a second.
     PerSecond,
     /// A number without a unit.
     Number,
@@ -124,9 +125,9 @@ pub struct Chart {
     pub title: String,
     /// How values are drawn.
     pub mark: Mark,
-    /// From left to right.
+    /// The column from left to right.
     pub x: String,
-    /// From below to above. Of [`Mark::Heat`]: the second coordinate.
+    /// The column from below to above. For [`Mark::Heat`], the second coordinate.
     pub y: String,
     /// One colour for each value of this column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,7 +135,7 @@ pub struct Chart {
     /// One plot for each value of this column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub panel: Option<String>,
-    /// What colours stand for, of [`Mark::Heat`].
+    /// For [`Mark::Heat`], the column that the colours stand for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heat: Option<String>,
     /// Whether the horizontal axis is logarithmic.
@@ -170,7 +171,7 @@ pub struct Beside {
     pub study: String,
     /// What was found here.
     pub here: String,
-    /// Why they differ, where they do.
+    /// Why they differ, if they do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -203,7 +204,8 @@ impl Document {
     /// Reads what [`to_json`](Document::to_json) wrote.
     ///
     /// # Errors
-    /// What is wrong, in words: it is no JSON, has another form, or a row has more or fewer cells than there are columns.
+    /// The fault, in words: it is no JSON, has another form, or a row has more or fewer cells than
+    /// there are columns.
     pub fn from_json(text: &str) -> Result<Document, String> {
         let document: Document = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if document.format != 1 {
@@ -258,7 +260,7 @@ impl Figure {
         }
     }
 
-    /// Where the column of this name is.
+    /// The place of the column with this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)

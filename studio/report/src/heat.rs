@@ -1,7 +1,7 @@
 //! Heat maps: a coloured cell for each pair of two values.
 //!
-//! Numbers lie along axes as they are; names side by side in the order in which they come. More cells than a screen has room for are
-//! added up (of what is no count, the mean is taken).
+//! Numbers lie along axes; names lie side by side in their order. If there are more cells than a
+//! screen has room for, they are added up (if their unit is no count, the mean is taken).
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::{Unit, words};
 const COLUMNS_MAX: usize = 160;
 const ROWS_MAX: usize = 100;
 const NAMES_MAX: usize = 24;
-/// Colours from least to most.
+/// The number of colours from the least to the largest value.
 const SHADES: usize = 9;
-/// Colours from below zero to above it.
+/// The number of colours from below zero to above it.
 const SIDES: usize = 7;
 const TOP: f64 = 24.0;
 
@@ -100,7 +100,7 @@ fn label(name: &str) -> String {
     words::shown(&name.replace('_', " "), 18)
 }
 
-/// A drawing of one panel, with what its colours mean.
+/// A drawing of one panel, with the meaning of its colours.
 pub(crate) fn draw(
     source: &Source<'_>,
     series: &[Series<'_>],
@@ -261,7 +261,7 @@ fn side_labels(svg: &mut Svg, up: &Side, unit: Unit, (left, ground): (f64, f64))
     }
 }
 
-/// What stands for which value.
+/// The values that colours stand for.
 struct Colours {
     low: f64,
     high: f64,
@@ -307,7 +307,7 @@ impl Colours {
             true => (value / self.low).ln() / (self.high / self.low).ln(),
             false => value / self.high,
         };
-        // The first colour is that of nothing.
+        // The first colour stands for nothing.
         format!("h{}", 1 + ((part * (MORE as f64)) as usize).min(MORE - 1))
     }
 
@@ -338,5 +338,5 @@ impl Colours {
     }
 }
 
-/// Colours of what is more than nothing.
+/// The number of colours for values above nothing.
 const MORE: usize = SHADES - 1;

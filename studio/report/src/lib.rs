@@ -1,12 +1,14 @@
 //! Tables of figures, and the page that shows them.
 //!
-//! A [`Document`] is what an analysis, a benchmark or an advice has found: figures, each a table with a title, a sentence that
-//! explains it, how exact it is, and which plot shows it. As JSON it is the interface between the programs that find figures and those that use them.
-//! [`page`] makes one HTML file of it, for people, with the summary on top. [`printed`] is how text that others wrote goes to a terminal.
+//! A [`Document`] is the result of an analysis, a benchmark or an advice: figures, each a table
+//! with a title, a sentence that explains it, its exactness, and its plots. As JSON it is the
+//! interface between the programs that find figures and the programs that use them. [`page`] makes
+//! one HTML file from it, for people, with the summary on top. [`printed`] prepares foreign text
+//! for a terminal.
 //!
 //! ```text
-//! page -- plot -- bars, heat -- axis -- words      a page of drawings of axes with words; each knows what is on its right
-//!                               svg
+//! page -- plot -- bars, heat -- axis -- words      a page of drawings of axes with words;
+//!                               svg                each knows the modules on its right
 //! ```
 //!
 //! Not here: how a figure is found, and what a trace or a store is.

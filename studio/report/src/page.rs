@@ -1,7 +1,9 @@
-//! The page that shows a document: one HTML file that needs nothing else, neither network nor script.
+//! The page that shows a document: one HTML file that needs nothing else, neither network nor
+//! script.
 //!
-//! Drawings are made here, as SVG. The script of a few lines only lets a reader point at a series. Everything that comes from the document
-//! goes through [`crate::words`], so no key or name of a trace can become markup.
+//! Drawings are made here, as SVG. The script of a few lines only lets a reader point at a series.
+//! Everything that comes from the document goes through [`crate::words`], so a key or name of a
+//! trace cannot become markup.
 
 use std::collections::HashSet;
 
@@ -12,14 +14,15 @@ use crate::{Beside, Document, Exactness, Figure, Summary, Unit, words};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Cells of all tables on the page, which bounds its size. Where all rows have no room, each table
-/// has the same number of rows at most: so many at least, and of each group of it so many at least.
+/// The highest number of cells in all tables of the page, which bounds its size. If there is no
+/// room for all rows, tables share one highest number of rows: at least `TABLE_ROWS`, and at least
+/// `GROUP_ROWS` of each group.
 const CELLS: usize = 60_000;
 const TABLE_ROWS: usize = 160;
 const GROUP_ROWS: usize = 6;
-/// A longer text in a table has several lines.
+/// A text with more characters has several lines in a table.
 const WRAPPED: usize = 28;
-/// Rows of a table that is not folded away.
+/// A table with more rows is folded away.
 const OPEN_ROWS: usize = 12;
 
 /// The document as one HTML file.
@@ -49,7 +52,7 @@ pub fn page(document: &Document) -> String {
     out + "</main><script>" + SCRIPT + "</script></html>\n"
 }
 
-/// A name for each figure that links can lead to: its id where that is fit and not taken.
+/// A name for each figure as a target of links: its id if that is fit and not taken.
 fn anchors(figures: &[Figure]) -> Vec<String> {
     let mut taken = HashSet::new();
     let anchor = |(at, figure): (usize, &Figure)| {
@@ -64,7 +67,7 @@ fn anchors(figures: &[Figure]) -> Vec<String> {
     figures.iter().enumerate().map(anchor).collect()
 }
 
-/// The verdict, the code that follows of it, a few figures, and what stands out.
+/// The verdict, the code that follows from it, a few figures, and what stands out.
 fn summary(summary: &Summary) -> String {
     if summary.is_empty() {
         return String::new();
@@ -112,7 +115,7 @@ fn facts(facts: &[(String, String)]) -> String {
     }
 }
 
-/// How the page is read, of which only what the page has is told.
+/// How the page is read. Only parts that the page has are explained.
 fn introduction(figures: &[Figure]) -> String {
     let any = |is: fn(&Exactness) -> bool| figures.iter().any(|figure| is(&figure.exactness));
     let mut out = String::from(
@@ -176,7 +179,7 @@ fn section(figure: &Figure, id: &str, (looks, rows_max): (&mut Looks, usize)) ->
     out + "</section>"
 }
 
-/// What the study prints, beside what was found.
+/// Values that the study prints, beside the values found here.
 fn beside(values: &[Beside]) -> String {
     if values.is_empty() {
         return String::new();
@@ -248,7 +251,8 @@ fn table(figure: &Figure, rows_max: usize) -> String {
     out + "</details>"
 }
 
-/// How many rows each table may have, so that all of them have no more cells than a page.
+/// The highest number of rows of each table: all of them together have no more cells than a page
+/// may have.
 fn rows_max(figures: &[Figure]) -> usize {
     let cells = |most: usize| -> usize {
         let of = |figure: &Figure| figure.rows.len().min(most) * figure.columns.len();
@@ -262,8 +266,8 @@ fn rows_max(figures: &[Figure]) -> usize {
     most
 }
 
-/// Rows for the page: of each group, which is what the texts on the left name, some that lie evenly apart, with the first and the last;
-/// of ranks the first ones.
+/// Rows for the page. The texts on the left name a group; from each group come some rows that lie
+/// evenly apart, with the first and the last. For ranks, the first ones.
 fn kept(figure: &Figure, rows_max: usize) -> Vec<&Vec<Value>> {
     if figure.rows.len() <= rows_max {
         return figure.rows.iter().collect();

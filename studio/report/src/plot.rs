@@ -1,6 +1,7 @@
-//! A chart of a figure as drawings: which rows go into which panel and series, axes, lines, points and bars, legend.
+//! A chart of a figure as drawings: the rows of each panel and series, axes, lines, points and
+//! bars, legend.
 //!
-//! Invariant: whatever the cells are, a chart gives drawings or a sentence that says why there is none.
+//! Invariant: for any cells, a chart gives drawings or a sentence that says why there is none.
 
 use serde_json::Value;
 
@@ -11,9 +12,9 @@ use crate::{bars, heat, words};
 
 const PANELS_MAX: usize = 12;
 const SERIES_MAX: usize = 12;
-/// Points of a series in a plot of points.
+/// The highest number of points of a series in a plot of points.
 const POINTS_MAX: usize = 1500;
-/// Up to so many values of a line are marked one by one.
+/// A line with at most this number of values has a mark at each.
 const MARKED_MAX: usize = 24;
 const HEIGHT: f64 = 250.0;
 const TOP: f64 = 24.0;
@@ -26,7 +27,7 @@ pub(crate) struct Dimension<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Both numbers of a row; the second is nothing where it is no number.
+/// Both numbers of a row. The second is none if the cell is no number.
 pub(crate) type Point = (f64, Option<f64>);
 
 /// One line, or one colour of bars or points.
@@ -36,13 +37,13 @@ pub(crate) struct Series<'a> {
     pub(crate) rows: Vec<&'a [Value]>,
 }
 
-/// What a chart is drawn of.
+/// The rows behind a chart.
 pub(crate) struct Source<'a> {
     pub(crate) chart: &'a Chart,
     pub(crate) x: Dimension<'a>,
     pub(crate) y: Dimension<'a>,
     pub(crate) heat: Option<Dimension<'a>>,
-    /// Of a drawing.
+    /// The width of a drawing.
     pub(crate) width: f64,
 }
 
@@ -51,14 +52,14 @@ pub(crate) struct Source<'a> {
 pub(crate) struct Notes(Vec<String>);
 
 impl Notes {
-    /// A sentence in HTML; said once.
+    /// A sentence in HTML. It appears once.
     pub(crate) fn add(&mut self, note: String) {
         if !self.0.contains(&note) {
             self.0.push(note);
         }
     }
 
-    /// That only the first of something are drawn, if there are more.
+    /// The note that only the first of something are drawn, if there are more.
     pub(crate) fn left_out(&mut self, shown: usize, all: usize, what: &str) {
         if all > shown {
             self.add(format!("The first {shown} of {all} {what} are drawn."));
@@ -66,12 +67,13 @@ impl Notes {
     }
 }
 
-/// Which look a name has on the whole page, so that a kind of call has the same colour everywhere.
+/// The look of each name on the whole page, so that a kind of call has the same colour everywhere.
 #[derive(Default)]
 pub(crate) struct Looks(Vec<(String, Vec<String>)>);
 
 impl Looks {
-    /// Looks for the values of a column: those of the page while the column has few, or their own.
+    /// Looks for the values of a column: the page's while the column has few values, otherwise its
+    /// own.
     fn of(&mut self, column: &str, names: &[String]) -> Vec<usize> {
         let at = self.0.iter().position(|(name, _)| name == column);
         let at = at.unwrap_or_else(|| {
@@ -132,9 +134,10 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
         return Err("it does not say what colours stand for".into());
     }
     let (series, panel) = (optional(&chart.series)?, optional(&chart.panel)?);
-    // The colours of a heat map stand for its numbers, and those of names are for the charts that have them.
+    // The colours of a heat map stand for its numbers. Colours of names are for charts that have
+    // names.
     let series = series.filter(|_| chart.mark != Mark::Heat);
-    // A row of another length is refused where documents are read, but not where they are made.
+    // A row of another length is refused when documents are read, but not when they are made.
     let rows = figure.rows.iter().map(Vec::as_slice);
     let rows: Vec<&[Value]> = rows
         .filter(|row| row.len() == figure.columns.len())
@@ -189,7 +192,7 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
     Ok(out)
 }
 
-/// Rows by the values of a column, in the order in which the values come.
+/// Rows by the values of a column, in the order of the values.
 fn split<'a>(rows: &[&'a [Value]], by: Option<Dimension<'_>>) -> Vec<(String, Vec<&'a [Value]>)> {
     let Some(by) = by else {
         return vec![(String::new(), rows.to_vec())];
@@ -219,7 +222,7 @@ fn panel_drawing(
     }
 }
 
-/// What the colours and dashes stand for.
+/// The meaning of the colours and dashes.
 fn legend(mark: Mark, names: &[String], looks: &[usize]) -> String {
     if names.len() < 2 {
         return String::new();
@@ -252,7 +255,7 @@ pub(crate) struct Frame {
     pub(crate) svg: Svg,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// Where the horizontal axis lies.
+    /// The place of the horizontal axis.
     pub(crate) ground: f64,
 }
 
@@ -306,7 +309,7 @@ impl Frame {
     }
 }
 
-/// Ticks and labels of a horizontal axis: as many as do not touch one another.
+/// Ticks and labels of a horizontal axis, without labels that touch one another.
 pub(crate) fn columns(svg: &mut Svg, axis: &Axis, ground: f64, (left, right): (f64, f64)) {
     let ticks = axis.ticks(5);
     let mut free = f64::NEG_INFINITY;
@@ -325,7 +328,7 @@ pub(crate) fn columns(svg: &mut Svg, axis: &Axis, ground: f64, (left, right): (f
     }
 }
 
-/// Letters of a label, where an entity is one.
+/// Letters of a label. An entity counts as one.
 pub(crate) fn letters(label: &str) -> usize {
     let mut inside = false;
     let seen = label.chars().filter(|&c| {
@@ -340,7 +343,7 @@ pub(crate) fn letters(label: &str) -> usize {
     seen.count()
 }
 
-/// Both numbers of a row; the second is nothing where it is no number.
+/// Both numbers of a row. The second is none if the cell is no number.
 pub(crate) fn point(source: &Source<'_>, row: &[Value]) -> Option<Point> {
     let x = words::number(&row[source.x.at])?;
     Some((x, words::number(&row[source.y.at])))
@@ -420,13 +423,14 @@ fn curves(
     Ok(frame.finish(name))
 }
 
-/// Where points lie in the drawing; nothing where a line is interrupted.
+/// The places of points in the drawing. None where a line is interrupted.
 fn places(frame: &Frame, points: &[Point]) -> Vec<Option<(f64, f64)>> {
     let place = |&(x, y): &Point| Some((frame.x.at(x)?, frame.y.at(y?)?));
     points.iter().map(place).collect()
 }
 
-/// A line through places. Of those in the same column of the screen the first, the least, the largest and the last are kept.
+/// A line through places. In each column of the screen the first, the least, the largest and the
+/// last place are kept.
 fn joined(places: &[Option<(f64, f64)>], step: bool) -> String {
     let mut pen = Pen::new();
     for stretch in places.split(Option::is_none) {

@@ -1,20 +1,21 @@
-//! Text that others wrote, on a terminal: names of files, texts in files, errors that have them.
+//! Foreign text on a terminal: names of files, texts in files, errors that contain them.
 //!
-//! A terminal obeys control characters, and marks of direction show a text in another order than its own. So what
-//! [`is_hidden`] names is written as an escape, and everything else as it is:
+//! A terminal obeys control characters, and marks of direction show a text in another order than
+//! its own. So characters that [`is_hidden`] names are written as escapes, and everything else as
+//! it is:
 //! ```text
 //!   \n \r \t   line feed, carriage return, tabulator
 //!   \uNNNN     another such character, as \u001b
 //!   \xNN       a byte that is no UTF-8
 //! ```
-//! JSON and TOML have the first two in their texts, so that a document of theirs stays what it was.
+//! JSON and TOML have the first two in their texts, so that a document in them keeps its meaning.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Whether a terminal would obey the character, or show what is around it in another order: control characters, marks of
-/// direction, other line ends, and the byte-order mark.
+/// Whether a terminal would obey the character, or show the text around it in another order:
+/// control characters, marks of direction, other line ends, and the byte-order mark.
 #[must_use]
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
@@ -22,7 +23,7 @@ pub fn is_hidden(letter: char) -> bool {
         || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text as one line, with escapes for what is hidden; a line feed that ends it stays.
+/// A text as one line, with escapes for hidden characters. A line feed at its end stays.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -31,7 +32,8 @@ pub fn printable(text: &str) -> String {
     line + &text[body.len()..]
 }
 
-/// The arguments of a command that have what is hidden (a shell takes them from names of files), and values in them.
+/// The arguments of a command that have hidden characters (a shell takes them from names of files),
+/// and values in them.
 #[must_use]
 pub fn hidden_words(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let words = arguments.map(|word| word.to_string_lossy().into_owned());
@@ -42,15 +44,16 @@ pub fn hidden_words(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     hidden
 }
 
-/// A text of several lines with escapes in the words of [`hidden_words`], of which each is in one line then.
+/// A text of several lines with escapes in the words of [`hidden_words`]. Each of these words is
+/// then in one line.
 #[must_use]
 pub fn without_hidden(text: String, hidden: &[String]) -> String {
     let escaped = |text: String, word: &String| text.replace(word, &printable(word));
     hidden.iter().fold(text, escaped)
 }
 
-/// Writes a text of several lines to `target`, with escapes for what is hidden; line feeds and tabulators stay. The
-/// pieces that are written have whole characters, as those of `write!` do.
+/// Writes a text of several lines to `target`, with escapes for hidden characters; line feeds and
+/// tabulators stay. The written pieces have whole characters, as those of `write!` do.
 #[derive(Debug)]
 pub struct Printed<W>(pub W);
 
@@ -85,7 +88,7 @@ fn push(text: &mut String, letter: char) {
         '\r' => text.push_str("\\r"),
         '\t' => text.push_str("\\t"),
         _ if is_hidden(letter) => {
-            // To write to a text cannot fail.
+            // Writing to a text cannot fail.
             let _ = write!(text, "\\u{:04x}", u32::from(letter));
         }
         _ => text.push(letter),
@@ -96,7 +99,7 @@ fn push(text: &mut String, letter: char) {
 mod tests {
     use super::*;
 
-    /// Whatever the text: no byte or mark that a terminal obeys is left.
+    /// For any text: no byte or mark that a terminal obeys is left.
     #[test]
     fn no_character_that_a_terminal_obeys_is_left() {
         for letter in '\0'..=char::MAX {

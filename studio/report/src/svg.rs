@@ -1,38 +1,39 @@
 //! The parts of a drawing: lines, marks and words as SVG, short enough that thousands fit a page.
 //!
-//! Colours, dashes and sizes of type are classes, which the style sheet gives a meaning for light and dark.
+//! Colours, dashes and sizes of type are classes. The style sheet gives them a meaning for light
+//! and dark.
 
 use std::fmt::Write;
 
-/// Width of a drawing that stands beside others, in its own units, and of one that has the page for
-/// itself. It is scaled to the width that there is.
+/// Width of a drawing beside others, in its own units, and of one that has the page for itself. It
+/// is scaled to the available width.
 pub(crate) const WIDTH: f64 = 440.0;
 pub(crate) const WIDE: f64 = 960.0;
-/// What a letter takes at most, in the larger type of narrow screens.
+/// The highest width of a letter, in the larger type of narrow screens.
 pub(crate) const LETTER: f64 = 8.2;
-/// How many looks are told apart: eight colours with six dashes or markers each.
+/// The number of distinguishable looks: eight colours with six dashes or markers each.
 pub(crate) const LOOKS: usize = 48;
 
 const COLOURS: usize = 8;
 const DASHES: usize = 6;
 
-/// Which dash and marker go with a look: no two looks below [`LOOKS`] share both colour and dash.
+/// The dash and marker of a look: no two looks below [`LOOKS`] share both colour and dash.
 fn dash(look: usize) -> usize {
     (look % COLOURS + look / COLOURS) % DASHES
 }
 
-/// Classes that make a line, marker or bar of a look.
+/// Classes that give a line, marker or bar a look.
 pub(crate) fn classes(look: usize) -> String {
     format!("s{} d{}", look % COLOURS, dash(look))
 }
 
-/// A drawing in the making.
+/// A drawing that is being made.
 pub(crate) struct Svg {
     width: f64,
     body: String,
 }
 
-/// Which end of a text is at its place.
+/// The end of a text that is at its place.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     /// Its beginning.
@@ -72,7 +73,7 @@ impl Svg {
         ));
     }
 
-    /// A text that rises to its place from the left below.
+    /// A text that rises to its place from the lower left.
     pub(crate) fn rising_text(&mut self, x: f64, y: f64, text: &str) {
         let (x, y) = (short(x), short(y));
         self.add(format_args!(
@@ -92,7 +93,7 @@ impl Svg {
         self.add(format_args!("<path class=\"{class}\" d=\"{data}\"/>"));
     }
 
-    /// A rectangle that says what it is where a pointer rests on it.
+    /// A rectangle whose title shows when a pointer rests on it.
     pub(crate) fn bar(&mut self, from: (f64, f64), to: (f64, f64), class: &str, title: &str) {
         let [x, y] = [from.0.min(to.0), from.1.min(to.1)].map(short);
         let [width, height] = [
@@ -105,8 +106,8 @@ impl Svg {
         ));
     }
 
-    /// The mark of a bar that goes on: a tip at its end, in the direction of the bar, and so wide
-    /// to either side.
+    /// The mark of a bar that goes on: a tip at its end, in the direction of the bar, and `wide` to
+    /// either side.
     pub(crate) fn cut(&mut self, at: (f64, f64), along: (f64, f64), wide: f64) {
         let [x, y] = [at.0 + along.1 * wide, at.1 + along.0 * wide].map(short);
         let tip = [
@@ -129,7 +130,7 @@ impl Svg {
         let _ = self.body.write_fmt(part);
     }
 
-    /// The drawing, named for those who do not see it.
+    /// The drawing, with a name for people who do not see it.
     pub(crate) fn finish(self, height: f64, name: &str) -> String {
         let height = short(height);
         format!(

@@ -1,13 +1,13 @@
-//! Text and numbers as people read them, fit to stand in HTML.
+//! Text and numbers for people, in a form for HTML.
 //!
-//! Invariant: what [`escape`], [`shown`] and [`cell`] give has no `<`, `>`, `&` or quote of its input, no control character and no mark that
-//! turns the direction of the text around it.
+//! Invariant: the results of [`escape`], [`shown`] and [`cell`] have no `<`, `>`, `&` or quote of
+//! their input, no control character and no mark that turns the direction of the text around it.
 
 use serde_json::Value;
 
 use crate::Unit;
 
-/// Characters of a text in a table; of longer ones the middle is left out.
+/// The highest number of characters of a text in a table. The middle of a longer text is left out.
 pub(crate) const CELL_CHARACTERS: usize = 240;
 
 /// Text for an element or an attribute in quotes.
@@ -28,14 +28,15 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Controls, marks of direction and joiners, which change how the text around them looks, and what is no character.
+/// Controls, marks of direction and joiners, which change how the text around them looks, and code
+/// points that are no character.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// [`escape`], and of more than `most` characters the middle is left out.
+/// [`escape`]. If there are more than `most` characters, the middle is left out.
 pub(crate) fn shown(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -74,24 +75,24 @@ pub(crate) fn cell(value: &Value, unit: Unit) -> String {
     }
 }
 
-/// A number with its unit as a page shows it, as plain text: for sentences and summaries.
+/// A number with its unit in the form of a page, as plain text: for sentences and summaries.
 #[must_use]
 pub fn number_shown(value: f64, unit: Unit) -> String {
     let html = written(value, unit, 3);
     html.replace("&#8722;", "-").replace("&#181;", "u")
 }
 
-/// What a cell stands for on an axis; nothing if it is no finite number.
+/// The place of a cell on an axis. None if it is no finite number.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     let value = value.as_f64().filter(|value| value.is_finite())?;
-    // So that differences of two such numbers are finite, and parts of one are not zero.
+    // The limit makes differences of two such numbers finite, and no part of one zero.
     match value.abs() < 1e-280 {
         true => Some(0.0),
         false => Some(value.clamp(-1e300, 1e300)),
     }
 }
 
-/// What a cell stands for where things are told apart by name.
+/// The name of a cell, for things that are distinguished by name.
 pub(crate) fn name(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -100,7 +101,7 @@ pub(crate) fn name(value: &Value) -> String {
     }
 }
 
-/// A number with its unit, to so many digits.
+/// A number with its unit, to `digits` digits.
 pub(crate) fn written(value: f64, unit: Unit, digits: usize) -> String {
     let (divisor, suffix) = scale(value.abs(), unit);
     in_scale(value, divisor, suffix, digits)
@@ -114,7 +115,7 @@ pub(crate) fn in_scale(value: f64, divisor: f64, suffix: &str, digits: usize) ->
     format!("{}{suffix}", significant(value / divisor, digits))
 }
 
-/// The unit in which a number of this size is written: what it is divided by, and what is put behind it.
+/// The unit in which a number of this size is written: its divisor, and its suffix.
 pub(crate) fn scale(size: f64, unit: Unit) -> (f64, &'static str) {
     const KIBI: f64 = 1024.0;
     const TIMES: [(f64, &str); 7] = [
@@ -160,10 +161,10 @@ pub(crate) fn scale(size: f64, unit: Unit) -> (f64, &'static str) {
     }
 }
 
-/// So many digits that say something, without zeros behind them.
+/// A number with `digits` significant digits, without zeros after them.
 fn significant(value: f64, digits: usize) -> String {
     let digits = digits.clamp(1, 15);
-    // The power of ten after rounding: 999.96 of four digits is 1000.
+    // The power of ten after rounding: 999.96 with four digits is 1000.
     let scientific = format!("{value:.*e}", digits - 1);
     let power: i32 = scientific
         .split_once('e')
@@ -184,7 +185,7 @@ fn without_zeros(text: &str) -> &str {
     }
 }
 
-/// What a fact says: a number with a comma for each three digits, anything else as it is.
+/// The text of a fact: a number with a comma for each three digits, anything else as it is.
 pub(crate) fn fact(text: &str, longest: usize) -> String {
     let is_number = text.parse::<f64>().is_ok_and(f64::is_finite);
     let is_plain = text

@@ -1,4 +1,5 @@
-//! Pages of documents: what is on them, that nothing of a trace becomes markup, and that they stay small.
+//! Pages of documents: what is on them, that no text of a trace becomes markup, and that they stay
+//! small.
 
 use evendb_report::{Beside, Chart, Document, Exactness, Figure, Mark, Summary, Unit, page};
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ fn document(figures: Vec<Figure>) -> Document {
     document
 }
 
-/// Fails where a tag does not stand for what this crate writes, or a coordinate is no number.
+/// Fails if a tag does not belong to this crate's output, or a coordinate is no number.
 fn assert_whole(html: &str) {
     for wrong in ["NaN", "inf", "\"-\"", "\u{0}", "\u{1b}", "\u{202e}"] {
         let at = html.find(wrong);
@@ -213,7 +214,7 @@ fn a_heat_map_takes_no_colour_of_a_series() {
     let alone = page(&document(vec![line.clone()]));
     let after = page(&document(vec![heat.clone(), line.clone()]));
     assert_eq!(last_section(&after), last_section(&alone));
-    // A line takes one, so that what comes after it has another.
+    // A line takes one look, so that a later line has another.
     let zebra = figure("zebra", Unit::Count, Unit::Count, false, rows("zebra"));
     let after = page(&document(vec![zebra, line]));
     assert_ne!(last_section(&after), last_section(&alone));
@@ -251,7 +252,7 @@ fn what_is_empty_is_told() {
     let html = page(&document(vec![none.clone()]));
     assert_whole(&html);
     assert!(html.contains("No plot: there are no rows") && html.contains("The table has no rows"));
-    // A row that is too short, which only a program can make, is no reason to fail.
+    // A row that is too short, which only a program can make, causes no failure.
     none.rows = vec![vec![json!("get")], vec![json!("get"), json!(0), json!(0)]];
     let html = page(&document(vec![none]));
     assert_whole(&html);
@@ -370,7 +371,7 @@ fn a_bar_that_would_flatten_all_others_is_cut_and_marked() {
         bars.charts.retain(|chart| chart.mark == Mark::Bar);
         page(&document(vec![bars]))
     };
-    // The width of a lying bar or the height of a standing one.
+    // The width of a horizontal bar or the height of a vertical one.
     let lengths = |html: &str, attribute: &str| -> Vec<f64> {
         let bars = html.split("<rect class=\"b ").skip(1);
         let of = |bar: &str| -> Option<f64> {
@@ -391,7 +392,7 @@ fn a_bar_that_would_flatten_all_others_is_cut_and_marked() {
         assert!(shortest > longest / 4.0, "{bars:?}");
         assert_eq!(html.matches("<path class=c ").count(), 1);
         assert!(html.contains("Bars with a tip at their end are cut"));
-        // The value of the cut one is told.
+        // The value of the cut bar is told.
         assert!(html.contains("4,000") || html.contains("4 k"));
         for values in [
             &[5.0, 6.0, 30.0, 7.0, 5.0][..],

@@ -7,16 +7,19 @@
 )]
 //! [`Clock`]: nanoseconds since a moment, for callers that ask twice in each operation.
 //!
-//! The system's monotonic clock reads the processor's counter with a fence in front, so that reads of memory which would have been
-//! waited for together with those of the next operation are waited for alone. Here the counter is read without one. So a time may be
-//! off by what the processor does out of order, some tens of nanoseconds.
+//! The system's monotonic clock reads the processor's counter with a fence in front. The fence
+//! waits for reads of memory that would otherwise go on together with those of the next operation.
+//! Here the counter is read without a fence. So a time may be off by what the processor does out of
+//! order, some tens of nanoseconds.
 //!
 //! ```text
-//! nanoseconds = (counter - counter at the start) * scale / 2^32        scale: measured once in a process, against the monotonic clock
+//! nanoseconds = (counter - counter at the start) * scale / 2^32
+//! scale: measured once in a process, against the monotonic clock
 //! ```
-//! The counter is used where Linux uses it for its own clock, so that it is the same on all processors and never stops; elsewhere, and in Miri,
-//! the monotonic clock. The scale is measured over ten milliseconds, to a few parts in a million: so much the times of a trace may
-//! drift against the wall clock.
+//! The counter is used where Linux uses it for its own clock, so that it is the same on all
+//! processors and never stops. Elsewhere, and in Miri, the monotonic clock is used. The scale is
+//! measured over ten milliseconds, to a few parts in a million: the times of a trace may drift by
+//! this against the wall clock.
 //!
 //! Thread safety: any. Times of one thread never go back.
 
@@ -25,7 +28,7 @@ use std::time::Instant;
 /// See the module.
 pub(crate) struct Clock {
     started: Instant,
-    /// Where the counter is used: what it was, and its scale.
+    /// If the counter is used: its value at the start, and its scale.
     counter: Option<(u64, u64)>,
 }
 
@@ -44,7 +47,7 @@ impl Clock {
     pub(crate) fn nanos(&self) -> u64 {
         match self.counter {
             Some((start, scale)) => {
-                // Another processor's may be a little behind.
+                // Another processor's counter may be a little behind.
                 let ticks = counter::read().saturating_sub(start);
                 ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
             }
@@ -59,15 +62,15 @@ mod counter {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Over how long the scale is measured.
+    /// The time over which the scale is measured.
     const MEASURED: Duration = Duration::from_millis(10);
-    /// What the kernel says of its clock.
+    /// The kernel's name of its clock.
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
     #[inline]
     pub(super) fn read() -> u64 {
-        // SAFETY: every processor of this architecture has the instruction, and Linux lets programs use it where it is its
-        // own clock; nothing else calls this.
+        // SAFETY: every processor of this architecture has the instruction, and Linux lets programs
+        // use it if it is its own clock; nothing else calls this.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
@@ -90,7 +93,7 @@ mod counter {
         })
     }
 
-    /// Both clocks at one moment: of several tries the one that took least.
+    /// Both clocks at one moment: of several tries, the shortest.
     fn pair() -> (u64, Instant) {
         let try_once = || {
             let before = read();
@@ -125,7 +128,7 @@ mod tests {
     use super::Clock;
     use std::time::Instant;
 
-    /// Within a hundredth of the system's clock, whatever this thread was kept from doing in between.
+    /// Within a hundredth of the system's clock, even if this thread had to wait in between.
     #[test]
     fn it_goes_as_the_systems_clock_does_and_never_back() {
         let before = Instant::now();

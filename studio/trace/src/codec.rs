@@ -1,7 +1,8 @@
 //! Numbers of variable length, and bytes with their length, as frames have them.
 //!
-//! A varint has 7 bits of the number in each byte, the lowest first; all but the last byte have the highest bit set; it
-//! is at most 10 bytes long. Reading never goes beyond the slice, and never panics.
+//! A varint has 7 bits of the number in each byte, the lowest first; all but the last byte have the
+//! highest bit set; it is at most 10 bytes long. Reading never goes beyond the slice, and never
+//! panics.
 
 /// Appends a varint.
 #[inline]
@@ -13,7 +14,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A signed number as one whose varint is short where it is near to 0.
+/// A signed number as an unsigned one. Near 0 its varint is short.
 #[inline]
 pub(crate) fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
@@ -31,7 +32,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads a slice from its beginning; each call takes something, or gives `None` where it is not there.
+/// Reads a slice from its beginning. Each call takes something, or gives `None` if it is not there.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'a> {
     pub(crate) rest: &'a [u8],

@@ -1,13 +1,15 @@
-//! The operations of one frame: each is what differs from the one before it.
+//! The operations of one frame: each is stored as its difference from the one before it.
 //!
 //! ```text
-//! kind u8 | flags varint | outcome u8 | start: zigzag varint of the difference to the one before (the first: to 0)
-//! | shared varint, rest varint, rest bytes: the key, of which `shared` bytes are those of the key before
+//! kind u8 | flags varint | outcome u8
+//! | start: zigzag varint of the difference to the one before (the first: to 0)
+//! | shared varint, rest varint, rest bytes: the key; its first `shared` bytes are those of the
+//!   key before
 //! | what the flags name, in the order of their bits
 //! | what the outcome names: length varint; hash u64; failure u8
 //! ```
-//! Thread and keyspace are those of the operation before, where the flags do not name them; 0 at the first. A frame is
-//! read without any other.
+//! If the flags do not name thread and keyspace, they are those of the operation before; 0 at the
+//! first. A frame is read without any other.
 
 use crate::codec::{Input, put_bytes, put_varint, unzigzag, zigzag};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +43,7 @@ const FAILED: u8 = 6;
 pub(crate) struct Encoder {
     /// Its bytes so far.
     pub(crate) raw: Vec<u8>,
-    /// How many operations that are.
+    /// The number of these operations.
     pub(crate) operations: u32,
     thread: u32,
     keyspace: u32,
@@ -50,7 +52,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Takes the bytes out, for a frame; `empty` is what the next ones go into.
+    /// Takes the bytes out, for a frame. The next operations go into `empty`.
     pub(crate) fn take(&mut self, mut empty: Vec<u8>) -> (Vec<u8>, u32) {
         empty.clear();
         self.thread = 0;
@@ -61,7 +63,7 @@ impl Encoder {
         (std::mem::replace(&mut self.raw, empty), operations)
     }
 
-    /// Adds an operation, or nothing.
+    /// Adds an operation as a whole, or not at all.
     ///
     /// # Errors
     /// `TooLarge`.
@@ -184,7 +186,7 @@ fn put_outcome(out: &mut Vec<u8>, outcome: Outcome) {
     }
 }
 
-/// Gives the operations of a frame, one after the other.
+/// Gives the operations of a frame in order.
 #[derive(Default)]
 pub(crate) struct Decoder {
     /// The bytes of the frame, and where the next operation begins.
@@ -193,7 +195,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Begins a frame, whose bytes are in `raw`.
+    /// Begins a frame. Its bytes are in `raw`.
     pub(crate) fn begin(&mut self, operation: &mut Operation) {
         self.at = 0;
         operation.thread = 0;
@@ -202,7 +204,8 @@ impl Decoder {
         operation.key.clear();
     }
 
-    /// The next operation in the place of the one before, of the same frame; `None` if the bytes are not one.
+    /// Puts the next operation into the place of the one before it in the same frame. `None` if the
+    /// bytes are no operation.
     pub(crate) fn next(&mut self, operation: &mut Operation) -> Option<()> {
         let before = self.raw.get(self.at..)?;
         let mut input = Input::new(before);
@@ -249,7 +252,8 @@ fn read(input: &mut Input<'_>, operation: &mut Operation) -> Option<()> {
         true => Some(bytes_up_to(input, VALUE_BYTES_MAX)?),
         false => None,
     };
-    // A writer says it. Who looks at lengths alone shall miss no value of a trace that somebody else made.
+    // A writer writes the length. A reader that looks only at lengths must not miss a value in a
+    // trace that somebody else made.
     let own_len = operation.value.as_ref().map(|value| value.len() as u64);
     operation.value_len = operation.value_len.or(own_len);
     operation.latency_nanos = flagged(input, has(LATENCY))?;
@@ -301,7 +305,7 @@ fn read_outcome(input: &mut Input<'_>, number: u8) -> Option<Outcome> {
 mod tests {
     use super::*;
 
-    /// No writer leaves the length out, a forged trace may.
+    /// Every writer writes the length, but a forged trace may lack it.
     #[test]
     fn a_value_has_its_length_whether_it_is_said_or_not() {
         let mut decoder = Decoder::default();

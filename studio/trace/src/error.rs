@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -17,13 +17,13 @@ pub enum ErrorKind {
     Damaged,
     /// An operation is larger than the format allows.
     TooLarge,
-    /// A line of a list of keys is none.
+    /// A line of a list of keys has no key.
     NotAKey,
     /// A store records one trace at a time.
     AlreadyRecording,
 }
 
-/// A failure, with the offset in the file (or the line of a text) where there is one.
+/// A failure, with the offset in the file (or the line of a text) if there is one.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -31,7 +31,7 @@ pub struct Error {
     source: Option<io::Error>,
 }
 
-/// The result of what this crate does.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -47,7 +47,7 @@ impl Error {
         Error::new(ErrorKind::Damaged, format!("{what} at offset {offset}"))
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

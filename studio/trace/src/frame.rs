@@ -2,25 +2,30 @@
 //!
 //! ```text
 //! file    header, frames
-//! header  magic 8 "EvenDBtr" | version u32 | body bytes u32 | xxh3 of bytes 0..16 and the body u64 | body
-//! body    one in so many keys varint | wall clock at the start, ms since 1970 varint | flags varint | source: bytes | names
+//! header  magic 8 "EvenDBtr" | version u32 | body bytes u32
+//!         | xxh3 of bytes 0..16 and the body u64 | body
+//! body    sample: one key in this number varint | wall clock at the start, ms since 1970 varint
+//!         | flags varint | source: bytes | names
 //! names   count varint, of each: number varint, name: bytes
-//! frame   marker 4 | kind u8 | compression u8 | 0 u16 | stored bytes u32 | raw bytes u32 | sequence u32 | operations u32
-//!         | xxh3 of bytes 0..24 and the stored bytes u64 | stored bytes
-//! kinds   1 operations (encode.rs)   2 names   3 end: recorded, dropped when full, dropped behind, duration: varints
+//! frame   marker 4 | kind u8 | compression u8 | 0 u16 | stored bytes u32 | raw bytes u32
+//!         | sequence u32 | operations u32 | xxh3 of bytes 0..24 and the stored bytes u64
+//!         | stored bytes
+//! kinds   1 operations (encode.rs)   2 names
+//!         3 end: recorded, dropped when full, dropped behind, duration: varints
 //! ```
-//! Numbers of fixed width are little-endian. No length that is read is believed beyond [`FRAME_BYTES_MAX`].
+//! Numbers of fixed width are little-endian. No length is believed beyond [`FRAME_BYTES_MAX`].
 
 use crate::codec::{Input, put_bytes, put_varint};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The most that a frame holds, compressed or not, and the header.
+/// The highest number of bytes of a frame, compressed or not, and of the header.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
-/// So many keyspaces have names. Those of more are passed over, and counted.
+/// This number of keyspaces has names. Further names are passed over, and counted.
 pub const KEYSPACES_MAX: usize = 1 << 16;
-/// Names of keyspaces take so many bytes together. Those beyond are passed over, and counted.
+/// Names of keyspaces take at most this number of bytes together. Further names are passed over,
+/// and counted.
 pub const NAMES_BYTES_MAX: usize = 8 << 20;
 pub(crate) const MAGIC: &[u8; 8] = b"EvenDBtr";
 const VERSION: u32 = 1;
@@ -29,10 +34,10 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 32;
 pub(crate) const MARKER: [u8; 4] = [0xe7, b'E', b'v', 0xf5];
 const NAME_BYTES_MAX: usize = 4096;
 
-/// What a trace says of itself at its beginning.
+/// The description of a trace at its beginning.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Header {
-    /// Of so many keys one is recorded: see [`Sampler`](crate::Sampler). 1: all.
+    /// One key in this number is recorded: see [`Sampler`](crate::Sampler). 1: all.
     pub one_in: u64,
     /// The wall clock when it began, in milliseconds since 1970; 0 if that is not known.
     pub wall_clock_millis: u64,
@@ -40,15 +45,15 @@ pub struct Header {
     pub has_hashes: bool,
     /// Writes have their values.
     pub has_values: bool,
-    /// Ends of ranges are lost: a range that has none here may have had one.
+    /// Ends of ranges are lost: a range without an end here may have had one.
     pub without_ends: bool,
-    /// Where it comes from, for people.
+    /// Its origin, for people.
     pub source: String,
     /// Names of keyspaces by number, as far as they are known at the beginning.
     pub keyspaces: BTreeMap<u32, String>,
 }
 
-/// What a trace says of itself at its end, if it was ended.
+/// The description of a trace at its end, if it was ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EndNote {
     /// Operations that were written.
@@ -69,7 +74,7 @@ pub(crate) enum FrameKind {
     End = 3,
 }
 
-/// The fixed part of a frame, as far as it can be believed before the rest is read.
+/// The fixed part of a frame, checked as far as possible before the rest is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
     pub(crate) kind: FrameKind,
@@ -116,7 +121,7 @@ impl Header {
         Ok(out)
     }
 
-    /// How long the body is, by the fixed part.
+    /// The length of the body, from the fixed part.
     pub(crate) fn body_len(fixed: &[u8; HEADER_BYTES]) -> Result<usize> {
         if !fixed.starts_with(MAGIC) {
             let message = "this is no trace of EvenDB: it does not begin with EvenDBtr";
@@ -170,7 +175,7 @@ pub(crate) fn put_names(out: &mut Vec<u8>, names: &BTreeMap<u32, String>) {
     }
 }
 
-/// Names of keyspaces that are known, within limits.
+/// The known names of keyspaces, within limits.
 pub(crate) struct Names {
     by_number: BTreeMap<u32, String>,
     bytes: usize,
@@ -186,7 +191,7 @@ impl Names {
         &self.by_number
     }
 
-    /// Adds names to those that are known; returns how many were passed over.
+    /// Adds names to the known ones. Returns the number of names that were passed over.
     pub(crate) fn read(&mut self, input: &mut Input<'_>) -> Option<u64> {
         let count = input.varint()?;
         let mut passed_over = 0;
@@ -234,7 +239,7 @@ impl EndNote {
     }
 }
 
-/// The bytes of a frame, compressed where that is shorter.
+/// The bytes of a frame, compressed if that is shorter.
 pub(crate) fn encode_frame(
     out: &mut Vec<u8>,
     kind: FrameKind,
@@ -291,7 +296,7 @@ impl FrameHeader {
         (is_possible && is_plain).then_some(header)
     }
 
-    /// Verifies a frame that is there whole, and gives its raw bytes.
+    /// Verifies a whole frame, and gives its raw bytes.
     pub(crate) fn open(&self, frame: &[u8], raw: &mut Vec<u8>) -> Option<()> {
         let (head, rest) = frame.split_at_checked(24)?;
         let stored = rest.get(8..8 + self.stored)?;

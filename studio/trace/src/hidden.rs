@@ -1,24 +1,29 @@
-//! Traces whose keys are hidden, so that they can be given away: each key becomes another one, everywhere the same.
+//! Traces with hidden keys, which can be published: each key becomes another one, everywhere the
+//! same.
 //!
 //! | form | stays | is lost |
 //! |---|---|---|
-//! | [`HashedKeys`] | which keys are equal; lengths, up to a multiple of 16 | order, prefixes, ends of ranges |
+//! | [`HashedKeys`] | which keys are equal; rounded lengths | order, prefixes, ends |
 //! | [`OrderedKeys`] | which keys are equal, their order, common prefixes and lengths | the bytes |
 //!
-//! In both, values and their hashes go ([`hide_values`]), and keyspaces have numbers for names ([`hide_names`]). Everything else stays:
-//! kinds, results, sizes, times, threads, groups. An empty key stays empty: it is where the first of all keys would be, and no one's. Names of
-//! calls without a key ([`Kind::Other`]) stay: they are those of the store.
+//! "Ends" are the ends of ranges. Lengths are rounded up to a multiple of 16. In both forms, values
+//! and their hashes are removed ([`hide_values`]), and keyspaces have numbers for names
+//! ([`hide_names`]). Everything else stays: kinds, results, sizes, times, threads, groups. An empty
+//! key stays empty: it is the place of the first of all keys, and belongs to nobody. Names of calls
+//! without a key ([`Kind::Other`]) stay: they are the store's names.
 //!
-//! **Hashed** keys are 128 bits of SipHash-2-4 under a secret key, filled up with zeros. Who does not have the secret key
-//! cannot try out keys. Two traces that are hidden by one secret key can be compared.
+//! **Hashed** keys are 128 bits of SipHash-2-4 under a secret key, filled up with zeros. Without
+//! the secret key nobody can try out keys. Two traces that are hidden by one secret key can be
+//! compared.
 //!
-//! **Ordered** keys need no secret. All keys are gathered first, and sorted. Where keys part after a common prefix, the bytes with
-//! which they go on become bytes that are evenly spaced, in the same order; all other bytes become 0x80. So a hidden key is a
-//! function of what stays, and says nothing more: of how long keys are, where they part, and in how many ways. That may be much:
-//! where a prefix goes on with all 256 bytes, or all ten digits, their order says which they are. Keys that are counted without
-//! gaps can be counted again. For such keys use hashes.
+//! **Ordered** keys need no secret. All keys are gathered first, and sorted. Where keys part after
+//! a common prefix, their next bytes become bytes that are evenly spaced, in the same order; all
+//! other bytes become 0x80. So a hidden key is a function of what stays, and tells nothing more:
+//! the lengths of keys, where they part, and in how many ways. That may be much: if a prefix goes
+//! on with all 256 bytes, or all ten digits, their order says which they are. Keys that are counted
+//! without gaps can be counted again. For such keys use hashes.
 //!
-//! Memory: of the ordered form twice the bytes of all keys that differ, within a limit.
+//! Memory: for the ordered form, twice the bytes of all different keys, within a limit.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Header;
@@ -26,7 +31,7 @@ use crate::operation::{Kind, Operation, Outcome};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-/// Hashed keys are a multiple of so many bytes long.
+/// The length of a hashed key is a multiple of this number of bytes.
 const HASHED_BYTES: usize = 16;
 
 /// Whether the key of such an operation is a key of the application.
@@ -37,7 +42,7 @@ fn has_key(kind: Kind) -> bool {
     )
 }
 
-/// Takes away what an operation says of values beside their lengths.
+/// Removes what an operation says of values, except their lengths.
 pub fn hide_values(operation: &mut Operation) {
     operation.value = None;
     if let Outcome::Present { hash, .. } = &mut operation.outcome {
@@ -45,7 +50,7 @@ pub fn hide_values(operation: &mut Operation) {
     }
 }
 
-/// The header of a trace whose keys are hidden.
+/// The header of a trace with hidden keys.
 #[must_use]
 pub fn hide_names(header: &Header) -> Header {
     let numbered = |number: &u32| (*number, hidden_name(*number));
@@ -76,7 +81,7 @@ impl HashedKeys {
         HashedKeys { secret }
     }
 
-    /// Hides what an operation says of its key, and of values. The end of its range goes.
+    /// Hides the key and the values of an operation. The end of its range is removed.
     pub fn hide(&self, operation: &mut Operation) {
         hide_values(operation);
         operation.end_key = None;
@@ -106,23 +111,23 @@ impl HashedKeys {
     }
 }
 
-/// Distinct keys of a keyspace, so far with some of them twice.
+/// Distinct keys of a keyspace. Some of them may still be there twice.
 #[derive(Default)]
 struct Gathered {
     keys: Vec<Box<[u8]>>,
     bytes: usize,
-    /// So many of them, from the beginning, are sorted and differ.
+    /// This number of them, from the beginning, are sorted and differ.
     distinct: usize,
 }
 
-/// What a key costs beside its bytes, twice: a pointer, a length, and the allocator's.
+/// The bytes that a key costs beside its own, twice: a pointer, a length, and the allocator's.
 const KEY_OVERHEAD: usize = 32;
 
 impl Gathered {
     fn add(&mut self, key: &[u8]) {
         self.keys.push(key.into());
         self.bytes += key.len() + KEY_OVERHEAD;
-        // Seldom enough to be cheap, and often enough that what is there twice is no more than what is there once.
+        // Seldom enough to be cheap, and often enough that at most half of the keys are repeated.
         if self.keys.len() >= 1024 + 2 * self.distinct {
             self.settle();
         }
@@ -144,7 +149,7 @@ pub struct KeyGatherer {
 }
 
 impl KeyGatherer {
-    /// Takes so many bytes of keys at most; [`OrderedKeys`] takes the same once more.
+    /// Takes at most this number of bytes of keys. [`OrderedKeys`] takes the same number once more.
     #[must_use]
     pub fn new(bytes_max: usize) -> KeyGatherer {
         KeyGatherer {
@@ -157,7 +162,7 @@ impl KeyGatherer {
     /// Adds the keys of an operation.
     ///
     /// # Errors
-    /// `TooLarge` if there are more keys than have room.
+    /// `TooLarge` if there is no room for more keys.
     pub fn add(&mut self, operation: &Operation) -> Result<()> {
         if !has_key(operation.kind) {
             return Ok(());
@@ -174,7 +179,7 @@ impl KeyGatherer {
         }
         self.by_keyspace.values_mut().for_each(Gathered::settle);
         self.bytes = self.by_keyspace.values().map(|it| it.bytes).sum();
-        // Room that is all but used up would be looked through for each key.
+        // If the room were nearly used up, every further key would cost a pass over all.
         if self.bytes <= self.bytes_max - self.bytes_max / 8 {
             return Ok(());
         }
@@ -185,7 +190,7 @@ impl KeyGatherer {
         Err(Error::new(ErrorKind::TooLarge, message))
     }
 
-    /// What each key becomes.
+    /// The hidden form of each key.
     #[must_use]
     pub fn finish(self) -> OrderedKeys {
         let of_keyspace = |(keyspace, mut gathered): (u32, Gathered)| {
@@ -199,7 +204,7 @@ impl KeyGatherer {
     }
 }
 
-/// Keys in order, and what each of them becomes.
+/// Keys in order, and the hidden form of each.
 type Mapped = (Vec<Box<[u8]>>, Vec<Box<[u8]>>);
 
 /// Hides keys, and keeps their order. See the module; made by [`KeyGatherer`].
@@ -208,10 +213,11 @@ pub struct OrderedKeys {
 }
 
 impl OrderedKeys {
-    /// Hides what an operation says of keys and values.
+    /// Hides the keys and values of an operation.
     ///
     /// # Errors
-    /// `Damaged` if it has a key that was not gathered: the trace has changed between the two times it was read.
+    /// `Damaged` if it has a key that was not gathered: the trace has changed between the two
+    /// passes.
     pub fn hide(&self, operation: &mut Operation) -> Result<()> {
         hide_values(operation);
         if !has_key(operation.kind) {
@@ -242,11 +248,12 @@ impl OrderedKeys {
     }
 }
 
-/// What keys that are sorted and differ become. A byte stays in its place, so that lengths and common prefixes stay.
+/// The hidden forms of keys that are sorted and differ. A byte stays in its place, so that lengths
+/// and common prefixes stay.
 fn hidden_in_order(keys: &[Box<[u8]>]) -> Vec<Box<[u8]>> {
     let blank = |len| vec![spaced(0, 1); len].into();
     let mut hidden: Vec<Box<[u8]>> = keys.iter().map(|key| blank(key.len())).collect();
-    // Ranges of keys that have so many first bytes in common.
+    // Ranges of keys with the length of their common first bytes.
     let mut left = vec![(0..keys.len(), 0)];
     while let Some((range, known)) = left.pop() {
         let [first, .., last] = &keys[range.clone()] else {
@@ -271,7 +278,7 @@ fn hidden_in_order(keys: &[Box<[u8]>]) -> Vec<Box<[u8]>> {
     hidden
 }
 
-/// One byte of so many, evenly spaced.
+/// One of `count` bytes, evenly spaced.
 fn spaced(number: usize, count: usize) -> u8 {
     match count {
         256 => number as u8,

@@ -1,9 +1,10 @@
 //! [`InOrder`]: the operations of a trace in the order in which they began, in bounded memory.
 //!
-//! Operations of several threads interleave in the file by buffers, and a scan is recorded when it ends. So operations wait in a heap, and the
-//! one that began first leaves it when the heap is full. One that comes too late for that is given at once, and counted
-//! ([`InOrder::late`]): times of a trace may also go back. Of operations that began at the same time, the one that is
-//! first in the file comes first.
+//! Operations of several threads interleave in the file by buffers, and a scan is recorded when it
+//! ends. So operations wait in a heap. When the heap is full, the operation that began first leaves
+//! it. An operation that comes too late for that is given at once, and counted ([`InOrder::late`]):
+//! times of a trace may also go back. If operations began at the same time, the one that is first
+//! in the file comes first.
 
 use crate::error::Result;
 use crate::operation::Operation;
@@ -12,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Read;
 
-/// What an operation in the heap costs beside its bytes.
+/// The bytes that an operation in the heap costs beside its own.
 const OVERHEAD: usize = size_of::<Waiting>() + 32;
 
 /// See the module.
@@ -58,7 +59,8 @@ fn bytes_of(operation: &Operation) -> usize {
 }
 
 impl<R: Read> InOrder<R> {
-    /// Orders what `reader` gives, with so many bytes of memory. 64 MiB hold some hundred thousand operations.
+    /// Orders the operations of `reader`, with this number of bytes of memory. 64 MiB hold some
+    /// hundred thousand operations.
     pub fn new(reader: Reader<R>, heap_bytes_max: usize) -> InOrder<R> {
         InOrder {
             reader,
@@ -77,13 +79,13 @@ impl<R: Read> InOrder<R> {
         &self.reader
     }
 
-    /// Operations that were given after one that began later than they.
+    /// Operations that were given after one that began later.
     pub fn late(&self) -> u64 {
         self.late
     }
 
     fn fill(&mut self) -> Result<()> {
-        // One operation has room in any case.
+        // There is always room for one operation.
         while !self.ended && (self.heap.is_empty() || self.heap_bytes < self.heap_bytes_max) {
             let Some(operation) = self.reader.next()? else {
                 self.ended = true;

@@ -1,13 +1,13 @@
-//! Keys as hexadecimal digits, one a line: what `evendb scan DB --keys-only --output hex` prints, and
-//! `evendb mixgraph --trace-keys` writes.
+//! Keys as hexadecimal digits, one a line: the output of `evendb scan DB --keys-only --output hex`,
+//! and of `evendb mixgraph --trace-keys`.
 //!
 //! ```text
 //!   00ff        a key of two bytes; digits of either case
 //!               an empty line: the empty key
 //!   6162\r      the line may end as on Windows, and the last one without an end
 //! ```
-//! Lines are read one after the other, and none that is longer than the longest key is kept. The first line that is no key
-//! is an error, which has its number.
+//! Lines are read one by one, and no line that is longer than the longest key is kept. The first
+//! line that is no key is an error with the number of the line.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lines::next_line;
@@ -33,7 +33,7 @@ impl<R: BufRead> KeyLines<R> {
         }
     }
 
-    /// The next key; `None` behind the last one.
+    /// The next key. `None` after the last one.
     ///
     /// # Errors
     /// `NotAKey` with the number of the line, from 1 on; `Io`.
@@ -76,7 +76,7 @@ impl NoKey {
     }
 }
 
-/// Makes `key` the bytes of which these are the digits.
+/// Replaces `key` by the bytes of these digits.
 pub(crate) fn read_hex(digits: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
     key.clear();
     if digits.len() > 2 * KEY_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Traces: what an application asked of a key-value store, one operation after the other.
+//! Traces: the operations of an application on a key-value store, in order.
 //!
 //! ```text
 //!   store's public calls --> Recorder --> file --> Reader --> InOrder --> replay, analysis
@@ -6,8 +6,9 @@
 //!                            buffers
 //!   other formats -------------------------------> Operation --> Writer --> file
 //! ```
-//! The format is in docs/trace-format.md. Nothing here knows a store: the engine and the lab record by the same
-//! [`Recorder`], and everything that reads a trace does so by [`Reader`], in bounded memory.
+//! The format is in docs/trace-format.md. Nothing here knows a store: the engine and the lab record
+//! by the same [`Recorder`], and everything that reads a trace does so by [`Reader`], in bounded
+//! memory.
 
 mod clock;
 mod codec;

@@ -1,9 +1,10 @@
-//! Lines of a text that may be hostile: one that is too long is not kept.
+//! Lines of a text that may be hostile: a line that is too long is not kept.
 
 use crate::error::Result;
 use std::io::BufRead;
 
-/// The next line without its end; false if it has more than so many bytes, and is not kept whole. `None` at the end.
+/// The next line without its end. False if it has more bytes than the limit, and is not kept whole.
+/// `None` at the end.
 pub(crate) fn next_line(
     from: &mut dyn BufRead,
     line: &mut Vec<u8>,

@@ -1,11 +1,11 @@
-//! One operation of a trace: what was asked, of which key, and what came of it.
+//! One operation of a trace: its kind, its key, and its result.
 
-/// The longest key that a trace takes.
+/// The longest key that a trace takes, in bytes.
 pub const KEY_BYTES_MAX: usize = 1 << 17;
-/// Values above this are in a trace with their length alone, even where values are recorded.
+/// For a value with more bytes, a trace has only its length, even if values are recorded.
 pub const VALUE_BYTES_MAX: usize = 1 << 18;
 
-/// What was asked. The numbers are those of the format.
+/// The kind of an operation. The numbers are those of the format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -28,16 +28,19 @@ pub enum Kind {
     DeleteRange = 8,
     /// An operand was merged into a value.
     Merge = 9,
-    /// Records were read one after the other, as many as `count` says, within the range from the key to below the end key
-    /// (to the last of all, if there is none). It began at the key; in reverse, below the end key.
+    /// `count` consecutive records were read within the range from the key to below the end key (to
+    /// the last of all, if there is none). It began at the key; in reverse, below the end key.
     Scan = 10,
-    /// The first record of a range was removed and returned (the last, if `reverse`). The key is the range's least.
+    /// The first record of a range was removed and returned (the last, if `reverse`). The key is
+    /// the lower end of the range.
     Pop = 11,
-    /// A batch was committed, whose writes have the same group. `count` is how many there were before sampling.
+    /// A batch was committed. Its writes have the same group. `count` is their number before
+    /// sampling.
     BatchCommit = 12,
     /// A transaction began.
     Begin = 13,
-    /// A transaction was committed, or its commit refused. `count` is how many keys and ranges it wrote before sampling.
+    /// A transaction was committed, or its commit refused. `count` is the number of keys and ranges
+    /// that it wrote, before sampling.
     Commit = 14,
     /// A transaction ended without a commit.
     Abort = 15,
@@ -113,12 +116,13 @@ impl Kind {
     }
 }
 
-/// Why an operation failed. The numbers are those of the format; unknown ones are read as [`Failure::Other`].
+/// Why an operation failed. The numbers are those of the format; unknown ones are read as
+/// [`Failure::Other`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Failure {
-    /// None of the others.
+    /// Another failure.
     Other = 0,
     /// The operating system refused.
     Io = 1,
@@ -128,7 +132,7 @@ pub enum Failure {
     NoSpace = 3,
     /// Another write came between.
     Conflict = 4,
-    /// A lock was not to be had in time.
+    /// A lock could not be had in time.
     LockTimeout = 5,
     /// Waiting for a lock would not have ended.
     Deadlock = 6,
@@ -165,7 +169,7 @@ impl Failure {
     }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
     /// The trace does not say.
@@ -175,53 +179,54 @@ pub enum Outcome {
     Done,
     /// The key had no value.
     Absent,
-    /// The key had a value, of this length and [hash](crate::value_hash), where they are known.
+    /// The key had a value, of this length and [hash](crate::value_hash), if they are known.
     Present {
         /// Bytes of the value.
         len: Option<u64>,
-        /// Its hash. Only where the length is known too.
+        /// Its hash. Only if the length is known too.
         hash: Option<u64>,
     },
     /// It failed.
     Failed(Failure),
 }
 
-/// What a caller of [`Recorder`](crate::Recorder) or [`Writer`](crate::Writer) says of an operation: an [`Operation`]
+/// An operation for [`Recorder`](crate::Recorder) or [`Writer`](crate::Writer): an [`Operation`]
 /// that borrows its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call<'a> {
-    /// What was asked.
+    /// The kind.
     pub kind: Kind,
-    /// Of which keyspace, by number.
+    /// The number of the keyspace.
     pub keyspace: u32,
-    /// Of which key. Of a range: its least.
+    /// The key. For a range, its lower end.
     pub key: &'a [u8],
     /// The end of a range, which is not in it.
     pub end_key: Option<&'a [u8]>,
-    /// What holds operations together: those of one batch, transaction or multi-get. 0: nothing.
+    /// The group of operations that belong together: those of one batch, transaction or multi-get.
+    /// 0: none.
     pub group: u64,
     /// Length of the value that was written.
     pub value_len: Option<u64>,
-    /// The value that was written, where values are recorded.
+    /// The value that was written, if values are recorded.
     pub value: Option<&'a [u8]>,
-    /// For how many milliseconds the value is to stay.
+    /// The time to live of the value, in milliseconds.
     pub ttl_millis: Option<u64>,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
-    /// How many: records that a scan gave, parts of a batch or transaction.
+    /// A number: records that a scan gave, parts of a batch or transaction.
     pub count: Option<u64>,
-    /// How many records a scan was allowed to give.
+    /// The number of records that a scan was allowed to give.
     pub limit: Option<u64>,
     /// From the end backwards.
     pub reverse: bool,
-    /// A scan left values alone.
+    /// A scan did not read values.
     pub keys_only: bool,
-    /// It read an older moment, by a snapshot or transaction, so that its result says nothing of now.
+    /// It read an older moment, by a snapshot or transaction, so its result says nothing of now.
     pub older_moment: bool,
 }
 
 impl<'a> Call<'a> {
-    /// A call of which nothing else is known.
+    /// A call without further facts.
     #[must_use]
     pub fn new(kind: Kind, keyspace: u32, key: &'a [u8]) -> Call<'a> {
         Call {
@@ -243,7 +248,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// One operation of a trace. The fields that are not explained are those of [`Call`].
+/// One operation of a trace. Fields without an explanation are those of [`Call`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operation {
     /// See [`Call::kind`].
@@ -254,7 +259,8 @@ pub struct Operation {
     pub thread: u32,
     /// Nanoseconds from the beginning of the trace to that of the operation.
     pub start_nanos: u64,
-    /// How long it took. Of a scan: the time in which records were gathered, not that of the caller between.
+    /// How long it took. For a scan: the time in which records were gathered, without the caller's
+    /// time in between.
     pub latency_nanos: Option<u64>,
     /// See [`Call::key`].
     pub key: Vec<u8>,
@@ -283,7 +289,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation of which nothing else is known, at the beginning of the trace.
+    /// An operation without further facts, at the beginning of the trace.
     #[must_use]
     pub fn new(kind: Kind, key: impl Into<Vec<u8>>) -> Operation {
         Operation {
@@ -307,7 +313,7 @@ impl Operation {
         }
     }
 
-    /// What a caller says, at the beginning of the trace.
+    /// The operation of a call, at the beginning of the trace.
     #[must_use]
     pub fn of_call(call: &Call<'_>) -> Operation {
         Operation {
@@ -331,7 +337,7 @@ impl Operation {
         }
     }
 
-    /// What of it a caller says.
+    /// The call of this operation.
     #[must_use]
     pub fn as_call(&self) -> Call<'_> {
         Call {

@@ -1,4 +1,5 @@
-//! Files that are packed by gzip or Zstandard, known by their first bytes, as traces and exported records are given away.
+//! Files that are packed by gzip or Zstandard, known by their first bytes. Traces and exported
+//! records are often published so.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -8,16 +9,16 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Bytes of a packed Zstandard file that are unpacked at once, before somebody asks for more.
+/// Bytes of a packed Zstandard file that are unpacked in one step.
 const ZSTD_STEP_BYTES: usize = 128 << 10;
 
 const GZIP: &[u8] = b"\x1F\x8B\x08";
 const ZSTD: &[u8] = b"\x28\xB5\x2F\xFD";
 
-/// Reads up to `most` bytes ahead; the source that gives them again, and them.
+/// Reads up to `most` bytes ahead. Returns a source that gives them again, and the bytes.
 ///
 /// # Errors
-/// Those of the source.
+/// The errors of the source.
 pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
     let mut source = source;
     let buffered = source.fill_buf()?;
@@ -31,15 +32,16 @@ pub fn peek(source: Box<dyn BufRead>, most: usize) -> io::Result<(Box<dyn BufRea
     Ok((Box::new(again), sample))
 }
 
-/// What there is of the source without waiting for more than its beginning, and the source that
-/// gives it again.
+/// The bytes of the source that are there without waiting for more than its beginning, and the
+/// source that gives them again.
 ///
 /// # Errors
-/// Those of the source.
+/// The errors of the source.
 pub fn begun(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Vec<u8>)> {
     let mut source = source;
     let mut begun = Vec::new();
-    // The first bytes come alone: they said whether the source is packed. A whole line of a pipe may be all that comes for long.
+    // The first bytes come alone: they told whether the source is packed. A pipe may give no more
+    // than one line for a long time.
     while begun.len() <= ZSTD.len() && !begun.contains(&b'\n') {
         let piece = source.fill_buf()?;
         if piece.is_empty() {
@@ -53,11 +55,11 @@ pub fn begun(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Vec<u8>)
     Ok((Box::new(again), begun))
 }
 
-/// What the source holds unpacked, and how it is packed if it is. Damage to what is packed is an error of what reads it
-/// ([`is_damage`]).
+/// The unpacked content of the source, and its packer if it is packed. Damage to packed bytes is an
+/// error of the reads ([`is_damage`]).
 ///
 /// # Errors
-/// Those of the source.
+/// The errors of the source.
 pub fn unpacked(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Option<&'static str>)> {
     let (source, sample) = peek(source, ZSTD.len())?;
     let (reader, name): (Box<dyn Read>, _) = if sample.starts_with(GZIP) {
@@ -71,14 +73,14 @@ pub fn unpacked(source: Box<dyn BufRead>) -> io::Result<(Box<dyn BufRead>, Optio
     Ok((Box::new(reader), Some(name)))
 }
 
-/// Whether it was not the system that failed, but bytes that do not unpack.
+/// Whether the bytes do not unpack. Otherwise the system failed.
 #[must_use]
 pub fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
-/// Unpacks the frames of a Zstandard file, one after the other.
+/// Unpacks the frames of a Zstandard file in order.
 struct ZstdReader {
     source: Box<dyn BufRead>,
     decoder: FrameDecoder,

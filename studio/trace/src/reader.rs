@@ -1,17 +1,19 @@
 //! [`Reader`]: the operations of a trace, one by one, from any source of bytes, in bounded memory.
 //!
-//! What is damaged is passed over and counted ([`Losses`]); the operations that come are those that were written. A
-//! frame is believed if its checksum is right. After one that is not, the next is looked for byte by byte by its marker. A file
-//! that ends within a frame was torn: all frames before are given. The number of each frame tells how many are missing, and the note
-//! at the end how many operations there were. A frame whose number was there already is passed over: an operation is given
-//! once.
+//! Damaged parts are passed over and counted ([`Losses`]). All operations that come were written
+//! so. A frame is believed if its checksum is right. After a frame that is not, the next marker is
+//! looked for byte by byte. A file that ends within a frame was torn: all frames before are given.
+//! The numbers of the frames tell how many are missing, and the note at the end tells the number of
+//! operations. A frame whose number was there already is passed over: an operation is given once.
 //!
-//! Memory: two frames ([`FRAME_BYTES_MAX`]) and the names of keyspaces ([`NAMES_BYTES_MAX`](crate::NAMES_BYTES_MAX)), whatever
-//! the file says. Time: what is proportional to the file. Places that look like frames and are none may each cost the checksum
-//! of a whole frame; when that comes to much more than the file has, they are passed over whole, and not byte by byte.
+//! Memory: two frames ([`FRAME_BYTES_MAX`]) and the names of keyspaces
+//! ([`NAMES_BYTES_MAX`](crate::NAMES_BYTES_MAX)), for any file. Time: proportional to the file.
+//! Places that look like frames and are none may each cost the checksum of a whole frame. When that
+//! adds up to much more than the file has, they are passed over whole, and not byte by byte.
 //!
-//! Order: that of the file. Operations of one thread come in the order in which they ended; those of several threads
-//! interleave by buffers. [`InOrder`](crate::InOrder) puts them in the order of time.
+//! Order: that of the file. Operations of one thread come in the order in which they ended;
+//! operations of several threads interleave by buffers. [`InOrder`](crate::InOrder) puts them in
+//! the order of time.
 
 use crate::codec::Input;
 use crate::encode::Decoder;
@@ -25,28 +27,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Seek, SeekFrom};
 
-/// Checksums of frames that are none may cost so many times what was read of the file, and so many bytes more.
+/// Checksums of places that are no frames may cost this many times the bytes that were read of the
+/// file, and this number of bytes more.
 const VAIN_TIMES: u64 = 16;
 const VAIN_BYTES: u64 = 64 << 20;
 
-/// What of a trace could not be given, as far as it was read.
+/// The parts of a trace that could not be given, as far as it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
     /// Bytes that belong to no frame that can be believed.
     pub skipped_bytes: u64,
     /// Places at which something was skipped.
     pub damaged_places: u64,
-    /// Frames that are missing, by the numbers of those that are there. Some may be names.
+    /// Missing frames, by the numbers of the present ones. Some of them may be names.
     pub missing_frames: u64,
     /// Frames that were there already, by their numbers, and were passed over.
     pub repeated_frames: u64,
-    /// Operations of frames whose checksum is right, and which cannot be read all the same.
+    /// Operations in frames whose checksum is right, but which cannot be read.
     pub unreadable_operations: u64,
     /// The file ends within a frame.
     pub is_torn: bool,
     /// The trace was not ended, or its end is lost.
     pub has_no_end: bool,
-    /// Operations that were written, by the note at the end, and are not there.
+    /// Operations that were written, by the note at the end, and are missing.
     pub missing_operations: u64,
     /// Names of keyspaces beyond the limits.
     pub names_passed_over: u64,
@@ -103,7 +106,7 @@ pub struct Reader<R> {
     source: R,
     header: Header,
     names: Names,
-    /// What was read of the source and not used, from `at` on.
+    /// Bytes that were read from the source and not used, from `at` on.
     buffer: Vec<u8>,
     at: usize,
     /// Offset in the file of `buffer[at]`.
@@ -115,7 +118,7 @@ pub struct Reader<R> {
     next_sequence: u32,
     given: u64,
     in_damage: bool,
-    /// Bytes of which a checksum was made, and was not that of a frame.
+    /// Bytes whose checksum was computed and was not that of a frame.
     vain_bytes: u64,
     is_strict: bool,
     ended: bool,
@@ -165,14 +168,14 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// From now on the first damage is an error, not a loss that is counted.
+    /// From now on the first damage is an error, and not a counted loss.
     #[must_use]
     pub fn strict(mut self) -> Reader<R> {
         self.is_strict = true;
         self
     }
 
-    /// What the trace says of itself.
+    /// The header of the trace.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -184,7 +187,7 @@ impl<R: Read> Reader<R> {
         self.names.by_number()
     }
 
-    /// What the trace says of itself at its end, when that was reached.
+    /// The note at the end of the trace, when that was reached.
     #[must_use]
     pub fn end(&self) -> Option<EndNote> {
         self.end
@@ -277,7 +280,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes on behind what looked like a frame, of which so many bytes were looked at.
+    /// Goes on after a place that looked like a frame. `looked_at` bytes of it were looked at.
     fn not_opened(&mut self, looked_at: usize) -> Result<()> {
         const WHY: &str = "a frame whose checksum is wrong";
         self.vain_bytes += looked_at as u64;
@@ -287,7 +290,7 @@ impl<R: Read> Reader<R> {
             self.skip(looked_at);
             return Ok(());
         }
-        // Also where the length itself is damaged, so that frames behind it are not taken for its bytes.
+        // If the length itself is damaged too, the frames after it must not be taken for its bytes.
         self.skip_to_marker(WHY)
     }
 
@@ -307,7 +310,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// Whether the frame has operations.
+    /// Begins a frame. Returns whether it has operations.
     fn begin_frame(&mut self, frame: &FrameHeader) -> Result<bool> {
         match frame.kind {
             FrameKind::Operations => {
@@ -382,12 +385,12 @@ impl<R: Read> Reader<R> {
         self.take(bytes);
     }
 
-    /// Leaves at least a byte behind, and goes on to where the next frame may begin.
+    /// Passes over at least one byte, and goes on to where the next frame may begin.
     fn skip_to_marker(&mut self, what: &str) -> Result<()> {
         self.damage(what)?;
         let rest = &self.rest()[1..];
         let found = rest.windows(MARKER.len()).position(|at| at == MARKER);
-        // A marker may begin in the last bytes of what is there.
+        // A marker may begin in the last bytes of the buffer.
         let bytes = match found {
             Some(at) => at + 1,
             None if self.source_ended => self.rest().len(),
@@ -400,7 +403,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Has so many bytes in the buffer, unless the source ends before.
+    /// Fills the buffer with at least this number of bytes, unless the source ends before.
     fn fill(&mut self, bytes: usize) -> Result<bool> {
         debug_assert!(
             bytes <= FRAME_HEADER_BYTES + FRAME_BYTES_MAX,
@@ -424,8 +427,9 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The names of all keyspaces of a trace by number, also of those that were made while it was recorded. Of a trace that is
-/// whole it reads the heads of frames and the names, and seeks over the operations; of a damaged one everything.
+/// The names of all keyspaces of a trace by number, with those that were made while it was
+/// recorded. In a trace that is whole it reads the heads of frames and the names, and seeks over
+/// the operations. It reads all of a damaged trace.
 ///
 /// # Errors
 /// As [`Reader::new`] and [`Reader::next`].
@@ -462,7 +466,7 @@ pub fn keyspaces_of<R: Read + Seek>(mut source: R) -> Result<BTreeMap<u32, Strin
     Ok(reader.names.by_number().clone())
 }
 
-/// Reads until the slice is full or the source ends; returns how much that is.
+/// Reads until the slice is full or the source ends. Returns the number of bytes.
 fn read_full(source: &mut impl Read, mut to: &mut [u8]) -> Result<usize> {
     let mut got = 0;
     while !to.is_empty() {
@@ -484,8 +488,9 @@ mod tests {
     use super::{FRAME_BYTES_MAX, MARKER, Reader, VAIN_BYTES, VAIN_TIMES};
     use crate::{Header, Kind, Operation, Writer};
 
-    /// A file of nothing but heads of frames, each of which claims the longest frame there is: what checksums cost stays in
-    /// proportion to the file, all of it is told, and a good frame behind it is found.
+    /// A file that has only heads of frames, and each head claims the longest possible frame. The
+    /// cost of checksums stays in proportion to the file, all damage is told, and a good frame
+    /// after it is found.
     #[test]
     fn heads_that_claim_the_longest_frame_cost_no_more_than_the_file() {
         let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
@@ -502,7 +507,8 @@ mod tests {
         for _ in 0..(3 << 20) / head.len() {
             bytes.extend_from_slice(&head);
         }
-        // What is passed over whole ends before the last of them, where bytes are looked at one by one again.
+        // The part that is passed over whole ends before the last of them. There, bytes are looked
+        // at one by one again.
         bytes.extend_from_slice(&vec![0; FRAME_BYTES_MAX + 32]);
         bytes.extend_from_slice(&good[header..]);
         let mut reader = Reader::new(&bytes[..]).unwrap();

@@ -1,32 +1,38 @@
 //! [`Recorder`]: a trace that many threads write while they work.
 //!
 //! ```text
-//!   caller: Slot::begin --> store's work --> Slot::end --> buffer of the thread --full--> queue --> writer's thread --> file
-//!           one load                         its own lock                        never waits         |
-//!           where it is off                  ^                                                       |
-//!                                            +--- ten times a second, and at the end: collects ------+
-//!                                                  and once a second: the file has what was collected
+//!   caller: Slot::begin --> store's work --> Slot::end --> buffer of the thread
+//!           one load                         its own lock     |
+//!           if it is off                                      | full --> queue --> writer's thread
+//!                                                             |  never waits           |    |
+//!           ten times a second, and at the end: collects <----+------------------------+    |
+//!           once a second: the file has what was collected                       file <-----+
 //! ```
 //! * **Off costs one relaxed load**, at each call ([`RecorderHandle`] is what a store keeps).
-//! * **No lock that two callers share.** Each thread has a buffer of its own under a lock of its own, which otherwise only the
-//!   writer's thread takes, for the time of a swap. The list of buffers is locked once in the life of a thread.
-//! * **A caller never waits for the file.** Where the queue is full, the buffer's operations are dropped and counted. A
-//!   benchmark may ask for the contrary ([`RecorderOptions::waits`]): then a caller waits while the queue is half full, before it
-//!   takes its lock, which the writer's thread needs to empty the queue.
-//! * **The last buffer of a thread** stays in the list when the thread ends, so that the writer collects it ten times a second
-//!   and at the end. What is recorded in the order of one thread is so in the file: buffers are queued under the
-//!   thread's lock, by whoever queues them.
-//! * **The end**: the slot is off first; then each buffer is closed under its lock and collected. An operation that ends after
-//!   that is not in the trace; one that ended before [`Recorder::stop`] was called is. The note at the end counts.
-//! * **A process that dies** loses what was recorded in its last second or so: the header is in the file when the recorder is there, and what
-//!   was collected is handed to the system once a second. No sync: a crash of the machine may take more.
-//! * **Nothing is woken where nothing is recorded.** When a collection finds nothing, the writer's thread hands the file over and sleeps
-//!   without an end. It says so before it looks into the buffers a last time, each under its lock; who records the first operation
-//!   of a buffer after that, under the same lock, sees it and wakes the thread.
+//! * **No lock is shared by two callers.** Each thread has a buffer of its own under a lock of its
+//!   own. Otherwise only the writer's thread takes that lock, for the time of a swap. The list of
+//!   buffers is locked once in the life of a thread.
+//! * **A caller never waits for the file.** If the queue is full, the buffer's operations are
+//!   dropped and counted. A benchmark may ask for the contrary ([`RecorderOptions::waits`]). Then a
+//!   caller waits while the queue is half full. It waits before it takes its lock, since the
+//!   writer's thread needs the lock to empty the queue.
+//! * **The last buffer of a thread** stays in the list when the thread ends, so that the writer
+//!   collects it ten times a second and at the end. Operations of one thread have their order in
+//!   the file too: buffers are always queued under the thread's lock.
+//! * **The end**: the slot is off first; then each buffer is closed under its lock and collected.
+//!   An operation that ends after that is not in the trace; one that ended before
+//!   [`Recorder::stop`] was called is. The note at the end has the counts.
+//! * **A process that dies** loses about the last second of its recording: the header is in the
+//!   file when the recorder is there, and collected operations are handed to the system once a
+//!   second. There is no sync: a crash of the machine may lose more.
+//! * **Nothing is woken if nothing is recorded.** When a collection finds nothing, the writer's
+//!   thread hands the file over and sleeps without an end. It says so before it looks into the
+//!   buffers a last time, each under its lock. A thread that records the first operation of a
+//!   buffer after that, under the same lock, sees it and wakes the writer's thread.
 //! * **At its size** the file takes no more operations; they are counted. The end still fits.
 //!
-//! Time: nanoseconds since the recorder was made, of [`Clock`]. Not here: what is recorded, which is up to
-//! stores; forked children, which must not call this.
+//! Time: nanoseconds since the recorder was made, by [`Clock`]. Not here: the choice of what is
+//! recorded, which is up to stores; forked children, which must not call this.
 
 use crate::clock::Clock;
 use crate::encode::Encoder;
@@ -45,31 +51,31 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-/// A thread's buffer is queued at so many bytes.
+/// A thread's buffer is queued at this number of bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// So many buffers wait for the writer at most: 8 MiB.
+/// At most this number of buffers waits for the writer: 8 MiB.
 const QUEUE: usize = 128;
 const COLLECT_EVERY: Duration = Duration::from_millis(100);
-/// What was written is handed to the system after so long.
+/// Written bytes are handed to the system after this time.
 const HAND_OVER_EVERY: Duration = Duration::from_secs(1);
-/// Kept for the end, and the names of keyspaces to come.
+/// Bytes of the file that are kept for the end, and for names of new keyspaces.
 const RESERVE_BYTES: u64 = 16 << 10;
 
-/// What is recorded, and how much of it.
+/// What is recorded, and how much.
 #[derive(Clone, Debug)]
 pub struct RecorderOptions {
-    /// One key in so many; 0 and 1: all. See [`Sampler`].
+    /// One key in this number; 0 and 1: all. See [`Sampler`].
     pub one_in: u64,
-    /// The file takes so many bytes at most.
+    /// The file takes at most this number of bytes.
     pub bytes_max: u64,
     /// Results of reads get the hash of the value.
     pub has_hashes: bool,
     /// Writes get their values.
     pub has_values: bool,
-    /// Callers wait where operations come faster than they are written, so that nothing is left out for that (with up to 64
-    /// threads).
+    /// Callers wait if operations come faster than they are written, so that no operation is left
+    /// out for that reason (with up to 64 threads).
     pub waits: bool,
-    /// Where the trace comes from, for people.
+    /// The origin of the trace, for people.
     pub source: String,
     /// The wall clock, in milliseconds since 1970, if it is known.
     pub wall_clock_millis: u64,
@@ -87,7 +93,8 @@ pub(crate) enum Plant {
     Nothing,
     /// P59: buffers that are not full are lost at the end.
     LastBuffersLost,
-    /// P60: one operation in so many is taken, not those of one key in so many.
+    /// P60: one operation in this number is taken, and not the operations of one key in this
+    /// number.
     SamplesOperations,
 }
 
@@ -108,7 +115,7 @@ impl Default for RecorderOptions {
     }
 }
 
-/// What became of a trace.
+/// The outcome of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {
@@ -127,17 +134,18 @@ pub struct Summary {
 /// Where a store keeps its recorder. Off until [`Recorder::start`]; one trace at a time.
 #[derive(Default)]
 pub struct RecorderHandle {
-    /// Number of the recorder, which no other of the process has; 0: off. Relaxed: who sees it asks `shared`, or has
-    /// done so before.
+    /// Number of the recorder, which no other of the process has; 0: off. Relaxed: a thread that
+    /// sees it asks `shared`, or has done so before.
     active: AtomicU64,
-    /// The highest hash of a key that the recorder takes, so that a key that is left out costs no look at what the thread has.
-    /// Relaxed, and not together with `active`: the hash of another recorder is seen only by an operation that begins
-    /// while this one is started or ended, and such an operation may be left out, or is asked about again.
+    /// The highest hash of a key that the recorder takes. So a key that is left out costs no look
+    /// at the thread's data. Relaxed, and not together with `active`: an operation sees the hash of
+    /// another recorder only if it begins while this one is started or ended. Such an operation may
+    /// be left out, or is asked about again.
     highest: AtomicU64,
     shared: Mutex<Option<Arc<Shared>>>,
 }
 
-/// An operation that has begun, and is to be recorded.
+/// An operation that has begun, and will be recorded.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it is recorded by `end`"]
 pub struct Began {
@@ -167,7 +175,7 @@ impl Began {
     }
 }
 
-/// A trace being recorded. Dropping it ends the trace, without telling what became of it.
+/// A trace that is being recorded. Dropping it ends the trace, without telling the outcome.
 pub struct Recorder {
     slot: Arc<RecorderHandle>,
     shared: Arc<Shared>,
@@ -183,7 +191,8 @@ struct Shared {
     queue: ArrayQueue<Message>,
     writer: OnceLock<Thread>,
     stopping: AtomicBool,
-    /// The writer's thread sleeps until it is woken. Relaxed: the locks of buffers order it (see the module).
+    /// The writer's thread sleeps until it is woken. Relaxed: the locks of buffers order it (see
+    /// the module).
     asleep: AtomicBool,
     /// The file takes no more.
     is_full: AtomicBool,
@@ -212,7 +221,7 @@ struct BufferState {
     closed: bool,
 }
 
-/// What a thread knows of a recorder that it has used.
+/// A thread's data of a recorder that it has used.
 struct Local {
     shared: Arc<Shared>,
     buffer: Arc<ThreadBuffer>,
@@ -232,7 +241,7 @@ impl RecorderHandle {
         self.active.load(Ordering::Relaxed) != 0
     }
 
-    /// Begins an operation of `key`: `None` where nothing is recorded, or not this key.
+    /// Begins an operation on `key`. `None` if nothing is recorded, or this key is not.
     #[inline]
     pub fn begin(&self, key: &[u8]) -> Option<Began> {
         match self.active.load(Ordering::Relaxed) {
@@ -241,7 +250,7 @@ impl RecorderHandle {
         }
     }
 
-    /// Begins an operation of no key, which is recorded in any case.
+    /// Begins an operation without a key. It is always recorded.
     #[inline]
     pub fn begin_always(&self) -> Option<Began> {
         match self.active.load(Ordering::Relaxed) {
@@ -259,8 +268,8 @@ impl RecorderHandle {
         self.with_local(id, begin).flatten()
     }
 
-    /// Whether operations of this key are recorded now. What belongs to an operation that has [begun](Self::begin_always) may
-    /// ask so, for its parts.
+    /// Whether operations of this key are recorded now. An operation that has
+    /// [begun](Self::begin_always) may ask this for its parts.
     #[must_use]
     pub fn takes(&self, key: &[u8]) -> bool {
         let id = self.active.load(Ordering::Relaxed);
@@ -287,7 +296,7 @@ impl RecorderHandle {
         self.end_after(began, None, call);
     }
 
-    /// Records an operation of which it is known how many nanoseconds it took.
+    /// Records an operation that took `latency_nanos`.
     pub fn end_after(&self, began: Began, latency_nanos: Option<u64>, call: &Call<'_>) {
         self.with_local(began.recorder, |local| {
             let latency = latency_nanos.unwrap_or_else(|| local.nanos_since(began));
@@ -306,12 +315,12 @@ impl RecorderHandle {
     pub fn name_keyspace(&self, number: u32, name: &str) {
         let shared = self.shared.lock().clone();
         if let Some(shared) = shared {
-            // If the queue is full the keyspace has a number alone.
+            // If the queue is full the keyspace has only a number.
             let _ = shared.send(Message::Name(number, name.to_owned()));
         }
     }
 
-    /// Runs `with` on what this thread has of the recorder; not if that has ended meanwhile.
+    /// Runs `with` on this thread's data of the recorder, unless that has ended meanwhile.
     #[inline]
     fn with_local<T>(&self, id: u64, with: impl FnOnce(&Local) -> T) -> Option<T> {
         // A thread that is being ended has no locals any more.
@@ -337,7 +346,7 @@ impl RecorderHandle {
             thread: number as u32,
             state: Mutex::default(),
         });
-        // Under the lock: the end closes what is in the list, and what comes later is not taken.
+        // Under the lock: the end closes the buffers in the list, and later buffers are not taken.
         let mut buffers = shared.buffers.lock();
         if shared.stopping.load(Ordering::Acquire) {
             return None;
@@ -385,7 +394,8 @@ impl Shared {
         self.sampler.takes(key)
     }
 
-    /// Waits until a buffer can be queued. The rest of the queue is for other threads that come at the same time.
+    /// Waits until a buffer can be queued. The rest of the queue is for other threads that come at
+    /// the same time.
     fn wait_for_room(&self) {
         while self.queue.len() >= QUEUE / 2 && !self.stopping.load(Ordering::Acquire) {
             self.wake();
@@ -432,7 +442,7 @@ impl Local {
         if state.encoder.operations == 0 && shared.asleep.load(Ordering::Relaxed) {
             shared.wake();
         }
-        // A key above the limits of a trace: no store has such.
+        // A key above the limits of a trace: no store has one.
         let added = state.encoder.add(&call, thread, start_nanos, latency_nanos);
         if added.is_err() {
             shared.dropped_behind.fetch_add(1, Ordering::Relaxed);
@@ -448,10 +458,11 @@ impl Local {
 }
 
 impl Recorder {
-    /// Begins a trace, written to `to`, of what is recorded by `slot`.
+    /// Begins a trace of the operations of `slot`, written to `to`.
     ///
     /// # Errors
-    /// `AlreadyRecording` of a slot that has a trace; `Io`: the header could not be written, or a thread not be started.
+    /// `AlreadyRecording` if the slot has a trace; `Io`: the header could not be written, or a
+    /// thread could not be started.
     pub fn start(
         slot: &Arc<RecorderHandle>,
         to: impl Write + Send + 'static,
@@ -499,7 +510,7 @@ impl Recorder {
         self.end()
     }
 
-    /// Leaves everything as it is: for a forked child, in which the writer's thread does not exist.
+    /// Leaves everything as it is: for a forked child, which does not have the writer's thread.
     pub fn forget(mut self) {
         std::mem::forget(self.writer.take());
         std::mem::forget(self);
@@ -551,7 +562,7 @@ impl Shared {
 struct Collector<W: Write> {
     shared: Arc<Shared>,
     frames: FrameWriter<W>,
-    /// So many bytes of the file were handed to the system, and when.
+    /// The number of bytes of the file that were handed to the system, and when.
     handed_over: (u64, Instant),
     /// The first failure of the file.
     failure: Option<Error>,
@@ -588,7 +599,8 @@ impl<W: Write> Collector<W> {
     fn rest(&mut self) {
         self.hand_over(Duration::ZERO);
         self.shared.asleep.store(true, Ordering::Relaxed);
-        // What was recorded in between is found by this look; what comes after it wakes this thread.
+        // This look finds everything that was recorded in between. Later operations wake this
+        // thread.
         let is_idle = !self.collect() && self.shared.queue.is_empty();
         if is_idle && !self.shared.stopping.load(Ordering::Acquire) {
             thread::park();
@@ -596,7 +608,7 @@ impl<W: Write> Collector<W> {
         self.shared.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Gives the system what was written, if the last time was so long ago.
+    /// Hands written bytes to the system, if the last time was at least `after` ago.
     fn hand_over(&mut self, after: Duration) {
         let (bytes, when) = self.handed_over;
         if self.frames.bytes == bytes || when.elapsed() < after || self.failure.is_some() {
@@ -623,12 +635,14 @@ impl<W: Write> Collector<W> {
         }
     }
 
-    /// Queues what threads have gathered, so that it is not long before it is in the file; whether that was anything.
+    /// Queues what threads have gathered, so that it is soon in the file. Returns whether there was
+    /// anything.
     fn collect(&mut self) -> bool {
         let shared = self.shared.clone();
         #[cfg(test)]
         if shared.options.plant == Plant::LastBuffersLost {
-            // What is lost at the end must be there then, however late this thread comes.
+            // Operations that the fault loses at the end must still be there, even if this thread
+            // comes late.
             return false;
         }
         let mut has_collected = false;
@@ -636,7 +650,8 @@ impl<W: Write> Collector<W> {
             let mut state = buffer.state.lock();
             has_collected |= state.encoder.operations > 0;
             if state.encoder.operations > 0 && !shared.queue.is_full() {
-                // Under the thread's lock, as the thread itself does, so that its buffers stay in order.
+                // Under the thread's lock, as in the thread itself, so that its buffers stay in
+                // order.
                 let (raw, operations) = state.encoder.take(Vec::with_capacity(BUFFER_BYTES));
                 if shared.queue.push(Message::Frame(raw, operations)).is_err() {
                     let lost = u64::from(operations);
@@ -666,7 +681,7 @@ impl<W: Write> Collector<W> {
                 .fetch_add(state.dropped_full, Ordering::Relaxed);
             last.push(state.encoder.take(Vec::new()));
         }
-        // Buffers that were queued are older than what was left, and nothing is queued any more.
+        // Buffers that were queued are older than the rest, and nothing is queued any more.
         self.write_queued();
         #[cfg(test)]
         if shared.options.plant == Plant::LastBuffersLost {

@@ -1,13 +1,14 @@
-//! Which keys of all are recorded: one in so many, by the hash of the key.
+//! Which keys are recorded: one in a number of keys, by the hash of the key.
 //!
-//! All operations of a sampled key are recorded, so that how often a key is used, and after how long again, is as in the
-//! whole. The choice is the same in every trace, and the keys of a sparser sample are among those of a denser one. Each key of a
-//! batch, transaction or multi-get is chosen by itself; a deletion of a range and a pop by the least key of their range, a
-//! scan by where it begins.
+//! All operations of a sampled key are recorded, so a key is used as often, and after the same
+//! intervals, as in the whole. The choice is the same in every trace, and the keys of a sparser
+//! sample are among those of a denser one. Each key of a batch, transaction or multi-get is chosen
+//! by itself. A deletion of a range and a pop are chosen by the lower end of their range, a scan by
+//! the key at which it begins.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Not the hash that stores use for their own choices.
+/// Differs from the hash that stores use for their own choices.
 const SEED: u64 = 0x7472_6163_655f_6b65;
 
 /// See the module.
@@ -28,13 +29,13 @@ impl Sampler {
         }
     }
 
-    /// How many keys stand behind one that is recorded.
+    /// The number of keys behind a recorded key.
     #[must_use]
     pub fn one_in(&self) -> u64 {
         self.one_in
     }
 
-    /// Keys with a hash up to this one are recorded: all that [`is_up_to`] needs to know.
+    /// Keys with a hash up to this one are recorded: [`is_up_to`] needs nothing else.
     pub(crate) fn highest(&self) -> u64 {
         self.highest
     }

@@ -1,5 +1,5 @@
-//! [`Writer`]: a trace from operations that one caller has, as of a conversion. [`Recorder`](crate::Recorder) is for many
-//! threads.
+//! [`Writer`]: a trace from operations that one caller has, as in a conversion.
+//! [`Recorder`](crate::Recorder) is for many threads.
 
 use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,10 +8,11 @@ use crate::operation::{Call, Operation};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// A frame is ended at about so many bytes. With the largest operation it stays below the limit.
+/// A frame is ended at about this number of bytes. With the largest operation it stays below the
+/// limit.
 const FRAME_BYTES: usize = 64 << 10;
 
-/// Writes a trace. What was not [finished](Writer::finish) is a trace without an end.
+/// Writes a trace. A trace that was not [finished](Writer::finish) has no end.
 pub struct Writer<W: Write> {
     frames: FrameWriter<W>,
     encoder: Encoder,
@@ -42,7 +43,7 @@ impl<W: Write> Writer<W> {
         self.add_call(&operation.as_call(), thread, start, operation.latency_nanos)
     }
 
-    /// Adds an operation whose bytes are borrowed.
+    /// Adds an operation with borrowed bytes.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -79,19 +80,20 @@ impl<W: Write> Writer<W> {
         self.frames.operations(&raw, operations)
     }
 
-    /// Says at the end that so many operations of the source are not in the trace.
+    /// Adds a note for the end: this number of operations of the source is not in the trace.
     pub fn note_dropped(&mut self, full: u64, behind: u64) {
         self.dropped.dropped_full += full;
         self.dropped.dropped_behind += behind;
     }
 
-    /// Says at the end that so many operations were recorded and are lost, or could not be read where the trace is made of
-    /// another one: who reads the trace is told so.
+    /// Adds a note for the end: this number of operations was recorded and is lost, or could not be
+    /// read from the trace that is converted. Readers of the trace are told so.
     pub fn note_lost(&mut self, operations: u64) {
         self.dropped.recorded += operations;
     }
 
-    /// Leaves the trace without an end, because what it is made of has none; gives back what it was written to.
+    /// Leaves the trace without an end, because its source has none. Gives back the target of the
+    /// writes.
     ///
     /// # Errors
     /// `Io`.
@@ -101,10 +103,10 @@ impl<W: Write> Writer<W> {
         Ok(self.frames.to)
     }
 
-    /// Ends the trace, and gives back what it was written to.
+    /// Ends the trace, and gives back the target of the writes.
     ///
     /// # Errors
-    /// `Io`.
+    /// The first failure of a write.
     pub fn finish(mut self) -> Result<(W, EndNote)> {
         self.end_frame()?;
         let note = EndNote {
@@ -117,7 +119,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Frames one after the other, each with the next number.
+/// Frames in order, each with the next number.
 pub(crate) struct FrameWriter<W: Write> {
     pub(crate) to: W,
     sequence: u32,
@@ -146,7 +148,7 @@ impl<W: Write> FrameWriter<W> {
         Ok(())
     }
 
-    /// Writes operations, if the file is not above `bytes_max` then.
+    /// Writes operations, unless the file would then be above `bytes_max`.
     pub(crate) fn operations_within(
         &mut self,
         raw: &[u8],

@@ -1,5 +1,5 @@
-//! Traces of other formats. Those of RocksDB are made by an encoder of our own, from the description of the format; a genuine one is
-//! made by `db_bench` where that is installed.
+//! Traces of other formats. An encoder of our own makes those of RocksDB, from the description of
+//! the format. `db_bench` makes a genuine one, if it is installed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -119,7 +119,7 @@ proptest! {
         let _ = formats::detect(lines.as_bytes());
     }
 
-    /// What is written in RocksDB's readable form comes back, as far as that form has it.
+    /// A trace written in RocksDB's readable form comes back, as far as that form has its facts.
     #[test]
     fn the_readable_form_comes_back(
         each in vec((0..9_usize, vec(any::<u8>(), 0..20), 0..5_u32, 0..1000_u64, 0..1_000_000_u64), 0..20),
@@ -169,7 +169,7 @@ fn lines_of_the_readable_form() {
         (operations[0].keyspace, operations[0].value_len),
         (2, Some(100))
     );
-    // The size of a get is an invention of the form.
+    // The size of a get is made up by the form.
     assert_eq!(
         (operations[1].value_len, operations[1].start_nanos),
         (None, 2_000_000)
@@ -245,7 +245,8 @@ fn the_operations_of_a_second_are_spread_evenly_over_it_and_their_order_stays() 
     assert!(!read(Format::RocksDb, &some_trace(2)).unwrap().1.spread);
 }
 
-/// Keys of 100 KiB: one second of more than is kept waiting. Nothing is lost, and times never go back.
+/// Keys of 100 KiB: one second has more than is kept waiting. Nothing is lost, and times never go
+/// back.
 #[test]
 fn a_second_of_more_than_there_is_room_for_is_spread_in_parts() {
     let key = "k".repeat(100 << 10);
@@ -294,7 +295,8 @@ fn what_is_read_as_a_merge_is_counted_by_its_name() {
         counted,
         [("append", 1), ("decr", 1), ("incr", 2), ("prepend", 1)]
     );
-    // What is added is a number of 8 bytes; what is appended has the size that the line tells.
+    // The operand of an addition is a number of 8 bytes. The operand of an append has the size in
+    // the line.
     let lens: Vec<_> = operations.iter().map(|one| one.value_len).collect();
     assert_eq!(lens, [8, 8, 8, 9, 9, 9].map(Some));
 }
@@ -334,7 +336,7 @@ fn a_trace_of_another_format_is_named_where_one_of_ours_is_expected() {
     assert!(formats::open_own(&own.finish().unwrap().0[..]).is_ok());
 }
 
-/// Both headers that Meta's traces have, with columns in several orders.
+/// Both headers of Meta's traces, with columns in several orders.
 #[test]
 fn lines_of_meta() {
     let text = "op_time,key,key_size,op,op_count,size,cache_hits,ttl,usecase,sub_usecase\n\
@@ -421,7 +423,7 @@ fn the_format_is_told_by_the_first_bytes() {
     for (begin, format) in cases {
         assert_eq!(formats::detect(begin), format, "{}", begin.escape_ascii());
     }
-    // What was told can be read.
+    // The written form can be read.
     let (operations, imported) = read(Format::EvenDb, &own).unwrap();
     assert_eq!((operations.len(), imported), (0, Imported::default()));
 }
@@ -451,7 +453,8 @@ fn a_long_line_is_bad_and_the_next_one_is_not() {
     assert_eq!((operations.len(), imported.bad), (1, 1));
 }
 
-/// A trace that RocksDB's own benchmark made, where it is installed (the package `rocksdb-tools` of Debian).
+/// A trace that RocksDB's own benchmark made, if it is installed (the package `rocksdb-tools` of
+/// Debian).
 #[test]
 fn a_genuine_trace() {
     let db_bench = ["db_bench", "/usr/lib/rocksdb/db_bench"];

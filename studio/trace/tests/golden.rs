@@ -1,7 +1,8 @@
 //! The format byte for byte: annotated hex in `tests/golden/trace_v1.txt`, and what it decodes to.
 //!
-//! A difference of bytes is a change of format: raise its version, keep the file under its name with a test that reads
-//! it. `EVENDB_BLESS=1` writes the file where it is missing; it never writes over other bytes.
+//! A difference of bytes is a change of format: raise its version, keep the file under its name
+//! with a test that reads it. `EVENDB_BLESS=1` writes the file if it is missing; it never writes
+//! over other bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -66,7 +67,8 @@ fn trace() -> Vec<u8> {
     writer.finish().unwrap().0
 }
 
-/// Cuts bytes into fields and writes them as hex with a comment each. It knows the format by itself.
+/// Cuts bytes into fields and writes them as hex with a comment each. It has its own knowledge of
+/// the format.
 struct Annotator<'a> {
     rest: &'a [u8],
     text: String,

@@ -1,11 +1,11 @@
-//! What a trace says of its keyspaces, wherever in the file they are named, and of what it lost.
+//! The keyspaces of a trace, wherever in the file they are named, and its losses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use evendb_trace::{Header, Kind, Losses, Operation, Reader, Writer, keyspaces_of};
 use std::io::Cursor;
 
-/// A trace of so many operations, with a keyspace that is named when all but the last were done.
+/// A trace of this number of operations. A keyspace is named before the last of them.
 fn with_a_late_name(operations: usize) -> Vec<u8> {
     let header = Header {
         keyspaces: [(0, "default".to_owned())].into(),
@@ -33,7 +33,7 @@ fn all_keyspaces_are_known_before_the_operations_are_read() {
     assert_eq!(Reader::new(&bytes[..]).unwrap().keyspaces().len(), 1);
 }
 
-/// Cut anywhere, and with any byte changed: it finds what a reader finds.
+/// Cut anywhere, and with any byte changed: it finds the names that a reader finds.
 #[test]
 fn a_damaged_trace_has_the_names_that_its_reader_finds() {
     let whole = with_a_late_name(50);
@@ -47,7 +47,8 @@ fn a_damaged_trace_has_the_names_that_its_reader_finds() {
         flipped[at] ^= 1;
         for bytes in [&whole[..at], &flipped] {
             let found = keyspaces_of(Cursor::new(bytes)).ok();
-            // A damaged frame of operations is not looked into, and a reader goes on behind it as well.
+            // A damaged frame of operations is not looked into, and a reader goes on after it as
+            // well.
             assert_eq!(found, found_by_reader(bytes), "at {at}");
         }
     }

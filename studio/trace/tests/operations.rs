@@ -57,7 +57,7 @@ prop_compose! {
     }
 }
 
-/// A trace in frames of so many operations.
+/// A trace in frames of this number of operations.
 fn written(operations: &[Operation], frame: usize) -> Vec<u8> {
     let header = Header {
         one_in: 1,
@@ -76,7 +76,7 @@ fn written(operations: &[Operation], frame: usize) -> Vec<u8> {
     writer.finish().unwrap().0
 }
 
-/// What a reader gives, and what it says was lost. It must end.
+/// The operations and losses of a reader. It must end.
 fn read(bytes: &[u8]) -> (Vec<Operation>, Losses) {
     let mut reader = Reader::new(bytes).unwrap();
     let operations = reader.operations().collect::<Result<_, _>>().unwrap();
@@ -102,7 +102,7 @@ proptest! {
         while strict.next().unwrap().is_some() {}
     }
 
-    /// Whatever is cut off: whole frames before it come, nothing else, and the loss is told.
+    /// Cut anywhere: whole frames before the cut come, nothing else, and the loss is told.
     #[test]
     fn a_torn_trace_gives_what_came_before(
         operations in vec(operation(), 1..60),
@@ -150,7 +150,7 @@ proptest! {
         }
     }
 
-    /// A frame that is taken out whole is missed.
+    /// A removed frame is missed.
     #[test]
     fn any_bytes_behind_a_header_end_without_panic(rest in vec(any::<u8>(), 0..300), cut in 0..40_usize) {
         let mut bytes = written(&[Operation::new(Kind::Get, "k")], 1);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a record counts beside key and value.
+/// Bytes that a record counts in addition to key and value.
 const COUNTED_BYTES: u64 = 64;
 
 /// See the module.
@@ -30,7 +30,8 @@ fn settings(row: &Row) -> Settings {
     options::apply(FACTORS, row, Settings::new())
 }
 
-/// What a keyspace has of its own. The operator of [`Space::Counts`] is that of the row with which it was made, and stays.
+/// The options of a keyspace. The operator of [`Space::Counts`] stays that of the row with which it
+/// was made.
 fn of_keyspace(space: Space, settings: &Settings, is_new: bool) -> KeyspaceOptions {
     let own = settings.keyspace.clone();
     match (space, settings.ttl) {

@@ -1,4 +1,4 @@
-//! The first engine's options: of the database, those that few set, and those of a keyspace.
+//! The first engine's options: those of the database, advanced ones, and those of a keyspace.
 
 use crate::options::Factor;
 use evendb::{
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a row chooses.
+/// The choices of a row.
 pub struct Settings {
-    /// Of the database.
+    /// Options of the database.
     pub options: Options,
-    /// Of each keyspace.
+    /// Options of each keyspace.
     pub keyspace: KeyspaceOptions,
-    /// Of the keyspace whose values expire.
+    /// The time to live of the keyspace whose values expire.
     pub ttl: Option<Duration>,
-    /// Of a keyspace that is made.
+    /// The operator of a keyspace that is made.
     pub merges: Merges,
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// Whether the database is opened only for reading first.
+    /// Whether the database is first opened only for reading.
     pub read_only: bool,
 }
 
@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-/// All of them. What was undone comes first: settings that follow count.
+/// All factors. What is undone comes first: later settings win.
 pub static FACTORS: &[Factor<Settings>] = &[
     Factor {
         name: "undo",
@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::options::tests::{all_pairs_are_met, check, setters};
 
-    /// What is no choice of an opening, and why.
+    /// Options that are no choice of an opening, with the reason.
     const LEFT_OUT: [(&str, &str); 6] = [
         ("error_if_exists", "it refuses every opening but the first"),
         (

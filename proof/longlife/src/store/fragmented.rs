@@ -1,4 +1,4 @@
-//! The second engine. What it lacks is refused here, and never asked for ([`Store::RICH`]).
+//! The second engine. Calls that it lacks are refused here, and never made ([`Store::RICH`]).
 
 use super::fragmented_options::{FACTORS, Settings};
 use super::{Answer, How, Pair, Said, Span, Store, bytes, findings, pairs};

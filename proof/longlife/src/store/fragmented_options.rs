@@ -3,13 +3,13 @@
 use crate::options::Factor;
 use evendb_flsm::{Advanced, Compression, Durability, Options};
 
-/// What a row chooses.
+/// The choices of a row.
 pub struct Settings {
-    /// Of the database.
+    /// Options of the database.
     pub options: Options,
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// Whether the database is opened only for reading first.
+    /// Whether the database is first opened only for reading.
     pub read_only: bool,
 }
 
@@ -42,7 +42,7 @@ impl Settings {
     }
 }
 
-/// All of them.
+/// All factors.
 pub static FACTORS: &[Factor<Settings>] = &[
     Factor {
         name: "memory_budget",
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::options::tests::{all_pairs_are_met, check, setters};
 
-    /// What is no choice of an opening, and why.
+    /// Options that are no choice of an opening, with the reason.
     const LEFT_OUT: [(&str, &str); 4] = [
         ("error_if_exists", "it refuses every opening but the first"),
         (

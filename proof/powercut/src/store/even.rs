@@ -9,7 +9,7 @@ use evendb::{
 };
 use std::path::Path;
 
-/// Backups that stay.
+/// The number of backups that stay.
 const KEEP: usize = 3;
 
 /// See the module.
@@ -36,7 +36,7 @@ fn options(level: Level, draw: &mut Draw) -> Options {
                 .block_bytes(256)
                 .commit_log_mapped(mapped)
         });
-    // Three of four times, values from some length on lie apart.
+    // In three of four openings, values of at least some length lie apart.
     let apart = draw.of(&[None, Some(20), Some(60), Some(600)]);
     let options = match apart {
         None => options,

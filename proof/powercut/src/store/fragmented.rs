@@ -1,4 +1,4 @@
-//! The second engine. It has neither transactions nor backups.
+//! The second engine. It has no transactions and no backups.
 
 use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer, said};
 use crate::Result;

@@ -18,7 +18,7 @@ impl Memory {
         };
     }
 
-    /// So many writes of each thread, in turn, each after all before it.
+    /// The given number of writes of each thread, in turn. Each write comes after all before it.
     fn written(counts: &Counts) -> Memory {
         let memory = Memory::default();
         for account in 0..ACCOUNTS {
@@ -110,7 +110,7 @@ fn each_fault_is_named() {
     assert_eq!(damaged.fault(), Some(FaultKind::Wrong));
 
     let undead = sound();
-    // Not the very last write, without which it is a prefix, too.
+    // It must not be the very last write: without that, the rest would be a prefix too.
     let deleted = (130..190).rev().find(|number| deletes(*number));
     let deleted = deleted.expect("there are deletes");
     let old = value(deleted - SLOTS, &[0; THREADS]);
@@ -126,7 +126,7 @@ fn each_fault_is_named() {
     poorer.set(Space::Bank, &account_key(3), Some(&99_u64.to_le_bytes()));
     assert_eq!(poorer.fault(), Some(FaultKind::Torn));
 
-    // Thread 0 wrote its last ones when thread 1 had all of its own.
+    // Thread 0 wrote its last ones when thread 1 had all its own.
     let no_prefix = Memory::written(&[200, 150, 200, 200]);
     no_prefix.write(0, 200, &[200; THREADS]);
     assert_eq!(no_prefix.fault(), Some(FaultKind::Wrong));

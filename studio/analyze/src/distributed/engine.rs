@@ -1,8 +1,10 @@
-//! How an executor runs a task: as the engine does, but it tells the scheduler no figures of the plan's operators.
+//! How an executor runs a task: as the engine does, but without telling the scheduler figures of
+//! the plan's operators.
 //!
-//! The scheduler of Ballista 55.0 takes a task's end as an error where its plan has other operators than that of the stage's first task, and then the
-//! query waits for this task for ever. That was seen in a stage over a `UNION ALL`, of which a task has one side. The figures are for the engine's own
-//! display alone.
+//! The scheduler of Ballista 55.0 takes a task's end for an error if its plan has other operators
+//! than that of the stage's first task. The query then waits for this task for ever. That was seen
+//! in a stage over a `UNION ALL`, where a task has one side. The figures are only for the engine's
+//! own display.
 
 use ballista_core::JobId;
 use ballista_core::serde::protobuf::{
@@ -19,7 +21,8 @@ use datafusion::prelude::SessionConfig;
 use std::fmt;
 use std::sync::Arc;
 
-/// The engine of an executor. It fetches each result by a connection of its own: the engine's pool of connections cannot be had here.
+/// The engine of an executor. It fetches each result by a connection of its own, since the engine's
+/// pool of connections is not available here.
 #[derive(Default)]
 pub(super) struct Engine(DefaultExecutionEngine);
 
@@ -41,7 +44,7 @@ impl ExecutionEngine for Engine {
     }
 }
 
-/// A task that has no figures of its plan.
+/// A task without figures of its plan.
 #[derive(Debug)]
 struct Task(Arc<dyn QueryStageExecutor>);
 
@@ -65,7 +68,7 @@ impl QueryStageExecutor for Task {
         Vec::new()
     }
 
-    // What follows decides how later stages run.
+    // The code below decides how later stages run.
 
     fn collect_runtime_stats_reports(&self) -> Vec<RuntimeStatsReport> {
         self.0.collect_runtime_stats_reports()

@@ -1,9 +1,10 @@
-//! An executor: runs tasks of queries, keeps their results in files, and gives these to whoever asks.
+//! An executor: runs tasks of queries, keeps their results in files, and serves these results.
 //!
-//! Memory: half of the budget is the pool's, which all tasks share; rows that do not fit there are in files. The
-//! other half is for what the pool does not know: rows on their way, and what a task sorts for the next one.
+//! Memory: half of the budget is the pool's, which all tasks share; rows that do not fit there are
+//! in files. The other half is for memory that the pool does not know: rows on their way, and rows
+//! that a task sorts for the next one.
 //!
-//! Its files are in a folder of its own, which goes when it ends by a signal that it can catch.
+//! Its files are in a folder of its own, which is removed when a signal that it can catch ends it.
 
 use super::engine::Engine;
 use super::{MESSAGE_BYTES_MAX, reach, state};
@@ -35,7 +36,8 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Listens on `address`, for who fetches results, and on nothing else. Makes a folder of its own in `work`.
+    /// Listens on `address`, for parts that fetch results, and on nothing else. Makes a folder of
+    /// its own in `work`.
     ///
     /// # Errors
     /// `Argument` if the memory is too little; `Io`.
@@ -61,7 +63,7 @@ impl Executor {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -73,8 +75,8 @@ impl Executor {
         self.folder.path()
     }
 
-    /// Runs the tasks of the scheduler at `scheduler` (`HOST:PORT`) until a signal ends it. `advertised` is the host by which others reach
-    /// it; by default that of its address.
+    /// Runs the tasks of the scheduler at `scheduler` (`HOST:PORT`) until a signal ends it.
+    /// `advertised` is the host by which others reach it; by default that of its address.
     ///
     /// # Errors
     /// `Io` if there is no scheduler; `Query` if the engine ends.
@@ -101,7 +103,7 @@ impl Executor {
             work_dir: Some(self.folder.path().to_string_lossy().into_owned()),
             grpc_max_decoding_message_size: MESSAGE_BYTES_MAX,
             grpc_max_encoding_message_size: MESSAGE_BYTES_MAX,
-            // None but ours, which all tasks share.
+            // No pool except ours, which all tasks share.
             memory_pool_size: Some(0),
             override_execution_engine: Some(Arc::new(Engine::default())),
             override_function_registry: Some(Arc::new(registry)),
@@ -121,7 +123,7 @@ impl Executor {
     }
 }
 
-/// The server of results, on a listener that is there already: its port may have been chosen by the system.
+/// The server of results, on an existing listener: the system may have chosen its port.
 fn results(listener: TcpListener) -> Arc<ArrowFlightServerProvider> {
     let listener = Mutex::new(Some(listener));
     Arc::new(move |folder, _, mut shutdown, settings| {

@@ -14,14 +14,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Files of a query that ended stay so long, because the client may still be fetching its rows.
+/// Seconds for which files of an ended query stay, because the client may still be fetching its
+/// rows.
 const RESULTS_SECONDS: u64 = 1800;
 
 /// A scheduler that listens, and does not serve yet.
 pub struct Scheduler {
     listener: TcpListener,
     address: SocketAddr,
-    /// An executor that was not heard of for so long is lost. Executors that are busy are heard of every 5 seconds.
+    /// An executor that was not heard of for this number of seconds is lost. Executors that are
+    /// busy are heard of every 5 seconds.
     pub executor_timeout_seconds: u64,
 }
 
@@ -50,7 +52,7 @@ impl Scheduler {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -65,7 +67,7 @@ impl Scheduler {
             bind_host: self.address.ip().to_string(),
             external_host: self.address.ip().to_string(),
             bind_port: self.address.port(),
-            // Executors ask, so that they need one port, and the scheduler reaches nobody.
+            // Executors ask, so that they need one port, and the scheduler need not reach anybody.
             scheduling_policy: TaskSchedulingPolicy::PullStaged,
             finished_job_data_clean_up_interval_seconds: RESULTS_SECONDS,
             finished_job_state_clean_up_interval_seconds: RESULTS_SECONDS,

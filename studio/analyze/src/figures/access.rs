@@ -1,4 +1,4 @@
-//! How often keys are asked for.
+//! How often keys are accessed.
 
 use super::Context;
 use super::cells::{Row, Words, cells, number, quoted, thin};
@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::tables;
 use evendb_report::{Chart, Figure, Mark, Unit};
 
-/// Rows of the hottest keys of a kind.
+/// The number of rows of the hottest keys of a kind.
 const HOTTEST: usize = 20;
-/// A plotted rank is by so much larger than that before.
+/// A plotted rank is larger than the one before by this factor.
 const RANK_GROWTH: f64 = 1.05;
 
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
@@ -19,7 +19,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// How many keys were accessed so many times, and the sums up to there, of keyspace and kind.
+/// The number of keys with each number of accesses, and the sums up to there, by keyspace and kind.
 const COUNTS: &str = "
     WITH cumulative AS (
         SELECT keyspace, kind, accesses, keys,
@@ -106,7 +106,7 @@ async fn counts(context: &Context<'_>) -> Result<Figure> {
     Ok(figure)
 }
 
-/// Keys that were accessed equally often have ranks one after the other, so the counts say all.
+/// Keys with equal numbers of accesses have consecutive ranks, so the counts say all.
 async fn ranks(context: &Context<'_>) -> Result<Figure> {
     let sql = "
         SELECT keyspace, kind, accesses, keys, sum(keys) OVER whole AS all_keys, sum(keys * accesses) OVER whole AS all_accesses
@@ -148,7 +148,8 @@ async fn ranks(context: &Context<'_>) -> Result<Figure> {
     Ok(figure)
 }
 
-/// The rows of one keyspace and kind: the first rank, the last, and those between that are far from the one before.
+/// The rows of one keyspace and kind: the first rank, the last, and the ranks between that are far
+/// from the one before.
 fn ranked(counts: &[Row], rows: &mut Vec<Row>) {
     let whole = |cell: usize| move |row: &Row| row[cell].as_u64().unwrap_or_default();
     let (accesses, keys) = (whole(2), whole(3));
@@ -179,7 +180,7 @@ async fn hottest(context: &Context<'_>) -> Result<Figure> {
     let mut rows = Vec::new();
     for kind in cells(&context.session.rows(kinds).await?)? {
         let name = |cell: usize| quoted(kind[cell].as_str().unwrap_or_default());
-        // One query for each, because the engine keeps only the best rows where an order has a limit.
+        // One query for each, because the engine keeps only the best rows if an order has a limit.
         let sql = format!(
             "SELECT key, accesses FROM keys WHERE keyspace = {} AND kind = {} ORDER BY accesses DESC, key LIMIT {HOTTEST}",
             name(0),

@@ -1,4 +1,5 @@
-//! Rows of a query as cells of a figure, fewer of them where a plot needs no more, and the figure around them.
+//! Rows of a query as cells of a figure, with fewer rows if a plot needs no more, and the figure
+//! around them.
 
 use crate::error::{Error, Result};
 use arrow::array::cast::AsArray;
@@ -7,7 +8,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt32Type, UInt64Type}
 use evendb_report::{Figure, Unit};
 use serde_json::Value;
 
-/// All cells of `batches`. Bytes are as text, with escapes for what is none.
+/// All cells of `batches`. Bytes become text, with escapes for bytes that are no text.
 pub(super) fn cells(batches: &[RecordBatch]) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -49,8 +50,9 @@ fn text(bytes: &[u8]) -> Value {
 /// A row of a figure.
 pub(super) type Row = Vec<Value>;
 
-/// Fewer rows, for a plot whose x is logarithmic. Of each run of rows that agree in the first `by` cells these are kept: the first, the
-/// last, and those whose number in column `x` is at least `growth` times that of the row kept before.
+/// Fewer rows, for a plot whose x is logarithmic. In each run of rows that agree in the first `by`
+/// cells, three sorts of rows are kept: the first, the last, and rows whose number in column `x` is
+/// at least `growth` times that of the kept row before.
 pub(super) struct Thin {
     by: usize,
     x: usize,
@@ -91,7 +93,7 @@ impl Thin {
         }
     }
 
-    /// The rows that stay, and how many there were, if some went.
+    /// The rows that stay, and their number before, if some were removed.
     pub(super) fn finish(mut self) -> (Vec<Row>, Option<u64>) {
         self.kept.extend(self.last.take());
         let thinned = (self.rows > self.kept.len() as u64).then_some(self.rows);
@@ -99,24 +101,24 @@ impl Thin {
     }
 }
 
-/// [`Thin`], of rows that are all there.
+/// [`Thin`], for rows that are all there.
 pub(super) fn thin(rows: Vec<Row>, by: usize, x: usize, growth: f64) -> (Vec<Row>, Option<u64>) {
     let mut thin = Thin::new(by, x, growth);
     rows.into_iter().for_each(|row| thin.add(row));
     thin.finish()
 }
 
-/// A text as SQL has it.
+/// A text in the form of SQL.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A whole number as SQL has it, of the type that columns of the tables have.
+/// A whole number in the form of SQL, with the type of the tables' columns.
 pub(super) fn whole(number: u64) -> String {
     format!("CAST({number} AS BIGINT UNSIGNED)")
 }
 
-/// A cell as a number; 0 if it is none.
+/// A cell as a number. 0 if it is no number.
 pub(super) fn number(cell: &Value) -> f64 {
     cell.as_f64().unwrap_or_default()
 }

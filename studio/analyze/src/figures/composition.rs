@@ -1,4 +1,4 @@
-//! What the operations are: how many of which kind, in which keyspace.
+//! The composition of the operations: their number by kind and keyspace.
 
 use super::Context;
 use super::cells::{Words, cells};

@@ -1,7 +1,7 @@
-//! How long operations took, where a trace tells.
+//! How long operations took, if a trace tells it.
 //!
-//! Latencies are counted in bins each of which ends 1.01 % above its beginning, so that no latency is kept. A percentile is the largest
-//! latency of its bin.
+//! Latencies are counted in bins, and each bin ends 1.01 % above its beginning, so that single
+//! latencies are not kept. A percentile is the largest latency of its bin.
 
 use super::Context;
 use super::cells::{Row, Words, cells, number};
@@ -55,7 +55,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     Ok(vec![figure])
 }
 
-/// The row of a kind and outcome, whose bins these are, in rising order.
+/// The row of a kind and outcome with these bins, in rising order.
 fn latency(bins: &[Row]) -> Row {
     let count = |bin: &Row| bin[3].as_u64().unwrap_or_default();
     let operations: u64 = bins.iter().map(count).sum();

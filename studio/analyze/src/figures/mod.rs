@@ -1,9 +1,9 @@
 //! The figures: each is a query over the tables, and says how it is read and shown.
 //!
-//! A module of this folder finds figures of one matter. [`ALL`] has them in the order of the page. A figure that says nothing of a
-//! trace (latencies where none were recorded) is left out.
+//! A module of this folder finds figures of one matter. [`ALL`] has them in the order of the page.
+//! A figure that says nothing for a trace (latencies if none were recorded) is left out.
 //!
-//! Names of columns: `keyspace` and `kind` come first where a figure has them. Shares are from 0 to 1.
+//! Names of columns: `keyspace` and `kind` come first if a figure has them. Shares are from 0 to 1.
 
 mod access;
 mod cells;
@@ -21,20 +21,20 @@ use crate::session::Session;
 use evendb_report::Figure;
 use futures::future::{BoxFuture, FutureExt};
 
-/// What a figure is found in.
+/// The source of figures.
 pub struct Context<'a> {
     /// The tables.
     pub session: &'a Session,
-    /// What the trace says of itself.
+    /// The facts about the trace.
     pub summary: &'a Summary,
-    /// Whether `keys` has all keys of the store, or those that the trace names alone.
+    /// Whether `keys` has all keys of the store, or only keys that the trace names.
     pub has_stored: bool,
 }
 
 /// Finds the figures of one matter.
 type Find = for<'a> fn(&'a Context<'a>) -> BoxFuture<'a, Result<Vec<Figure>>>;
 
-/// All matters, each with a name for the progress that is shown, in the order of the page.
+/// All matters, each with a name for the display of progress, in the order of the page.
 pub const ALL: &[(&str, Find)] = &[
     ("composition", |context| composition::find(context).boxed()),
     ("stored keys", |context| stored::find(context).boxed()),

@@ -7,7 +7,7 @@ use crate::tables::{DONE, KEYLESS};
 use evendb_report::{Figure, Unit};
 use serde_json::Value;
 
-/// What each operation may have, as the figure names it, and in SQL.
+/// Properties of an operation, by their names in the figure and in SQL.
 const OF_OPERATIONS: [(&str, &str); 5] = [
     ("key size", "byte_length(key)"),
     ("value size", "value_bytes"),
@@ -16,7 +16,7 @@ const OF_OPERATIONS: [(&str, &str); 5] = [
     ("time", "start_nanos"),
 ];
 
-/// What each key has, for one kind of operation.
+/// Properties of a key, for one kind of operation.
 const OF_KEYS: [(&str, &str); 3] = [
     ("accesses", "accesses"),
     ("key size", "byte_length(key)"),
@@ -26,7 +26,7 @@ const OF_KEYS: [(&str, &str); 3] = [
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     let of_operations = format!("operations WHERE kind NOT IN {KEYLESS} AND {DONE}");
     let mut rows = Vec::new();
-    // Every pair of what operations have; of what keys have, that with the accesses.
+    // Every pair of properties of operations. For properties of keys, pairs with the accesses.
     for (from, variables, firsts) in [
         (
             of_operations.as_str(),
@@ -69,13 +69,14 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     Ok(vec![words.figure(rows)])
 }
 
-/// For each keyspace: correlation and number of the pairs, one after the other. All of it in one pass.
+/// For each keyspace: correlation and number of each pair of properties, in order. One pass finds
+/// all.
 fn query(from: &str, variables: &[(&str, &str)], pairs: &[(usize, usize)]) -> String {
     let variables = variables.iter().enumerate();
     let variables = variables.map(|(at, (_, sql))| format!("CAST({sql} AS DOUBLE) AS v{at}"));
     let found = pairs.iter().enumerate();
     let found = found.map(|(at, (a, b))| {
-        // A sum is null where one of both is.
+        // A sum is null if one of both is null.
         format!("corr(v{a}, v{b}) AS c{at}, count(v{a} + v{b}) AS n{at}")
     });
     format!(
@@ -85,7 +86,7 @@ fn query(from: &str, variables: &[(&str, &str)], pairs: &[(usize, usize)]) -> St
     )
 }
 
-/// The rows of a keyspace, without those of properties that no two operations have.
+/// The rows of a keyspace, without pairs of properties that fewer than two operations have.
 fn unfolded(found: &Row, variables: &[(&str, &str)], pairs: &[(usize, usize)]) -> Vec<Row> {
     let pairs = pairs.iter().enumerate();
     let rows = pairs.map(|(at, &(a, b))| {

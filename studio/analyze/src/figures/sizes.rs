@@ -1,7 +1,7 @@
 //! How large keys and values are, and how many records scans give.
 //!
-//! All of it is in the table `sizes`, which is read twice: for what is known of a whole distribution, then for its sizes in rising
-//! order. Neither needs the distribution in memory.
+//! All of it is in the table `sizes`, which is read twice: for facts about whole distributions,
+//! then for their sizes in rising order. Neither needs the distribution in memory.
 
 use super::Context;
 use super::cells::{Row, Thin, Words, cells, number};
@@ -39,9 +39,9 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     Ok(found.figures())
 }
 
-/// One distribution, of which the sizes up to some one have come.
+/// One distribution. Its sizes up to some size have come.
 struct Run {
-    /// Its keyspace, kind and matter, operations, mean, least and most.
+    /// Its keyspace, kind and matter, operations, mean, least and largest size.
     whole: Row,
     operations: u64,
     squares: f64,
@@ -60,7 +60,7 @@ impl Run {
         }
     }
 
-    /// Takes the next size, and tells which share of the operations had it or a smaller one.
+    /// Takes the next size. Returns the share of the operations that had it or a smaller one.
     fn add(&mut self, size: &Value, operations: &Value) -> f64 {
         let count = operations.as_u64().unwrap_or_default();
         self.operations += count;

@@ -1,4 +1,4 @@
-//! How many keys the store has, and how many of them the trace names.
+//! The number of keys of the store, and the number of them that the trace names.
 
 use super::Context;
 use super::cells::{Words, cells};

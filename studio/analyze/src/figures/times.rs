@@ -1,4 +1,4 @@
-//! When operations come, and how many different keys they name in a while.
+//! When operations come, and how many different keys they name in a period.
 //!
 //! The time of a trace is cut in bins of equal length; a period is two of them.
 
@@ -17,10 +17,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 const BINS_MAX: u64 = 300;
-/// A bin has so many operations on average, or there are fewer bins.
+/// A bin has at least this number of operations on average; otherwise there are fewer bins.
 const BIN_OPERATIONS: u64 = 50;
 const PERIOD_BINS: u64 = 2;
-/// Different keys are counted in periods of together so many operations at once, which bounds the memory.
+/// Different keys are counted in several periods at once. These have at most this number of
+/// operations together, which bounds the memory.
 const OPERATIONS_AT_ONCE: u64 = 4 << 20;
 
 /// The cut of the time.
@@ -40,7 +41,7 @@ impl Bins {
         }
     }
 
-    /// How many periods.
+    /// The number of periods.
     fn periods(self) -> u64 {
         self.count.div_ceil(PERIOD_BINS)
     }
@@ -62,11 +63,11 @@ impl Bins {
     }
 }
 
-/// How many, of a keyspace and a period.
+/// Numbers by keyspace and period.
 type Counts = BTreeMap<(String, u64), u64>;
 
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
-    // Where all begins at one moment, there is no time to look at.
+    // If all operations begin at one moment, there is no time to look at.
     if context.summary.duration_nanos == 0 {
         return Ok(Vec::new());
     }
@@ -172,8 +173,8 @@ async fn unique_keys(context: &Context<'_>, bins: Bins, operations: &Counts) -> 
     Ok(figure)
 }
 
-/// How many different keys there were in each period, found for a few periods at a time: the table is in the order of time, so a
-/// query reads its part alone.
+/// The number of different keys in each period, found for a few periods at a time: the table is in
+/// the order of time, so a query reads only its part.
 async fn different(context: &Context<'_>, bins: Bins, operations: &Counts) -> Result<Counts> {
     let mut found = Counts::new();
     let period = format!(
@@ -202,7 +203,8 @@ async fn different(context: &Context<'_>, bins: Bins, operations: &Counts) -> Re
     Ok(found)
 }
 
-/// The periods that have operations, each in one stretch from a first to a last. A stretch of several has at most `at_once` operations.
+/// The periods that have operations, grouped into stretches from a first to a last one. A stretch
+/// of several periods has at most `at_once` operations.
 fn stretches(periods: u64, operations: &Counts, at_once: u64) -> Vec<(u64, u64)> {
     let mut per_period = vec![0; periods as usize];
     for ((_, period), count) in operations {
@@ -225,7 +227,8 @@ fn stretches(periods: u64, operations: &Counts, at_once: u64) -> Vec<(u64, u64)>
     stretches
 }
 
-/// How many keys were named for the first time in each period, by a pass over the keys in their order.
+/// The number of keys that were named for the first time in each period, by a pass over the keys in
+/// their order.
 async fn new_keys(context: &Context<'_>, bins: Bins) -> Result<Counts> {
     let keyspaces = cells(
         &context
@@ -253,7 +256,7 @@ async fn new_keys(context: &Context<'_>, bins: Bins) -> Result<Counts> {
     Ok(counts)
 }
 
-/// When keys were first named. They come in order, once for each kind of operation.
+/// The times at which keys were first named. They come in order, once for each kind of operation.
 #[derive(Default)]
 struct Firsts {
     key: Vec<u8>,
@@ -261,7 +264,7 @@ struct Firsts {
 }
 
 impl Firsts {
-    /// Takes rows of keys and times, and tells the time of each key that is behind.
+    /// Takes rows of keys and times, and tells the time of each key that is complete.
     fn add(&mut self, rows: &RecordBatch, tell: &mut impl FnMut(u64)) -> Result<()> {
         let keys = cast(rows.column(0), &DataType::BinaryView)?;
         let firsts = rows.column(1).as_primitive::<UInt64Type>();

@@ -1,12 +1,13 @@
-//! What functions look keys up in: small sorted lists of keys, read from a Parquet file once in a process.
+//! Where functions look keys up: small sorted lists of keys, read from a Parquet file once in a
+//! process.
 //!
-//! | file | columns |
-//! |---|---|
-//! | borders | `keyspace`, `id`, `key`: the first key of each part of the key space, in key order |
-//! | units | `keyspace`, `ordinal`, `grain`, `unit`, `first_key`, `last_key`: the sampled units of each grain, in key order |
+//! * borders: `keyspace`, `id`, `key`: the first key of each part of the key space, in key order.
+//! * units: `keyspace`, `ordinal`, `grain`, `unit`, `first_key`, `last_key`: the sampled units of
+//!   each grain, in key order.
 //!
-//! A file that was read stays in memory until [`KEPT`] others were. A file of the same name that is not the same (by length and time) is read again.
-//! Threads: the list of files is behind a lock, which is held while a file is read.
+//! A file that was read stays in memory until [`KEPT`] other files were read. A file with the same
+//! name but another length or time is read again. Threads: the list of files is behind a lock,
+//! which is held while a file is read.
 
 use crate::error::{Error, Result};
 use arrow::array::cast::AsArray;
@@ -26,13 +27,13 @@ use std::time::SystemTime;
 )]
 type Lock<T> = std::sync::Mutex<T>;
 
-/// Sizes of what is asked for at once: a pair, a block, a chunk, and all keys of a prefix.
+/// The grains of accesses: a pair, a block, a chunk, and all keys of a prefix.
 pub(crate) const GRAINS: [&str; 4] = ["row", "block", "chunk", "prefix"];
 
-/// So many files stay in memory.
+/// At most this number of files stays in memory.
 const KEPT: usize = 4;
 
-/// Keys one after the other, in one piece of memory.
+/// Keys in order, in one piece of memory.
 #[derive(Default)]
 struct Keys {
     bytes: Vec<u8>,
@@ -50,7 +51,7 @@ impl Keys {
         &self.bytes[from..self.ends[at]]
     }
 
-    /// How many are at or before `key`, of keys in order.
+    /// The number of keys at or before `key`. The keys are in order.
     fn up_to(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -72,7 +73,7 @@ pub(super) struct Borders {
 }
 
 impl Borders {
-    /// The id of the first key of the part in which `key` is; none before the first part.
+    /// The id of the first key of the part that holds `key`. None before the first part.
     pub(super) fn id_at(&self, key: &[u8]) -> Option<u64> {
         let at = self.keys.up_to(key).checked_sub(1)?;
         Some(self.ids[at])
@@ -95,7 +96,7 @@ pub(super) struct Sampled {
 }
 
 impl Sampled {
-    /// The unit of the n-th grain in which `key` is, if it is in the sample.
+    /// The unit of the n-th grain that holds `key`, if it is in the sample.
     pub(super) fn unit(&self, grain: usize, key: &[u8]) -> Option<u32> {
         let units = &self.grains[grain];
         let at = units.first.up_to(key).checked_sub(1)?;
@@ -103,7 +104,7 @@ impl Sampled {
     }
 }
 
-/// Something of each keyspace.
+/// Data of each keyspace.
 pub(super) type ByKeyspace<T> = BTreeMap<String, T>;
 
 /// Files that were read, the last one first.
@@ -115,7 +116,7 @@ pub(super) static BORDERS: Files<Borders> = Files(Lock::new(VecDeque::new()));
 pub(super) static SAMPLED: Files<Sampled> = Files(Lock::new(VecDeque::new()));
 
 impl<T: Read> Files<T> {
-    /// What is in the file.
+    /// The content of the file.
     pub(super) fn get(&self, path: &str) -> Result<Arc<ByKeyspace<T>>> {
         let failed = |error| Error::io(format_args!("cannot open {path}"), error);
         let metadata = fs::metadata(path).map_err(failed)?;
@@ -141,7 +142,7 @@ impl<T: Read> Files<T> {
     }
 }
 
-/// What a file is read as.
+/// The form in which a file is read.
 pub(super) trait Read: Sized {
     /// Adds rows of the file.
     fn read(to: &mut ByKeyspace<Self>, rows: &RecordBatch) -> Result<()>;
@@ -199,13 +200,13 @@ pub(crate) fn bytes(rows: &RecordBatch, name: &str) -> Result<BinaryViewArray> {
         .clone())
 }
 
-/// A column of numbers, none of which is null.
+/// A column of numbers without null.
 pub(crate) fn numbers(rows: &RecordBatch, name: &str) -> Result<Vec<u64>> {
     let column = column(rows, name, &DataType::UInt64)?;
     Ok(column.as_primitive::<UInt64Type>().values().to_vec())
 }
 
-/// A column of real numbers, none of which is null.
+/// A column of real numbers without null.
 pub(crate) fn reals(rows: &RecordBatch, name: &str) -> Result<Vec<f64>> {
     let column = column(rows, name, &DataType::Float64)?;
     Ok(column.as_primitive::<Float64Type>().values().to_vec())

@@ -1,7 +1,7 @@
-//! Functions that queries use beside those of the engine.
+//! Functions for queries, in addition to the engine's.
 //!
-//! They keep nothing of a session: what they look up is in a file that an argument names, so that they are the same in every process
-//! that sees the folder.
+//! They keep no data of a session: they look things up in a file that an argument names, so that
+//! they are the same in every process that sees the folder.
 
 mod lookup;
 mod places;
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(crate) use lookup::{GRAINS, bytes, numbers, reals, text};
 
-/// Apart from the hash by which a recorder samples, so that a sample of a sample is one.
+/// Differs from the hash by which a recorder samples, so that a sample of a sample is a sample.
 const SEED: u64 = 0x616e_616c_7973_6973;
 
 /// The hash by which the analysis samples keys.
@@ -25,7 +25,7 @@ pub fn key_hash(keyspace: u32, key: &[u8]) -> u64 {
     xxh3_64_with_seed(key, SEED ^ u64::from(keyspace))
 }
 
-/// The hash by which it samples what has a number.
+/// The hash by which it samples numbered things.
 pub(crate) fn number_hash(number: u64) -> u64 {
     xxh3_64_with_seed(&number.to_le_bytes(), SEED)
 }
@@ -49,7 +49,8 @@ pub fn register(context: &SessionContext) {
     }
 }
 
-/// `byte_length(bytes)`: how many there are. The engine's own function of this kind takes text alone.
+/// `byte_length(bytes)`: the number of bytes. The engine's own function of this kind takes only
+/// text.
 fn byte_length() -> ScalarUDF {
     let lengths = |arguments: &[ColumnarValue]| {
         let arrays = ColumnarValue::values_to_arrays(arguments)?;

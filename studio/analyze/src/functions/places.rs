@@ -1,11 +1,11 @@
-//! Functions over keys: where they are in the key space, and whether they are in a sample.
+//! Functions over keys: their place in the key space, and whether they are in a sample.
 //!
-//! | function | gives |
-//! |---|---|
-//! | `prefix(key, bytes)` | the first bytes of a key; all of it, if it is shorter |
-//! | `spread(number)` | a number from 0 to below 1 that looks drawn at random, the same each time |
-//! | `place_of(keyspace, key, borders)` | the id of the first key of the part in which a key is; null in a keyspace without borders |
-//! | `sampled_units(keyspace, key, units)` | the ordinal of the keyspace, and for each grain the number of the sampled unit in which the key is, or null; null if it is in none |
+//! * `prefix(key, bytes)`: the first bytes of a key; the whole key, if it is shorter.
+//! * `spread(number)`: a number from 0 to below 1 that looks random, the same each time.
+//! * `place_of(keyspace, key, borders)`: the id of the first key of the part that holds a key; null
+//!   in a keyspace without borders.
+//! * `sampled_units(keyspace, key, units)`: the ordinal of the keyspace, and for each grain the
+//!   number of the sampled unit that holds the key, or null; null if no sampled unit holds it.
 
 use super::lookup::{BORDERS, ByKeyspace, Files, GRAINS, Read, SAMPLED};
 use arrow::array::cast::AsArray;
@@ -88,20 +88,20 @@ impl ScalarUDFImpl for Spread {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let columns = ColumnarValue::values_to_arrays(&args.args)?;
         let numbers = columns[0].as_primitive::<UInt64Type>();
-        // 53 bits, as many as a double has: it stays below 1.
+        // 53 bits, the precision of a double: it stays below 1.
         let spread = |number| (super::number_hash(number) >> 11) as f64 / (1u64 << 53) as f64;
         let spread: Float64Array = numbers.iter().map(|number| number.map(spread)).collect();
         Ok(ColumnarValue::Array(Arc::new(spread)))
     }
 }
 
-/// What is looked up has a keyspace, a key and the path of a file.
+/// A lookup has a keyspace, a key and the path of a file.
 fn looked_up() -> Signature {
     let types = vec![DataType::Utf8View, DataType::BinaryView, DataType::Utf8View];
     Signature::exact(types, Volatility::Stable)
 }
 
-/// Calls `each` with every key, and what the file has of its keyspace.
+/// Calls `each` with every key, and the file's data of its keyspace.
 fn look_up<T: Read>(
     args: &ScalarFunctionArgs,
     files: &Files<T>,

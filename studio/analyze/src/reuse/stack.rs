@@ -1,13 +1,15 @@
-//! An LRU stack of units, which counts at which distance each access is, and how many different units periods have.
+//! An LRU stack of units, which counts accesses by their distance, and the different units of
+//! periods.
 //!
 //! ```text
 //!   position   0 1 2 3 4 5 6 7 8 ...        each access takes the next position
 //!   unit       . . c . a . b d .            a unit is at its last access; the others are free
 //!   distance of an access of a: units behind position 4, and a itself = 3
 //! ```
-//! A Fenwick tree has the sums of what units stand for, so that what is behind a position is found in logarithmic time. When positions run
-//! out, units move together in their order. Sums are of whole numbers ([`ONE`] is one unit), so that they stay exact.
-//! Invariant: as many positions are taken as there are units that were accessed.
+//! A Fenwick tree has the sums of the numbers that units stand for, so that the sum behind a
+//! position is found in logarithmic time. When positions run out, units move together in their
+//! order. Sums are of whole numbers ([`ONE`] is one unit), so that they stay exact. Invariant: the
+//! number of taken positions is the number of units that were accessed.
 
 /// No position, no unit.
 const NONE: u32 = u32::MAX;
@@ -17,14 +19,14 @@ const ONE: u64 = 1 << 16;
 
 /// The stack of one grain of one keyspace.
 pub(crate) struct Stack {
-    /// What each unit stands for.
+    /// The number of units that each unit stands for.
     weights: Vec<u64>,
     position_of: Vec<u32>,
     unit_at: Vec<u32>,
     /// Fenwick tree over the weights of units at their positions.
     taken: Vec<u64>,
     next: usize,
-    /// Of all units that were accessed.
+    /// The sum over all units that were accessed.
     seen: u64,
     last_nanos: Vec<u64>,
     ends: Vec<u64>,
@@ -33,7 +35,7 @@ pub(crate) struct Stack {
     periods: Vec<Period>,
 }
 
-/// How many different units periods of one length have.
+/// The number of different units in periods of one length.
 struct Period {
     nanos: u64,
     began: u64,
@@ -41,12 +43,12 @@ struct Period {
     whole: u64,
 }
 
-/// A size of cache, and the accesses whose distance is at most that and above the one before.
+/// A size of cache, and the accesses whose distance is at most that and above the size before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bin {
-    /// In units of the whole trace.
+    /// The size, in units of the whole trace.
     pub(crate) distance: u64,
-    /// Of the whole trace.
+    /// The accesses, in the whole trace.
     pub(crate) accesses: f64,
 }
 
@@ -58,7 +60,8 @@ pub(crate) fn ends() -> impl Iterator<Item = u64> {
 }
 
 impl Stack {
-    /// A stack of units of which each stands for as many as `sample` says, with periods of these lengths.
+    /// A stack of units. `sample` says for how many units each of them stands. Periods have these
+    /// lengths.
     pub(crate) fn new(sample: &[f64], periods: &[u64]) -> Stack {
         let units = sample.len();
         let positions = (units * 2).max(64);
@@ -100,7 +103,7 @@ impl Stack {
             NONE => self.seen += weight,
             position => {
                 let position = position as usize;
-                // Those up to it, itself among them, are not behind it.
+                // The units up to it, with itself, are not behind it.
                 let distance = self.seen - self.up_to(position) + weight;
                 let distance = (distance + ONE / 2) / ONE;
                 let bin = self.ends.partition_point(|&end| end < distance);
@@ -125,7 +128,7 @@ impl Stack {
         sum
     }
 
-    /// Adds to the sum at a position, modulo 2^64: what is taken away is added as its complement.
+    /// Adds to the sum at a position, modulo 2^64: to subtract, the complement is added.
     fn take(&mut self, position: usize, weight: u64) {
         let mut at = position + 1;
         while at < self.taken.len() {
@@ -151,7 +154,8 @@ impl Stack {
         self.next = next;
     }
 
-    /// The accesses by distance, where `again` accesses of the whole trace were not the first of their unit. The first ones are in no bin.
+    /// The accesses by distance. In the whole trace, `again` accesses were not the first of their
+    /// unit. First accesses are in no bin.
     pub(crate) fn distances(&self, again: u64) -> Vec<Bin> {
         let sum: u64 = self.bins.iter().sum();
         let scale = again as f64 / sum as f64;
@@ -164,13 +168,13 @@ impl Stack {
         .collect()
     }
 
-    /// The mean number of different units in whole periods of each length, in a trace of so many nanoseconds and `units` units.
-    /// It is `None` if the trace has no whole period of the length.
+    /// The mean number of different units in whole periods of each length, in a trace of
+    /// `duration_nanos` and `units` units. `None` if the trace has no whole period of the length.
     pub(crate) fn working_sets(&self, duration_nanos: u64, units: u64) -> Vec<(u64, Option<f64>)> {
         let scale = units as f64 / self.weights.iter().sum::<u64>() as f64;
         let of = |period: &Period| {
             let periods = duration_nanos / period.nanos;
-            // What the last period has counts if the trace does not end in it.
+            // The last period counts if the trace does not end in it.
             let is_whole = period.began + period.nanos <= duration_nanos;
             let sum = period.whole + if is_whole { period.so_far } else { 0 };
             (periods > 0).then(|| sum as f64 * scale / periods as f64)
@@ -181,7 +185,7 @@ impl Stack {
 }
 
 impl Period {
-    /// An access of a unit that was accessed at `last` before.
+    /// An access of a unit whose access before was at `last`.
     fn access(&mut self, last: Option<u64>, nanos: u64, weight: u64) {
         if nanos >= self.began + self.nanos {
             self.whole += self.so_far;
@@ -206,7 +210,7 @@ mod tests {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // The least of two, so that some are hot.
+            // The lower of two numbers, so that some are hot.
             (state % below).min((state >> 32) % below) as u32
         };
         (0..count).map(|_| draw()).collect()
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn distances_are_those_of_a_list_that_is_searched() {
         let units = drawn(5000, 100);
-        // In twos and threes, which no bin puts together.
+        // Weights of two and three: no bin puts them together.
         let weights: Vec<f64> = (0..100).map(|unit| f64::from(2 + unit % 2)).collect();
         let mut stack = Stack::new(&weights, &[]);
         let mut list: Vec<u32> = Vec::new();

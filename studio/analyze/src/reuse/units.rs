@@ -1,11 +1,16 @@
-//! The units of each grain that are read: how many, how often, and a sample of them, in one pass over the keys in order.
+//! The units of each grain that are read: their number, their reads, and a sample of them, in one
+//! pass over the keys in order.
 //!
-//! Each unit has a hash from 0 to 1 and a weight: 1, and its reads over the mean. The sample are the units whose hash over their weight is least, so
-//! that it is the same whatever the order of operations. With the quotient `q` of the first that is not in it, a unit of weight `w` was
-//! in it with the probability `min(1, w q)`, and stands for as many units as the inverse says (priority sampling: Duffield and others, 2007).
-//! With equal weights the hottest units are in the sample or not by chance, and miss ratios are off by as much as they have of the reads.
+//! Each unit has a hash from 0 to 1 and a weight: 1, plus its reads divided by the mean. The sample
+//! is the units whose hash divided by their weight is least, so that it does not depend on the
+//! order of operations. `q` is the quotient of the first unit that is not in it. A unit of weight
+//! `w` was in the sample with the probability `min(1, w q)`. It stands for a number of units: the
+//! inverse of that probability (priority sampling: Duffield and others, 2007). With equal weights
+//! chance would decide whether the hottest units are in the sample, and miss ratios would be off by
+//! their share of the reads.
 //!
-//! Memory: of one keyspace the keys at both ends of each sampled unit; of all keyspaces how many units were read so many times.
+//! Memory: for one keyspace the keys at both ends of each sampled unit; for all keyspaces the
+//! number of units with each number of reads.
 
 use crate::error::Result;
 use crate::functions::{GRAINS, bytes, number_hash, numbers, text};
@@ -29,18 +34,19 @@ pub(crate) struct Reads {
 /// The units of one grain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grain {
-    /// Bytes of a unit on average.
+    /// Mean bytes of a unit.
     pub(crate) unit_bytes: f64,
     /// Units that were read.
     pub(crate) units: u64,
-    /// How many units were read so many times.
+    /// By number of reads: the number of units.
     pub(crate) counts: BTreeMap<u64, u64>,
-    /// How many units each unit of the sample stands for, in their order.
+    /// The number of units that each unit of the sample stands for, in their order.
     pub(crate) sample: Vec<f64>,
 }
 
 impl Grain {
-    /// Which share of all `accesses` the hottest units have, that are such a share of the units, rounded up.
+    /// The share of all `accesses` that the hottest units have. They are this share of the units,
+    /// rounded up.
     pub(crate) fn share_of_hottest(&self, share: f64, accesses: u64) -> f64 {
         let mut left = (self.units as f64 * share).ceil() as u64;
         let mut sum = 0;
@@ -53,7 +59,8 @@ impl Grain {
     }
 }
 
-/// Finds the units of all keyspaces that are read, and writes the sample to the file `units` for `sampled_units()`.
+/// Finds the units of all keyspaces that are read, and writes the sample to the file `units` for
+/// `sampled_units()`.
 pub(crate) async fn find(session: &Session, places: &[Place]) -> Result<Vec<Reads>> {
     let sql = format!(
         "SELECT keyspace, key, id, accesses FROM keys WHERE kind IN {} ORDER BY keyspace, key, kind",
@@ -133,7 +140,8 @@ fn sample_rows(units: &[(u32, Sampled)], keyspace: &str, ordinal: u32) -> Result
 /// A unit of the sample. It is ordered by its quotient.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Sampled {
-    /// Its hash over its weight, a number that is not below 0, as bits: these are in the same order.
+    /// Its hash divided by its weight, a number that is not below 0, as bits: bits have the same
+    /// order.
     quotient: u64,
     number: u64,
     weight: u64,
@@ -155,13 +163,13 @@ struct Pass<'a> {
 struct Units {
     of: Grain,
     limit: usize,
-    /// Reads that a unit may be thought to have: it weighs 2 then.
+    /// The expected reads of a unit: with these it weighs 2.
     mean: f64,
-    /// The number of the unit that the last key was in, its accesses, and its keys at both ends.
+    /// The number of the unit that held the last key, its accesses, and its keys at both ends.
     open: Option<(u64, u64)>,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
-    /// The sample, and the unit that has the least quotient of the others.
+    /// The sample, and among the other units the one with the least quotient.
     least: BinaryHeap<Sampled>,
 }
 
@@ -216,7 +224,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What there is to say of the keyspace, and the sample of each grain in key order.
+    /// The reads of the keyspace, and the sample of each grain in key order.
     fn finish(self) -> (Reads, [Vec<Sampled>; GRAINS.len()]) {
         let mut grains: [Grain; GRAINS.len()] = Default::default();
         let mut samples: [Vec<Sampled>; GRAINS.len()] = Default::default();

@@ -1,4 +1,4 @@
-//! Composition, and how often keys are asked for.
+//! Composition, and how often keys are accessed.
 
 use crate::load::*;
 use evendb_trace::{Operation, Outcome};
@@ -10,7 +10,7 @@ fn group(operation: &Operation) -> Group {
     (keyspace(operation), operation.kind.name().to_owned())
 }
 
-/// How often each key was named, of keyspace and kind.
+/// How often each key was named, by keyspace and kind.
 fn accesses(operations: &[Operation]) -> BTreeMap<Group, BTreeMap<Vec<u8>, u64>> {
     let mut groups: BTreeMap<Group, BTreeMap<Vec<u8>, u64>> = BTreeMap::new();
     for operation in operations.iter().filter(|operation| has_key(operation)) {
@@ -97,7 +97,7 @@ fn accesses_per_key_are_those_of_a_sorted_list() {
         let above: u64 = all.iter().filter(|count| **count > 100).sum();
         assert!(near(&row[10], above as f64 / sum as f64));
     }
-    // The load has keys of all these sorts, or the test would say little.
+    // The load must have keys of all these sorts, or the test would say little.
     let any = |cell: usize| found.rows.iter().any(|row| row[cell].as_f64() > Some(0.0));
     assert!([7, 8, 9, 10].into_iter().all(any));
 }
@@ -181,7 +181,7 @@ fn the_hottest_keys_come_first() {
     for ((keyspace, kind), keys) in accesses(operations) {
         let sum: u64 = keys.values().sum();
         let mut keys: Vec<(Vec<u8>, u64)> = keys.into_iter().collect();
-        // A stable order: of equally hot keys the smaller is first.
+        // A stable order: among equally hot keys the smaller is first.
         keys.sort_by_key(|(_, accesses)| u64::MAX - accesses);
         for (rank, (key, accesses)) in keys.into_iter().take(20).enumerate() {
             let key = key.escape_ascii().to_string();

@@ -1,4 +1,5 @@
-//! Small traces, their analysis, and the same operations for a naive program that counts them in maps.
+//! Small traces, their analysis, and the same operations for a naive program that counts them in
+//! maps.
 
 use arrow::array::RecordBatch;
 use evendb_analyze::{Budget, Cut, Error, Options, Session, Stored, analyze, operations, tables};
@@ -15,7 +16,7 @@ pub const BUDGET: Budget = Budget {
     threads: 2,
 };
 
-/// Names of keyspaces by number, one of which SQL and HTML would take apart.
+/// Names of keyspaces by number. One of them would break out of SQL and HTML.
 pub fn names() -> BTreeMap<u32, String> {
     let names = [(0, "users"), (1, "it's <b>\"\\quoted' -- ;"), (2, "")];
     names.map(|(number, name)| (number, name.to_owned())).into()
@@ -62,7 +63,7 @@ impl Random {
 }
 
 fn key(random: &mut Random) -> Vec<u8> {
-    // One that hardly comes again.
+    // A key that hardly comes again.
     if random.below(40) == 0 {
         return format!("rare {}", random.below(1 << 40)).into_bytes();
     }
@@ -144,7 +145,7 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// What the analysis finds in a trace of these operations.
+/// The result of the analysis of a trace with these operations.
 pub fn found(operations: &[Operation]) -> Document {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("a.trace");
@@ -152,7 +153,7 @@ pub fn found(operations: &[Operation]) -> Document {
     analyzed(folder.path(), trace, None).unwrap()
 }
 
-/// What the analysis finds in a trace, with tables in a folder that it makes in this one.
+/// The result of the analysis of a trace, with tables in a folder that it makes in this one.
 pub fn analyzed(folder: &Path, trace: PathBuf, stored: Option<Stored>) -> Result<Document, Error> {
     let tables = folder.join("tables");
     std::fs::create_dir(&tables).unwrap();
@@ -167,7 +168,8 @@ pub fn analyzed(folder: &Path, trace: PathBuf, stored: Option<Stored>) -> Result
     run(analyze(&options, &mut |_| {}))
 }
 
-/// The operations with the key where each begins: one in reverse at the end of its range, or at the greatest key so far.
+/// The operations with the key at which each begins: one in reverse at the end of its range, or at
+/// the greatest key up to then.
 pub fn placed(operations: &[Operation]) -> Vec<Operation> {
     let mut greatest: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     let mut all = operations.to_vec();
@@ -195,7 +197,8 @@ pub fn done(operations: &[Operation]) -> Vec<Operation> {
     all
 }
 
-/// A large load, the operations of it that did not fail with the keys where they begin, and what is found in it: for all tests.
+/// A large load, its operations that did not fail with the keys at which they begin, and the result
+/// of the analysis: for all tests.
 pub struct Large {
     pub all: Vec<Operation>,
     pub done: Vec<Operation>,
@@ -265,7 +268,7 @@ pub fn near(found: &Value, expected: f64) -> bool {
     (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
 }
 
-/// How many there are of each number.
+/// How often each number comes.
 #[derive(Default)]
 pub struct Counts(pub BTreeMap<u64, u64>);
 
@@ -279,7 +282,7 @@ impl Counts {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// The least number that so many of a thousand do not exceed.
+    /// The least number that `per_mille` of a thousand do not exceed.
     pub fn percentile(&self, per_mille: usize) -> u64 {
         let all = self.all();
         let at = (per_mille * all.len()).div_ceil(1000);
@@ -303,7 +306,8 @@ impl Counts {
     }
 }
 
-/// Fails unless the rows of one run, by their numbers, are some of `all`: the first, the last, and all that are not near the row before.
+/// Fails unless the rows of one run, by their numbers, are some of `all`: the first, the last, and
+/// all that are not near the row before.
 pub fn assert_thinned(kept: &[u64], all: &[u64], growth: f64) {
     assert_eq!((kept.first(), kept.last()), (all.first(), all.last()));
     for number in all {

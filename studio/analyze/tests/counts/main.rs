@@ -1,4 +1,5 @@
-//! Figures of counts, sizes and times beside those of a naive program that counts the same operations in maps.
+//! Figures of counts, sizes and times beside those of a naive program that counts the same
+//! operations in maps.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accesses;

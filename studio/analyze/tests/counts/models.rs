@@ -1,5 +1,4 @@
-//! Models of what the analysis finds in traces of one kind, of two kinds, of one operation and of
-//! none.
+//! Models made from the analysis of traces with one kind, two kinds, one operation and none.
 
 use crate::load::*;
 use evendb_model::from_analysis::{Known, Made, MakeError, make};
@@ -17,8 +16,8 @@ const NOT_MODELLED: [Kind; 7] = [
     Kind::Other,
 ];
 
-/// So many operations of each of these kinds, a second apart or all at one moment. No outcome and
-/// no length is known, as in traces of other stores.
+/// `each` operations of each of these kinds, a second apart or all at one moment. No outcome and no
+/// length is known, as in traces of other stores.
 fn unknown(kinds: &[Kind], each: u64, seconds: u64) -> Vec<Operation> {
     let all = (0..each * kinds.len() as u64).map(|number| {
         let kind = kinds[(number % kinds.len() as u64) as usize];
@@ -33,7 +32,8 @@ fn made(operations: &[Operation]) -> Result<Made, MakeError> {
     make(&found(operations), &Known::default())
 }
 
-/// Fails unless there is a model of these operations, all of which are in it, and it comes back.
+/// Fails unless there is a model of these operations that has all of them, and the model comes back
+/// from its file.
 fn assert_made(operations: &[Operation], modelled: u64, case: &str) -> Made {
     let made = made(operations).unwrap_or_else(|error| panic!("{case}: {error}"));
     let text = made.to_toml().unwrap();
@@ -74,7 +74,7 @@ fn a_model_is_made_of_traces_of_two_kinds() {
             assert_made(&operations, 20, &case);
         }
     }
-    // What a model does not have beside what it has.
+    // Kinds that a model does not have, with a kind that it has.
     let operations = unknown(&[Kind::Commit, Kind::DeleteRange, Kind::Get], 10, 1);
     assert_made(&operations, 10, "with kinds that a model does not have");
 }
@@ -100,7 +100,7 @@ fn backward_scans_alone_have_a_model_with_their_length() {
 
 #[test]
 fn the_mean_size_of_values_in_a_model_is_that_of_the_trace() {
-    // Two humps, which no formula fits.
+    // Two humps: no formula fits them.
     let mut operations = unknown(&[Kind::Put], 3000, 1);
     let mut random = Random(7);
     let mut sum = 0;

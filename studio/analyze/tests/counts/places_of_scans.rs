@@ -1,4 +1,4 @@
-//! Where scans in reverse are counted, what is not known, and what failed.
+//! Where scans in reverse are counted, unknown facts, and failures.
 
 use crate::load::*;
 use evendb_trace::{Failure, Header, Kind, Operation, Outcome, Writer};
@@ -36,7 +36,8 @@ fn scans_in_reverse_are_counted_where_they_begin() {
     let operations = [
         at(1, Kind::Put, "time 7", Outcome::Done),
         at(2, Kind::Put, "time 1", Outcome::Done),
-        // The last records of all, twice; a prefix; what a seek to a key before it began at.
+        // The last records of all, twice; a prefix; the record at which a seek to a key before it
+        // began.
         scan(3, "", None),
         scan(4, "", None),
         scan(5, "user/7/", Some("user/70")),

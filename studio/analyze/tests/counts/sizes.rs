@@ -1,4 +1,4 @@
-//! Sizes of keys and values, lengths of scans, what depends on what, and latencies.
+//! Sizes of keys and values, lengths of scans, correlations, and latencies.
 
 use crate::load::*;
 use evendb_trace::{Kind, Operation};
@@ -62,7 +62,8 @@ fn moments_of_sizes() {
     }
 }
 
-/// Fails unless figure `id` shows the distributions of `what`, thinned by `growth`, with `by` cells before the sizes.
+/// Fails unless figure `id` shows the distributions of `what`, thinned by `growth`, with `by` cells
+/// before the sizes.
 fn assert_distributions(id: &str, what: &str, by: usize, growth: f64) {
     let Large {
         done: operations,
@@ -115,7 +116,7 @@ fn backward_scans_are_apart() {
     assert_distributions("scan-lengths-reverse", "records_reverse", 1, 1.02);
 }
 
-/// Pearson's correlation by the book, in two passes; nothing if one of the two never changes.
+/// Pearson's correlation by the book, in two passes. None if one of the two never changes.
 fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let count = pairs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;

@@ -1,4 +1,4 @@
-//! Loads that have next to nothing, or the largest numbers.
+//! Loads that have nearly nothing, or the largest numbers.
 
 use crate::load::*;
 use evendb_trace::{Kind, Operation, Outcome};
@@ -120,7 +120,7 @@ fn the_largest_numbers_are_no_reason_to_fail() {
         operation.count = (kind == Kind::Scan).then_some(u64::MAX);
         operations.push(operation);
     }
-    // One that is new in the last nanosecond.
+    // A key that is new in the last nanosecond.
     let mut last = Operation::new(Kind::Delete, "last");
     (last.keyspace, last.start_nanos) = (u32::MAX, u64::MAX);
     operations.push(last);

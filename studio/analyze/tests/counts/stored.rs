@@ -1,4 +1,5 @@
-//! Loads whose store's keys are listed: what is accessed stays what it was, and the list is counted beside.
+//! Loads whose store's keys are listed: accesses stay as they were, and the list is counted in
+//! addition.
 
 use crate::load::*;
 use crate::tables::{bytes, texts, wholes};
@@ -33,7 +34,7 @@ fn with_keys(
     analyzed(folder.path(), trace, Some(stored))
 }
 
-/// Every second key of the first keyspace, and others: none of them in order.
+/// Every second key of the first keyspace, and others, in no order.
 fn keys(operations: &[Operation]) -> Vec<Vec<u8>> {
     let named = operations
         .iter()
@@ -46,7 +47,7 @@ fn keys(operations: &[Operation]) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Figures that say what was accessed, and not where, and are exact.
+/// Exact figures about accesses that do not depend on places.
 const OF_ACCESSES: [&str; 13] = [
     "composition",
     "accesses-per-key",

@@ -1,4 +1,4 @@
-//! The tables that figures are found in.
+//! The tables behind the figures.
 
 use crate::load::*;
 use arrow::array::cast::AsArray;
@@ -11,7 +11,7 @@ use evendb_trace::{Kind, Operation, Outcome};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// All of a column, whatever form of text, bytes or whole numbers it has.
+/// A whole column, in any form of text, bytes or whole numbers.
 fn column<T>(
     rows: &[RecordBatch],
     name: &str,
@@ -221,7 +221,7 @@ fn summaries_tell_of_the_source() {
         .iter()
         .map(|operation| operation.start_nanos + operation.latency_nanos.unwrap_or(0));
     assert_eq!(Some(summary.duration_nanos), ends.max());
-    // A trace that was cut has what was before the cut, and says that something is gone.
+    // A trace that was cut has the operations before the cut, and says that something is lost.
     let (cut, _) = table_of(&trace[..trace.len() - 20], None).unwrap();
     assert!(cut.end.is_none() || !cut.losses.unwrap().is_nothing());
     let twitter = "7,key,3,10,1,get,0\n7,key,3,10,1,set,60\nnonsense\n9,other,5,0,2,delete,0\n";
@@ -253,7 +253,8 @@ fn what_is_no_trace_is_refused() {
 
 #[test]
 fn kinds_have_names_that_sql_knows() {
-    // The kinds without keys, in `tables::KEYLESS`, are those of which the naive program says so.
+    // The kinds without keys, in `tables::KEYLESS`, are the kinds without keys in the naive
+    // program.
     for kind in Kind::ALL {
         let is_keyless = evendb_analyze::tables::KEYLESS.contains(&format!("'{}'", kind.name()));
         assert_eq!(

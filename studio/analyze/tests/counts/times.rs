@@ -1,4 +1,4 @@
-//! When operations come, and how many different keys they name in a while.
+//! When operations come, and how many different keys they name in a period.
 
 use crate::load::*;
 use evendb_report::Document;
@@ -11,7 +11,7 @@ fn duration(operations: &[Operation]) -> u64 {
     operations.iter().map(end).max().unwrap()
 }
 
-/// The same time for each bin, in whole nanoseconds, as the figure says it.
+/// The same time for each bin, in whole nanoseconds, as in the figure.
 fn step_nanos(times: &[f64]) -> u64 {
     let step = (times[1] * 1e9).round() as u64;
     for (at, time) in times.iter().enumerate() {
@@ -47,7 +47,7 @@ fn assert_rates(operations: &[Operation], document: &Document) {
         for (row, count) in run.iter().zip(&counts) {
             assert!(near(&row[3], *count as f64 / (step as f64 / 1e9)));
         }
-        // The bins are all of the trace, and little more.
+        // The bins cover the whole trace, and little more.
         let end = step * times.len() as u64;
         assert!(end > duration(operations) && end - duration(operations) <= step);
     }
@@ -116,7 +116,7 @@ fn periods_have_their_different_and_their_new_keys() {
 #[test]
 fn a_trace_of_few_operations_has_few_stretches() {
     let mut all = operations_of_all_kinds(300);
-    // The end of what was done is that of the trace.
+    // The end of the done operations is that of the trace.
     all.retain(|operation| !matches!(operation.outcome, evendb_trace::Outcome::Failed(_)));
     all.truncate(200);
     let document = found(&all);

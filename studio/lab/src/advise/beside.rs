@@ -1,8 +1,9 @@
-//! What the advised settings are beside: other budgets of memory, other stores, and what an analysis says of misses.
+//! What the advised settings are compared with: other budgets of memory, other stores, and the
+//! curves of misses of an analysis.
 //!
-//! All of them do the same stretch of the trace, each on a store that is made for it, in rounds:
-//! each of them once, then again while time is left. What is said of two of them rests on how far
-//! runs of the same differ ([`Ratio`]).
+//! Each of them replays the same stretch of the trace on a store that is made for it. They run in
+//! rounds: in a round each of them runs once, and rounds go on while time is left. What is said of
+//! two of them depends on how far repeated runs of one store differ ([`Ratio`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,20 +18,20 @@ use super::{AdviseError, Clock, Question};
 use crate::readable::bytes;
 use crate::stores::evendb::tuning::Tuning;
 
-/// Budgets by the one that was given, in the order of importance.
+/// Budgets as multiples of the given budget, the important ones first.
 const FACTORS: [f64; 5] = [1.0, 2.0, 0.5, 4.0, 0.25];
 /// No budget is smaller.
 const BUDGET_MIN: u64 = 2 << 20;
 const PATIENCE: f64 = 8.0;
-/// Rounds for which stretches are made short enough, and rounds at most.
+/// Stretches are made short enough for this number of rounds, and there are no more rounds.
 const ROUNDS: usize = 3;
-/// With less time than for so many rounds fewer budgets are measured, down to the given one and one
-/// other.
+/// If the time is too short for this number of rounds, fewer budgets are measured. The given budget
+/// and one other always stay.
 const ROUNDS_MIN: usize = 2;
 const BUDGETS_MIN: usize = 2;
 const ROUNDS_MAX: usize = 9;
 
-/// A store, or a budget, and what it did.
+/// A store, or a budget, and its runs.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// The store.
@@ -39,12 +40,12 @@ pub struct Beside {
     pub memory_bytes: u64,
     /// The runs. None, if all failed.
     pub runs: Vec<Measured>,
-    /// Why a run failed; none runs after it.
+    /// Why a run failed. No run follows it.
     pub failed: Option<String>,
 }
 
 impl Beside {
-    /// Operations a second over all runs; nothing without a run.
+    /// Operations a second over all runs. None without a run.
     #[must_use]
     pub fn per_second(&self) -> Option<f64> {
         let seconds: f64 = self.runs.iter().map(|run| run.seconds).sum();
@@ -52,8 +53,8 @@ impl Beside {
         (!self.runs.is_empty()).then(|| operations as f64 / seconds.max(1e-9))
     }
 
-    /// The variance of single runs relative to their mean, summed, and how many runs more than one
-    /// there are.
+    /// The sum of the squared relative deviations of single runs from their mean, and the number of
+    /// runs less one.
     fn spread(&self) -> (f64, usize) {
         let speeds = || self.runs.iter().map(Measured::per_second);
         let count = self.runs.len();
@@ -63,19 +64,18 @@ impl Beside {
     }
 }
 
-/// What is assumed of how far single runs of the same differ, where none was repeated, and where
-/// few were.
+/// The assumed spread of single runs of one store: where no run was repeated, and where few were.
 const SPREAD_OF_ONE: f64 = 0.2;
 const SPREAD_OF_FEW: f64 = 0.1;
-/// With so many repeated runs their spread is believed.
+/// With this number of repeated runs, the measured spread is believed.
 const REPEATED_MIN: usize = 4;
-/// Two stores with the same settings may differ by so much, which no number of runs shows.
+/// Two stores with equal settings may differ by this share, and no number of runs shows it.
 const SPREAD_MIN: f64 = 0.02;
-/// A ratio may be off by so many of its standard errors.
+/// A ratio may be off by this number of its standard errors.
 const ERRORS: f64 = 2.5;
 
-/// The standard deviation of single runs by their mean, over all that were measured beside each
-/// other.
+/// The standard deviation of single runs, relative to their mean, over all runs that were measured
+/// beside each other.
 #[must_use]
 pub fn spread(all: &[Beside]) -> f64 {
     let each = all.iter().map(Beside::spread);
@@ -88,17 +88,18 @@ pub fn spread(all: &[Beside]) -> f64 {
     }
 }
 
-/// How many times as fast one is as another, and by how much that may be off.
+/// How many times as fast one store is as another, and how far that may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// How many times.
+    /// Speed of the one divided by speed of the other.
     pub by: f64,
-    /// What it is off at most, but for chance.
+    /// The true ratio is at most this far from `by`, except by chance.
     pub off: f64,
 }
 
 impl Ratio {
-    /// Of two, where single runs differ by `spread`; nothing where one was not measured.
+    /// The ratio of two, where single runs differ by `spread`. None if one of them was not
+    /// measured.
     #[must_use]
     pub fn of(one: &Beside, other: &Beside, spread: f64) -> Option<Ratio> {
         let by = one.per_second()? / other.per_second()?.max(1e-9);
@@ -107,31 +108,31 @@ impl Ratio {
         Some(Ratio { by, off })
     }
 
-    /// Whether it is more than so many times, beyond chance.
+    /// Whether the ratio is above 1 beyond chance, and above `times`.
     #[must_use]
     pub fn is_above(&self, times: f64) -> bool {
         self.by - self.off > 1.0 && self.by > times
     }
 
-    /// Whether it is not more than so many times, beyond chance.
+    /// Whether the ratio is below `times` beyond chance.
     #[must_use]
     pub fn is_below(&self, times: f64) -> bool {
         self.by + self.off < times
     }
 }
 
-/// One point of an analysis' curve of misses.
+/// One point of a curve of misses of an analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissRow {
-    /// What is cached: row, block, chunk, prefix.
+    /// The unit of the cache: row, block, chunk or prefix.
     pub grain: String,
-    /// The memory that it takes.
+    /// The memory of the cache, in bytes.
     pub bytes: u64,
     /// The share of accesses that miss.
     pub miss_ratio: f64,
 }
 
-/// Who is asked, and what for.
+/// What the comparisons start from: the question, and the settings.
 pub(super) struct Asked<'a> {
     pub(super) question: &'a Question,
     pub(super) clock: &'a Clock<'a>,
@@ -199,7 +200,7 @@ impl Asked<'_> {
                         1 => format!("there is no time for {what}"),
                         _ => format!("there is no time for {what} once more"),
                     });
-                    // What stands behind it takes as long.
+                    // The ones behind it take as long.
                     measured.retain(|beside| !beside.runs.is_empty() || beside.failed.is_some());
                     return Ok(measured);
                 }
@@ -224,7 +225,7 @@ impl Asked<'_> {
         self.pace.prepare + self.pace.overhead + length / self.pace.per_second
     }
 
-    /// What all do: so long that the time suffices for some rounds of all budgets, by the pace.
+    /// The stretch that all replay. By the pace, the time suffices for some rounds of all budgets.
     fn stretch(&self) -> Stretch {
         let ground = &self.question.ground;
         let usable = ground.operations - ground.loading;
@@ -290,7 +291,8 @@ pub(super) fn misses(path: &Path) -> Result<Vec<MissRow>, AdviseError> {
     rows.ok_or_else(|| input(missing()))
 }
 
-/// The share of accesses that miss in so much memory, by the curve of a grain: at its last point that fits.
+/// The share of accesses that miss in a cache of `bytes`: the last point of the grain's curve that
+/// fits into them.
 #[must_use]
 pub(super) fn miss_ratio(rows: &[MissRow], grain: &str, bytes: u64) -> Option<f64> {
     let fits = rows

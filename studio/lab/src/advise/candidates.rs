@@ -1,15 +1,16 @@
 //! Settings that are worth trying, each with the reason and the loads for which it is tried.
 //!
-//! One table. `advise` tries what fits the load; its exhaustive check tries all of it, so that a condition that leaves the best one
-//! out is seen. The first one is the default, with which all others are compared.
+//! They stand in one table. `advise` tries the rows that suit the load. Its exhaustive check tries
+//! all rows, which shows a condition that leaves the best settings out. The first candidate is the
+//! default, and all others are compared with it.
 
 use super::load::Load;
 use crate::stores::evendb::tuning::Tuning;
 
-/// Settings to be tried.
+/// Settings that are tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What is set, beside what the user fixed.
+    /// The settings that differ from the default, without the settings that the user fixed.
     pub tuning: Tuning,
     /// Why it may serve this load.
     pub reason: String,
@@ -26,17 +27,17 @@ impl Candidate {
     }
 }
 
-/// The name of the settings of which none is changed.
+/// The name of the candidate that changes no setting.
 pub const DEFAULT: &str = "default";
 
 struct Row {
     settings: &'static str,
     reason: &'static str,
-    /// Whether it is tried for a load whose data is so many times the memory.
+    /// Whether it is tried for a load. The number is the size of the data divided by the memory.
     suits: fn(&Load, f64) -> bool,
 }
 
-/// In the order in which they are tried where there is no time for all.
+/// The order in which they are tried if there is no time for all.
 const ROWS: [Row; 15] = [
     Row {
         settings: "chunk-bytes=1048576",
@@ -128,7 +129,7 @@ fn writes(load: &Load) -> bool {
     load.share(load.writes) >= 0.1
 }
 
-/// A scan that reads at least so many records finds them side by side in a chunk.
+/// A scan of at least this number of records finds them beside each other in a chunk.
 const LONG_SCAN: f64 = 20.0;
 
 fn are_short(load: &Load) -> bool {
@@ -136,8 +137,8 @@ fn are_short(load: &Load) -> bool {
         .is_none_or(|records| records < LONG_SCAN)
 }
 
-/// By the figures of docs/flsm.md ("When to choose it"): what is written, and what is looked up or sought one by one beyond memory.
-/// The second engine has no merges.
+/// Follows the figures of docs/flsm.md ("When to choose it"): what is written, and what is looked
+/// up or sought one by one beyond memory. The second engine has no merges.
 fn suits_fragments(load: &Load, ratio: f64) -> bool {
     let is_read_singly = ratio > 1.0 && (is_looked_up(load) || scans(load) && are_short(load));
     load.merges == 0 && (writes(load) || is_read_singly)
@@ -147,17 +148,17 @@ fn scans(load: &Load) -> bool {
     load.scanned > load.point_reads + load.writes
 }
 
-/// The candidates for a load, the default first. What the user fixed is in none of them.
+/// The candidates that suit a load, the default first. No candidate sets what the user fixed.
 ///
 /// # Panics
-/// If the table has something that is no setting, which a test sees.
+/// If the table holds something that is no setting. A test looks for that.
 #[must_use]
 pub fn suitable(load: &Load, memory_bytes: u64, fixed: &Tuning) -> Vec<Candidate> {
     let ratio = load.data_bytes as f64 / memory_bytes.max(1) as f64;
     of_rows(fixed, |row| (row.suits)(load, ratio))
 }
 
-/// All candidates, the default first, whatever the load.
+/// All candidates for every load, the default first.
 #[must_use]
 pub fn all(fixed: &Tuning) -> Vec<Candidate> {
     of_rows(fixed, |_| true)
@@ -181,7 +182,7 @@ fn of_rows(fixed: &Tuning, suits: impl Fn(&Row) -> bool) -> Vec<Candidate> {
         .collect()
 }
 
-/// Both together, where they set different things that do not contradict each other.
+/// Both candidates together. None if they set the same thing, or contradict each other.
 #[must_use]
 pub fn together(one: &Candidate, other: &Candidate) -> Option<Candidate> {
     let tuning = one.tuning.and(&other.tuning)?;
@@ -335,7 +336,8 @@ mod tests {
     fn what_is_fixed_is_not_tried() {
         let fixed: Tuning = "chunk-bytes=65536 munks=on".parse().unwrap();
         let candidates = all(&fixed);
-        // Two sizes of chunks, munks; and the second engine, which has neither.
+        // Not tried: two sizes of chunks, munks, and three rows of the second engine, which has
+        // neither.
         assert_eq!(candidates.len(), ROWS.len() + 1 - 3 - 3);
         assert!(
             candidates

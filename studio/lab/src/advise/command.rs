@@ -22,7 +22,8 @@ use crate::stores::evendb::tuning::Tuning;
 /// What the command is told.
 #[derive(clap::Args, Clone, Debug)]
 pub struct AdviseArguments {
-    /// A trace; or a model, of which a trace is drawn: a preset's name (zippydb, zippydb-kinds, udb-assoc, up2x) or a model's file
+    /// A trace; or a model, and the trace is drawn from it: the name of a preset (zippydb,
+    /// zippydb-kinds, udb-assoc, up2x) or a file of a model
     source: String,
     /// MiB of memory that the store may plan with
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(2..=16 << 20))]
@@ -42,22 +43,24 @@ pub struct AdviseArguments {
     /// What merges of a trace do; without it they are left out
     #[arg(long, value_enum)]
     merges: Option<Merges>,
-    /// Bytes of values of which the trace has no length [default: 100; with --merges counters 8]
+    /// Bytes of a value whose length the trace does not tell [default: 100; with --merges counters
+    /// 8]
     #[arg(long)]
     value_bytes: Option<u32>,
     /// Operations at the beginning of the trace that fill the store, and are no part of the load
     #[arg(long, value_name = "OPERATIONS")]
     load: Option<u64>,
-    /// Use so many operations of the load at most [default: 20,000 for each second]
+    /// Use at most this number of operations of the load [default: 20,000 for each second]
     #[arg(long, value_name = "OPERATIONS", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
-    /// A setting of EvenDB that is fixed, NAME=VALUE; may be given several times. docs/advice.md has the names
+    /// A setting of EvenDB that is fixed, NAME=VALUE; may be given several times. docs/advice.md
+    /// has the names
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Of a model: which share of its pairs and operations [default: 0.02]
+    /// For a model: the share of its pairs and operations that is drawn [default: 0.02]
     #[arg(long, value_parser = parse_scale)]
     scale: Option<f64>,
-    /// Of a model: the seed of what is drawn [default: 1]
+    /// For a model: the seed of the drawing [default: 1]
     #[arg(long)]
     seed: Option<u64>,
     /// The analysis.json of the trace, for what it says of misses
@@ -77,7 +80,8 @@ pub struct AdviseArguments {
     /// Where stores are made, and removed at the end [default: the directory of --out]
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
-    /// Measure all settings at full length, and say how far those in advice.json are from the best. Goes on where it ended
+    /// Measure all settings at full length, and say how far the settings in advice.json are from
+    /// the best. Goes on where it ended
     #[arg(long)]
     exhaustive: bool,
     /// Rounds of --exhaustive
@@ -85,7 +89,7 @@ pub struct AdviseArguments {
     rounds: u16,
 }
 
-/// Of a model, which share is drawn, and with which seed.
+/// For a model: the share of it that is drawn, and the seed.
 const SCALE: f64 = 0.02;
 const SEED: u64 = 1;
 
@@ -97,7 +101,7 @@ const OPERATIONS_A_SECOND: u64 = 20_000;
 pub struct Given {
     /// The text for a terminal.
     pub text: String,
-    /// Whether it is about all that the trace asks.
+    /// Whether the advice covers all that the trace asks.
     pub ending: Ending,
 }
 
@@ -136,7 +140,7 @@ impl AdviseArguments {
             false => None,
         };
         let operations_max = match &earlier {
-            // What it is compared with used so many, whatever the time was.
+            // The advice that it is compared with used this number, for whatever time it had.
             Some(earlier) => self.operations.map_or_else(|| earlier.operations(), Ok)?,
             None => self.operations_max(),
         };
@@ -159,7 +163,7 @@ impl AdviseArguments {
                 threads: self.threads,
                 merges: self.merges.or(source.merges),
                 value_bytes: self.value_bytes_of(&source),
-                // Advice finds out how much of it there is time for; the check has the time.
+                // Advice finds out how much ageing it has time for. The check has the time.
                 age_bytes: if self.exhaustive { load.age_bytes() } else { 0 },
                 repeats: load.repeats(),
             },
@@ -256,7 +260,7 @@ impl AdviseArguments {
         Ok(load)
     }
 
-    /// What the replays leave out of the load, of which so many operations were read.
+    /// What the replays leave out of the load. `read` operations of the load were read.
     fn left_out(&self, source: &Source, read: u64) -> Result<LeftOut, AdviseError> {
         let settings = ReplaySettings {
             compare: false,
@@ -272,14 +276,14 @@ impl AdviseArguments {
         Ok(LeftOut::of(&source.trace, &settings)?)
     }
 
-    /// The bytes of values of which the trace has no length.
+    /// The bytes of a value whose length the trace does not tell.
     fn value_bytes_of(&self, source: &Source) -> u32 {
         let of_merges = Merges::value_bytes(self.merges.or(source.merges));
         self.value_bytes.unwrap_or(of_merges)
     }
 
-    /// An option that changes nothing for this load is refused: whoever gives it expects that it
-    /// does.
+    /// Refuses an option that changes nothing for this load: the user expects that it changes
+    /// something.
     fn refuse_idle(&self, source: &Source, load: &load::Load) -> Result<(), AdviseError> {
         let options = [
             (
@@ -311,7 +315,8 @@ impl AdviseArguments {
         }
     }
 
-    /// What was asked. Advice and its exhaustive check are about the same where all of this is.
+    /// The question as facts. Advice and its exhaustive check fit together if all these facts are
+    /// equal.
     fn asked(
         &self,
         question: &Question,
@@ -344,7 +349,7 @@ impl AdviseArguments {
     }
 }
 
-/// What is said first, in a paragraph of its own.
+/// The warnings that come first, as one paragraph.
 fn first(said: &[String]) -> String {
     let lines = said.iter().map(|sentence| format!("{sentence}\n"));
     let text: String = lines.collect();
@@ -354,7 +359,7 @@ fn first(said: &[String]) -> String {
     }
 }
 
-/// A directory for stores, which goes when it is dropped.
+/// A directory for stores. It is removed when this is dropped.
 struct Place(PathBuf);
 
 impl Place {

@@ -1,10 +1,18 @@
 //! All settings at full length, to see how far the advice is from the best of them.
 //!
-//! Each of the candidates, whether or not it was thought to suit the load, and the advised one fill and age a store of their own ([`Ground::prepare`](super::runs::Ground::prepare)) and replay on it all that `advise`
-//! had of the trace, round by round; each round begins with another one. Beside each a store with the defaults does the same, before and after it (default,
-//! settings, settings, default; or the other way round), and a candidate's figure is how many times as fast it is: a machine that becomes slower meanwhile is so for both. Then every two of the best three go together, where both were better than the default.
-//! What was measured is kept in `exhaustive.json`: the command goes on where it ended, so it can be run in pieces. The verdict compares
-//! medians of the rounds that all have; the best of many medians is above its own true figure, so the verdict is rather too hard than too mild.
+//! Every candidate is measured, whether or not it was thought to suit the load, and the advised
+//! settings too. Each fills and ages a store of its own
+//! ([`Ground::prepare`](super::runs::Ground::prepare)). It then replays everything that `advise`
+//! had of the trace, round by round, and each round begins with another candidate.
+//!
+//! A store with the defaults does the same beside each candidate, before it and after it (default,
+//! settings, settings, default; or the other way round). The figure of a candidate is its speed
+//! divided by the speed of that default: a machine that becomes slower meanwhile is slower for
+//! both. Then every two of the best three go together, if both were better than the default.
+//!
+//! What was measured is kept in `exhaustive.json`, so that the command can be run in pieces: it
+//! goes on where it ended. The verdict compares medians of the rounds that all have. The best of
+//! many medians is above its own true figure, so the verdict is too hard rather than too mild.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -24,13 +32,13 @@ use crate::stores::evendb::tuning::{Tuning, TuningError};
 
 /// The column of a row by which settings are compared.
 const RATIO: usize = 4;
-/// Beside `advice.json`.
+/// Lies beside `advice.json`.
 pub(super) const FILE: &str = "exhaustive.json";
 const ID: &str = "exhaustive";
-/// Of a trace, the part that warms up.
+/// The operations of a trace divided by this number warm the store up.
 const WARM_PART: u64 = 5;
 
-/// What was measured so far, and of what.
+/// What was measured up to now, and the question that it belongs to.
 struct Measurements {
     document: Document,
     path: PathBuf,
@@ -62,7 +70,7 @@ impl Measurements {
         &mut self.document.figures[0]
     }
 
-    /// How many times as fast as the defaults a candidate was, by rounds; 0 where it failed.
+    /// Speed of a candidate divided by speed of the defaults, by rounds. 0 where it failed.
     fn ratios(&self, settings: &Tuning) -> Vec<f64> {
         let settings = settings.to_string();
         let rows = self.document.figures[0].rows.iter();
@@ -98,17 +106,17 @@ fn read(path: &Path, text: &str) -> Result<Document, AdviseError> {
     Document::from_json(text).map_err(input)
 }
 
-/// What `advice.json` says of the question that it answers, and its answer.
+/// The question that `advice.json` answers, and its answer.
 pub(super) struct Advised {
     document: Document,
     path: PathBuf,
 }
 
 impl Advised {
-    /// What was advised in this directory.
+    /// Reads the advice in this directory.
     ///
     /// # Errors
-    /// There is no advice, or none that can be read.
+    /// There is no advice, or it cannot be read.
     pub(super) fn load(out: &Path) -> Result<Advised, AdviseError> {
         let path = out.join("advice.json");
         let text = crate::whole_file::read_text(&path).map_err(|error| {
@@ -127,10 +135,10 @@ impl Advised {
         fact.map(|(_, value)| value.as_str())
     }
 
-    /// Operations of the load that it used.
+    /// The number of operations of the load that the advice used.
     ///
     /// # Errors
-    /// It does not say.
+    /// The advice does not say it.
     pub(super) fn operations(&self) -> Result<u64, AdviseError> {
         let number = self
             .fact(FACT_OPERATIONS)
@@ -142,7 +150,7 @@ impl Advised {
         AdviseError::Input(format!("{}: {what}", self.path.display()))
     }
 
-    /// The settings, if these facts are what was asked.
+    /// The advised settings, if the question had these facts.
     fn settings(&self, asked: &[(String, String)]) -> Result<Tuning, AdviseError> {
         for (name, value) in asked {
             if self.fact(name) != Some(value.as_str()) {
@@ -159,7 +167,7 @@ impl Advised {
     }
 }
 
-/// Measures until all rounds are done or the time is over; what is known then, in words.
+/// Measures until all rounds are done or the time is over. Returns what is known then, in words.
 pub(super) fn run(
     question: &Question,
     (said, asked): (&Advised, Vec<(String, String)>),
@@ -189,7 +197,7 @@ pub(super) fn run(
     Ok(verdict(&all, &advised, &|tuning| measured.ratios(tuning)))
 }
 
-/// Does what is missing of so many rounds; whether all of them are done then.
+/// Does what is missing of `rounds` rounds. Returns whether all of them are done.
 fn rounds_of(
     all: &[Tuning],
     rounds: usize,
@@ -199,7 +207,8 @@ fn rounds_of(
     let mut longest = 0.0f64;
     for round in 0..rounds {
         for place in 0..all.len() {
-            // Thirds of them: with few rounds each one has been early, in the middle and late.
+            // Places move by thirds: after few rounds each candidate has been early, in the middle
+            // and late.
             let at = (place + round * all.len().div_ceil(3)) % all.len();
             let tuning = &all[at];
             if measured.ratios(tuning).len() > round {
@@ -219,7 +228,7 @@ fn rounds_of(
     Ok(true)
 }
 
-/// Every two of the three best, of those that were better than the default.
+/// Every two of the three best candidates. Only candidates that were better than the default count.
 fn pairs_of_best(fixed: &Tuning, ratios: &dyn Fn(&Tuning) -> Vec<f64>) -> Vec<Tuning> {
     let score = |own: &Candidate| {
         let tuning = fixed.and(&own.tuning)?;
@@ -251,7 +260,7 @@ fn name_of(tuning: &Tuning) -> String {
     }
 }
 
-/// A store that runs at full length: who it is, and where.
+/// A store that runs at full length: its name and its directory.
 struct Side {
     who: Who,
     directory: PathBuf,
@@ -264,7 +273,8 @@ impl Side {
     }
 }
 
-/// Runs at full length beside the default, as a row. `is_first`: the default begins.
+/// Runs a candidate at full length beside the default, and returns the row. With `is_first` the
+/// default begins.
 fn one(
     question: &Question,
     tuning: &Tuning,
@@ -293,7 +303,8 @@ fn one(
     }
 }
 
-/// Has both run in turns, so that what becomes slower meanwhile is so for both. Their stores are made before.
+/// Has both run in turns: a machine that becomes slower meanwhile is slower for both. Their stores
+/// are made before.
 fn beside(
     question: &Question,
     sides: &mut [Side; 2],
@@ -454,7 +465,7 @@ mod tests {
             };
         let pairs = pairs_of_best(&fixed, &ratios);
         let names: Vec<_> = pairs.iter().map(Tuning::to_string).collect();
-        // Without spans in RAM and without rows there is nothing: these two do not go together.
+        // Without spans in RAM and without rows nothing is cached: these two do not go together.
         assert_eq!(
             names,
             [

@@ -1,25 +1,31 @@
-//! Successive halving: which of several candidates is best, by measurements that are noisy.
+//! Successive halving: finds the best of several candidates by measurements that are noisy.
 //!
 //! ```text
-//!   stage 1: all            round 1: a b c d e f g h   round 2: b c d e f g h a   ...   --> the better half, and the default
-//!   stage 2: 5 of them      longer parts               ...
+//!   stage 1: all         round 1: a b c d e f g h   round 2: b c d e f g h a   ...
+//!                                                    --> the better half, and the default
+//!   stage 2: 5 of them   longer parts               ...
 //!   last:    the default, the two best, both of these together
 //! ```
-//! In a round every candidate does the same part of the load, so a figure is compared within its round: a candidate's ratio is its
-//! speed divided by the default's in the same round. Its score is the time that the default took for all rounds, divided by its own: parts of a load may differ, as puts by day
-//! and scans by night, and a part counts by how long it takes. The noise of a stage is the standard error of a score, by leaving out one round at a time, of
-//! the candidate in the middle, and [`NOISE_MIN`] at least: more rounds make it smaller, so the last stage has as many as there is time for.
-//! The default wins against a candidate that is not faster by more than the noise.
+//! In a round every candidate does the same part of the load, so a figure is compared within its
+//! round: the ratio of a candidate is its speed divided by the speed of the default in that round.
+//! Its score is the time of the default for all rounds, divided by its own time. Parts of a load
+//! may differ, as puts by day and scans by night do, and a part counts by how long it takes.
+//!
+//! The noise of a stage is the standard error of a score, found by leaving out one round at a time.
+//! The candidate in the middle counts, and the noise is at least [`NOISE_MIN`]. More rounds make it
+//! smaller, so the last stage has all the rounds that there is time for. The default wins against a
+//! candidate that is not faster by more than the noise.
 //!
 //! Pure: what is measured comes from outside. The default is candidate 0.
 
 use super::schedule::{FINALISTS, Plan};
 use crate::experiments::table;
 
-/// Two stores with the same settings may always differ by so much, which rounds on one store do not show.
+/// Two stores with equal settings may always differ by this share, and rounds on one store do not
+/// show it.
 pub const NOISE_MIN: f64 = 0.05;
 
-/// What is taken for the noise where there is one round, which says nothing of it.
+/// The assumed noise where there is one round only.
 pub const NOISE_OF_ONE: f64 = 0.10;
 
 /// How a candidate stands after a stage.
@@ -27,14 +33,15 @@ pub const NOISE_OF_ONE: f64 = 0.10;
 pub struct Standing {
     /// Its number.
     pub candidate: usize,
-    /// Its speed by that of the default, in each round.
+    /// Its speed divided by that of the default, in each round.
     pub ratios: Vec<f64>,
-    /// How long the default took for an operation, in each round.
+    /// The time of the default for an operation, in each round.
     pub base: Vec<f64>,
 }
 
 impl Standing {
-    /// The speed over all rounds by that of the default; 0 if there are none, or if it failed in one.
+    /// The speed over all rounds divided by that of the default; 0 if there are none, or if it
+    /// failed in one.
     #[must_use]
     pub fn score(&self) -> f64 {
         self.score_without(usize::MAX)
@@ -54,7 +61,7 @@ impl Standing {
         }
     }
 
-    /// The standard error of its score: the jackknife's.
+    /// The standard error of its score, by the jackknife.
     fn error(&self) -> f64 {
         let count = self.ratios.len();
         let each = (0..count).map(|round| self.score_without(round));
@@ -65,24 +72,26 @@ impl Standing {
     }
 }
 
-/// The [median](table::median) of some numbers; none of none.
+/// The [median](table::median) of some numbers. None if there are none.
 #[must_use]
 pub fn median(numbers: Vec<f64>) -> Option<f64> {
     (!numbers.is_empty()).then(|| table::median(numbers))
 }
 
-/// Measures what a course consists of.
+/// Measures the runs of a course.
 pub trait Course {
     /// Why it cannot go on.
     type Error;
 
-    /// Begins a stage whose runs count so many operations.
+    /// Begins a stage whose runs count `counted` operations each.
     fn next_stage(&mut self, counted: u64);
 
-    /// Adds two candidates together as one more; its number, or none where they contradict each other.
+    /// Adds two candidates together as one more. Returns its number, or none if they contradict
+    /// each other.
     fn together(&mut self, one: usize, other: usize) -> Option<usize>;
 
-    /// Begins a round of these candidates, which all do the same part of the load. False if there is no time for it.
+    /// Begins a round of these candidates, in which all do the same part of the load. False if
+    /// there is no time for it.
     ///
     /// # Errors
     /// As [`run`](Course::run).
@@ -91,11 +100,12 @@ pub trait Course {
     /// The speed of a candidate in this round; 0 if it fails.
     ///
     /// # Errors
-    /// What ends the whole course.
+    /// The whole course ends with this error.
     fn run(&mut self, candidate: usize) -> Result<f64, Self::Error>;
 }
 
-/// Measures what is planned, of the candidates from 0 on; the stages that there was time for.
+/// Measures the plan's stages, beginning with the candidates from 0 on. Returns the stages that
+/// there was time for.
 ///
 /// # Errors
 /// The course's.
@@ -116,7 +126,7 @@ pub fn halved<C: Course>(course: &mut C, plan: &Plan) -> Result<Vec<Vec<Standing
     }
     on.truncate(FINALISTS - 1);
     if let [_, one, other] = on[..] {
-        // Where no stage came before, nothing speaks against them.
+        // Without an earlier stage, nothing speaks against them.
         let is_better = |candidate| {
             let before = stages.last();
             let mut of = before.into_iter().flatten();
@@ -135,7 +145,8 @@ pub fn halved<C: Course>(course: &mut C, plan: &Plan) -> Result<Vec<Vec<Standing
     Ok(stages)
 }
 
-/// Measures so many rounds of some candidates, among which the default is. Fewer where time runs out: only whole rounds count.
+/// Measures `rounds` rounds of some candidates, the default among them. If time runs out there are
+/// fewer rounds: only whole rounds count.
 ///
 /// # Errors
 /// The course's.
@@ -157,7 +168,8 @@ pub fn stage<C: Course>(
             break;
         }
         let mut speeds = vec![0.0; candidates.len()];
-        // Each round begins with another one: what comes first may find a disk that still works.
+        // Each round begins with another candidate: the first one may find a disk that is still
+        // busy.
         for place in 0..candidates.len() {
             let at = (place + round) % candidates.len();
             speeds[at] = course.run(candidates[at])?;
@@ -183,7 +195,7 @@ pub fn noise(standings: &[Standing]) -> f64 {
     median(errors).unwrap_or(0.0).max(NOISE_MIN)
 }
 
-/// Who goes on: the default, and the better half of the others.
+/// The candidates that go on: the default, and the better half of the others.
 #[must_use]
 pub fn better_half(standings: &[Standing]) -> Vec<usize> {
     let others = ranked(standings);
@@ -193,7 +205,7 @@ pub fn better_half(standings: &[Standing]) -> Vec<usize> {
     on
 }
 
-/// All but the default, the best first.
+/// All candidates except the default, the best first.
 #[must_use]
 pub fn ranked(standings: &[Standing]) -> Vec<usize> {
     let others = standings.iter().filter(|standing| standing.candidate != 0);
@@ -202,7 +214,7 @@ pub fn ranked(standings: &[Standing]) -> Vec<usize> {
     others.iter().map(|standing| standing.candidate).collect()
 }
 
-/// The best one; the default where that is as good within the noise.
+/// The best candidate. The default, if it is as good within the noise.
 #[must_use]
 pub fn winner(standings: &[Standing]) -> usize {
     let best = ranked(standings).first().copied();
@@ -219,26 +231,27 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Speeds that are known, measured with an error of up to `error`.
+    /// Planted speeds, which are measured with an error of up to `error`.
     struct Planted {
-        /// Of each candidate: in a store that was just filled, and when as much as [`LATE`] has been written over.
+        /// The speeds of each candidate: in a store that was just filled, and after [`LATE`] of the
+        /// data has been written over.
         speeds: Vec<[f64; 2]>,
         error: f64,
         random: Random,
         rounds_left: usize,
         runs: Vec<usize>,
-        /// Of its data, what is written over in a store before it is measured.
+        /// The share of a store's data that is written over before it is measured.
         age: f64,
-        /// What has been written over in the stores by now.
+        /// The share of the data that has been written over up to now, for each store.
         written: Vec<f64>,
         counted: u64,
         position: u64,
         two_go_together: bool,
     }
 
-    /// So much of the data is written over before some settings act.
+    /// Some settings act only after this share of the data has been written over.
     const LATE: f64 = 0.25;
-    /// The trace, and what each of its operations writes over.
+    /// Operations of the trace, and the share of the data that each of them writes over.
     const TRACE: u64 = 100;
     const WRITES: f64 = 0.001;
 
@@ -342,7 +355,8 @@ mod tests {
         assert_eq!(course.speeds.len(), one_is_better.len());
     }
 
-    /// What is as good as the others until much has been written over, and what is good only until then.
+    /// One candidate is as good as the others until much has been written over, and another is good
+    /// only until then.
     #[test]
     fn what_acts_late_is_judged_by_what_it_does_then() {
         let mut speeds = [
@@ -353,7 +367,7 @@ mod tests {
             speeds[4] = acts_late;
             let wins = |age, seed| won(&mut Planted::changing(&speeds, age, (0.02, seed))) == 4;
             for seed in 0..40 {
-                // A stage ends, and stores are made anew, before enough has been written over.
+                // The stage ends, and stores are made anew, before enough has been written over.
                 assert_eq!(wins(0.0, seed), wins_when_new, "seed {seed}");
                 assert_eq!(wins(1.0, seed), !wins_when_new, "seed {seed}");
             }
@@ -400,13 +414,14 @@ mod tests {
         let of = |times| [default(times), standing(1, &ratios.repeat(times), 1.0)];
         assert!(noise(&of(1)) > 0.1);
         assert_eq!(winner(&of(1)), 0);
-        // 2 % by then: what is left is that two stores differ.
+        // The rounds leave 2 % of noise by then. What stays is that two stores differ.
         assert_eq!(noise(&of(40)), NOISE_MIN);
     }
 
     #[test]
     fn a_part_of_the_load_counts_by_how_long_it_takes() {
-        // Two parts with cheap operations where it is slower, one with dear ones where it is faster.
+        // It is slower in two parts with cheap operations, and faster in one part with expensive
+        // ones.
         let mut own = standing(1, &[0.8, 0.8, 1.5], 1.0);
         own.base = vec![1.0, 1.0, 10.0];
         let score = 12.0 / (1.0 / 0.8 + 1.0 / 0.8 + 10.0 / 1.5);

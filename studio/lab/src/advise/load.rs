@@ -1,10 +1,12 @@
 //! What a load is: one pass over the first operations of a trace, in bounded memory.
 //!
-//! Kinds, sizes and outcomes are counted exactly. What concerns keys (how many there are, how unevenly they are asked for, whether
-//! the hot ones lie beside each other) comes from a sample by hashes of keys, which gets thinner while more keys come: at most
-//! `KEYS_MAX` are kept. With fewer keys it is exact.
+//! Kinds, sizes and outcomes are counted exactly. The facts about keys come from a sample by hashes
+//! of keys: how many keys there are, how unevenly they are accessed, whether the hot ones lie
+//! beside each other. The sample gets thinner while more keys come, and keeps at most `KEYS_MAX` of
+//! them. With fewer keys it is exact.
 //!
-//! Operations of the loading phase, with which a trace may begin, count for the data that there is and for nothing else.
+//! A trace may begin with a loading phase. Its operations count for the data that there is, and for
+//! nothing else.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,64 +16,66 @@ use hdrhistogram::Histogram;
 
 use crate::replay::command::LeftOut;
 
-/// Keys of the sample at most.
+/// The sample holds at most this number of keys.
 const KEYS_MAX: usize = 1 << 18;
-/// In so many ranges of equally many keys the key space is divided to see whether hot keys are neighbours.
+/// The key space is divided into this number of ranges of equally many keys, to see whether hot
+/// keys are neighbours.
 const RANGES: usize = 100;
-/// Memory of a store with little data.
+/// Memory of a store with little data, in bytes.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// What was found of a load.
+/// What was found out about a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Operations that were read, those of the loading phase not among them.
+    /// Operations that were read, without the loading phase.
     pub operations: u64,
     /// Operations of the loading phase.
     pub loading: u64,
-    /// All operations that were read, of whichever phase and outcome.
+    /// All operations that were read, in both phases and with every outcome.
     pub read: u64,
     /// Whether the trace has more operations than were read.
     pub goes_on: bool,
-    /// Whether that is so because the user gave the number of operations, and not for want of time.
+    /// Whether the user gave the number of operations, so that reading did not end for want of
+    /// time.
     pub end_is_asked: bool,
-    /// What of the trace is damaged or missing, as far as it was read.
+    /// What is damaged or missing in the trace, as far as it was read.
     pub losses: Losses,
-    /// What of it no store is asked by a replay.
+    /// What a replay does not ask a store.
     pub left_out: LeftOut,
     /// Lookups of single keys.
     pub point_reads: u64,
-    /// Of these, such of which the outcome is known.
+    /// Point reads whose outcome is known.
     pub answered: u64,
-    /// Of these, such that found nothing.
+    /// Point reads that found nothing.
     pub absent: u64,
     /// Puts, deletions and merges of single keys.
     pub writes: u64,
-    /// The share of these that write over a record which is there, and leave one there.
+    /// The share of writes that write over a record which is there, and leave a record there.
     pub overwrites: f64,
-    /// Of these, merges.
+    /// Merges of single keys.
     pub merges: u64,
     /// Scans.
     pub scans: u64,
-    /// Of these, such of which the trace tells no number of records.
+    /// Scans whose number of records the trace does not tell.
     pub scans_untold: u64,
-    /// Records that the other ones gave.
+    /// Records that the other scans gave.
     pub scanned: u64,
     /// Operations of other kinds.
     pub others: u64,
     /// Mean length of keys.
     pub key_bytes: f64,
-    /// Mean length of values, as far as they are known; if none is, what is taken for it.
+    /// Mean length of values whose length is known. If no length is known, the assumed length.
     pub value_bytes: f64,
     /// Whether the trace has the length of any value.
     pub value_bytes_known: bool,
-    /// Records at the end whose value is of unknown length. Each counts with `value_bytes`.
+    /// Records at the end whose value is of unknown length. Each of them counts with `value_bytes`.
     pub unknown_lengths: u64,
-    /// Whether an operation writes or may find a value of unknown length, of which a replay makes
-    /// up one.
+    /// Whether an operation writes or may find a value of unknown length. A replay makes up such
+    /// values.
     pub makes_up_values: bool,
-    /// Whether any operation is a merge, those of the loading phase among them.
+    /// Whether any operation is a merge, in the loading phase too.
     pub has_merges: bool,
-    /// Nine of ten values are no longer.
+    /// Nine of ten values are at most this long.
     pub value_bytes_p90: u64,
     /// Whether the trace has the values themselves, and not their lengths alone.
     pub has_values: bool,
@@ -83,33 +87,34 @@ pub struct Load {
     pub hottest_1: f64,
     /// Share of accesses that go to the hottest tenth of the keys.
     pub hottest_10: f64,
-    /// What that share would be if all keys were asked for alike: with few accesses some keys come more often by chance.
+    /// What `hottest_10` would be if all keys were accessed evenly: with few accesses some keys
+    /// come more often by chance.
     pub even_10: f64,
     /// Share of accesses that go to the hottest tenth of the ranges of the key space.
     pub hottest_ranges_10: f64,
-    /// Share of puts that come behind every key that was put before.
+    /// Share of puts whose key is above every key that was put before.
     pub appended: f64,
-    /// One key in so many was looked at for what concerns keys; 1: all.
+    /// One key in this number was in the sample. 1: all keys were.
     pub one_in: u64,
 }
 
 impl Load {
-    /// A part of all operations.
+    /// A part divided by all operations.
     #[must_use]
     pub fn share(&self, part: u64) -> f64 {
         part as f64 / self.operations.max(1) as f64
     }
 
-    /// Records per scan, of those of which the trace tells it; nothing where it tells of none.
+    /// Mean records per scan, over the scans whose number of records the trace tells. None if it
+    /// tells no number.
     #[must_use]
     pub fn records_per_scan(&self) -> Option<f64> {
         let told = self.scans - self.scans_untold;
         (told > 0).then(|| self.scanned as f64 / told as f64)
     }
 
-    /// Whether the trace names the data that there is. Records that only scans have seen are not
-    /// in it: what it names is the least that there may be, unless it begins with what fills the
-    /// store.
+    /// Whether the trace names the data that there is. It does not name records that only scans
+    /// have seen: it names the least data that there may be, unless it begins with a loading phase.
     #[must_use]
     pub fn tells_data(&self) -> bool {
         self.keys > 0 && (self.loading > 0 || self.share(self.scans) < 0.01)
@@ -133,15 +138,17 @@ impl Load {
         self.share(self.point_reads + self.writes) >= 0.2
     }
 
-    /// Whether the load can be done again on a store that has done it, and is the same load then: it makes and removes few records.
+    /// Whether the load can be done again on a store that has done it, and is then still the same
+    /// load: it makes and removes few records.
     #[must_use]
     pub fn repeats(&self) -> bool {
         self.writes == 0 || self.overwrites >= 0.9
     }
 
-    /// The budget of memory that is advised on where so much is allowed: no more than the data
-    /// needs, if all of the load was read and names its data. It needs twice its bytes, for what is kept beside them
-    /// and for what is written over meanwhile, and something for a store that is nearly empty.
+    /// The budget of memory that is advised on where `allowed` is allowed. It is no more than the
+    /// data needs, if the whole load was read and names its data. Data needs twice its bytes, for
+    /// what is kept beside it and for what is written over meanwhile, and something for a store
+    /// that is nearly empty.
     #[must_use]
     pub fn budget_within(&self, allowed: u64) -> u64 {
         let needed = (2 * self.data_bytes + LEAST_BYTES).next_multiple_of(1 << 20);
@@ -151,8 +158,9 @@ impl Load {
         }
     }
 
-    /// How many bytes are to be written over in a store that shall be like one that has served the load for long: half as many as there are. Twice what the
-    /// default settings allow of garbage, and measured to be enough for what is written by each put to be as much as later.
+    /// The bytes to write over in a store before it is like one that has served the load for long:
+    /// half of its data. That is twice the garbage that the default settings allow. Measured: it is
+    /// enough for a put to write as many bytes as later.
     #[must_use]
     pub fn age_bytes(&self) -> u64 {
         match self.writes > 0 && self.overwrites > 0.0 {
@@ -161,21 +169,22 @@ impl Load {
         }
     }
 
-    /// Whether few keys take much of the accesses.
+    /// Whether few keys take a large share of the accesses.
     #[must_use]
     pub fn is_skewed(&self) -> bool {
         self.has_heat() && self.hottest_10 >= 0.4 && self.hottest_10 >= 1.3 * self.even_10
     }
 
-    /// Whether the hot keys lie beside each other: a tenth of the key space takes nearly as much as the hottest tenth of keys.
+    /// Whether the hot keys lie beside each other: a tenth of the key space takes nearly as many
+    /// accesses as the hottest tenth of the keys.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.is_skewed() && self.hottest_ranges_10 >= 0.6 * self.hottest_10
     }
 }
 
-/// Reads a trace's operations, up to `operations_max` of them behind the `loading` first ones.
-/// Values are taken to have `value_bytes` where the trace has no length of any.
+/// Reads operations of a trace: the `loading` first ones, and then up to `operations_max`. A value
+/// whose length the trace does not tell is taken to have `value_bytes`.
 ///
 /// # Errors
 /// The trace's.
@@ -210,7 +219,7 @@ struct Note {
 }
 
 impl Note {
-    /// What the key has after this operation.
+    /// Updates the state of the key after this operation.
     fn take(&mut self, operation: &Operation, value_len: Option<u64>) {
         match (operation.kind, operation.outcome) {
             (Kind::Delete | Kind::SingleDelete, _) | (_, Outcome::Absent) => {
@@ -219,7 +228,7 @@ impl Note {
             (Kind::Merge, _) => {
                 (self.is_there, self.value) = (true, self.value.max(value_len));
             }
-            // What does not tell a length leaves what an earlier operation told.
+            // An operation without a length leaves the length that an earlier one told.
             _ => (self.is_there, self.value) = (true, value_len.or(self.value)),
         }
     }
@@ -228,16 +237,17 @@ impl Note {
 struct Pass {
     load: Load,
     keys: HashMap<Vec<u8>, Note>,
-    /// Keys whose hashes are not above are in the sample.
+    /// A key is in the sample if its hash is at most this.
     highest: u64,
     key_lengths: (u64, u64),
     values: Histogram<u64>,
-    /// The sum of the lengths of values and their number: of the load, and of the loading phase.
+    /// The sum of the lengths of values and their number, for the load and for the loading phase.
     value_lengths: [(f64, u64); 2],
     greatest: Vec<u8>,
     puts: u64,
     appended: u64,
-    /// Writes of keys of the sample, and such that write over a record; each counts for as many as the sample has one in.
+    /// Writes of keys of the sample, and writes among them that write over a record. Each counts
+    /// for `one_in` writes.
     sampled_writes: f64,
     overwrites: f64,
 }
@@ -299,7 +309,7 @@ impl Pass {
             load.merges += u64::from(kind == Kind::Merge);
         } else if kind == Kind::Scan {
             load.scans += 1;
-            // A limit beyond all numbers is none.
+            // A limit beyond all numbers is no limit.
             let limit = operation.limit.filter(|limit| *limit < u64::from(u32::MAX));
             let records = operation.count.or(limit);
             load.scans_untold += u64::from(records.is_none());
@@ -309,7 +319,7 @@ impl Pass {
         }
         let is_point = kind.is_point_read() || kind.is_point_write();
         if let Some(len) = value_len.filter(|_| is_point) {
-            // It grows as it must; lengths that no store takes are none.
+            // The histogram grows when it must. Lengths that no store takes are not counted.
             let _ = self.values.record(len.min(1 << 40));
         }
         if matches!(kind, Kind::Put | Kind::Ingest) {
@@ -329,8 +339,8 @@ impl Pass {
         if value_hash(&key) > self.highest {
             return;
         }
-        // A read that comes first may find what a replay has to put before. Of keys that are not in
-        // the sample nobody knows which operation is the first.
+        // A read that comes first may find a record that a replay has to put before. For keys that
+        // are not in the sample, nobody knows which operation is the first.
         let is_first = self.highest < u64::MAX || !self.keys.contains_key(&key);
         let may_find = operation.kind.is_point_read() && operation.outcome != Outcome::Absent;
         self.load.makes_up_values |= is_first && may_find && value_len.is_none();
@@ -357,7 +367,7 @@ impl Pass {
         load.one_in = one_in;
         load.keys = keys.len() as u64 * one_in;
         load.key_bytes = self.key_lengths.0 as f64 / self.key_lengths.1.max(1) as f64;
-        // Where the load tells no length, the loading phase may.
+        // If the load tells no length, the loading phase may tell one.
         let known = self.value_lengths.iter().find(|(_, count)| *count > 0);
         load.value_bytes_known = known.is_some();
         load.value_bytes = known.map_or(value_bytes.into(), |(sum, count)| sum / *count as f64);
@@ -392,7 +402,8 @@ impl Pass {
     }
 }
 
-/// The share of the sum that the greatest ones have, of which there are one in `one_in`, at least one.
+/// The share of the sum that the greatest counts have. One count in `one_in` is among them, and at
+/// least one.
 fn share_of_hottest(mut counts: Vec<u64>, one_in: usize) -> f64 {
     counts.sort_unstable_by(|one, other| other.cmp(one));
     let sum: u64 = counts.iter().sum();
@@ -400,13 +411,14 @@ fn share_of_hottest(mut counts: Vec<u64>, one_in: usize) -> f64 {
     hottest as f64 / sum.max(1) as f64
 }
 
-/// The share of accesses that the hottest keys get by chance, which are a part of all of them, where each key gets `mean` on average and
-/// none is preferred: counts are Poisson's then.
+/// The share of accesses that the hottest keys get by chance. They are `part` of all keys, each key
+/// gets `mean` accesses on average, and no key is preferred: counts have a Poisson distribution
+/// then.
 fn even_share(mean: f64, part: f64) -> f64 {
     if mean > 500.0 || mean <= 0.0 {
         return part;
     }
-    // From the share of keys with no access on; the rest is peeled off from below.
+    // Begins with the share of keys without an access. What is above the cold keys stays.
     let (mut share, mut cold, mut count) = ((-mean).exp(), 1.0 - part, 0.0);
     let mut accesses_of_cold = 0.0;
     while cold > 0.0 && count < mean + 40.0 * mean.sqrt() + 40.0 {

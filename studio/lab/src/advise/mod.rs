@@ -1,20 +1,22 @@
-//! Advice: which engine and settings of EvenDB suit a load, what more memory would bring, and which other store would serve it better.
+//! Advice: which engine and settings of EvenDB suit a load, what more memory would bring, and which
+//! other store would serve it better.
 //!
 //! ```text
 //!   trace, or model --> source --> load: what it is --> candidates: what is worth trying, and why
 //!                                                           |
-//!          schedule: how long each run is  -->  halving <-- trial: a store for each, runs in processes (runs)
-//!                                                  |
+//!          schedule: how long each run is  -->  halving <-- trial: a store for each,
+//!                                                  |               runs in processes (runs)
 //!                                    beside: the best at other budgets; other stores
 //!                                                  |
 //!                                            page: advice.json, page.html, a few sentences (words)
 //!   exhaustive: all settings at full length, to see how far the advice is from the best of them
 //! ```
-//! Everything is measured on the machine where it runs, by replays of the load itself; nothing is looked up in a table of rules but what
-//! is worth trying. The whole takes no more than the time it is given, as far as estimates hold: what is left out for that is said.
+//! Everything is measured on the machine where it runs, by replays of the load itself. Only what is
+//! worth trying comes from a table of rules. The whole takes no more than the given time, as far as
+//! estimates hold, and it says what it leaves out for that.
 //!
-//! What it does not do: it finds no settings that are not in [`candidates`], says nothing of loads longer than what was replayed, and changes no
-//! database.
+//! Not here: settings that are not in [`candidates`]; anything about loads longer than what was
+//! replayed; changes of a database.
 
 mod beside;
 pub mod candidates;
@@ -51,13 +53,13 @@ use trial::{Run, Trial};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// What was given cannot be used; what and why.
+    /// What was given cannot be used: what it is, and why.
     Input(String),
-    /// The trace is damaged; where and how.
+    /// The trace is damaged: where, and how.
     Damaged(String),
     /// A file or directory cannot be read or written.
     Io(PathBuf, std::io::Error),
-    /// A replay failed; which and why.
+    /// A replay failed: which one, and why.
     Run(String),
     /// A replay took too long.
     TooLong(String),
@@ -87,13 +89,13 @@ impl std::error::Error for AdviseError {
 }
 
 impl AdviseError {
-    /// What the system says of a file or directory.
+    /// An error of the system at a file or directory.
     fn io(path: &Path) -> impl FnOnce(std::io::Error) -> AdviseError {
         let path = path.to_owned();
         |error| AdviseError::Io(path, error)
     }
 
-    /// What came of reading or writing a trace.
+    /// An error while reading or writing a trace.
     fn of_trace(path: &Path) -> impl FnOnce(evendb_trace::Error) -> AdviseError {
         let path = path.to_owned();
         move |error| RunError::from(error).of_file(&path).into()
@@ -111,7 +113,7 @@ impl From<RunError> for AdviseError {
     }
 }
 
-/// The time that there is, and who wants it to end.
+/// The available time, and the flag that ends it early.
 pub struct Clock<'a> {
     started: Instant,
     seconds: f64,
@@ -146,17 +148,18 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// What there is to be advised on.
+/// The question that the advice answers.
 struct Question {
     ground: Ground,
     /// Where stores are made.
     place: PathBuf,
     memory_bytes: u64,
-    /// What the user allowed, of which `memory_bytes` is what the data needs.
+    /// The memory that the user allowed, in bytes. `memory_bytes` is the part of it that the data
+    /// needs.
     allowed_bytes: u64,
     /// What the user fixed.
     fixed: Tuning,
-    /// The command of studio/peers, and the stores to ask there.
+    /// The command of studio/peers, and the stores to ask with it.
     peers: Option<(PathBuf, Vec<String>)>,
     misses: Vec<MissRow>,
 }
@@ -167,12 +170,12 @@ struct Advice {
     memory_bytes: u64,
     allowed_bytes: u64,
     fixed: Tuning,
-    /// Those that were tried.
+    /// Candidates that were tried.
     candidates: Vec<Candidate>,
-    /// Those for which there was no time.
+    /// Candidates for which there was no time.
     untried: Vec<Candidate>,
     runs: Vec<Run>,
-    /// Of each stage that was measured.
+    /// The standings of each stage that was measured.
     stages: Vec<Vec<Standing>>,
     winner: usize,
     budgets: Vec<Beside>,
@@ -196,7 +199,7 @@ impl Advice {
         last.map_or(halving::NOISE_MIN, |last| halving::noise(last))
     }
 
-    /// How a candidate stands after the last stage in which it was.
+    /// The standing of a candidate after its last stage.
     fn standing(&self, candidate: usize) -> Option<(usize, &Standing)> {
         let stages = self.stages.iter().enumerate().rev();
         let of = |standings: &'_ [Standing]| -> Option<usize> {
@@ -210,7 +213,7 @@ impl Advice {
     }
 }
 
-/// Until which share of the time candidates are tried, budgets, and peers.
+/// Candidates, budgets and peers are tried until these shares of the time.
 const SHARES: [f64; 3] = [0.7, 0.97, 0.97];
 const SHARES_WITH_PEERS: [f64; 3] = [0.55, 0.77, 0.97];
 
@@ -277,10 +280,12 @@ fn advise(mut question: Question, load: Load, clock: &Clock<'_>) -> Result<Advic
     Ok(advice)
 }
 
-/// A run of the default counts for no less than this, if the trace is long enough.
+/// A run of the default counts operations for at least this number of seconds, if the trace is long
+/// enough.
 const PACE_SECONDS: f64 = 0.7;
 
-/// How fast things go, by a store with the defaults; and how old stores are made, for which it is the first.
+/// Measures how fast things go, with a store that has the defaults, and decides how old stores are
+/// made. This store is the first one that is aged.
 fn pace(
     question: &mut Question,
     (load, candidates): (&Load, usize),
@@ -300,7 +305,7 @@ fn pace(
     if ground.age_bytes > 0 {
         clock.tell("it is made older: what the load writes over is put again");
         let (aged, seconds) = ground.age(&who, question.memory_bytes, &directory, hold)?;
-        // Less, where the load writes over little.
+        // The load may write over less than that.
         ground.age_bytes = aged;
         prepare += seconds;
     }

@@ -1,14 +1,18 @@
 //! The advice as a document of figures, and as a few sentences.
 //!
-//! | figure | rows |
-//! |---|---|
-//! | `advice` | each advised setting: setting, value, what it does |
-//! | `load` | what, value |
-//! | `candidates` | settings, stage, times_default, lowest, highest, per_second, p99_nanos, disk_bytes, why |
-//! | `runs` | stage, round, settings, operations, seconds, per_second, bytes_written, differences |
-//! | `budgets` | memory_bytes, per_second, lowest, highest, runs, p99_nanos, disk_bytes, note |
-//! | `peers` | store, times_evendb, per_second, lowest, highest, runs, p99_nanos, disk_bytes, note |
-//! | `misses` | grain, bytes, miss_ratio: of the analysis, if one was given |
+//! ```text
+//!   figure      rows
+//!   advice      each advised setting: setting, value, what it does
+//!   load        what, value
+//!   candidates  settings, stage, times_default, lowest, highest, per_second, p99_nanos,
+//!               disk_bytes, why
+//!   runs        stage, round, settings, operations, seconds, per_second, bytes_written,
+//!               differences
+//!   budgets     memory_bytes, per_second, lowest, highest, runs, p99_nanos, disk_bytes, note
+//!   peers       store, times_evendb, per_second, lowest, highest, runs, p99_nanos, disk_bytes,
+//!               note
+//!   misses      grain, bytes, miss_ratio: of the analysis, if one was given
+//! ```
 
 use evendb_report::{Chart, Document, Exactness, Figure, Mark, Summary, Unit, number_shown};
 use serde_json::Value;
@@ -27,9 +31,9 @@ pub(super) const FACT_OPERATIONS: &str = "operations used";
 pub(super) const FACT_SETTINGS: &str = "advised settings";
 pub(super) const FACT_AGED: &str = "written over before measuring, at most";
 
-/// What is faster by less than this counts as alike, however many runs say so.
+/// A speed that is higher by less than this counts as alike, whatever the number of runs.
 const FASTER_MIN: f64 = 0.05;
-/// What is not faster by so much beyond chance is said to bring nothing.
+/// Memory that certainly makes things faster by less than this is said to bring nothing.
 const ALIKE_MAX: f64 = 0.10;
 /// A larger cache has fewer misses if it has fewer by this share of the accesses.
 const MISSES_MIN: f64 = 0.01;
@@ -94,7 +98,8 @@ fn settings_said(advice: &Advice) -> String {
     }
 }
 
-/// How the engine that is not advised stands to the one that is; nothing where only one was measured.
+/// The speed of the engine that is not advised beside the one that is. None if only one was
+/// measured.
 fn engine_said(advice: &Advice) -> Option<String> {
     let engine_of = |number: usize| {
         let both = advice.fixed.and(&advice.candidates[number].tuning);
@@ -109,7 +114,7 @@ fn engine_said(advice: &Advice) -> Option<String> {
     };
     let others = (0..advice.candidates.len()).filter(|number| engine_of(*number) != advised);
     let others = others.filter_map(|number| Some((number, speed(number)?)));
-    // One that failed has no speed.
+    // A store that failed has no speed.
     let others = others.filter(|(_, speed)| *speed > 0.0);
     let (other, other_speed) = others.max_by(|one, other| one.1.total_cmp(&other.1))?;
     let by = other_speed / speed(advice.winner)?;
@@ -133,19 +138,19 @@ fn base(advice: &Advice) -> Option<&Beside> {
     budgets.find(|one| one.memory_bytes == advice.memory_bytes && !one.runs.is_empty())
 }
 
-/// What a cache of more memory would find, as far as it is known without a run.
+/// What a cache with more memory would find, as far as it is known without a run.
 #[derive(Clone, Copy, PartialEq)]
 enum Curve {
     Unknown,
     /// Fewer accesses miss.
     Fewer,
-    /// As many accesses miss, because what is missed is asked for once, or because all data is in
-    /// memory.
+    /// The same number of accesses miss: each of them asks for its data for the first time, or all
+    /// data is in memory.
     Same,
 }
 
-/// The misses of caches of the given size and of four times the size, by the analysis; else whether
-/// all data fits in half of the memory.
+/// Compares the misses of caches of the given size and of four times the size, by the analysis.
+/// Without an analysis: whether all data fits in half of the memory.
 fn curve(advice: &Advice) -> Curve {
     let at =
         |grain: &str, factor: u64| miss_ratio(&advice.misses, grain, advice.memory_bytes * factor);
@@ -165,7 +170,7 @@ fn curve(advice: &Advice) -> Curve {
     }
 }
 
-/// Whether more memory helps, by the runs and by the curve of misses; nothing where only the given
+/// Whether more memory helps, by the runs and by the curve of misses. Empty if only the given
 /// memory was measured.
 fn means(advice: &Advice, base: &Beside) -> &'static str {
     let spread = beside::spread(&advice.budgets);
@@ -321,7 +326,7 @@ pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Documen
     document
 }
 
-/// What must be known first, the first sentence of the advice, the code, five figures, and the other sentences.
+/// Warnings, the first sentence of the advice, the code, five figures, and the other sentences.
 fn summary(advice: &Advice) -> Summary {
     let mut said = sentences(advice).into_iter();
     let mut verdict = words::warnings(&advice.load);
@@ -387,7 +392,7 @@ fn measured(how: String) -> Exactness {
     Exactness::Measured(how)
 }
 
-/// Of what was measured beside each other.
+/// The exactness of figures that were measured beside each other.
 fn repeated(all: &[Beside]) -> Exactness {
     let most = all.iter().map(|one| one.runs.len()).max().unwrap_or(0);
     let spread = percent(beside::spread(all));
@@ -509,7 +514,7 @@ fn candidates_figure(advice: &Advice) -> Figure {
     figure
 }
 
-/// The cells of what was measured beside, from `per_second` to `note`.
+/// The cells of one comparison, from `per_second` to `note`.
 fn cells(beside: &Beside) -> [Value; 7] {
     let speeds = || beside.runs.iter().map(Measured::per_second);
     let middle = |of: fn(&Measured) -> u64| -> Value {

@@ -1,17 +1,23 @@
-//! One measurement: a replay in a process of its own, within a limit of memory where one can be set.
+//! One measurement: a replay in a process of its own, within a limit of memory where one can be
+//! set.
 //!
 //! ```text
-//!   prepare:  replay TRACE --prepare --age-bytes A --load L --skip N --until N      fills a directory, as the settings say; no limit
-//!   run:      replay TRACE --skip S --warm W --until E                files dropped from the cache before; limited
+//!   prepare:  replay TRACE --prepare --age-bytes A --load L --skip N --until N
+//!             fills a directory, as the settings say; no limit
+//!   run:      replay TRACE --skip S --warm W --until E
+//!             files dropped from the cache before; limited
 //! ```
-//! A store is aged when it is filled: what the load writes over is put again, as it is, so that settings are measured in the state in which they will be. What
-//! comes of garbage would begin after the end of a short run else.
+//! A store is aged when it is filled: the records that the load writes over are put again,
+//! unchanged, so that settings are measured in the state in which they will be used. Otherwise the
+//! effects of garbage would begin only after the end of a short run.
 //!
-//! Every run is a process that begins cold and is warmed by operations that are not counted. EvenDB's is this program itself, a peer's the
-//! command `experiments` of studio/peers, which has the same subcommand. A process that takes too long is ended, and so is one of an interrupted command.
+//! Every run is a process that begins cold. Operations that are not counted warm it up. EvenDB is
+//! run by this program itself, a peer by the command `experiments` of studio/peers, which has the
+//! same subcommand. A process that takes too long is ended, and so is the process of an interrupted
+//! command.
 //!
-//! The limit holds for process and page cache together ([`limit_of`]): without it a store that is told to use little memory is
-//! served by the system's cache, and every budget looks alike.
+//! The limit holds for process and page cache together ([`limit_of`]). Without it the system's
+//! cache would serve a store that is told to use little memory, and every budget would look alike.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -33,19 +39,19 @@ use crate::replay::command::Ending;
 use crate::stores::evendb::tuning::Tuning;
 use crate::whole_file;
 
-/// For the program that replays, of which some 16 MiB are its own (operations in order, histograms), for what the kernel keeps for it, and for peaks. With half of it
-/// the kernel ended runs now and then.
+/// Bytes for the program that replays: some 16 MiB of its own (operations in order, histograms),
+/// what the kernel keeps for it, and peaks. With half of it the kernel ended runs now and then.
 const PROGRAM_BYTES: u64 = 32 << 20;
 /// Memory in which a run puts operations in order.
 const ORDER_MIB: u64 = 4;
 
-/// The limit on memory of a run whose store plans with so much.
+/// The limit on the memory of a run whose store plans with `memory_bytes`.
 #[must_use]
 pub fn limit_of(memory_bytes: u64) -> u64 {
     memory_bytes / 4 * 5 + PROGRAM_BYTES
 }
 
-/// Who is asked.
+/// The store that is asked.
 #[derive(Clone, Debug)]
 pub enum Who {
     /// EvenDB with these settings.
@@ -59,14 +65,14 @@ pub enum Who {
     },
 }
 
-/// What of a trace a run does.
+/// The stretch of a trace that a run replays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Operations before it.
+    /// Operations before the stretch.
     pub skip: u64,
     /// Operations that warm it up.
     pub warm: u64,
-    /// Where it ends.
+    /// The operation at which it ends.
     pub until: u64,
 }
 
@@ -79,7 +85,7 @@ pub struct Ground {
     pub trace: PathBuf,
     /// Its operations with which the store is filled.
     pub loading: u64,
-    /// Its operations that are used, those of the filling among them.
+    /// Operations of the trace that are used, with the filling.
     pub operations: u64,
     /// What a put survives.
     pub durability: Durability,
@@ -87,7 +93,7 @@ pub struct Ground {
     pub threads: u16,
     /// What merges do.
     pub merges: Option<Merges>,
-    /// Bytes of values of which the trace has no length.
+    /// Bytes of a value whose length the trace does not tell.
     pub value_bytes: u32,
     /// Bytes that are written over in a store before it is measured.
     pub age_bytes: u64,
@@ -95,14 +101,14 @@ pub struct Ground {
     pub repeats: bool,
 }
 
-/// What a run found.
+/// The figures of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Operations that were counted.
     pub operations: u64,
-    /// How long they took.
+    /// The seconds that they took.
     pub seconds: f64,
-    /// The 99th percentile of latencies of the kind that came most often, in nanoseconds.
+    /// The 99th percentile of the latencies of the most frequent kind, in nanoseconds.
     pub p99_nanos: u64,
     /// Bytes that the process sent to storage.
     pub bytes_written: Option<u64>,
@@ -110,11 +116,12 @@ pub struct Measured {
     pub bytes_fetched: Option<u64>,
     /// Bytes of the store's directory afterwards.
     pub disk_bytes: u64,
-    /// Results that are not those of the trace.
+    /// Results that differ from the trace.
     pub differences: u64,
     /// Operations that the store could not be asked.
     pub left_out: u64,
-    /// How long all of it took: files dropped from the cache, the process with its beginning, warming and end.
+    /// The seconds that all of it took: dropping files from the cache, and the process with its
+    /// beginning, warming and end.
     pub process_seconds: f64,
     /// Why there was no limit on memory, if there was none.
     pub unlimited: Option<String>,
@@ -128,7 +135,7 @@ impl Measured {
     }
 }
 
-/// How a run is held: when it is ended, and by what else.
+/// When a run is ended: by time, and by an interrupt.
 #[derive(Clone, Copy)]
 pub struct Hold<'a> {
     /// How long it may take.
@@ -138,7 +145,8 @@ pub struct Hold<'a> {
 }
 
 impl Ground {
-    /// Makes the store in `directory` anew, with what the trace finds, and ages it; how many seconds that took.
+    /// Makes the store in `directory` anew, with the records that the trace finds, and ages it.
+    /// Returns the seconds that this took.
     ///
     /// # Errors
     /// The process failed, took too long, or the command was interrupted.
@@ -162,7 +170,8 @@ impl Ground {
         Ok(began.elapsed().as_secs_f64())
     }
 
-    /// Ages the store in `directory`, which was filled; how many bytes were written over, and how many seconds that took.
+    /// Ages the store in `directory`, which was filled. Returns how many bytes were written over,
+    /// and the seconds that this took.
     ///
     /// # Errors
     /// The process failed, took too long, or the command was interrupted.
@@ -195,7 +204,7 @@ impl Ground {
         }
     }
 
-    /// Of the trace, nothing is replayed.
+    /// Tells the command to replay nothing of the trace.
     fn write_only(&self, command: &mut Command) {
         if self.age_bytes > 0 {
             let bytes = self.age_bytes.to_string();
@@ -292,7 +301,7 @@ fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), Advis
     let status = waited(&mut child, hold)?;
     let text = errors.join().unwrap_or_default();
     match status {
-        // Of a failure the program says why; what it found of the trace is in its report.
+        // After a failure the program says why. What it found out about the trace is in its report.
         Some(status) if is_done(status.code(), &text) => Ok(()),
         Some(status) => {
             let text = text.trim().replace('\n', "; ");
@@ -309,8 +318,8 @@ fn finished(mut command: Command, who: &Who, hold: Hold<'_>) -> Result<(), Advis
     }
 }
 
-/// Whether a replay came to its end. The code of a trace that is not whole is also that of a damaged store, which is a
-/// failure, and said as one.
+/// Whether a replay came to its end. A trace that is not whole and a damaged store have one exit
+/// code; a damaged store is a failure, and the text says so.
 fn is_done(code: Option<i32>, errors: &str) -> bool {
     let is_failure = errors.lines().any(|line| line.starts_with("evendb: "));
     code.is_some_and(Ending::is_one) && (code == Some(0) || !is_failure)
@@ -382,7 +391,7 @@ fn bytes_below(directory: &Path) -> std::io::Result<u64> {
         let metadata = entry.metadata()?;
         bytes += match metadata.is_dir() {
             true => bytes_below(&entry.path())?,
-            // What is allocated: files may have holes.
+            // The allocated bytes: files may have holes.
             false => std::os::unix::fs::MetadataExt::blocks(&metadata) * 512,
         };
     }

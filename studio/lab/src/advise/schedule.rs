@@ -1,24 +1,27 @@
-//! How the time is spent: how old stores are made, how many candidates are tried, and how long their runs are in each stage.
+//! How the time is spent: how old stores are made, how many candidates are tried, and how long
+//! their runs are in each stage.
 //!
-//! Pure. Times are estimates from one run of the default; whoever runs looks at the clock before each round.
+//! Pure. Times are estimates from one run of the default; the caller looks at the clock before each
+//! round.
 
-/// Rounds of a stage in which parts are as long as its time allows.
+/// Rounds of a stage whose parts are as long as its time allows.
 pub const ROUNDS: usize = 3;
-/// Rounds of the last stage at least, if there is time for them.
+/// The last stage has at least this number of rounds, if there is time for them.
 pub const LAST_ROUNDS: usize = 12;
-/// The trace is seen so many times in a stage at most.
+/// A stage sees the trace at most this number of times.
 const TIMES_MAX: f64 = 8.0;
-/// Finalists: the default, the two best, both together.
+/// The number of finalists: the default, the two best, both together.
 pub const FINALISTS: usize = 4;
-/// Operations that warm a run up, by those that are counted.
+/// Operations that warm a run up, divided by operations that are counted.
 pub const WARM_SHARE: f64 = 0.35;
-/// A run that counts for less is mostly its beginning.
+/// A run that counts for fewer seconds is mostly its beginning.
 const RUN_SECONDS_MIN: f64 = 0.3;
 /// The share of the time for candidates in which their stores may be made.
 const STORES_PART: f64 = 0.35;
-/// Writing over takes about so many times as long as filling with as many bytes, since what is there is rewritten meanwhile.
+/// Writing over takes about this many times as long as filling with the same number of bytes, since
+/// the data that is there is rewritten meanwhile.
 const AGE_BY_FILL: f64 = 2.0;
-/// Less of the ageing shows nothing.
+/// A smaller share of the ageing shows nothing.
 const AGE_SHARE_MIN: f64 = 0.1;
 
 /// How long things take.
@@ -28,25 +31,26 @@ pub struct Pace {
     pub prepare: f64,
     /// Operations a second.
     pub per_second: f64,
-    /// Seconds of a run beside its operations.
+    /// Seconds of a run that do not go into its operations.
     pub overhead: f64,
 }
 
-/// The operations that there are.
+/// The operations that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usable {
-    /// How many.
+    /// Their number.
     pub operations: u64,
-    /// Whether a store that has done all of them can do them again. It is made anew for that otherwise.
+    /// Whether a store that has done all of them can do them again. Otherwise it is made anew for
+    /// that.
     pub repeats: bool,
 }
 
 /// What is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// So many of the candidates, the first ones.
+    /// How many candidates are tried. They are the first ones.
     pub candidates: usize,
-    /// The last one is the finalists'.
+    /// The last stage is that of the finalists.
     pub stages: Vec<Stage>,
 }
 
@@ -69,10 +73,12 @@ fn widths(candidates: usize) -> Vec<usize> {
     widths
 }
 
-/// Which share of the ageing there is time for, in so many seconds for these candidates, where a store is filled in `fill` seconds.
+/// The share of the ageing that there is time for, in `seconds` for these candidates. A store is
+/// filled in `fill` seconds.
 #[must_use]
 pub fn age_share(candidates: usize, fill: f64, seconds: f64) -> f64 {
-    // Beside theirs, the store that shows how fast things go, and that of two together.
+    // Beside these, there is the store that shows how fast things go, and the store of two
+    // together.
     let stores = candidates + 2;
     let for_one = (seconds * STORES_PART / stores as f64).max(0.0);
     let share = (for_one / fill.max(1e-3) - 1.0) / AGE_BY_FILL;
@@ -82,7 +88,7 @@ pub fn age_share(candidates: usize, fill: f64, seconds: f64) -> f64 {
     }
 }
 
-/// What can be done in so many seconds with a trace.
+/// What can be done with a trace in `seconds`.
 #[must_use]
 pub fn plan(candidates: usize, pace: Pace, seconds: f64, usable: Usable) -> Plan {
     let third = usable.operations as f64 / ROUNDS as f64 / (1.0 + WARM_SHARE);
@@ -95,7 +101,7 @@ pub fn plan(candidates: usize, pace: Pace, seconds: f64, usable: Usable) -> Plan
             false => count + last,
         };
         let left = seconds - stores as f64 * pace.prepare - runs as f64 * pace.overhead;
-        // Each stage's runs are twice as long as those of the one before.
+        // The runs of each stage are twice as long as those of the stage before.
         let doubled = |stage: usize| f64::from(1u32 << stage.min(16));
         let weights = widths.iter().enumerate();
         let weights: f64 = weights
@@ -107,7 +113,8 @@ pub fn plan(candidates: usize, pace: Pace, seconds: f64, usable: Usable) -> Plan
         if left <= 0.0 || (!is_long_enough && count > 2) {
             continue;
         }
-        // Where there is more time than trace, the rounds of a stage see all of it, more than once.
+        // If there is more time than trace, the rounds of a stage see the whole trace more than
+        // once.
         let run = |counted: f64| counted * (1.0 + WARM_SHARE) / pace.per_second + pace.overhead;
         let stage = |stage: usize| {
             let counted = first * doubled(stage);
@@ -223,7 +230,7 @@ mod tests {
         assert_eq!(age_share(8, 60.0, 300.0), 0.0);
         let some = age_share(8, 6.0, 300.0);
         assert!((some - 0.375).abs() < 1e-9, "{some}");
-        // Filled and aged, ten stores take what they may.
+        // Ten stores, filled and aged, take the time that they may take.
         let takes = 10.0 * 6.0 * (1.0 + AGE_BY_FILL * some);
         assert!((takes - 300.0 * STORES_PART).abs() < 1e-9, "{takes}");
         assert_eq!(age_share(8, 6.0, -1.0), 0.0);

@@ -1,4 +1,4 @@
-//! What the load is given as: a trace, or a model of which a trace is drawn.
+//! The source of a load: a trace, or a model from which a trace is drawn.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _};
@@ -15,7 +15,7 @@ use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::drawn_trace::{Timetable, write_loaded};
 use crate::replay::Merges;
 
-/// Operations a second of a model that says none.
+/// Operations a second of a model that gives none.
 const PER_SECOND: f64 = 1000.0;
 
 /// A trace to replay.
@@ -27,7 +27,7 @@ pub struct Source {
     pub loading: u64,
     /// What merges do, if the model says so.
     pub merges: Option<Merges>,
-    /// Whether it was drawn of a model.
+    /// Whether it was drawn from a model.
     pub is_drawn: bool,
 }
 
@@ -36,13 +36,14 @@ pub struct Source {
 pub struct Drawn {
     /// Which share of its pairs and operations.
     pub scale: f64,
-    /// Operations at most.
+    /// At most this number of operations is drawn.
     pub operations_max: u64,
     /// The seed of all that is drawn.
     pub seed: u64,
 }
 
-/// The trace of this name; or one that is drawn into `place` of the model of this name, all pairs put first.
+/// The trace of this name. For the name of a model, a trace that is drawn from it into `place`,
+/// with all pairs put first.
 ///
 /// # Errors
 /// There is no such trace or model, or the drawn trace cannot be written.
@@ -94,7 +95,7 @@ fn is_trace(path: &Path) -> bool {
     read.is_ok() && &begin == b"EvenDBtr"
 }
 
-/// Of a trace of another format: which one it is, and what makes one of EvenDB's of it.
+/// For a trace of another format: the name of the format, and the command that converts it.
 fn foreign(path: &Path) -> Option<String> {
     let mut file = BufReader::with_capacity(DETECT_BYTES, File::open(path).ok()?);
     formats::detect(file.fill_buf().ok()?)?;

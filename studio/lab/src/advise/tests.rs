@@ -83,7 +83,7 @@ fn kinds_sizes_and_data_are_counted() {
     // aa: 12, cc: 52, dd: 42; bb is deleted, xx was never there.
     assert_eq!((load.data_bytes, load.keys), (106, 5));
     assert_eq!((load.key_bytes, load.one_in), (2.0, 1));
-    // 10, 40 and 50 bytes; those of the filling do not count.
+    // 10, 40 and 50 bytes; the lengths of the filling do not count.
     assert!((load.value_bytes - 100.0 / 3.0).abs() < 0.5, "{load:?}");
     assert!(!load.has_values && !load.goes_on);
 }
@@ -103,7 +103,8 @@ fn what_is_written_over_is_told_from_what_is_new() {
         ],
         1,
     );
-    // Of six writes these: aa, bb and cc once. It is made, removed and made again.
+    // Three of six writes: aa, bb and cc once each. The record of cc is made, removed and made
+    // again.
     assert_eq!((load.writes, load.overwrites), (6, 0.5));
     assert!(!load.repeats());
     assert_eq!(load.age_bytes(), load.data_bytes / 2);
@@ -115,7 +116,7 @@ fn what_is_written_over_is_told_from_what_is_new() {
     assert!(only_over.repeats() && only_over.age_bytes() == 1);
 }
 
-/// A read of whose outcome the trace tells nothing.
+/// A read whose outcome the trace does not tell.
 fn asked(key: impl Into<Vec<u8>>) -> Operation {
     Operation::new(Kind::Get, key)
 }
@@ -133,7 +134,8 @@ fn a_read_of_unknown_outcome_leaves_the_length_of_the_value_known() {
     assert_eq!((load.value_bytes, load.unknown_lengths), (100_000.0, 0));
     let said = of_load(&load, 64 << 20).join(" ");
     assert!(said.contains("95.37 MiB of data, 1.5 times"), "{said}");
-    // Neither does a lookup that found the key and not its value, or a put without a length.
+    // A lookup that found the key without its value does not tell the length, and a put without a
+    // length does not.
     let mut found = Operation::new(Kind::Contains, "0001");
     found.outcome = Outcome::Present {
         len: None,
@@ -168,7 +170,7 @@ fn what_was_deleted_or_found_absent_counts_for_nothing_whatever_was_known_of_it(
 #[test]
 fn a_length_that_nobody_knows_is_taken_from_the_others_or_from_the_option_and_this_is_said() {
     let some = load_of(&[put("aa", 10), put("bb", 30), asked("cc")], 0);
-    // 12 and 32 bytes, and 2 + 20 for what was asked for and never put.
+    // 12 and 32 bytes, and 2 + 20 for the key that was asked for and never put.
     assert_eq!((some.data_bytes, some.unknown_lengths), (66, 1));
     assert!(some.makes_up_values && some.value_bytes_known);
     let said = of_load(&some, 1 << 20).join(" ");
@@ -178,7 +180,7 @@ fn a_length_that_nobody_knows_is_taken_from_the_others_or_from_the_option_and_th
     assert!(!none.value_bytes_known);
     let said = of_load(&none, 1 << 20).join(" ");
     assert!(said.contains("taken to have 100 bytes"), "{said}");
-    // Of a load of lookups, the phase before it that filled the store tells.
+    // For a load of lookups, the phase that filled the store tells the lengths.
     let filled = load_of(&[put("aa", 40), put("bb", 40), asked("aa"), asked("cc")], 2);
     assert_eq!((filled.value_bytes, filled.data_bytes), (40.0, 126));
     let all = load_of(&[put("aa", 10), get("bb", Some(4)), get("cc", None)], 0);
@@ -205,7 +207,7 @@ fn what_a_trace_of_scans_does_not_tell_is_said_to_be_unknown() {
     assert!(!said.contains("fits") && !said.contains(" 0 "), "{said}");
     // No budget is made smaller for data that nobody knows.
     assert_eq!(load.budget_within(64 << 20), 64 << 20);
-    // The mean is of the scans that tell it.
+    // The mean is over the scans that tell it.
     let some = load_of(&[untold("a"), scan("b", 6), get("a", Some(9))], 0);
     assert_eq!(some.records_per_scan(), Some(6.0));
     let said = of_load(&some, 64 << 20).join(" ");
@@ -316,7 +318,7 @@ fn order_of_puts_is_seen() {
     assert!(load_of(&scattered, 0).appended < 0.05);
 }
 
-/// Lookups of 10,000 keys, of which 1,000 take nine tenths: those in `is_hot`.
+/// Lookups of 10,000 keys. 1,000 of them, for which `is_hot` holds, take nine tenths.
 fn hot(is_hot: impl Fn(u64) -> bool) -> Load {
     let hot: Vec<u64> = (0..10_000).filter(|key| is_hot(*key)).collect();
     assert_eq!(hot.len(), 1000);
@@ -460,7 +462,8 @@ fn misses_are_read_of_an_analysis() {
     assert_eq!(miss_ratio(&[] as &[MissRow], "row", 99), None);
 }
 
-/// Advice of one stage in which these settings were so many times as fast as the default; the first of them wins.
+/// Advice of one stage in which each of these settings was that many times as fast as the default.
+/// The first of them wins.
 fn advised(fixed: &str, scores: &[(&str, f64)]) -> Advice {
     let candidate = |settings: &str| Candidate {
         tuning: settings.parse().unwrap(),
@@ -558,7 +561,7 @@ fn the_engine_that_serves_better_is_advised_with_the_figure_of_the_other() {
     }
 }
 
-/// A budget of so many MiB with runs of these speeds.
+/// A budget of `mib` MiB with runs of these speeds.
 fn budget(mib: u64, speeds: &[f64]) -> Beside {
     let run = |speed: &f64| Measured {
         operations: 1000,
@@ -573,8 +576,8 @@ fn budget(mib: u64, speeds: &[f64]) -> Beside {
     }
 }
 
-/// What is said of more memory, with these budgets beside 64 MiB and these misses of a cache of
-/// rows by MiB.
+/// What is said of more memory, with these budgets beside 64 MiB. `misses` are the misses of a
+/// cache of rows, by MiB.
 fn memory_said(budgets: &[(u64, &[f64])], misses: &[(u64, f64)]) -> String {
     let mut advice = advised("", &[]);
     advice.load.data_bytes = 1 << 30;
@@ -596,7 +599,7 @@ fn memory_said(budgets: &[(u64, &[f64])], misses: &[(u64, f64)]) -> String {
 
 #[test]
 fn whether_more_memory_helps_is_judged_by_the_spread_of_repeated_runs() {
-    // The same store three times: single runs differ by a third, whichever is ahead.
+    // The same store twice: its single runs differ by a third, and either budget may be ahead.
     for (given, twice) in [(100.0, 133.0), (133.0, 100.0), (100.0, 115.0)] {
         let said = memory_said(&[(64, &[given]), (128, &[twice])], &[]);
         assert!(said.contains("cannot be said"), "{said}");
@@ -638,7 +641,7 @@ fn the_curve_of_misses_is_asked_whether_more_memory_helps() {
         said.contains("would miss as many accesses as this one"),
         "{said}"
     );
-    // What the runs do not tell, no curve tells for them.
+    // If the runs do not tell it, no curve tells it for them.
     let said = of(&unclear, &flat);
     assert!(
         said.contains("cannot be said") && said.ends_with("as many accesses as this one."),

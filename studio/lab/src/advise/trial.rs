@@ -1,9 +1,13 @@
-//! The candidates' stores and runs: what successive halving measures with.
+//! The candidates' stores and runs: successive halving measures with them.
 //!
-//! Each candidate has a directory of its own, with a store that is aged when it is made ([`Ground::prepare`]). All of them replay the same parts of the trace one after the other.
-//! Where the trace is over it begins again: on the same stores, if the load repeats, so that garbage goes on growing; else all stores are made anew, since what
-//! makes new records is another load the second time. A candidate whose process fails
-//! or takes many times as long as the default is out: its speed is 0. Where the default fails, there is no advice.
+//! Each candidate has a directory of its own, with a store that is aged when it is made
+//! ([`Ground::prepare`]). All of them replay the same parts of the trace, one after the other.
+//! After its end the trace begins again. If the load repeats, this happens on the same stores, so
+//! that garbage goes on growing. Otherwise all stores are made anew, since operations that make new
+//! records are another load the second time.
+//!
+//! A candidate is out if its process fails, or takes many times as long as the default: its speed
+//! is 0. If the default fails, there is no advice.
 //!
 //! Used by one thread.
 
@@ -17,20 +21,20 @@ use super::schedule::{Pace, WARM_SHARE};
 use super::{AdviseError, Clock};
 use crate::stores::evendb::tuning::Tuning;
 
-/// A run that takes so many times as long as the default is expected to is ended.
+/// A run is ended when it takes this many times as long as the default is expected to take.
 const PATIENCE: f64 = 8.0;
 const PATIENCE_MIN: Duration = Duration::from_secs(20);
 
 /// One run of a candidate.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Of which candidate.
+    /// The candidate.
     pub candidate: usize,
-    /// In which stage, from 1.
+    /// The stage, from 1.
     pub stage: usize,
-    /// In which round of it, from 1.
+    /// The round of the stage, from 1.
     pub round: usize,
-    /// What was found; or why it failed.
+    /// The figures of the run, or why it failed.
     pub outcome: Result<Measured, String>,
 }
 
@@ -43,14 +47,14 @@ pub struct Trial<'a> {
     pub(super) fixed: &'a Tuning,
     pub(super) candidates: Vec<Candidate>,
     pub(super) pace: Pace,
-    /// Seconds since the beginning of the command at which it ends.
+    /// The trial ends at this number of seconds since the beginning of the command.
     pub(super) ends_at: f64,
     pub(super) stage: usize,
     /// Operations that a run of this stage counts.
     pub(super) counted: u64,
     pub(super) runs: Vec<Run>,
     round: usize,
-    /// Where in the trace the stores are.
+    /// The operation of the trace that the stores have reached.
     position: u64,
     stretch: Stretch,
     stores: Vec<StoreState>,
@@ -64,7 +68,7 @@ enum StoreState {
 }
 
 impl<'a> Trial<'a> {
-    /// A trial that ends at the latest so many seconds after the beginning of the command.
+    /// A trial that ends at the latest `ends_at` seconds after the beginning of the command.
     pub(super) fn new(
         (ground, clock): (&'a Ground, &'a Clock<'a>),
         place: PathBuf,
@@ -141,7 +145,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Notes that a candidate is out; an error where that ends everything.
+    /// Notes that a candidate is out. An error if that ends everything.
     fn fail(&mut self, candidate: usize, error: AdviseError) -> Result<(), AdviseError> {
         let only_it = matches!(error, AdviseError::Run(_) | AdviseError::TooLong(_));
         if candidate == 0 || !only_it {
@@ -166,7 +170,8 @@ impl Course for Trial<'_> {
         (self.stage, self.round, self.counted) = (self.stage + 1, 0, counted);
     }
 
-    /// Its store has done nothing: all begin anew. If the load repeats, it is as old as the others were, and that is enough.
+    /// The new store has done nothing, so all begin anew. If the load repeats, it is as old as the
+    /// others were, and that is enough.
     fn together(&mut self, one: usize, other: usize) -> Option<usize> {
         let both = candidates::together(&self.candidates[one], &self.candidates[other])?;
         self.candidates.push(both);
@@ -221,7 +226,7 @@ impl Course for Trial<'_> {
         let (stage, round) = (self.stage, self.round);
         let speed = measured.per_second();
         if candidate == 0 {
-            // The plan's pace is of a short run; this is how fast things go by now.
+            // The pace of the plan comes from a short run. This is how fast things go by now.
             self.pace.per_second = speed.max(1.0);
         }
         self.clock.tell(&format!(

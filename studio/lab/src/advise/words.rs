@@ -1,10 +1,10 @@
-//! A load and what is advised for it, in plain sentences. Each stands alone.
+//! A load and the advice for it, in plain sentences. Each sentence stands alone.
 
 use super::load::Load;
 use crate::readable::{bytes, grouped};
 use crate::replay::command::LeftOut;
 
-/// A share as people read it.
+/// A share in percent, for people.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent == 0.0 || percent >= 9.95 => format!("{percent:.0} %"),
@@ -12,7 +12,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// What must be known before everything else: that the advice is on another load than that of the
+/// What must be known before everything else: the advice is for another load than that of the
 /// trace.
 #[must_use]
 pub(super) fn warnings(load: &Load) -> Vec<String> {
@@ -35,7 +35,7 @@ pub(super) fn warnings(load: &Load) -> Vec<String> {
     said
 }
 
-/// What is left out, by why, with the remedy if there is one.
+/// What is left out, by reason, with the remedy if there is one.
 pub(super) fn each_left_out(left_out: &LeftOut) -> String {
     let each = left_out.by_why.iter().map(|(why, count)| {
         let remedy = match *why {

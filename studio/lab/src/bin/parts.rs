@@ -1,5 +1,5 @@
-//! Benchmarks of the engine's parts, each figure beside its target; no other store than an
-//! ordered map in memory. The crate of peers has the same command with LMDB beside.
+//! Benchmarks of the engine's parts, each figure beside its target. The only other store is an
+//! ordered map in memory. The same command in studio/peers has LMDB as well.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,8 @@
 //! The disk below a directory: sequential and random reads, sequential writes, `fdatasync`.
 //!
 //! The data file is written once, in order, and then only read. Its writes go through the page
-//! cache, as most of a store's do, and count until `fdatasync` returned. Reads, and the small writes
-//! that are synced one by one, are made with `O_DIRECT` into
-//! buffers aligned to 4 KiB where the file system takes that.
+//! cache, as a store's usually do, and count until `fdatasync` returned. Reads and small synced
+//! writes use `O_DIRECT` and buffers aligned to 4 KiB, if the file system takes that.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -30,7 +29,7 @@ const WRITE_PARTS: u64 = 16;
 const FILE_BYTES_MIN: u64 = 64 << 20;
 /// Bytes of the free space that stay free.
 const SPACE_LEFT: u64 = 64 << 20;
-/// The file that is synced.
+/// Bytes of the file that is synced.
 const SYNC_FILE_BYTES: u64 = 4 << 20;
 
 /// Measures all that concerns the disk; the figures of memory are left empty.
@@ -83,9 +82,9 @@ pub(super) fn run(
     })
 }
 
-/// How often the disk reads `bytes` (whole blocks of 4 KiB) at random places of a file of 256 MiB in a second, for so many
-/// threads, past the page cache where the file system takes that. Takes about a second; the file is made in
-/// `directory` and removed.
+/// Random reads of `bytes` (whole blocks of 4 KiB) a second, by this number of threads, in a file
+/// of 256 MiB. They bypass the page cache if the file system takes that. The measurement takes
+/// about a second; the file is made in `directory` and removed.
 ///
 /// # Errors
 /// The system's, no room, or the interruption.
@@ -108,7 +107,7 @@ pub fn random_reads_per_second(
     Ok(rate.per_second.median)
 }
 
-/// A directory that is removed with what is in it.
+/// A directory that is removed with its content.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -128,7 +127,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The size of the file that is asked for, or less where less fits.
+/// The size of the file: as asked, or less if that does not fit.
 fn file_bytes(settings: &CalibrationSettings) -> Result<u64, CalibrateError> {
     let directory = &settings.directory;
     let space = statvfs(directory)
@@ -169,7 +168,7 @@ fn write(
         let (start, before) = (Instant::now(), written);
         while written < pieces.min(before + per_part) {
             check(interrupted)?;
-            // No two pieces are the same, for disks that look.
+            // No two pieces are equal, for disks that look for equal data.
             piece[..8].copy_from_slice(&written.to_le_bytes());
             file.write_all_at(&piece, written * PIECE_BYTES as u64)
                 .map_err(failed())?;
@@ -234,7 +233,7 @@ impl DataFile {
         CalibrateError::io("read", &self.path)
     }
 
-    /// Drops the file from the page cache where reads do not pass by it.
+    /// Drops the file from the page cache, unless reads bypass it.
     fn forget(&self) -> Result<(), CalibrateError> {
         if self.direct {
             return Ok(());
@@ -299,21 +298,21 @@ impl DataFile {
 /// How to measure `fdatasync`.
 #[derive(Clone, Debug)]
 pub struct SyncSettings {
-    /// Bytes written before each.
+    /// Bytes that are written before each `fdatasync`.
     pub record_bytes: usize,
     /// Threads, each with a file of its own.
     pub threads: usize,
-    /// Whether to write past the page cache, which is faster where the file system takes it. Asks
-    /// for records of whole blocks of 4 KiB.
+    /// Whether to bypass the page cache, which is faster if the file system takes it. Needs records
+    /// of whole blocks of 4 KiB.
     pub direct: bool,
     /// The time of all slices together.
     pub time: Duration,
-    /// Parts of that time, of which the median is taken.
+    /// The time is divided into this number of slices, and the median over them is taken.
     pub slices: usize,
 }
 
-/// How often the disk can write a few bytes and sync them, in files whose blocks were all written
-/// before. The files are made in `directory` and removed.
+/// How often a second the disk can write a few bytes and sync them, in files whose blocks were all
+/// written before. The files are made in `directory` and removed.
 ///
 /// # Errors
 /// The system's, or the interruption.
@@ -337,7 +336,7 @@ pub fn sync_rate(
         slices.push(rate_of(files.len(), time, interrupted, |thread| {
             let (path, file) = &files[thread];
             let (mut count, mut buffer) = (0u64, Aligned::new(record));
-            // Other bytes in every slice: what is written differs from what is there.
+            // Every slice has other bytes, so that a write changes what is there.
             Random::new(4, slice as u64).fill(buffer.bytes());
             move || {
                 let place = count % records * record as u64;
@@ -372,8 +371,8 @@ fn sync_file(path: &Path, direct: bool) -> Result<File, CalibrateError> {
     Ok(past_cache.unwrap_or(file))
 }
 
-/// Repeats an operation on a number of threads for a time: operations a second, and the median
-/// nanoseconds of one.
+/// Repeats an operation on a number of threads for a time. Returns operations a second, and the
+/// median nanoseconds of one.
 fn rate_of<O>(
     threads: usize,
     time: Duration,
@@ -422,7 +421,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are valid constants")
 }
 
-/// A buffer whose address is a multiple of 4 KiB, as `O_DIRECT` asks.
+/// A buffer whose address is a multiple of 4 KiB, as `O_DIRECT` needs it.
 struct Aligned {
     buffer: Vec<u8>,
     start: usize,

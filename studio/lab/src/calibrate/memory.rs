@@ -24,7 +24,7 @@ struct Line {
 /// Reads between two looks at the clock.
 const HOPS: u32 = 4096;
 
-/// Nanoseconds of one read of memory whose address depends on the read before.
+/// Nanoseconds of one read from memory. Its address depends on the read before.
 pub(super) fn latency(
     settings: &CalibrationSettings,
     interrupted: &AtomicBool,
@@ -44,13 +44,14 @@ pub(super) fn latency(
     })
 }
 
-/// Bytes one thread copies in a second (each counted once), too far apart for any cache.
+/// Bytes that one thread copies in a second, each counted once. The two places are too large for
+/// any cache.
 pub(super) fn copy(
     settings: &CalibrationSettings,
     interrupted: &AtomicBool,
 ) -> Result<Sliced, CalibrateError> {
     let length = (settings.memory_bytes / 4).max(1);
-    // Written, so that the pages are there.
+    // Written, so that the pages exist.
     let (from, mut to) = (vec![1u8; length], vec![2u8; length]);
     slices(settings, interrupted, |time| {
         let (start, mut copied) = (Instant::now(), 0u64);

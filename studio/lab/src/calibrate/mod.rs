@@ -1,4 +1,4 @@
-//! What this machine's memory and disk can do at most, so that figures can be put beside it.
+//! What this machine's memory and disk can do at best, as a measure for other figures.
 //!
 //! ```text
 //!   memory   latency: dependent random reads over 256 MiB        copy: 64 MiB to 64 MiB
@@ -6,13 +6,14 @@
 //!            write, fdatasync of every sixteenth part -> read in order -> read 4 KiB at random
 //!            small files written before, 4 KiB over and over: fdatasync after each
 //! ```
-//! Every measurement is a few slices of time, of which the median and both ends are stated. Reads
-//! pass by the page cache (`O_DIRECT`), or, where the file system has no such thing, it is dropped
-//! before and the result says so. Data does not compress. Caches below the kernel (the disk's own,
-//! a hypervisor's) are not passed by: a store would find them there as well.
+//! Every measurement has a few slices of time; it states their median and both ends. Reads bypass
+//! the page cache (`O_DIRECT`). If the file system cannot do that, the cache is dropped before and
+//! the result says so. Data does not compress. Caches below the kernel (the disk's own, a
+//! hypervisor's) are not bypassed: a store would use them as well.
 //!
 //! Everything on the disk is in a directory of its own, which is removed at the end, also after an
-//! error or an interruption. Nothing else may run meanwhile: not checked, but the spread shows it.
+//! error or an interruption. Nothing else may run meanwhile: this is not checked, but the spread
+//! shows it.
 //!
 //! [`limits`] turns the figures into bounds on what a store can reach.
 
@@ -46,9 +47,9 @@ const VALUE_BYTES: f64 = 800.0;
 pub struct CalibrationSettings {
     /// A directory on the disk in question.
     pub directory: PathBuf,
-    /// The time of one measurement. There are eight, and making the file.
+    /// The time of one measurement. There are eight, and the time to make the file comes on top.
     pub time: Duration,
-    /// Parts of that time, of which the median is taken.
+    /// The time is divided into this number of slices, and the median over them is taken.
     pub slices: usize,
     /// The file's size, if there is space for it.
     pub file_bytes: u64,
@@ -143,16 +144,16 @@ impl Rate {
 /// What a machine can do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// The directory whose disk was measured.
+    /// The directory on the disk that was measured.
     pub directory: String,
-    /// The size of the file of the disk's measurements.
+    /// The size of the file for the disk's measurements, in bytes.
     pub file_bytes: u64,
-    /// Whether reads passed by the page cache; if not, it was dropped before.
+    /// Whether reads bypassed the page cache. If not, it was dropped before.
     pub direct: bool,
-    /// Whether the file system is one in memory, so that no disk was measured at all.
+    /// Whether the file system is in memory, so that no disk was measured.
     pub in_memory: bool,
-    /// Nanoseconds of a read from memory outside all caches, at an address that the processor cannot
-    /// guess.
+    /// Nanoseconds of a read from memory outside all caches. The processor cannot guess its
+    /// address.
     pub memory_latency_nanos: Sliced,
     /// Bytes copied in a second by one thread.
     pub memory_copy_bytes_per_second: Sliced,
@@ -160,9 +161,9 @@ pub struct Calibration {
     pub random_read: Rate,
     /// Reads of 4 KiB at random places by [`RANDOM_READ_THREADS`] threads.
     pub random_read_threads: Rate,
-    /// Bytes read in order in a second, by 1 MiB.
+    /// Bytes read in order in a second, in pieces of 1 MiB.
     pub sequential_read_bytes_per_second: Sliced,
-    /// Bytes written in order in a second, by 1 MiB, fdatasync included.
+    /// Bytes written in order in a second, in pieces of 1 MiB, with fdatasync.
     pub sequential_write_bytes_per_second: Sliced,
     /// Writes of 4 KiB with fdatasync by one thread.
     pub sync: Rate,
@@ -171,7 +172,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// All of it; [`Calibration::from_json`] reads it.
+    /// All figures as JSON. [`Calibration::from_json`] reads it.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -190,7 +191,7 @@ impl Calibration {
         })
     }
 
-    /// What [`Calibration::to_json`] made, or `None` if something is missing.
+    /// Reads what [`Calibration::to_json`] made. `None` if something is missing.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let sliced = |name: &str| Sliced::from_json(&value[name]);
@@ -306,8 +307,8 @@ pub struct MachineLimit {
 }
 
 impl MachineLimit {
-    /// How much of the limit was reached by a store that did `measured`, in the limit's unit: 1 is
-    /// the limit itself, 0.5 half as good.
+    /// The share of the limit that a store with `measured` reached, in the limit's unit: 1 is the
+    /// limit itself, 0.5 half as good.
     #[must_use]
     pub fn share(&self, measured: f64) -> f64 {
         match self.unit {
@@ -483,7 +484,7 @@ pub fn run(
     interrupted: &AtomicBool,
     step: &dyn Fn(&str),
 ) -> Result<Calibration, CalibrateError> {
-    // The disk first: what is wrong with the directory is to be known at once.
+    // The disk comes first: errors of the directory are told at once.
     let disk = disk::run(settings, interrupted, step)?;
     step("memory latency");
     let memory_latency_nanos = memory::latency(settings, interrupted)?;

@@ -1,12 +1,14 @@
-//! Experiment `after-puts`: what a phase of puts leaves behind for the scans and gets that come next.
+//! Experiment `after-puts`: what a phase of puts leaves behind for the scans and gets that come
+//! next.
 //!
-//! Data is loaded in key order. Then these phases follow on the same store, each on a fresh opening: gets
-//! and scans, puts of composite keys, the same scans, the same gets. No debt is settled between them: what
-//! the puts left to be done is there when the scans begin. Rates of scans are told by windows of time, since a
-//! mean over a minute hides how the first seconds were. The phases after the puts are not warmed.
+//! Data is loaded in key order. Then these phases follow on the same store, each on a fresh
+//! opening: gets and scans, puts of composite keys, the same scans, the same gets. No debt is
+//! settled between them, so the work that the puts left is there when the scans begin. Rates of
+//! scans are given by windows of time, since a mean over a minute hides the first seconds. The
+//! phases after the puts are not warmed.
 //!
-//! `EvenDB` also tells how many runs the logs of its chunks had when a phase ended. Where the memory is to be
-//! limited from outside, with the page cache, that is the caller's: a memory control group.
+//! `EvenDB` also tells how many runs the logs of its chunks had when a phase ended. A limit on
+//! memory, page cache included, is set from outside: by a memory control group.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +51,7 @@ pub struct Arguments {
 
 const VALUE_BYTES: usize = 800;
 const SECONDS: f64 = 35.0;
-/// Where the first window of a phase ends.
+/// The second at which the first window of a phase ends.
 const FIRST_SECONDS: f64 = 10.0;
 
 /// The phases, in their order: name, mix, distribution.
@@ -101,7 +103,7 @@ impl Arguments {
     }
 }
 
-/// Operations a second from one time of a phase to another, of the steps of its course that end there.
+/// Operations a second between two times of a phase, over the steps of its course that end there.
 fn rate_between(result: &PhaseResult, from: f64, until: f64) -> f64 {
     let ends = |&&(end, _): &&(f64, u64)| end > from && end <= until;
     let steps = || result.course.iter().filter(ends);

@@ -1,28 +1,31 @@
 //! Whether writes in batches are ever slower, record for record, than puts one by one.
 //!
-//! One thread fills a fresh store with records of 8-byte keys in random order: once with single puts,
-//! once in batches of each size, for each size of values and each memory budget. All runs of a row
-//! (one budget, one size of values) write the same records, so many that single puts are busy for
-//! about `--seconds`, but at least one batch. Single puts and batches take turns: a batch size is compared with the runs of
-//! single puts right before and after it, so that a machine that gets slower or faster in between
-//! harms no side.
+//! One thread fills a fresh store with records of 8-byte keys in random order: once with single
+//! puts, once in batches of each size, for each size of values and each memory budget. All runs of
+//! a row (one budget, one size of values) write the same records. Their number keeps single puts
+//! busy for about `--seconds`, and fills at least one batch. Single puts and batches take turns: a
+//! batch size is compared with the runs of single puts right before and after it, so that a machine
+//! that gets slower or faster in between harms no side.
 //!
-//! One run says little: on a machine that nobody else uses two runs of the same differ by a third now and
-//! then. So each round goes over the table once, and then, while its time lasts, lap by lap over the
-//! cells that fell below, each between single puts again. Which cells are looked at again is settled before
-//! the laps, so that nobody stops where the outcome is liked. A cell is the median of all its shares, of
-//! all rounds. What earlier runs left to be written is written out before each run.
+//! One run says little: even on an idle machine two equal runs differ by a third now and then. So
+//! each round goes over the table once. While its time lasts, it then goes again over the cells
+//! that fell below, lap by lap, each between single puts. The cells that are measured again are
+//! chosen before the laps, so that nobody stops where they like the outcome. A cell is the median
+//! of all its shares, of all rounds. What earlier runs left to be written is written out before
+//! each run.
 //!
-//! **Noise.** The column "puts" has single puts in the place of a batch: measured between single puts, and
-//! looked at again, as every cell is. The truth is 1 there, so that column says how far a cell may be off, and
-//! how many cells in a column fall below the rule where nothing is slower.
+//! **Noise.** The column "puts" has single puts in the place of a batch: measured between single
+//! puts, and measured again, as every cell is. Its true value is 1, so that column says how far a
+//! cell may be off, and how many cells in a column fall below the rule where nothing is slower.
 //!
-//! Two rates. **Put**: records by the time until the last put returned. **Paid**: by the time until
-//! everything put was checkpointed and all reorganisation that was owed is done, so that nothing is
-//! borrowed. The rule: in both, a batch size reaches 0.95 of single puts. Beside them stands **processor
-//! time** a record, of the whole process and with all debt: that of single puts by that of the batch, so that
-//! less than one is more of it. It does not know how busy the disk is, nor what else runs. A batch that does
-//! not fit the memory budget is refused by a typed error; its cell shows the refusal, which names the limit.
+//! There are two rates. **Put**: records divided by the time until the last put returned. **Paid**:
+//! records divided by the time until all puts are checkpointed and all owed reorganisation is done,
+//! so that nothing is borrowed. The rule: in both, a batch size reaches 0.95 of single puts.
+//!
+//! Beside them stands **processor time** a record, of the whole process and with all debt: that of
+//! single puts divided by that of the batch, so that a figure below one means that batches need
+//! more. It does not depend on a busy disk or on other programs. A batch that does not fit the
+//! memory budget is refused by a typed error; its cell shows the refusal, which names the limit.
 
 mod report;
 
@@ -57,13 +60,13 @@ pub struct Arguments {
     /// Seconds for which single puts of a row are busy, about
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Times that a round looks again at cells that fell below, at most
+    /// A round measures cells that fell below again, at most this number of times
     #[arg(long, default_value_t = 6)]
     laps: usize,
     /// Minutes after which a round begins no further run of such a cell
     #[arg(long, default_value_t = 8.0)]
     minutes: f64,
-    /// Exactly so many records in each row
+    /// The number of records in each row
     #[arg(long)]
     records: Option<usize>,
     /// Keys in ascending order
@@ -74,14 +77,14 @@ pub struct Arguments {
 /// A row of the table: budget in MiB, bytes of a value.
 type Row = (u64, usize);
 
-/// What a run found: the rates, and processor time.
+/// The figures of a run: two rates, and processor time.
 const PUT: &str = "put_per_second";
 const PAID: &str = "paid_per_second";
 const CPU: &str = "cpu_micros";
 
-/// In the place of a batch size: single puts.
+/// The batch size that stands for single puts.
 const SINGLE: usize = 0;
-/// The least share of the rate of single puts.
+/// The least share of the rate of single puts that the rule allows.
 const SHARE_MIN: f64 = 0.95;
 /// Batch sizes between two runs of single puts.
 const SIZES_BETWEEN: usize = 2;
@@ -93,14 +96,14 @@ impl Arguments {
         if self.common.quick { 0.1 } else { self.seconds }
     }
 
-    /// What is measured against single puts: the batch sizes, and before them single puts.
+    /// What is compared with single puts: single puts themselves, and then the batch sizes.
     fn sizes(&self) -> Vec<usize> {
         std::iter::once(SINGLE)
             .chain(self.batch.iter().copied())
             .collect()
     }
 
-    /// The largest batch size of which single puts write one.
+    /// The largest batch size that `records` records fill at least once.
     fn largest_batch_within(&self, records: usize) -> usize {
         let within = self.batch.iter().filter(|batch| **batch <= records);
         within.copied().max().unwrap_or(1)
@@ -118,7 +121,7 @@ impl Arguments {
         }
     }
 
-    /// Single puts until `seconds` are over: how many records a row has.
+    /// Puts single records for `seconds`, to find out how many records a row has.
     fn records_of_row(&self, store: &dyn Store, values: &Values) -> StoreResult<usize> {
         if let Some(records) = self.records {
             return Ok(records);
@@ -131,12 +134,12 @@ impl Arguments {
                 records += 1;
             }
         }
-        // Whole batches of these sizes, so that all write the same.
+        // Whole batches of these sizes, so that all runs write the same records.
         Ok(records.next_multiple_of(self.largest_batch_within(records)))
     }
 }
 
-/// Puts `writes` one by one ([`SINGLE`]), or in batches of so many.
+/// Puts `writes` one by one ([`SINGLE`]), or in batches of `batch` records.
 fn fill(store: &dyn Store, writes: &[BatchWrite<'_>], batch: usize) -> StoreResult<()> {
     if batch != SINGLE {
         return writes
@@ -174,14 +177,14 @@ impl Values {
     }
 }
 
-/// The text of an error that refuses a write for its size; any other ends the measurement.
+/// The text of an error that refuses a write for its size. Any other error ends the measurement.
 fn refusal(error: &StoreError) -> Option<String> {
     let error = error.source()?.downcast_ref::<evendb::Error>()?;
     let too_large = [ErrorKind::BatchTooLarge, ErrorKind::ValueTooLarge];
     too_large.contains(&error.kind()).then(|| error.to_string())
 }
 
-/// What one run of one batch size, or of single puts, found.
+/// The figures of one run of one batch size, or of single puts.
 fn run(
     arguments: &Arguments,
     store: &dyn Store,
@@ -190,7 +193,7 @@ fn run(
     batch: usize,
 ) -> StoreResult<Value> {
     let records = records.next_multiple_of(batch.max(1));
-    // One list for all, made before: what making it costs is not the store's.
+    // All runs use one list that is made before: the time to make it is not the store's.
     let keys: Vec<_> = (0..records).map(|index| arguments.key(index)).collect();
     let write = |(index, key)| BatchWrite::Put(key, values.of(index));
     let keys = keys.iter().map(|key| &key[..]);
@@ -238,7 +241,7 @@ struct RowRun<'a> {
     records: usize,
     /// Runs of single puts, in order.
     single: Vec<Value>,
-    /// Runs of batches: the size, the run of single puts before it, what was found.
+    /// Runs of batches: the size, the run of single puts before it, the figures.
     cells: Vec<Value>,
 }
 
@@ -266,7 +269,7 @@ impl<'a> RowRun<'a> {
             memory_bytes: self.row.0 << 20,
             durability: Durability::Process,
         };
-        // The run before has removed its files, of which the disk may have to hear yet.
+        // The run before removed its files, and the disk may not know of it yet.
         let directory = self.turn.directory;
         std::fs::create_dir_all(directory)?;
         rustix::fs::syncfs(std::fs::File::open(directory)?)?;
@@ -290,7 +293,7 @@ impl<'a> RowRun<'a> {
         Ok(())
     }
 
-    /// One run in batches, right after one of single puts; one more is to follow.
+    /// One run in batches, right after one of single puts. Another one of single puts must follow.
     fn cell(&mut self, batch: usize) -> Result<(), Failure> {
         let turn = self.single.len() - 1;
         let figures = self.measured(batch)?;
@@ -299,7 +302,7 @@ impl<'a> RowRun<'a> {
         Ok(())
     }
 
-    /// Batch sizes of which a rate is below the rule.
+    /// Batch sizes with a rate below the rule.
     fn below(&self) -> Vec<usize> {
         let is_below = |cell: &&Value| {
             let below =

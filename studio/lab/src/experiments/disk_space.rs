@@ -4,11 +4,11 @@
 //!   load -> overwrite `times` the data (uniform) -> settle -> overwrite again by Zipf -> settle
 //!        -> delete the first half, key by key in batches -> watch the directory shrink
 //! ```
-//! Live bytes are keys and values. Bytes on disk are the allocated blocks of all files in the store's
-//! directory. The commit log has a fixed size, so the ratio of bytes on disk to live bytes is told with
-//! it and without it. Write amplification is what the process wrote to files by what it put, debt paid.
-//! The watch ends when the directory is below the least limit and has not changed for a while; it tells
-//! what was written meanwhile.
+//! Live bytes are keys and values. Bytes on disk are the allocated blocks of all files in the
+//! store's directory. The commit log has a fixed size, so the ratio of bytes on disk to live bytes
+//! is given with it and without it. Write amplification is the bytes that the process wrote to
+//! files divided by the bytes that it put, with the debt paid. The watch ends when the directory is
+//! below the least limit and has not changed for a while; it tells what was written meanwhile.
 
 use std::fmt;
 use std::path::Path;
@@ -128,7 +128,7 @@ pub struct SpaceSettings {
     pub threads: usize,
     /// Whether half of the records are deleted at the end.
     pub delete_half: bool,
-    /// How long to wait for the space of what was deleted.
+    /// The longest wait for the space of deleted records.
     pub wait: Duration,
     /// The wait ends early once the disk holds little and has not changed for this time.
     pub unchanged: Duration,
@@ -165,13 +165,14 @@ pub struct SpaceStep {
     pub live_bytes: u64,
     /// Allocated blocks of the store's files.
     pub disk_bytes: u64,
-    /// The most bytes on disk during the step.
+    /// The highest number of bytes on disk during the step.
     pub disk_bytes_max: u64,
     /// Bytes on disk that do not count: a commit log of fixed size.
     pub fixed_bytes: u64,
-    /// Bytes the store wrote to files other than a commit log, where nothing was put and it is known.
+    /// Bytes that the store wrote to files other than a commit log, in steps that put nothing, if
+    /// it is known.
     pub written_bytes: Option<u64>,
-    /// Bytes written to files over bytes put, where that is known.
+    /// Bytes written to files divided by bytes put, if that is known.
     pub write_amplification: Option<f64>,
     /// The store's figures at its end.
     pub figures: Vec<Figure>,
@@ -197,11 +198,11 @@ pub struct Returned {
     pub tenths: u64,
     /// Whether bytes that do not count were counted.
     pub with_fixed: bool,
-    /// Seconds from the last deletion until then; `None` if it did not get there.
+    /// Seconds from the last deletion until then. `None` if it was not reached.
     pub seconds: Option<f64>,
 }
 
-/// What is waited for, the most important last.
+/// The limits of the watch, the important one last.
 fn limits() -> Vec<Returned> {
     let limits = [(13, true), (12, true), (13, false), (12, false)];
     let limit = |(tenths, with_fixed)| Returned {
@@ -215,8 +216,8 @@ fn limits() -> Vec<Returned> {
 /// The watch ends when the disk has not changed for this time.
 const UNCHANGED: Duration = Duration::from_secs(4);
 
-/// Runs on an empty store in `directory`. Before the deletion is watched nothing is settled: the
-/// store gives space back by itself, or does not.
+/// Runs on an empty store in `directory`. Nothing is settled before the deletion is watched: the
+/// store must give space back by itself.
 ///
 /// # Errors
 /// The store's error, or what was wrong with its answer.
@@ -389,8 +390,8 @@ impl Watched<'_> {
     }
 }
 
-/// What the store wrote into files other than a commit log of its own, or what the process wrote,
-/// over what was put.
+/// Bytes written divided by bytes put. They are the bytes that the store wrote to files other than
+/// a commit log, or else the bytes that the process wrote.
 fn written(result: &PhaseResult) -> Option<f64> {
     let figure = |name| {
         let mut figures = result.figures.iter();
@@ -405,7 +406,7 @@ fn written(result: &PhaseResult) -> Option<f64> {
     }
 }
 
-/// What the store says it has written to files other than a commit log, if it says so.
+/// Bytes that the store says it has written to files other than a commit log, if it says so.
 fn files_written(figures: &[Figure]) -> Option<u64> {
     let files = figures.iter().filter(|figure| {
         figure.name.starts_with("written.")
@@ -425,7 +426,7 @@ pub fn disk_bytes(directory: &Path) -> u64 {
     entries
         .flatten()
         .filter_map(|entry| {
-            // A file may go while it is looked at.
+            // A file may be removed while it is looked at.
             let metadata = entry.metadata().ok()?;
             Some(match metadata.is_dir() {
                 true => disk_bytes(&entry.path()),

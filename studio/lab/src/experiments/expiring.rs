@@ -1,29 +1,32 @@
-//! Experiment `expiring`: an event log that keeps its last hour: its space over time, and what the expiry costs puts.
+//! Experiment `expiring`: an event log that keeps its last hour: its space over time, and what the
+//! expiry costs puts.
 //!
 //! ```text
-//!   course:  an empty store, events at a rate, each for a time to live   | life 1 | life 2 | life 3 |  all read
-//!                                                     space watched      0        1        1 life live
-//!   turns:   two empty stores: puts that expire | puts that stay | puts that expire | ...   debt paid in each
+//!   course:  an empty store, events at a rate, each with a time to live
+//!              | life 1 | life 2 | life 3 |  all read          space watched:  0, 1, 1 life live
+//!   turns:   two empty stores: puts that expire | puts that stay | puts that expire | ...
+//!              debt paid in each
 //! ```
-//! Events come in the order of time, from several threads; their keys ascend with it (`Keys`). The clock of the store runs faster
-//! than the real one, so that an hour's life takes a minute. A store that has a clock of its own, of seconds, gets the real life
-//! instead.
+//! Events come in the order of time, from several threads; their keys ascend with it (`Keys`). The
+//! clock of the store runs faster than the real one, so that an hour's life takes a minute. A store
+//! that has a clock of its own, of seconds, gets the real life instead.
 //!
-//! After the course all is read (`check`): an event that has not expired must be there, with its value, and one that has
-//! expired must not, where the store hides what has expired. In the turns life is shorter, so that events expire while the
-//! turns go on; a turn pays its debt and has it charged.
+//! After the course all records are read (`check`): an event that has not expired must be there,
+//! with its value. An event that has expired must not be there, if the store hides expired records.
+//! In the turns life is shorter, so that events expire while the turns go on; a turn pays its debt
+//! and has it charged.
 //!
 //! * **kevent/s**: events that were put in the course, which has a rate to keep;
 //! * **live MiB**: keys and values that have not expired, at the end of the course;
-//! * **x live**: allocated blocks of the store's files, by what is live, at the end of each life. Flat is what it should be from
-//!   the second on;
-//! * **most**: the most of that at any time after the first life;
+//! * **x live**: allocated blocks of the store's files divided by the live bytes, at the end of
+//!   each life. It should be flat from the second life on;
+//! * **most**: the maximum of that at any time after the first life;
 //! * **kput/s, stay**: puts that expire, and puts that do not, with debt, medians over the turns;
 //! * **ratio**: the median of the ratios of neighbouring turns, with debt, and without.
 //!
-//! What an acknowledged put survives is the end of the process. The memory is for everything, page cache included: what
-//! of it a store is told to plan with is its opener's business, and the limit is set from outside
-//! (`scripts/with-memory-limit`). In the turns each of the two has half.
+//! An acknowledged put survives the end of the process. The memory is for everything, page cache
+//! included: the opener decides what part of it a store is told to plan with, and the limit is set
+//! from outside (`scripts/with-memory-limit`). In the turns each of the two stores has half.
 
 mod events;
 
@@ -102,7 +105,7 @@ impl Arguments {
         self.turn_life_seconds.unwrap_or(4.0 * self.seconds())
     }
 
-    /// A life that really takes so many seconds.
+    /// A life that really takes `real_seconds`.
     fn lifetime(&self, real_seconds: f64) -> Lifetime {
         Lifetime {
             ttl: Duration::from_secs(self.ttl_seconds),
@@ -121,7 +124,7 @@ impl Arguments {
         Events::new(self.keys, self.value_bytes as usize, self.common.seed)
     }
 
-    /// Puts events for some seconds; at a rate, or as fast as possible.
+    /// Puts events for some seconds, at a rate or as fast as possible.
     fn put(
         &self,
         store: &dyn Store,
@@ -205,7 +208,7 @@ impl Arguments {
         }))
     }
 
-    /// Puts that expire and puts that stay, in turns, each into a store of its own.
+    /// Puts that expire and puts that stay, in turns, each kind into a store of its own.
     fn turns(&self, expire: &dyn Store, stay: &dyn Store) -> Result<Value, Failure> {
         let expiring = Arc::new(self.events().that_expire());
         let staying = Arc::new(self.events());
@@ -216,7 +219,7 @@ impl Arguments {
                 let result = self.put(store, events, self.seconds(), None)?;
                 Ok([result.throughput_with_debt(), result.throughput()])
             };
-            // Neither is always the first.
+            // The kinds take turns in going first.
             let pair = match number % 2 {
                 0 => [turn(expire, &expiring)?, turn(stay, &staying)?],
                 _ => {

@@ -1,23 +1,24 @@
-//! Experiment `ingest`: sorted records that come all at once, beside puts of the same records one by one, and beside what
-//! the disk can do.
+//! Experiment `ingest`: sorted records that come all at once, beside puts of the same records one
+//! by one, and beside what the disk can do.
 //!
 //! ```text
-//!   disk:    a file of as many bytes, written in pieces of 1 MiB, then fdatasync     removed
-//!   ingest:  an empty store takes all records at once    debt paid, files synced | counted | removed
-//!   puts:    an empty store takes them one by one        debt paid, files synced | counted | removed
+//!   disk:    a file of that number of bytes, in pieces of 1 MiB, then fdatasync    | removed
+//!   ingest:  an empty store takes all records at once | debt paid, synced | counted | removed
+//!   puts:    an empty store takes them one by one     | debt paid, synced | counted | removed
 //! ```
-//! One thread hands the records out, in ascending order, in both ways. Afterwards all are read: one that is missing, or not
-//! as it was given, ends the experiment. Puts end after a time (`--seconds`) if not before, and are then
-//! counted as far as they came.
+//! One thread hands the records out, in ascending order, in both ways. Afterwards all records are
+//! read: a missing or changed record ends the experiment. Puts end after a time (`--seconds`) at
+//! the latest, and then only the records that were put count.
 //!
-//! * **MB/s**: millions of bytes of keys and values by the time until all is on the disk: the call, paying the debt, and
-//!   `fsync` of all files;
-//! * **until the return**: by the time of the call, or until the last put returned;
-//! * **written**: bytes that the process sent to storage (`/proc/self/io`, less what was cancelled), by those of keys and
-//!   values;
+//! * **MB/s**: millions of bytes of keys and values divided by the time until all is on the disk:
+//!   the call, paying the debt, and `fsync` of all files;
+//! * **until the return**: divided by the time of the call, or by the time until the last put
+//!   returned;
+//! * **written**: bytes that the process sent to storage (`/proc/self/io`, less what was
+//!   cancelled), divided by bytes of keys and values;
 //! * **disk MB/s**: the rate of the disk's file, measured before in the same process;
-//! * **of the disk**: MB/s by that;
-//! * **/ best peer**: MB/s by that of the best store that is not EvenDB.
+//! * **of the disk**: MB/s divided by that;
+//! * **/ best peer**: MB/s divided by that of the best store that is not EvenDB.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -56,10 +57,10 @@ pub struct Arguments {
     /// MiB of memory for everything, the page cache included; the limit itself is set from outside
     #[arg(long, default_value_t = 1024)]
     memory_mib: u64,
-    /// MiB of the file by which the disk is measured [default: as many as of keys and values]
+    /// MiB of the file that measures the disk [default: as --mib]
     #[arg(long)]
     disk_mib: Option<u64>,
-    /// The most seconds that puts one by one take, their debt not counted [default: 60, quick: 2]
+    /// The longest time of puts one by one in seconds, without their debt [default: 60, quick: 2]
     #[arg(long)]
     seconds: Option<f64>,
 }
@@ -67,13 +68,13 @@ pub struct Arguments {
 const WAYS: [&str; 2] = ["ingest", "puts"];
 /// Bytes of a piece of the disk's file.
 const PIECE_BYTES: usize = 1 << 20;
-/// The figure by which stores are compared.
+/// The figure that compares stores.
 const RATE: &str = "mb_per_second";
 
-/// Bytes a second of a file that is written from its begin to its end, and then `fdatasync`.
+/// Bytes a second of a file that is written from its beginning to its end, with a last `fdatasync`.
 fn sequential_write_rate(directory: &Path, bytes: u64) -> io::Result<f64> {
     let path = directory.join("sequential-write");
-    // Of noise that is longer than a piece, so that neighbours differ.
+    // The noise is longer than a piece, so that neighbours differ.
     let mut noise = vec![0; 2 * PIECE_BYTES];
     Random::new(0x5EED, bytes).fill(&mut noise);
     let mut file = File::create(&path)?;
@@ -89,7 +90,8 @@ fn sequential_write_rate(directory: &Path, bytes: u64) -> io::Result<f64> {
     Ok((pieces * PIECE_BYTES as u64) as f64 / seconds)
 }
 
-/// Waits until all files below a directory are on the disk. One that goes meanwhile need not be.
+/// Waits until all files below a directory are on the disk. A file that is removed meanwhile need
+/// not be.
 fn sync_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -172,7 +174,7 @@ impl Arguments {
         Ok(done.operations)
     }
 
-    /// One way, into an empty store in `directory`.
+    /// Measures one way, with an empty store in `directory`.
     fn way(&self, store: &dyn Store, directory: &Path, way: &str) -> Result<Value, Failure> {
         let dataset = self.dataset();
         let before = ProcessUsage::now();

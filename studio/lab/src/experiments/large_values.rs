@@ -1,25 +1,29 @@
 //! Experiment `large-values`: puts and gets of large values, and what is written for them.
 //!
 //! ```text
-//!   load in key order, debt paid, close | open, warm C, C, close | open, warm P, P, debt paid, close
+//!   load in key order, debt paid, close | open, warm C, C, close
+//!     | open, warm P, P, debt paid, close
 //! ```
-//! As the paper's experiment does it: a phase is warmed for a quarter of its time by the same operations; phases of puts
-//! begin on a freshly opened store, overwrite, and have the time and the bytes of paying their debt charged, with what
-//! their warming left owed. Each value read is checked.
+//! As in the paper's experiment, a phase is warmed for a quarter of its time by the same
+//! operations. Phases of puts begin on a freshly opened store and overwrite. The time and the bytes
+//! of paying their debt are charged to them, with what their warming left owed. Each value that is
+//! read is checked.
 //!
-//! A store may keep large values apart from their keys, so that reorganisation need not write them again. One that can is
-//! measured with and without, under two names.
+//! A store may keep large values apart from their keys, so that reorganisation need not write them
+//! again. Such a store is measured with and without that, under two names.
 //!
-//! * **kop/s**: operations by the time until the last one returned and everything that was put off is done;
-//! * **without debt**: by the time until the last one returned;
-//! * **write amplification**: bytes that the process sent to storage (`/proc/self/io`, less what was cancelled), debt
-//!   included, by bytes of keys and values that were put;
-//! * **disk x data**: allocated blocks of the store's files after the phase, by the bytes of the data;
-//! * **/ best peer**: kop/s by that of the best store that is not EvenDB.
+//! * **kop/s**: operations divided by the time until the last one returned and everything that was
+//!   put off is done;
+//! * **without debt**: operations divided by the time until the last one returned;
+//! * **write amplification**: bytes that the process sent to storage (`/proc/self/io`, less what
+//!   was cancelled), debt included, divided by bytes of keys and values that were put;
+//! * **disk x data**: allocated blocks of the store's files after the phase, divided by the bytes
+//!   of the data;
+//! * **/ best peer**: kop/s divided by that of the best store that is not EvenDB.
 //!
-//! What an acknowledged put survives is the end of the process. The memory is for everything, page cache included: what
-//! of it a store is told to plan with is its opener's business, and the limit is set from outside
-//! (`scripts/with-memory-limit`).
+//! An acknowledged put survives the end of the process. The memory is for everything, page cache
+//! included: the opener decides what part of it a store is told to plan with, and the limit is set
+//! from outside (`scripts/with-memory-limit`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +57,7 @@ pub struct Arguments {
     /// Bytes of a value
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(16..))]
     value_bytes: u32,
-    /// Bytes from which on a value lies apart, in stores that can and are named for it
+    /// A value of at least this number of bytes lies apart, in stores that can and are named for it
     #[arg(long, default_value_t = 4096)]
     apart_from: u64,
     /// MiB of memory for everything, the page cache included; the limit itself is set from outside
@@ -68,16 +72,17 @@ pub struct Arguments {
     /// Which records are drawn
     #[arg(long, default_value_t = DistributionKind::ZipfSimple)]
     distribution: DistributionKind,
-    /// Seconds of each phase [default: 60 of puts, 20 of gets; quick: 1]. A quarter more is spent on warming
+    /// Seconds of each phase [default: 60 of puts, 20 of gets; quick: 1]. A quarter more is spent
+    /// on warming
     #[arg(long)]
     seconds: Option<f64>,
 }
 
-/// The figure by which stores are compared.
+/// The figure that compares stores.
 const RATE: &str = "operations_per_second_with_debt";
 const LOAD: &str = "load";
 
-/// How phases of a round find the store.
+/// How the phases of a round find the store.
 struct Place<'a> {
     turn: Turn<'a>,
     directory: &'a Path,
@@ -155,7 +160,7 @@ impl Arguments {
         Ok(run(lengths.of(mix), mix.writes(), stream)?)
     }
 
-    /// All phases of a round, and the store's name.
+    /// Runs all phases of a round. Returns them with the store's name.
     fn round(&self, place: &Place<'_>) -> Result<Value, Failure> {
         let dataset = self.dataset();
         let data_bytes = dataset.data_bytes() as f64;
@@ -184,7 +189,8 @@ impl Measure for Arguments {
         &self.common
     }
 
-    /// Those that show what values apart are for: EvenDB, and every store that has them, with and without.
+    /// The stores that show what values apart are good for: EvenDB, and every store that has them,
+    /// with and without.
     fn takes_part(&self, opener: &dyn Opener) -> bool {
         opener.serves(self.purpose()) || opener.measured_beside_values_apart()
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::readable::rfc_3339;
 
-/// The machine that measures into this directory; what cannot be told is null.
+/// The machine that measures into this directory. A fact that cannot be found out is null.
 pub fn machine(directory: &Path) -> Value {
     let field = |path: &str, name: &str| {
         let text = fs::read_to_string(path).ok()?;
@@ -27,8 +27,8 @@ pub fn machine(directory: &Path) -> Value {
     })
 }
 
-/// The commit of the checkout in which this program was built and still lies, if it does; `-dirty` at
-/// its end says that there were changes beside.
+/// The commit of the checkout in which this program was built, if the program still lies there.
+/// `-dirty` at its end says that there were changes on top.
 fn commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let output = Command::new("git")
@@ -64,12 +64,12 @@ fn filesystem_of(directory: &Path, mounts: &str) -> Option<String> {
             let text = format!("{} ({})", fields.next()?, fields.next()?);
             directory.starts_with(place).then_some((place.len(), text))
         })
-        // Of two mounts on the same place the later one is seen.
+        // If two mounts have the same place, the later one is visible.
         .max_by_key(|(length, _)| *length)
         .map(|(_, text)| text)
 }
 
-/// The time, as RFC 3339 has it.
+/// The time in the form of RFC 3339.
 #[expect(
     clippy::disallowed_methods,
     reason = "a result says when it was measured; no store depends on it"

@@ -1,10 +1,10 @@
-//! Experiment `many`: what many open databases cost one process that hardly uses them: memory, threads,
-//! processor, files, seconds to create, open and close.
+//! Experiment `many`: what many open databases cost one process that hardly uses them: memory,
+//! threads, processor, files, and seconds to create, open and close.
 //!
-//! Each round creates a number of databases, leaves them alone, puts one record into each, leaves them
-//! alone again, closes them, opens them once more, reads the records back, and closes. What they cost
-//! while they are idle is measured from a little after the last call on: work that a store still does
-//! then is part of the cost.
+//! Each round creates a number of databases, leaves them alone, puts one record into each, leaves
+//! them alone again, closes them, opens them once more, reads the records back, and closes. The
+//! costs of idle databases are measured from a little after the last call on: work that a store
+//! still does then is part of the cost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl Measure for Arguments {
     }
 }
 
-/// What the process has at a moment, beside what it had before any database.
+/// What the process has at a moment, beyond what it had before any database.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     resident_bytes: u64,
@@ -110,7 +110,7 @@ impl Held {
         Ok(Held {
             resident_bytes: usage.resident_bytes,
             threads: fs::read_dir("/proc/self/task")?.count() as u64,
-            // The one that lists them is not counted.
+            // The descriptor that lists them is not counted.
             files: fs::read_dir("/proc/self/fd")?.count() as u64 - 1,
         })
     }
@@ -121,7 +121,8 @@ impl Held {
 struct ManyStep {
     name: &'static str,
     seconds: f64,
-    /// Milliseconds of processor time in a second, and how often a thread began to wait, while idle.
+    /// While idle: milliseconds of processor time in a second, and how often a second a thread
+    /// began to wait.
     idle: Option<(f64, f64)>,
     held: Held,
     disk_bytes: u64,
@@ -287,7 +288,7 @@ impl<'a> ManyRun<'a> {
     /// Waits for a while, and says what the process did meanwhile.
     fn idle(&self) -> Result<(f64, f64), Failure> {
         std::thread::sleep(Duration::from_secs(self.arguments.settle_seconds));
-        // Looking at a thousand threads takes processor time too: it is left out.
+        // A look at a thousand threads takes processor time too: it is left out.
         let (before, started) = (switches()?, Instant::now());
         let cpu = cpu_seconds();
         std::thread::sleep(Duration::from_secs(self.arguments.idle_seconds));
@@ -295,7 +296,7 @@ impl<'a> ManyRun<'a> {
         let used = cpu_seconds() - cpu;
         Ok((
             used * 1e3 / seconds,
-            // A thread that has ended took its count with it.
+            // The count of a thread that has ended is gone.
             switches()?.saturating_sub(before) as f64 / seconds,
         ))
     }
@@ -305,7 +306,7 @@ fn value(number: usize) -> Vec<u8> {
     format!("the only value of database {number}").into_bytes()
 }
 
-/// How often threads of the process began to wait, but for this one.
+/// How often threads of the process began to wait, except this one.
 fn switches() -> Result<u64, Failure> {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut sum = 0;
@@ -314,7 +315,7 @@ fn switches() -> Result<u64, Failure> {
         if task.file_name().to_str() == Some(&own) {
             continue;
         }
-        // It may end at any moment.
+        // A thread may end at any moment.
         let Ok(status) = fs::read_to_string(task.path().join("status")) else {
             continue;
         };

@@ -1,7 +1,7 @@
 //! A page of Markdown: headings, paragraphs, lists and tables of plain text.
 //!
-//! ASCII only, as the documents are: other characters become references. No text can leave its place
-//! in a table or become markup.
+//! ASCII only, as the documents are: other characters become references. Text cannot leave its
+//! place in a table or become markup.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ pub fn or_dash(figure: Option<String>) -> Entry {
     figure.map_or("-".into(), Entry::from)
 }
 
-/// Strings of words.
+/// Owned copies of some words.
 pub fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }

@@ -5,10 +5,10 @@
 //! one process per budget:  load | P | A | C | E1000 | P with 100 snapshots held | full scan
 //! beside it, every 10 ms:  VmRSS, and at its peak what the database charges for what
 //! ```
-//! The phases run one after the other on the same database, so memory of one that does not come back
-//! shows in the next. What is measured is the whole process: the mapped commit log, stacks, the
-//! allocator's holes, and the workload's own memory, which is stated (resident before opening). The
-//! kernel's own high-water mark is asked too, after each phase, where it can be reset.
+//! The phases run in order on the same database, so memory that one phase does not give back shows
+//! in the next. The whole process is measured: the mapped commit log, stacks, the allocator's
+//! holes, and the workload's own memory, which is stated (resident before opening). The kernel's
+//! own high-water mark is read too, after each phase, if it can be reset.
 //!
 //! EvenDB alone: other stores have no budget for everything.
 
@@ -178,7 +178,7 @@ impl BudgetRun<'_> {
         name: &str,
         phase: impl FnOnce() -> Result<f64, Failure>,
     ) -> Result<Value, Failure> {
-        // Resets the kernel's high-water mark, where that is allowed.
+        // Resets the kernel's high-water mark, if that is allowed.
         let reset = fs::write("/proc/self/clear_refs", "5").is_ok();
         let stop = AtomicBool::new(false);
         let database = self.store.database();
@@ -297,7 +297,7 @@ impl BudgetRun<'_> {
     }
 }
 
-/// The most memory that was seen, and what it was used for.
+/// The highest memory that was seen, and its uses.
 #[derive(Default)]
 struct Peak {
     bytes: u64,
@@ -311,7 +311,7 @@ impl Peak {
         while !stop.load(Ordering::Relaxed) {
             let now = status();
             let bytes = now.get("VmRSS").copied().unwrap_or_default();
-            // Statistics look at every chunk, so they are not asked for at every page of growth.
+            // Statistics visit every chunk, so they are not taken at every page of growth.
             if bytes > peak.bytes + (256 << 10) {
                 peak.resident =
                     json!({ "anonymous": now.get("RssAnon"), "files": now.get("RssFile") });

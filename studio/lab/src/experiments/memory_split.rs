@@ -1,14 +1,15 @@
-//! Experiment `split`: whether the split of memory between chunks in RAM and single rows adapts. The hit
-//! rate with the split left to EvenDB stands beside those with fixed shares, on the same data and the
-//! same gets.
+//! Experiment `split`: whether the split of memory between chunks in RAM and single rows adapts.
+//! The hit rate with EvenDB's own split stands beside the hit rates with fixed shares, on the same
+//! data and the same gets.
 //!
-//! **Hit rate**: gets answered by deltas, munks or rows, by all gets (all find their key). The data is
-//! loaded once and several times as large as memory; each share opens it anew. A load that stays is
-//! counted in the second half of its gets, when caches and split have found their place. A load that
-//! shifts has one turn of each distribution first; then all of four turns is counted, shifts included.
+//! **Hit rate**: gets answered by deltas, munks or rows, divided by all gets (each of them finds
+//! its key). The data is loaded once and is several times as large as memory; each share opens it
+//! anew. A load that stays is counted in the second half of its gets, when caches and split have
+//! found their place. A load that shifts has one turn of each distribution first. Then all gets of
+//! four turns are counted, shifts included.
 //!
-//! The shift that the policy has to follow is one that caches can follow: a turn has some dozens of
-//! gets for each row that fits into memory. Other stores have no such knob.
+//! Caches can follow the shift that the policy has to follow: a turn has some dozens of gets for
+//! each row that fits into memory. Other stores have no such setting.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -86,10 +87,10 @@ impl std::fmt::Display for Load {
 const THREADS: usize = 2;
 /// Turns of a load that shifts while it is measured.
 const TURNS: u64 = 4;
-/// What the adaptive split is called in results.
+/// The name of the adaptive split in results.
 const ADAPTIVE: &str = "adaptive";
 
-/// Hits and gets, and the time that they and the processor took.
+/// Hits and gets, and the time of both the clock and the processor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     gets: f64,
@@ -256,7 +257,7 @@ impl Measure for Arguments {
             };
             let best = names.iter().map(|share| of(share, "hit_rate"));
             let best = best.fold(0.0, f64::max);
-            // The share of the best fixed split of the same round, in the round where it is least.
+            // The lowest share of the best fixed split of the same round, over the rounds.
             let least = |share: &str| {
                 let parts = results.iter().filter_map(|one| {
                     let rates = names

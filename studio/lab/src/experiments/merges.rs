@@ -1,22 +1,24 @@
 //! Experiment `merges`: counters that are added to without being read, and read now and then.
 //!
 //! ```text
-//!   all counters put as zero, in order -> debt paid -> warm (a quarter of the time) -> measure -> debt paid -> add up
+//!   all counters put as zero, in order -> debt paid -> warm (a quarter of the time)
+//!     -> measure -> debt paid -> add up
 //! ```
-//! Of the operations 92.5 % add one to a counter (a `u64` of 8 bytes), the others get one; which one is drawn by Zipf 0.99
-//! over all, each number of counters in a fresh store. At the end the counters must add up to the additions, those of the
-//! warming included: a store that lost one fails. A get must find its counter, and never less than the same thread knows
-//! to be there.
+//! 92.5 % of the operations add one to a counter (a `u64` of 8 bytes), the others get one. Counters
+//! are drawn by Zipf 0.99 over all, and each number of counters has a fresh store. At the end the
+//! counters must add up to the additions, with those of the warming: a store that lost an addition
+//! fails. A get must find its counter, and never less than the same thread knows to be there.
 //!
-//! * **by**: what an addition is: `merge` where the store has a merge operator for it, and what stands in for it where it
-//!   has none;
-//! * **kop/s**: operations by the time until the last one returned and everything that was put off is done;
-//! * **without debt**: by the time until the last one returned;
-//! * **/ best peer**: kop/s by that of the best store that is not EvenDB.
+//! * **by**: how a store adds: `merge` if it has a merge operator for it, else the operation that
+//!   stands in for it;
+//! * **kop/s**: operations divided by the time until the last one returned and everything that was
+//!   put off is done;
+//! * **without debt**: operations divided by the time until the last one returned;
+//! * **/ best peer**: kop/s divided by that of the best store that is not EvenDB.
 //!
-//! What an acknowledged addition survives is the end of the process. The memory is for everything, page cache included: what
-//! of it a store is told to plan with is its opener's business, and the limit is set from outside
-//! (`scripts/with-memory-limit`).
+//! An acknowledged addition survives the end of the process. The memory is for everything, page
+//! cache included: the opener decides what part of it a store is told to plan with, and the limit
+//! is set from outside (`scripts/with-memory-limit`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,9 +65,9 @@ pub struct Arguments {
 
 /// Records of a batch of the load.
 const BATCH: u64 = 1000;
-/// Slots in which a thread keeps what it knows of counters.
+/// Slots in which a thread keeps the counters that it knows.
 const KNOWN: usize = 1024;
-/// The figure by which stores are compared.
+/// The figure that compares stores.
 const RATE: &str = "operations_per_second_with_debt";
 
 /// Adds to counters and gets them.
@@ -74,10 +76,11 @@ struct MergeWorker {
     counters: u64,
     /// The share of additions.
     share: f64,
-    /// The least that a counter has, by the hash of its number: what was read, and added since by this thread.
+    /// The least value of a counter, by the hash of its number: the value that this thread read,
+    /// plus its additions since.
     known: Vec<(u64, u64)>,
     own: u64,
-    /// All threads'.
+    /// The additions of all threads.
     additions: Arc<AtomicU64>,
 }
 
@@ -125,7 +128,7 @@ impl Worker for MergeWorker {
     }
 }
 
-/// A worker's end is before that of its phase.
+/// The drop of a worker comes before the end of its phase.
 impl Drop for MergeWorker {
     fn drop(&mut self) {
         self.additions.fetch_add(self.own, Ordering::Relaxed);
@@ -143,7 +146,7 @@ fn load(store: &dyn Store, counters: u64) -> StoreResult<()> {
     store.settle_debt()
 }
 
-/// Adds all counters up, each of which must be there.
+/// Adds all counters up. Each of them must be there.
 fn check_sum(store: &dyn Store, counters: u64, additions: u64) -> Result<(), Failure> {
     let (mut next, mut sum, mut wrong) = (0, 0, None);
     store.scan(&key_of(0), usize::MAX, &mut |key, value| {
@@ -185,7 +188,8 @@ impl Arguments {
         self.counters.iter().map(cell).collect()
     }
 
-    /// Runs additions and gets for some seconds. Returns what was measured, and how many were additions.
+    /// Runs additions and gets for some seconds. Returns what was measured, and the number of
+    /// additions.
     fn run(
         &self,
         store: &dyn Store,
@@ -375,7 +379,7 @@ mod tests {
         cell(&MemoryStore::new()).unwrap();
         let error = cell(&MemoryStore::with_fault(Fault::LoseUpdate)).unwrap_err();
         let error = error.to_string();
-        // A get may see it before the sum does.
+        // A get may see an addition before the sum does.
         assert!(
             error.contains("were lost") || error.contains("is known"),
             "{error}"

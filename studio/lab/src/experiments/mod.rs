@@ -1,4 +1,4 @@
-//! Questions about stores, each a command: `evendb experiment NAME` asks EvenDB alone, the command
+//! Questions about stores, each a command. `evendb experiment NAME` asks EvenDB alone. The command
 //! of the same name in `studio/peers` asks it and its peers in one run.
 //!
 //! ```text
@@ -9,11 +9,12 @@
 //!                                          |
 //!                              report: all rounds of all stores --> a table
 //! ```
-//! Each store has a process of its own, so that its memory, caches and background work stay out of the
-//! figures of the others. Between two processes files are written out and dropped from the page cache. A limit on memory
-//! set from outside (`scripts/with-memory-limit`) holds for all of them.
+//! Each store has a process of its own, so that its memory, caches and background work do not
+//! change the figures of the others. Between two processes files are written out and dropped from
+//! the page cache. A limit on memory that is set from outside (`scripts/with-memory-limit`) holds
+//! for all of them.
 //!
-//! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
+//! Here: arguments, measuring, tables. Not here: adapters (see [`crate::stores`] and
 //! `studio/peers`).
 
 pub mod after_puts;
@@ -55,13 +56,13 @@ use crate::store::{Store, StoreResult};
 /// Why an experiment ended without a result.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What all experiments ask for.
+/// The arguments of all experiments.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Common {
     /// The stores; all that were built in if not given
     #[arg(long, visible_alias = "store", value_delimiter = ',')]
     pub stores: Vec<String>,
-    /// Rounds of which medians are taken
+    /// The number of rounds; figures are their medians
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
     /// Where the stores are made, and removed at the end
@@ -94,10 +95,10 @@ pub struct Measured {
 
 /// An experiment's two halves.
 pub trait Measure {
-    /// What is asked of every experiment.
+    /// The common arguments.
     fn common(&self) -> &Common;
 
-    /// Whether a store is measured where the user names none.
+    /// Whether a store is measured if the user names none.
     fn takes_part(&self, opener: &dyn Opener) -> bool {
         !opener.only_if_named()
     }
@@ -111,8 +112,8 @@ pub trait Measure {
     /// The store's, or a wrong answer.
     fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure>;
 
-    /// Whether the process of a round kills itself (`SIGKILL`) once its figures are written, instead of
-    /// ending in good order.
+    /// Whether the process of a round kills itself (`SIGKILL`) after its figures are written,
+    /// instead of ending in good order.
     fn ends_by_kill(&self) -> bool {
         false
     }
@@ -120,7 +121,7 @@ pub trait Measure {
     /// All rounds of all stores as text for a terminal.
     fn report(&self, results: &[Measured]) -> String;
 
-    /// Whether what was measured, and is reported, is what was asked for.
+    /// Checks that what was measured and reported is what was asked for.
     ///
     /// # Errors
     /// What it is instead.
@@ -136,7 +137,7 @@ pub enum Experiment {
     Memory(memory_overshoot::Arguments),
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
-    /// How long after opening reads are as fast as they become, and what is read until then
+    /// How long after opening reads reach their full speed, and what is read until then
     Warming(warming::Arguments),
     /// What many open databases cost one process that hardly uses them
     Many(many_databases::Arguments),
@@ -152,19 +153,23 @@ pub enum Experiment {
     Relaxed(unsynced_puts::Arguments),
     /// Whether writes in batches are ever slower, record for record, than puts one by one
     Batches(batches::Arguments),
-    /// Transactions of four reads and two writes, over all records or over a few, and how many are aborted
+    /// Transactions of four reads and two writes, over all records or over a few, and how many are
+    /// aborted
     Transactions(transactions::Arguments),
-    /// What many live range deletions cost gets and scans, and how soon the space of a deleted prefix is back
+    /// What many live range deletions cost gets and scans, and how soon the space of a deleted
+    /// prefix is back
     RangeTombstones(range_tombstones::Arguments),
     /// Counters that are added to by merges, beside gets of them
     Merges(merges::Arguments),
-    /// A model of a load, with hot keys where an allocation has them: `evendb mixgraph` for every store
+    /// A model of a load, with hot keys at the places of an allocation: `evendb mixgraph` for every
+    /// store
     Mixgraph(mixgraph::MixgraphArguments),
-    /// The study's figure 14: the eight benchmarks beside one another, by one of them
+    /// The study's figure 14: the eight benchmarks beside one another, divided by one of them
     MixgraphAllocations(mixgraph::AllocationsArguments),
-    /// The study's figure 15: what is drawn of a model beside the model; no store takes part
+    /// The study's figure 15: operations drawn from a model beside the model; no store takes part
     MixgraphStatistics(mixgraph::StatisticsArguments),
-    /// Sorted records that come all at once, beside puts of the same and the disk's own rate
+    /// Sorted records that come all at once, beside puts of the same records and the disk's own
+    /// rate
     Ingest(ingest::Arguments),
     /// Puts and gets of large values, and what is written for them
     LargeValues(large_values::Arguments),
@@ -172,10 +177,11 @@ pub enum Experiment {
     Expiring(expiring::Arguments),
     /// What a phase of puts costs the scans and gets that come next
     AfterPuts(after_puts::Arguments),
-    /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
-    /// and report.md
+    /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes
+    /// results.jsonl and report.md
     Paper(paper::Arguments),
-    /// What is claimed of PebblesDB's design, beside it and other stores, at any scale; writes results.jsonl and report.md
+    /// The claims of PebblesDB's design, beside it and other stores, at any scale; writes
+    /// results.jsonl and report.md
     FlsmClaims(flsm_claims::Arguments),
     /// Write report.md again from the results of `paper`, also while it runs
     Report(paper::report::Arguments),
@@ -185,7 +191,7 @@ impl Experiment {
     /// Runs it on the stores that `openers` know.
     ///
     /// # Errors
-    /// What an experiment of a child process ended with; no results to report.
+    /// The error of an experiment's child process; no results to report.
     pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
         let measure: &dyn Measure = match self {
             Experiment::Memory(arguments) => arguments,
@@ -216,14 +222,14 @@ impl Experiment {
             Experiment::AfterPuts(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
             Experiment::FlsmClaims(arguments) => return arguments.run(openers),
-            // This one starts no process, and the two before it theirs by `steps`.
+            // This one starts no process. The two before it start theirs by `steps`.
             Experiment::Report(arguments) => return arguments.run(),
         };
         processes::run(measure, openers)
     }
 }
 
-/// One round of one store: what [`Measure::measure`] is to measure.
+/// One round of one store, for [`Measure::measure`].
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
     /// Opens the store.
@@ -235,8 +241,8 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Opens an empty store in a directory of its own below [`Turn::directory`], hands it with that to
-    /// `run`, and removes it.
+    /// Opens an empty store in a directory of its own below [`Turn::directory`], calls `run` with
+    /// both, and removes the directory.
     fn in_fresh_store<T>(
         &self,
         settings: &Settings,
@@ -245,7 +251,7 @@ impl Turn<'_> {
         self.in_fresh_store_for(None, settings, run)
     }
 
-    /// The same, opened for a purpose.
+    /// As [`Turn::in_fresh_store`], opened for a purpose.
     fn in_fresh_store_for<T>(
         &self,
         purpose: Option<Purpose>,
@@ -265,7 +271,7 @@ impl Turn<'_> {
     }
 }
 
-/// What the system says of a file or directory, with its name.
+/// An error of the system with the name of the file or directory.
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     let path = path.to_owned();
     move |error| format!("{}: {error}", path.display()).into()
@@ -281,7 +287,8 @@ fn put_all(store: &dyn Store, dataset: &Dataset) -> StoreResult<()> {
     Ok(())
 }
 
-/// The median of a figure of one cell over the rounds of one store, or of all. `list` has the cells of a round.
+/// The median of a figure of one cell over the rounds of one store, or of all. `list` has the cells
+/// of a round.
 fn median_of_cell(
     results: &[Measured],
     store: Option<&str>,
@@ -292,7 +299,8 @@ fn median_of_cell(
     median_within_cell(results, store, list, is_cell, &[name])
 }
 
-/// The same of a figure that lies deeper: `path` names what leads to it, from the outside.
+/// As [`median_of_cell`] for a figure that lies deeper: `path` names the members that lead to it,
+/// the outermost first.
 fn median_within_cell(
     results: &[Measured],
     store: Option<&str>,
@@ -313,7 +321,7 @@ fn median_within_cell(
     table::median(figures.collect())
 }
 
-/// The stores of results, each once, in the order in which they first come.
+/// The stores of results, each once, in the order of their first result.
 fn stores_of(results: &[Measured]) -> Vec<&str> {
     let mut stores: Vec<&str> = Vec::new();
     for one in results {
@@ -324,8 +332,8 @@ fn stores_of(results: &[Measured]) -> Vec<&str> {
     stores
 }
 
-/// What each store of EvenDB reaches of the best of the others, as `2.00x`; nothing for the others, nor where there is
-/// no other.
+/// For a store of EvenDB: its figure divided by that of the best other store, as `2.00x`. Empty for
+/// other stores, and if there is no other store.
 fn beside_best_peer(stores: &[&str], store: &str, figure: impl Fn(&str) -> f64) -> String {
     const OURS: &str = "evendb";
     let peers = stores.iter().filter(|store| !store.starts_with(OURS));
@@ -336,8 +344,8 @@ fn beside_best_peer(stores: &[&str], store: &str, figure: impl Fn(&str) -> f64) 
     }
 }
 
-/// The text that each round of each store left, in the order of stores: for experiments whose figures
-/// have no useful median over rounds.
+/// The texts of all rounds, in the order of stores: for experiments whose figures have no useful
+/// median over rounds.
 fn texts(results: &[Measured]) -> String {
     let mut results: Vec<&Measured> = results.iter().collect();
     results.sort_by_key(|one| (one.store.clone(), one.round));

@@ -4,13 +4,15 @@
 //!   load --> writers overwrite `times` the data, half of it uniformly, half by Zipf
 //!            readers and scanners beside, closed loop    ticker: the machine's own noise
 //! ```
-//! Every operation is timed. A machine that others use stops threads too: after each step longer
-//! than a millisecond its thread asks the system how long it was ready and waited for a processor, and
-//! the pause less that time is reported beside. (Waiting behind the store's own threads for a core is in
-//! the first figure only.) The ticker sleeps a millisecond at a time and notes by how much it wakes
-//! too late; before the run, a thread that only spins notes its longest gap on the idle store. And
-//! where the system allows it the stalls of whole processors are noted (`processor_stalls.rs`): "rest"
-//! is the longest pause less the time in which one stood still.
+//! Every operation is timed. A machine that others use stops threads too. So after each step longer
+//! than a millisecond, its thread asks the system how long it was ready and waited for a processor.
+//! The report shows the pause, and the pause less that time. (Waiting behind the store's own
+//! threads for a core is in the first figure only.)
+//!
+//! The ticker sleeps a millisecond at a time and notes how late it wakes. Before the run, a thread
+//! that only spins notes its longest gap on the idle store. If the system allows it, the stalls of
+//! whole processors are noted (`processor_stalls.rs`): "rest" is the longest pause less the time in
+//! which a processor stood still.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,9 +37,9 @@ use super::{Common, Failure, Measure, Measured, Turn};
 
 /// A step longer than this is looked at.
 const LONG: Duration = Duration::from_millis(1);
-/// A step longer than this is remembered, to be compared with the machine's stalls.
+/// A step longer than this is remembered, and compared with the machine's stalls.
 const REMEMBERED: Duration = Duration::from_millis(5);
-/// Steps after which a thread reads its waiting time anew, so that little of it is older.
+/// After this number of steps a thread reads its waiting time anew, so that little of it is older.
 const REFRESH_STEPS: u64 = 512;
 
 /// The arguments of `experiment pauses`.
@@ -103,7 +105,7 @@ impl Measure for Arguments {
     }
 
     fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
-        // Each round begins with an empty store: a long ingest leaves another one behind.
+        // Each round begins with an empty store: a long ingest leaves another state behind.
         let settings = crate::opener::Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Process,
@@ -136,7 +138,7 @@ pub struct PauseSettings {
     pub readers: usize,
     /// Threads that scan up to 100 records.
     pub scanners: usize,
-    /// The longest time of the ingest; its size counts if it is over earlier.
+    /// The longest time of the ingest in seconds. Its size counts if it is reached earlier.
     pub seconds_max: f64,
     /// The seed of keys, values and operations.
     pub seed: u64,
@@ -170,10 +172,10 @@ pub struct Pauses {
     pub longest_own_nanos: u64,
     /// The longest pause, less the time in which the machine stood still, if that was watched.
     pub longest_rest_nanos: Option<u64>,
-    /// The number of pauses above 5 and 20 ms, whatever the reason.
+    /// The number of pauses above 5 and 20 ms, for any reason.
     pub above: [u64; 2],
-    /// The number of pauses above 5 and 20 ms that are left without the time in which the thread was
-    /// ready and waited for a processor.
+    /// The number of pauses above 5 and 20 ms, less the time in which the thread was ready and
+    /// waited for a processor.
     pub above_own: [u64; 2],
 }
 
@@ -191,7 +193,7 @@ pub struct PauseReport {
     /// Longest gap of a spinning thread before the run, and the ticker's p99.9 and longest delay in
     /// the run, in nanoseconds.
     pub noise: [u64; 3],
-    /// How often a processor stood still in the run, and the longest time in nanoseconds; `None` where
+    /// How often a processor stood still in the run, and the longest time in nanoseconds. `None` if
     /// the system does not let us watch.
     pub stops: Option<(usize, u64)>,
     /// The store's own figures over loading and overwriting.
@@ -331,7 +333,7 @@ impl Role {
         let mut zipf = worker(DistributionKind::ZipfSimple, 2);
         let mut notes = Notes::new();
         while !stop.load(Ordering::Relaxed) {
-            // Only writers use the work up; the others see which half it is.
+            // Only writers use the work up; the others see in which half it is.
             let now = match self {
                 Role::Writer => {
                     let take = |left: u64| left.checked_sub(1);
@@ -351,7 +353,7 @@ impl Role {
                 return Err(error);
             }
         }
-        // The rest only ran beside the writers.
+        // The other threads only ran beside the writers.
         if self == Role::Writer {
             stop.store(true, Ordering::Relaxed);
         }
@@ -366,7 +368,7 @@ struct Notes {
     waited_nanos: u64,
     /// Long steps by kind, less the time in which the thread was ready and waited for a processor.
     own: [Histogram<u64>; OperationKind::ALL.len()],
-    /// Very long steps: when, how long, and of which kind.
+    /// Very long steps: their time, length and kind.
     remembered: Vec<(Instant, Duration, OperationKind)>,
 }
 
@@ -423,7 +425,7 @@ impl Notes {
     fn longest_rest(&self, kind: OperationKind, stops: &ProcessorStalls) -> u64 {
         let of_kind = self.remembered.iter().filter(|step| step.2 == kind);
         let rest = of_kind.map(|&(start, took, _)| took - stops.within(start, start + took));
-        // What is not remembered is shorter.
+        // A pause that is not remembered is shorter.
         let all = self.recorder.histogram(kind).map_or(0, Histogram::max);
         let least = all.min(REMEMBERED.as_nanos() as u64);
         rest.map(|rest| rest.as_nanos() as u64)
@@ -460,7 +462,8 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("the bounds are valid constants")
 }
 
-/// How long this thread has been ready and waiting for a processor; 0 where the system does not say.
+/// The nanoseconds that this thread has been ready and waiting for a processor. 0 if the system
+/// does not say.
 fn ready_nanos() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let second = text.split_whitespace().nth(1);
@@ -479,7 +482,7 @@ fn longest_gap(time: Duration) -> u64 {
     longest.as_nanos() as u64
 }
 
-/// By how much a thread that sleeps a millisecond wakes too late.
+/// How late a thread wakes that sleeps a millisecond at a time.
 fn tick(stop: &AtomicBool) -> Histogram<u64> {
     let mut late = histogram();
     while !stop.load(Ordering::Relaxed) {

@@ -13,12 +13,12 @@ use evendb::placement;
 
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
-/// Runs an experiment: as the parent, which starts a process for each store and round; or, where
-/// the arguments say so, as such a process.
+/// Runs an experiment: as the parent, which starts a process for each store and round; or, if the
+/// arguments say so, as such a process.
 ///
 /// # Errors
-/// A store is unknown, or none can be opened here. The first round that fails: the stores that are left
-/// are still measured and reported.
+/// A store is unknown, or none can be opened here. The first round that fails; the stores that are
+/// left are still measured and reported.
 pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     match &experiment.common().child {
         Some(child) => measure(experiment, openers, child),
@@ -82,8 +82,8 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     experiment.verdict(&results)
 }
 
-/// The names of the stores that are asked for; if none is, of those that take part. One that cannot be opened
-/// on this machine is left out, and why is printed.
+/// The names of the stores that are asked for. If none is named, the stores that take part. A store
+/// that cannot be opened on this machine is left out, and the reason is printed.
 ///
 /// # Errors
 /// A name is not known, or none of the stores can be opened.
@@ -167,7 +167,7 @@ impl Drop for RemovedDirectory {
 /// Writes a directory's files out and drops them from the page cache.
 ///
 /// # Errors
-/// Those of the file system.
+/// The errors of the file system.
 pub fn forget_files(directory: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let entry = entry.map_err(at(directory))?;

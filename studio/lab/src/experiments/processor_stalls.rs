@@ -4,13 +4,15 @@
 )]
 //! When a processor of the machine stood still, which delays any store.
 //!
-//! One thread per processor, bound to it and of real-time priority, sleeps a millisecond at a time.
-//! It goes before all other threads. Where it wakes more than [`LATE`] too late, no thread ran on that
-//! processor: the kernel itself did, or the host of a virtual machine ran another one.
+//! There is one thread per processor, bound to it and of real-time priority, which sleeps a
+//! millisecond at a time. It goes before all other threads. If it wakes more than [`LATE`] too
+//! late, no thread ran on that processor: the kernel itself did, or the host of a virtual machine
+//! ran another one.
 //!
-//! Needs the right to real-time priority (root, as a rule); without it nothing is noted, and the report
-//! says so. What was running when a processor stalled is not known: a pause that overlaps a stall of any
-//! processor is taken to have waited for it, though its thread may have run on another.
+//! Needs the right to real-time priority (root, as a rule); without it nothing is noted, and the
+//! report says so. Nobody knows which thread ran when a processor stalled: a pause that overlaps a
+//! stall of any processor is taken to have waited for it, though its thread may have run on
+//! another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 const LATE: Duration = Duration::from_millis(2);
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Stalls of all processors: from when to when.
+/// Stalls of all processors, from begin to end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessorStalls(Vec<(Instant, Instant)>);
 
@@ -31,11 +33,11 @@ impl ProcessorStalls {
         (self.0.len(), longest.unwrap_or_default())
     }
 
-    /// How much of the time between `from` and `to` some processor stood still.
+    /// The part of the time between `from` and `to` in which some processor stood still.
     pub(super) fn within(&self, from: Instant, to: Instant) -> Duration {
         let mut seen = from;
         let mut total = Duration::ZERO;
-        // In the order of their begin; those of several processors may overlap.
+        // In the order of their beginning. Stalls of several processors may overlap.
         for &(begin, end) in &self.0 {
             let (begin, end) = (begin.max(seen), end.min(to));
             if begin < end {
@@ -79,7 +81,7 @@ fn watch(processor: usize, stop: &AtomicBool) -> Option<ProcessorStalls> {
     let mut stops = Vec::new();
     let mut woke = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        // From the last time on, so that a stall while this thread runs itself counts too.
+        // Counted from the last wake, so that a stall while this thread runs counts too.
         let due = woke + SLEEP;
         thread::sleep(SLEEP);
         woke = Instant::now();
@@ -105,7 +107,7 @@ fn bind(processor: usize) -> Option<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(processor);
     rustix::thread::sched_setaffinity(None, &set).ok()?;
-    // SAFETY: a struct of integers, of which zero is a valid value on every system.
+    // SAFETY: a struct of integers. Zero is a valid value of it on every system.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = 1;
     // SAFETY: reads the parameters; zero is the calling thread.

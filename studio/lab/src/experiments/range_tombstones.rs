@@ -1,22 +1,26 @@
-//! Experiment `range-tombstones`: what many live range deletions cost reads of what they left, and how soon a deleted
-//! prefix is gone.
+//! Experiment `range-tombstones`: what many live range deletions cost reads of the records that
+//! they left, and how soon a deleted prefix is gone.
 //!
 //! ```text
 //!   two stores, the same data      without | with
 //!   with: range deletions, evenly spread, one call each      time of each call
 //!   turns: gets without, gets with, scans without, scans with, gets without, ...
-//!   without: one range deletion of the first nine tenths     time of the call; idle, until the space is back
+//!   without: one range deletion of the first nine tenths
+//!            time of the call; idle, until the space is back
 //! ```
-//! Both are open in one process and read in turns, so that what else goes on in the machine meets both. Gets and scans are of
-//! the same records in both, drawn evenly from those that no range deletion has; a scan passes over what is deleted
-//! between them. Figures are medians over the turns, and a ratio is the median of the ratios of neighbouring turns.
-//! Before that every deleted record is asked for: one that is still there ends the experiment, as does one that is missing.
+//! Both stores are open in one process and read in turns, so that other work of the machine meets
+//! both. Gets and scans read the same records in both. They are drawn evenly from the records that
+//! no range deletion covers; a scan passes over the deleted records between them. Figures are
+//! medians over the turns, and a ratio is the median of the ratios of neighbouring turns. Before
+//! the turns every deleted record is asked for. The experiment ends if one is still there, or if a
+//! record is missing that should be there.
 //!
-//! * **live**: range deletions that the store still has to look at after the last turn, where it tells;
+//! * **live**: range deletions that the store still has to look at after the last turn, if it tells
+//!   that;
 //! * **delete us**: the call that deletes a range;
 //! * **prefix ms**: the call that deletes nine tenths of the data;
-//! * **back s**: from its return until nine tenths of what it deleted is given back to the file system, and no call is made.
-//!   NaN: not within the time for that.
+//! * **back s**: from its return until nine tenths of the deleted bytes are given back to the file
+//!   system, without a call. NaN: not within the time for that.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -61,14 +65,14 @@ pub struct Arguments {
     /// Seconds of a turn [default: 1, quick: 0.02]
     #[arg(long)]
     seconds: Option<f64>,
-    /// Seconds within which the space of the deleted prefix ought to be back
+    /// Seconds within which the space of the deleted prefix should be back
     #[arg(long, default_value_t = 60.0)]
     wait: f64,
 }
 
-/// What is kept of every tenth record, and more, when the prefix is deleted.
+/// The deletion of the prefix keeps every tenth record, and more.
 const TENTHS_DELETED: u64 = 9;
-/// So much of that counts as given back.
+/// This share of the deleted bytes counts as given back.
 const BACK: f64 = 0.9;
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The figure by which a store tells how many range deletions it still has to look at.
@@ -83,7 +87,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// The first record of a range deletion, and the one behind it.
+    /// The first record of a range deletion, and the record after it.
     fn limits(self, number: u64) -> (u64, u64) {
         let first = number * self.stride + self.stride / 2;
         (first, first + self.width)
@@ -94,7 +98,7 @@ impl Spread {
         within < self.width && record / self.stride < self.count
     }
 
-    /// The first record from here on that is left.
+    /// The first record from here on that is not deleted.
     fn left_from(self, record: u64) -> u64 {
         (record..)
             .find(|&record| !self.has(record))
@@ -152,7 +156,7 @@ impl Arguments {
         }
     }
 
-    /// A round over two open stores, of which the one without range deletions is in `directory`.
+    /// A round over two open stores. `directory` is that of the store without range deletions.
     fn round(&self, pair: &Pair<'_>, directory: &Path, round: usize) -> Result<Value, Failure> {
         for store in [pair.without, pair.with] {
             put_all(store, &pair.dataset)?;
@@ -169,7 +173,7 @@ impl Arguments {
         let mut nanos: [Vec<[f64; 2]>; 2] = Default::default();
         for _ in 0..self.turns {
             for (read, nanos) in [Read::Get, Read::Scan].into_iter().zip(&mut nanos) {
-                // The same records in both.
+                // Both stores get the same records.
                 let own = random.clone();
                 let without = self.turn(pair, pair.without, read, &mut own.clone())?;
                 let with = self.turn(pair, pair.with, read, &mut own.clone())?;
@@ -198,7 +202,7 @@ impl Arguments {
         }))
     }
 
-    /// Reads for some time. Nanoseconds a read.
+    /// Reads for some time. Returns nanoseconds a read.
     fn turn(
         &self,
         pair: &Pair<'_>,
@@ -226,7 +230,8 @@ impl Arguments {
         }
     }
 
-    /// Deletes nine tenths of the records by one call: its seconds, and those until the space is back.
+    /// Deletes nine tenths of the records by one call. Returns its seconds, and the seconds until
+    /// the space is back.
     fn delete_prefix(
         &self,
         pair: &Pair<'_>,
@@ -290,7 +295,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Each key must be the one that comes next of those that may be there.
+    /// Each key must be the next one of the records that may be there.
     fn scan(&self, store: &dyn Store, record: u64, limit: usize) -> Result<(), Failure> {
         let (mut next, mut wrong) = (record, None);
         let deleted_are_gone = std::ptr::addr_eq(store, self.with);
@@ -491,7 +496,7 @@ mod tests {
             (Fault::ScanGap, "passes over"),
         ] {
             let error = round(&arguments, &MemoryStore::with_fault(fault)).unwrap_err();
-            // Of which read the fault is seen first is a matter of chance.
+            // Chance decides which read sees the fault first.
             let (error, other) = (error.to_string(), "passes over");
             assert!(
                 error.contains(expected) || error.contains(other),

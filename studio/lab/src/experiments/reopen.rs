@@ -1,10 +1,11 @@
 //! How long a store takes to open after its process was killed with writes in its log.
 //!
-//! Each round ends with `kill -9` of the process that has the store open. The next opens it, reads the
-//! first record and the last one put, both timed, and then everything: every record of the data set,
-//! in order, with the value of its last put, and nothing else. What was acknowledged and is not there
-//! ends the round as a failure. The page cache is dropped between rounds, so an opening reads from the
-//! disk. The first round only loads; the others are measured.
+//! Each round ends with `kill -9` of the process that has the store open. The next round opens it
+//! and reads the first record and the last one put, both timed. It then reads everything: every
+//! record of the data set, in order, with the value of its last put, and nothing else. An
+//! acknowledged record that is missing ends the round as a failure. The page cache is dropped
+//! between rounds, so an opening reads from the disk. The first round only loads; the others are
+//! measured.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -43,14 +44,14 @@ impl Arguments {
         Dataset::of_size(mib << 20, VALUE_BYTES, self.common.seed)
     }
 
-    /// Number of the records put in the round, in order.
+    /// Numbers of the records put in the round, in order.
     fn overwritten(&self, dataset: &Dataset, round: usize) -> Vec<u64> {
         let mut random = Random::new(self.common.seed, round as u64);
         let draw = |_| random.below(dataset.records);
         (0..self.puts.min(dataset.records)).map(draw).collect()
     }
 
-    /// What the rounds before this one left.
+    /// The content that the rounds before this one left.
     fn expected<'a>(&self, dataset: &'a Dataset, round: usize) -> Expected<'a> {
         let mut generations = HashMap::new();
         for earlier in 0..round {
@@ -116,7 +117,7 @@ impl Measure for Arguments {
                 .fill(record, 1 + turn.round as u64, &mut value);
             store.put(&key_of(record), &value)?;
         }
-        // It stays open until the process is killed.
+        // The store stays open until the process is killed.
         std::mem::forget(store);
         Ok(figures)
     }
@@ -157,10 +158,11 @@ impl Measure for Arguments {
     }
 }
 
-/// What a right store holds: every record of the data set, with the generation of its last put.
+/// The content of a correct store: every record of the data set, with the generation of its last
+/// put.
 struct Expected<'a> {
     dataset: &'a Dataset,
-    /// Of the records that were put again after loading.
+    /// The generations of records that were put again after loading.
     generations: HashMap<u64, u64>,
 }
 
@@ -176,7 +178,7 @@ impl Expected<'_> {
         if found == wanted {
             return Ok(());
         }
-        // Generation 0 is the load; generation n is of round n - 1.
+        // Generation 0 is the load; generation n comes from round n - 1.
         Err(format!(
             "record {record} lost an acknowledged put: generation {found} instead of {wanted}"
         ))
@@ -268,7 +270,8 @@ mod tests {
         });
     }
 
-    /// A record in the middle that nobody put again, the last one, an old value, one too many.
+    /// Faults: a record in the middle that nobody put again, the last record, an old value, a
+    /// record too many.
     #[test]
     fn every_record_is_read() {
         with_expected(|arguments, expected| {

@@ -1,15 +1,16 @@
 //! The file `results.jsonl` of a run: one JSON object a line, appended when a phase has ended.
 //!
 //! ```text
-//!   {"kind":"run", "version":1, "settings":{..}, "machine":{..}, ..}   one for each start of the command
+//!   {"kind":"run", "version":1, "settings":{..}, "machine":{..}, ..}   one for each start
 //!   {"kind":"cell", "experiment":.., "cell":.., "store":.., "round":.., ..., "phase":{...}}
 //!   {"kind":"skipped", "experiment":.., "cell":.., "store":.., "round":.., "why":..}
 //!   {"kind":"step", "store":.., "round":.., "family":.., "memory_peak_bytes":..}
 //! ```
-//! A phase (`PhaseResult::to_json`) says its units in the names of its figures; those of `course` are in
-//! `course_unit`. What a store or a system does not tell is missing or null. A line is written by one system call to the end of the file, by the one process that measures. A
-//! last line that was cut off is no result, and is replaced by starting a new line. A finished cell
-//! is not run again; a skipped one is.
+//! A phase (`PhaseResult::to_json`) has the units in the names of its figures; the units of
+//! `course` are in `course_unit`. What a store or a system does not tell is missing or null. A line
+//! is written by one system call to the end of the file, by the one process that measures. A last
+//! line that was cut off is no result; the next line begins anew. A finished cell is not run again;
+//! a skipped one is.
 
 use super::{Failure, at};
 use crate::own_output;
@@ -27,12 +28,13 @@ pub struct ResultsFile(PathBuf);
 pub type Key = (String, String, String, usize);
 
 impl ResultsFile {
-    /// Those of a directory.
+    /// The results file of a directory.
     pub fn in_directory(directory: &Path) -> ResultsFile {
         ResultsFile(directory.join("results.jsonl"))
     }
 
-    /// Refuses a directory in which the file, or a report beside it, is none of such a run's.
+    /// Refuses a directory if its results file, or a report beside it, does not come from such a
+    /// run.
     ///
     /// # Errors
     /// With the file's path.
@@ -45,7 +47,7 @@ impl ResultsFile {
         Ok(())
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -69,7 +71,7 @@ impl ResultsFile {
         Ok(())
     }
 
-    /// Appends that a cell was not measured. `cell` has the fields that say which one.
+    /// Appends that a cell was not measured. `cell` has the fields that name it.
     pub fn skip(&self, cell: &Value, why: &str) -> Result<(), Failure> {
         let mut line = cell.clone();
         line["kind"] = "skipped".into();
@@ -96,7 +98,7 @@ impl ResultsFile {
         Ok(lines.into_iter().find(|line| line["kind"] == "run"))
     }
 
-    /// What need not be measured any more.
+    /// The measurements that are done.
     pub fn finished(&self) -> Result<HashSet<Key>, Failure> {
         let lines = self.lines()?;
         let cells = lines.iter().filter(|line| line["kind"] == "cell");
@@ -104,7 +106,7 @@ impl ResultsFile {
     }
 }
 
-/// Which measurement a line is about; `None` if it does not say.
+/// The measurement of a line. `None` if the line does not say it.
 pub fn key_of(line: &Value) -> Option<Key> {
     let text = |name: &str| line[name].as_str().map(str::to_owned);
     let round = line["round"].as_u64()? as usize;

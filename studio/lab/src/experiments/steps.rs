@@ -1,16 +1,19 @@
-//! The steps of a long run: each store's share of it in a process of its own, under a limit of memory, one after another.
+//! The steps of a long run: each store's share of it in a process of its own, under a limit of
+//! memory, in order.
 //!
 //! ```text
-//!   plan: [Step] -- those of which results.jsonl has all cells --> steps left
+//!   plan: [Step] -- less the steps whose cells are all in results.jsonl --> steps left
 //!                                                                     |
-//!   for each: DIR/data made anew -> this program again, with --child=.., in a group of its own memory
-//!             -> DIR/data removed -> a line of kind "step" -> what did not end well: lines of kind "skipped"
+//!   for each: DIR/data made anew -> this program again, with --child=.., in a group of its own
+//!             memory -> DIR/data removed -> a line of kind "step"
+//!             -> what did not end well: lines of kind "skipped"
 //! ```
-//! `DIR/data.evendb-mark`, made before `DIR/data`, tells that a step has made it; without the mark it is never removed.
-//! The child appends its cells itself, so a run that is interrupted loses the step at work and no other. The estimate
-//! of the time that is left learns from the steps that ended.
+//! `DIR/data.evendb-mark`, made before `DIR/data`, tells that a step has made it; without the mark
+//! it is never removed. The child appends its cells itself, so an interrupted run loses only the
+//! step at work. The estimate of the time that is left learns from the steps that ended.
 //!
-//! Thread safety: one run at a time in a directory, which [`Owner`] sees to. What is not here: what a step measures.
+//! Thread safety: one run at a time in a directory; [`Owner`] refuses others. Not here: what a step
+//! measures.
 
 use super::results_file::{ResultsFile, key_of};
 use super::{Failure, at};
@@ -25,19 +28,19 @@ use std::time::{Duration, Instant};
 
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
-/// One process that is to be started.
+/// One process that will be started.
 pub struct Step {
-    /// What it measures, in results and on the terminal.
+    /// Its measurement, in results and on the terminal.
     pub what: String,
-    /// Of which store.
+    /// The store.
     pub store: String,
-    /// In which round, from 0.
+    /// The round, from 0.
     pub round: usize,
-    /// What the process is told by `--child`.
+    /// The value of `--child` for the process.
     pub child: String,
-    /// The memory that it may take, page cache included.
+    /// The memory that it may take in bytes, page cache included.
     pub memory_bytes: u64,
-    /// About how long it takes.
+    /// The estimated seconds.
     pub seconds: f64,
     /// The fields that identify each cell that it measures.
     pub cells: Vec<Value>,
@@ -50,16 +53,16 @@ pub struct Runner<'a> {
     pub no_memory_limit: bool,
 }
 
-/// The directory below the one of a run in which its stores are made.
+/// The directory, below that of a run, in which its stores are made.
 pub fn data_directory(out: &Path) -> PathBuf {
     out.join("data")
 }
 
 impl Runner<'_> {
-    /// Runs what is left of a plan. `after` is called behind each step.
+    /// Runs what is left of a plan. `after` is called after each step.
     ///
     /// # Errors
-    /// How many steps did not end well; the others were run.
+    /// The number of steps that did not end well; the others were run.
     pub fn run(
         &self,
         plan: &[Step],
@@ -118,7 +121,7 @@ impl Runner<'_> {
         remove(&directory)?;
         OsVfs::own_file(&mark_of(&directory)).map_err(at(&mark_of(&directory)))?;
         fs::create_dir(&directory).map_err(at(&directory))?;
-        // The group goes with the step, and so does what it had in the page cache.
+        // The group is removed with the step, and so are its pages in the page cache.
         let limit = self.limit(step.memory_bytes).ok();
         let program = std::env::current_exe()?;
         let mut command = match &limit {
@@ -141,7 +144,7 @@ impl Runner<'_> {
             return Ok(());
         }
         let why = match status.signal() {
-            // A process that ends itself has noted what it could not measure.
+            // A process that ends by itself has noted what it could not measure.
             None => return Err(format!("ended with {status}").into()),
             Some(SIGKILL) => {
                 "its process was killed; more memory than the limit is the usual reason".into()
@@ -158,7 +161,7 @@ impl Runner<'_> {
     }
 }
 
-/// The time that is left, corrected by how far the guesses were off so far.
+/// The time that is left, corrected by the error of the guesses up to now.
 struct Estimate {
     left_seconds: f64,
     guessed: f64,
@@ -186,7 +189,7 @@ impl Estimate {
     }
 }
 
-/// A time as people read it.
+/// A time in words.
 pub fn minutes(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 90.0 => format!("{seconds:.0} s"),
@@ -195,12 +198,13 @@ pub fn minutes(seconds: f64) -> String {
     }
 }
 
-/// The file beside a directory that tells that it is ours: there before it, and until it is gone.
+/// The file beside a directory that tells that the directory is ours. It is made before the
+/// directory and removed after it.
 fn mark_of(directory: &Path) -> PathBuf {
     directory.with_extension("evendb-mark")
 }
 
-/// Whether the directory of a step is there. Refuses one that no step has made.
+/// Whether the directory of a step is there. Refuses a directory that no step has made.
 ///
 /// # Errors
 /// With the directory's path; nothing is changed.
@@ -239,7 +243,8 @@ impl Owner {
     /// Makes the directory, if it is not there, and takes it, until this is dropped.
     ///
     /// # Errors
-    /// Another run has it, or it holds what a run would write over or remove and has not made; nothing is changed then.
+    /// Another run has it, or it holds foreign files that a run would write over or remove. Nothing
+    /// is changed then.
     pub fn lock(directory: &Path) -> Result<Owner, Failure> {
         fs::create_dir_all(directory).map_err(at(directory))?;
         ResultsFile::refuse_foreign(directory)?;
@@ -256,7 +261,7 @@ impl Owner {
     }
 }
 
-/// Whether a file of results has been made with these settings; its first line, if there is one.
+/// Whether a results file was begun with these settings. Returns its first line, if there is one.
 ///
 /// # Errors
 /// It holds results with other settings.

@@ -1,11 +1,12 @@
-//! Experiment `sync`: puts that survive power loss: how many a second, how long each takes, and what the
-//! disk can do.
+//! Experiment `sync`: puts that survive power loss: how many a second, how long each takes, and
+//! what the disk can do.
 //!
-//! Every store is opened so that a put that returned survives power loss; the head of its adapter says
-//! how. Threads put 800-byte values, keys drawn from the paper's composite distribution.
-//! Before each number of threads the disk is asked on its own, in the same directory: 1 KiB
-//! written to a file that was written before, then `fdatasync`, by one thread. A store that shares
-//! a sync among `n` waiting threads may reach `n` times that rate, one that does not stays below it.
+//! Every store is opened so that a put that returned survives power loss; the head of its adapter
+//! says how. Threads put 800-byte values, with keys drawn from the paper's composite distribution.
+//! Before each number of threads the disk is measured alone, in the same directory: one thread
+//! writes 1 KiB to a file that was written before, then calls `fdatasync`. A store that shares a
+//! sync among `n` waiting threads may reach `n` times that rate; a store that does not stays below
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,7 +43,7 @@ pub struct Arguments {
 }
 
 const VALUE_BYTES: usize = 800;
-/// The store whose rates are compared with those of the others.
+/// The store whose rates are compared with the others'.
 const OURS: &str = "evendb";
 
 impl Arguments {

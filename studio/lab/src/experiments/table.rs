@@ -46,7 +46,7 @@ impl std::fmt::Display for TextTable {
     }
 }
 
-/// The median; of an even number of values, the mean of the two in the middle. NaN without values.
+/// The median. For an even number of values, the mean of the two in the middle. NaN without values.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -1,20 +1,21 @@
-//! Experiment `transactions`: how many are committed a second, and how many are aborted on the way, where
-//! they hardly ever meet and where they often do.
+//! Experiment `transactions`: the number of commits a second, and of aborts on the way, where
+//! transactions hardly ever meet and where they often do.
 //!
-//! Each transaction reads four records and counts two of them up ([`crate::transactions`]): drawn evenly from
-//! all records (low contention), or from a hundred that lie apart (high). It is tried again until it is
-//! committed. A round loads a fresh store, and then measures each contention with each number of threads,
-//! after a quarter of the time for warming. At its end the counters of all records must add up to two
-//! for each transaction that was committed, warming included: a store that lost an update fails.
+//! Each transaction reads four records and counts two of them up ([`crate::transactions`]). They
+//! are drawn evenly from all records (low contention), or from a hundred that lie apart (high). A
+//! transaction is tried again until it is committed. A round loads a fresh store, and then measures
+//! each contention with each number of threads, after a quarter of the time for warming. At its end
+//! the counters of all records must add up to two for each committed transaction, with those of the
+//! warming: a store that lost an update fails.
 //!
-//! * **commit/s**: committed transactions by the time until the last one returned and everything that was
-//!   put off is done;
-//! * **without debt**: by the time until the last one returned;
-//! * **/ best peer**: commit/s by those of the best store that is not EvenDB;
-//! * **aborts**: attempts that were not committed, for each that was;
+//! * **commit/s**: committed transactions divided by the time until the last one returned and
+//!   everything that was put off is done;
+//! * **without debt**: divided by the time until the last one returned;
+//! * **/ best peer**: commit/s divided by that of the best store that is not EvenDB;
+//! * **aborts**: attempts that were not committed, divided by attempts that were;
 //! * latencies are of a transaction with all its attempts.
 //!
-//! What an acknowledged commit survives is the end of the process.
+//! An acknowledged commit survives the end of the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +56,7 @@ pub struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
     threads: Vec<usize>,
-    /// Which records transactions are over
+    /// The records that transactions are over
     #[arg(long, value_delimiter = ',', default_values = ["low", "high"])]
     contention: Vec<Contention>,
     /// Seconds of each measurement [default: 10, quick: 0.3]. A quarter more is spent on warming
@@ -106,7 +107,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Runs transactions for some seconds. Returns what was measured, and how many were aborted.
+    /// Runs transactions for some seconds. Returns what was measured, and the number of aborts.
     fn run(
         &self,
         store: &dyn Store,

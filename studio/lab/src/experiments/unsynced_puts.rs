@@ -1,9 +1,11 @@
-//! Experiment `relaxed`: the throughput of puts without a sync, and the bytes written for each byte put.
+//! Experiment `relaxed`: the throughput of puts without a sync, and the bytes written for each byte
+//! put.
 //!
 //! Every store is opened at its weakest level; the head of its adapter says what that is. Data is
-//! loaded in key order and its debt settled; then threads overwrite, a quarter of the time for warming
-//! and then measured. The rate has the time of paying the debt charged, and so have the bytes that the
-//! process sent to storage, which are divided by those that were put.
+//! loaded in key order and its debt settled. Then threads overwrite: a quarter of the time for
+//! warming, then the measurement. The time of paying the debt is charged to the rate. The bytes
+//! that the process sent to storage for the debt are charged too, and the sum is divided by the
+//! bytes that were put.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -56,7 +58,8 @@ impl Arguments {
         if self.common.quick { 32 } else { self.size_mib }
     }
 
-    /// A phase of a number of seconds; without one, until the workers have nothing left to do.
+    /// A phase of a number of seconds. Without a number, it lasts until the workers have nothing
+    /// left to do.
     fn phase(&self, name: &str, distribution: &str, seconds: Option<f64>, settle: bool) -> Phase {
         Phase {
             distribution: distribution.to_owned(),

@@ -1,4 +1,5 @@
-//! How long after opening a store's reads are as fast as they become, and what is read from the disk until then.
+//! How long after opening a store's reads reach their full speed, and what is read from the disk
+//! until then.
 //!
 //! ```text
 //! load, then for each case (mix, distribution):
@@ -7,11 +8,13 @@
 //!   open                                         timed from here
 //!   run the mix, second by second                rates r1 r2 r3 ..., bytes read from the disk
 //! ```
-//! The **steady rate** is the median of the last third of the seconds. The store has **reached** it at the end of the
-//! first second from which on two seconds in a row have nine tenths of it or more. A store whose rate still rises at the
-//! end of the time has no steady rate yet: the table shows the last rates beside, so that this can be seen.
+//! The **steady rate** is the median of the last third of the seconds. The store has **reached** it
+//! at the end of the first second from which on two seconds in a row have nine tenths of it or
+//! more. A store whose rate still rises at the end of the time has no steady rate yet: the table
+//! shows the last rates, so that this can be seen.
 //!
-//! Mixes that put have no place here, but for the few puts of E. A limit on memory set from outside holds for all stores.
+//! Only mixes that read belong here, except for the few puts of E. A limit on memory that is set
+//! from outside holds for all stores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -71,7 +74,7 @@ const REACHED: f64 = 0.9;
 /// A second of a case.
 #[derive(Clone, Copy, Debug)]
 struct Second {
-    /// From the call that opened the store to the end of this second.
+    /// Seconds from the call that opened the store to the end of this second.
     ended: f64,
     operations_per_second: f64,
     /// Bytes read from the disk since the call that opened the store.
@@ -111,7 +114,7 @@ impl Arguments {
         Ok(turn.opener.open(turn.directory, &self.store_settings())?)
     }
 
-    /// Runs a case for so long. Operations a second.
+    /// Runs a case for some time. Returns operations a second.
     fn run(
         &self,
         store: &dyn Store,
@@ -136,7 +139,7 @@ impl Arguments {
         Ok(result.throughput())
     }
 
-    /// Measures a case from a fresh opening of what the same mix has used.
+    /// Measures a case from a fresh opening of a store that the same mix has used.
     fn measure_case(
         &self,
         turn: &Turn<'_>,
@@ -165,7 +168,7 @@ impl Arguments {
     }
 }
 
-/// When the rate reached nine tenths of the steady one: that, and the place of its second.
+/// When the rate reached nine tenths of the steady rate: the seconds, and the place of that second.
 fn reached(seconds: &[Second]) -> (f64, Option<usize>) {
     let last_third = &seconds[seconds.len() - seconds.len().div_ceil(3)..];
     let rates = last_third.iter().map(|one| one.operations_per_second);
@@ -250,7 +253,7 @@ impl Measure for Arguments {
     }
 }
 
-/// A case's cells of the table, behind its name and store.
+/// A case's cells of the table, after its name and store.
 fn cells(case: &Value) -> Vec<String> {
     let thousand = |value: Option<f64>| value.map_or("-".to_owned(), |value| short(value / 1e3));
     let mebi = |name: &str| {

@@ -1,23 +1,26 @@
-//! Where hot pairs lie: the study's four allocations, and YCSB's request distributions over the same key space.
+//! Where hot pairs lie: the study's four allocations, and YCSB's request distributions over the
+//! same key space.
 //!
 //! | name | ranges | pairs in them |
 //! |---|---|---|
-//! | prefix-dist | hot and cold as the model says, scattered | as hot as the model says, hot ones side by side |
-//! | prefix-random | the same | as hot as the model says, scattered in their range |
-//! | prefix-uniform | the same | all alike |
-//! | all-dist | one | as hot as the model says, hot ones side by side |
-//! | all-random | one | as hot as the model says, scattered |
+//! | prefix-dist | hot and cold by the model, scattered | hot by the model, hot ones side by side |
+//! | prefix-random | as prefix-dist | hot by the model, scattered in their range |
+//! | prefix-uniform | as prefix-dist | all alike |
+//! | all-dist | one | hot by the model, hot ones side by side |
+//! | all-random | one | hot by the model, scattered |
 //! | uniform | one | all alike |
 //! | zipfian | one | Zipf 0.99, scattered |
 //! | hotspot | one | a fifth of the pairs, scattered, has four fifths of the operations |
-//! | exponential | one | 95 % of the operations go to the hottest 85.7 %, exponentially, scattered |
+//! | exponential | one | 95 % of the operations on 85.7 % of the pairs, exponentially, scattered |
 //!
-//! The first four are as section 7.2 of the study describes them: they differ in where hot pairs lie and in nothing else. The
-//! commands of its appendix leave parameters out instead: there Prefix_random is prefix-uniform, and All_random is uniform. The
-//! last four are YCSB's with its defaults; it hashes keys, so hot pairs are scattered.
+//! The first four follow the description in section 7.2 of the study: they differ only in where hot
+//! pairs lie. The commands of its appendix leave parameters out instead: there Prefix_random is
+//! prefix-uniform, and All_random is uniform. The last four are YCSB's with its defaults; it hashes
+//! keys, so hot pairs are scattered.
 //!
-//! A kind that has hot ranges or pairs of its own has them by the first five as they say; by YCSB's all kinds are alike. Its ranks go
-//! over the same places as those of the others, begun elsewhere:
+//! A kind that has hot ranges or pairs of its own has them in the first five allocations; in YCSB's
+//! all kinds are alike. Its ranks go over the same places as those of the other kinds, but begin
+//! elsewhere:
 //!
 //! ```text
 //!   heat of a range, + first, modulo ranges --places--> place of the range
@@ -119,38 +122,39 @@ enum Within {
     Alike,
     Zipfian(Arc<Distribution>),
     Hotspot,
-    /// Ranks fall by e in so many.
+    /// The number of ranks over which heat falls by a factor of e.
     Exponential(f64),
 }
 
 /// Where hot pairs lie for some kinds.
 struct Spots {
-    /// Up to each range, by how hot it is, the share of the operations.
+    /// For each range, the hottest first: the share of the operations of the ranges up to it.
     shares_up_to: Vec<f64>,
-    /// Where the hottest range lies in the common order of ranges.
+    /// The place of the hottest range in the common order of ranges.
     first_range: u64,
     within: Within,
-    /// Where the hottest pair of a range lies in the common order of its pairs, as a share of them.
+    /// The place of a range's hottest pair in the common order of its pairs, as a share of them.
     first_pair: f64,
 }
 
-/// The pairs of a model, and how hot each is for each kind. Immutable.
+/// The pairs of a model, and the heat of each for each kind. Immutable.
 pub struct KeySpace {
     pairs: u64,
     ranges: u64,
-    /// Where the ranges lie, in the common order.
+    /// The places of the ranges, in the common order.
     places: Permutation,
     /// Whether ranks are scattered within their range.
     scatters: bool,
-    /// The common ones, and one for each kind that has something of its own.
+    /// The common spots, and one for each kind that has something of its own.
     spots: Vec<Spots>,
-    /// Which of `spots` is that of a kind, in the order of [`Kind::ALL`].
+    /// The place in `spots` for each kind, in the order of [`Kind::ALL`].
     of_kind: [usize; 5],
     seed: u64,
 }
 
 impl KeySpace {
-    /// The key space of a model. (A model's file was checked when it was read: its curves have a share for each range.)
+    /// The key space of a model. (A model's file was checked when it was read: its curves have a
+    /// share for each range.)
     #[must_use]
     pub fn new(model: &Model, allocation: Allocation, seed: u64) -> Self {
         let pairs = model.pairs;
@@ -182,7 +186,7 @@ impl KeySpace {
         space
     }
 
-    /// What a kind has of its own, if it has something.
+    /// Adds what a kind has of its own, if anything.
     fn add_own(&mut self, model: &Model, allocation: Allocation, kind: Kind) {
         let own = &model.own[kind as usize];
         let own_ranges = own.ranges.as_ref().filter(|_| allocation.has_ranges());
@@ -200,19 +204,19 @@ impl KeySpace {
         });
     }
 
-    /// How many pairs there are.
+    /// The number of pairs.
     #[must_use]
     pub fn pairs(&self) -> u64 {
         self.pairs
     }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     #[must_use]
     pub fn ranges(&self) -> u64 {
         self.ranges
     }
 
-    /// The first pair of the range at a place, and how many pairs it has.
+    /// The first pair of the range at a place, and its number of pairs.
     #[must_use]
     pub fn range_at(&self, place: u64) -> (u64, u64) {
         let border = |place: u64| {
@@ -222,13 +226,13 @@ impl KeySpace {
         (border(place), border(place + 1) - border(place))
     }
 
-    /// The place of a range, by how hot it is for a kind: 0 is the hottest.
+    /// The place of a range by its heat for a kind: 0 is the hottest.
     #[must_use]
     pub fn place_of(&self, kind: Kind, heat: u64) -> u64 {
         self.place(self.spots_of(kind), heat)
     }
 
-    /// The pair of a rank in the range at a place: 0 is the one that is hottest there for a kind.
+    /// The pair of a rank in the range at a place: 0 is the pair that is hottest there for a kind.
     #[must_use]
     pub fn pair_of(&self, kind: Kind, place: u64, rank: u64) -> u64 {
         self.pair(self.spots_of(kind), place, self.range_at(place), rank)
@@ -275,7 +279,7 @@ impl KeySpace {
         let spots = self.spots_of(kind);
         let unit = random.unit();
         let heat = spots.shares_up_to.partition_point(|up_to| *up_to <= unit);
-        // What the last share misses of 1 by rounding is the last range's.
+        // If rounding leaves the last sum below 1, the rest belongs to the last range.
         let place = self.place(spots, (heat as u64).min(self.ranges - 1));
         let range = self.range_at(place);
         let rank = spots.within.rank(range.1, random);
@@ -283,7 +287,7 @@ impl KeySpace {
     }
 }
 
-/// The place that comes so many after `number`, and after the last one the first.
+/// The place `by` places after `number`. The first place follows the last one.
 fn turned(number: u64, by: u64, among: u64) -> u64 {
     match number + by {
         turned if turned < among => turned,
@@ -291,7 +295,7 @@ fn turned(number: u64, by: u64, among: u64) -> u64 {
     }
 }
 
-/// Up to each of the ranges the sum of their shares; without shares, all ranges are alike.
+/// For each range, the sum of the shares up to it. Without shares, all ranges are alike.
 fn up_to(shares: Option<Vec<f64>>, ranges: u64) -> Vec<f64> {
     let shares = shares.filter(|shares| shares.len() as u64 == ranges);
     let mut sum = 0.0;

@@ -1,14 +1,15 @@
-//! A model's operations as a trace, without a store: as many as one likes, in little time.
+//! A model's operations as a trace, without a store: any number of them, in little time.
 //!
 //! ```text
 //!   ModelWorker: kind, pair, size, length --+--> Writer --> file
 //!   Timetable:   when it starts ------------+      ^
 //!   Written:     what a read finds ----------------+
 //! ```
-//! Results are those of a store that answers rightly: of a get, the size of the pair's last value; of a scan, how many
-//! pairs there are. What a store would add, latencies and threads, is not there. The same seed gives the same bytes.
+//! Results are those of a correct store: for a get, the size of the pair's last value; for a scan,
+//! the number of pairs. Latencies and threads, which a store would add, are not there. The same
+//! seed gives the same bytes.
 //!
-//! One thread. Memory: 16 bytes or so for each pair that was written.
+//! One thread. Memory: about 16 bytes for each pair that was written.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,9 +24,9 @@ use crate::random::Random;
 /// When drawn operations start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timetable {
-    /// As a Poisson process whose rate swings.
+    /// As a Poisson process with a rate that swings.
     Swing(Rate),
-    /// One after the other, so many a second.
+    /// In order, with this number of operations a second.
     Even(f64),
 }
 
@@ -42,7 +43,8 @@ pub fn write(
     write_with(load, operations, timetable, false, to)
 }
 
-/// As [`write()`], with puts of all pairs before, in the order in which a store is filled: what scans find is in the trace then.
+/// As [`write()`], with puts of all pairs first, in the order in which a store is filled: so the
+/// trace has what scans find.
 ///
 /// # Errors
 /// The writer's.
@@ -86,7 +88,7 @@ fn write_with(
     Ok(writer.finish()?.1)
 }
 
-/// What the header says of where a trace is from.
+/// The origin of a trace in its header.
 #[must_use]
 pub fn source(load: &Load) -> String {
     let (name, pairs) = (&load.model.name, load.model.pairs);
@@ -100,11 +102,11 @@ struct Draw<'l> {
     key: Vec<u8>,
 }
 
-/// How far apart the puts of a load are.
+/// Nanoseconds between two puts of a load.
 const LOAD_NANOS: u64 = 1000;
 
 impl Draw<'_> {
-    /// Puts all pairs; when that ends.
+    /// Puts all pairs. Returns when that ends.
     fn load<W: Write>(&mut self, to: &mut Writer<W>) -> evendb_trace::Result<u64> {
         let order = self.load.fill_order();
         for number in 0..self.load.model.pairs {
@@ -142,7 +144,7 @@ impl Draw<'_> {
             }
             Kind::Merge => {
                 call.value_len = Some(COUNTER_BYTES);
-                // Of a deleted pair it makes a counter.
+                // It makes a counter of a deleted pair.
                 let bytes = Some(COUNTER_BYTES as u32);
                 self.written
                     .0
@@ -170,7 +172,7 @@ fn traced(kind: Kind) -> evendb_trace::Kind {
     }
 }
 
-/// The sizes of values that were written since the beginning; `None` of pairs that were deleted.
+/// The sizes of values that were written since the beginning. `None` for pairs that were deleted.
 #[derive(Default)]
 struct Written(HashMap<u64, Option<u32>>);
 
@@ -183,7 +185,7 @@ impl Written {
         }
     }
 
-    /// How many pairs a scan finds.
+    /// The number of pairs that a scan finds.
     fn pairs_from(&self, load: &Load, start: u64, length: u64) -> u64 {
         let pairs = load.model.pairs;
         if load.model.mix.delete == 0.0 {
@@ -197,7 +199,7 @@ impl Written {
     }
 }
 
-/// The starts of operations, one after the other.
+/// The starts of operations, in order.
 struct Starts {
     timetable: Timetable,
     random: Random,
@@ -218,7 +220,7 @@ impl Starts {
     fn next_nanos(&mut self) -> u64 {
         match self.timetable {
             Timetable::Swing(rate) => {
-                // The rate is taken where the gap begins: a gap is far shorter than a swing.
+                // The rate is that at the beginning of the gap: a gap is far shorter than a swing.
                 let gap = -(1.0 - self.random.unit()).ln();
                 self.seconds += gap / rate.at(self.seconds);
             }

@@ -1,20 +1,21 @@
-//! Operations as a model of a load says: kinds, keys, sizes and lengths, on any store.
+//! Operations that follow a model of a load: kinds, keys, sizes and lengths, on any store.
 //!
 //! ```text
 //!   Model (evendb-model) --> Load -- records:    key and value bytes of a pair, and their check
 //!                             |     -- allocation: which pair an operation goes to
 //!                             +--> LoadWorker: puts all pairs, at random
 //!                             +--> ModelWorker: one thread's operations
-//!                                    kinds | pairs | lengths | generations     four streams of random numbers
+//!        kinds | pairs | lengths | generations: four streams of random numbers
 //!                                    +--> drawn_trace: the same as a trace, without a store
 //! ```
-//! Kind, pair, sizes and lengths of an operation are drawn from streams of their own, so none says anything of another, but for
-//! kinds that have hot keys of their own in the model;
-//! the tool that is known for this draws all of them from one number. Shares are used as they are written, not rounded to
-//! thousandths.
+//! Kind, pair, sizes and lengths of an operation are drawn from streams of their own, so they are
+//! independent, except for kinds that have hot keys of their own in the model. The tool that is
+//! known for this draws all of them from one number. Shares are used as they are written, not
+//! rounded to thousandths.
 //!
-//! Every get and scan is checked: key, length and bytes. Where nothing is deleted, each pair must be found and scans have no
-//! holes; where values are counters, the counters must add up at the end ([`Load::check_sum`]).
+//! Every get and scan is checked: key, length and bytes. If nothing is deleted, each pair must be
+//! found and scans have no holes. If values are counters, the counters must add up at the end
+//! ([`Load::check_sum`]).
 //!
 //! A [`Load`] is shared by all threads; a worker belongs to one.
 
@@ -37,13 +38,13 @@ use records::Records;
 pub use evendb_model::model::Kind;
 pub use worker::{FillWorker, ModelWorker};
 
-/// What a model comes to on a key space, shared by the threads of a run.
+/// A model on a key space, shared by the threads of a run.
 pub struct Load {
     /// The model.
     pub model: Model,
     /// Keys and values.
     pub records: Records,
-    /// Which pair an operation goes to.
+    /// Chooses the pair of an operation.
     pub space: Arc<KeySpace>,
     /// The seed of everything that is drawn.
     pub seed: u64,
@@ -67,23 +68,23 @@ impl Load {
         }
     }
 
-    /// In which order a store is filled with all pairs.
+    /// The order in which a store is filled with all pairs.
     #[must_use]
     pub fn fill_order(&self) -> Permutation {
         Permutation::new(self.model.pairs, self.seed ^ 0x6c6f_6164)
     }
 
-    /// Gets so far that found nothing, since the pair was deleted.
+    /// The number of gets up to now that found nothing, since the pair was deleted.
     #[must_use]
     pub fn absent(&self) -> u64 {
         self.absent.load(Ordering::Relaxed)
     }
 
-    /// Whether all counters together have what was added; nothing is looked at where values are no counters, or where
-    /// puts and deletes take away what was added.
+    /// Checks that all counters together have what was added. Nothing is checked if values are no
+    /// counters, or if puts and deletes take away what was added.
     ///
     /// # Errors
-    /// They have not, or the store's.
+    /// The sums differ, or the store's error.
     pub fn check_sum(&self, store: &dyn Store) -> Result<(), RunError> {
         let mix = &self.model.mix;
         if !self.model.counts() || mix.put > 0.0 || mix.delete > 0.0 {

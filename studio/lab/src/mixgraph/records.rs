@@ -1,11 +1,13 @@
 //! Keys and values of a model's pairs, and their check.
 //!
 //! ```text
-//!   key:   [ pair number: 8 digits to the base 32 ][ digits that the number makes ]    keys sort as their numbers do
+//!   key:   [ pair number: 8 digits to the base 32 ][ digits that the number makes ]
+//!          keys sort as their numbers do
 //!   value: as `crate::value`, cut to its size; of a counter, 8 bytes that count
 //! ```
-//! The size of a key is drawn by its number alone, that of a value by number and generation: so whoever reads them knows which
-//! size they must have. A value that is too short for its generation is checked by its number only.
+//! The size of a key follows from its number alone, that of a value from number and generation: a
+//! reader knows the size that they must have. A value that is too short for its generation is
+//! checked by its number only.
 
 use evendb_model::Model;
 use evendb_model::model::{COUNTER_BYTES, KEY_BYTES_MIN};
@@ -18,7 +20,7 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 const DIGIT_BITS: u32 = 5;
 const NUMBER_BYTES: usize = KEY_BYTES_MIN as usize;
 
-/// What makes the draw of a key's size another than that of a value's.
+/// Makes the draw of a key's size differ from that of a value's.
 const OF_KEYS: u64 = 0x6b65_7973;
 const OF_VALUES: u64 = 0x7661_6c75;
 
@@ -70,7 +72,7 @@ impl Records {
         }
     }
 
-    /// The pair of a key, or `None` where the bytes are no key of this model.
+    /// The pair of a key. `None` if the bytes are no key of this model.
     #[must_use]
     pub fn pair_of(&self, key: &[u8]) -> Option<u64> {
         let mut pair = 0;
@@ -81,7 +83,7 @@ impl Records {
         (self.key(pair) == key).then_some(pair)
     }
 
-    /// How large a value is; generation 0 is what was loaded.
+    /// The size of a value. Generation 0 is what was loaded.
     #[must_use]
     pub fn value_bytes(&self, pair: u64, generation: u64) -> u64 {
         let sizes = if generation == 0 {
@@ -93,7 +95,8 @@ impl Records {
         sizes.quantile(unit_from(mixed))
     }
 
-    /// Replaces `value` by that of a pair and a generation. Counters begin at zero, whatever the generation.
+    /// Replaces `value` by that of a pair and a generation. Counters begin at zero in every
+    /// generation.
     pub fn write_value(&self, pair: u64, generation: u64, value: &mut Vec<u8>) {
         if self.counters {
             value.clear();
@@ -104,7 +107,8 @@ impl Records {
         self.values.fill_sized(pair, generation, bytes, value);
     }
 
-    /// Whether `value` is one of this pair's; its generation, where the value is long enough to say it.
+    /// Whether `value` is one of this pair's. Returns its generation, if the value is long enough
+    /// to hold it.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -1,4 +1,5 @@
-//! What is drawn has the model's frequencies, by chi-square under fixed seeds; and wrong answers are found.
+//! Draws have the model's frequencies, by chi-square under fixed seeds; and wrong answers are
+//! found.
 
 use super::*;
 use crate::driver::Worker;
@@ -11,8 +12,8 @@ use evendb_model::presets;
 
 mod kinds;
 
-/// Whether counts are what the shares let expect: chi-square below what one right sample in a thousand exceeds. Cells that
-/// expect less than 10 are one.
+/// Whether counts fit the shares: chi-square is below the value that one correct sample in a
+/// thousand exceeds. Cells whose expected count is below 10 are joined to one.
 fn follows(counts: &[u64], shares: &[f64]) -> Result<(), String> {
     let all: u64 = counts.iter().sum();
     let (mut squares, mut cells, mut rest) = (0.0, 0, (0.0, 0.0));
@@ -173,7 +174,8 @@ fn the_four_allocations_have_the_models_frequencies_where_they_say() {
 #[test]
 fn hot_pairs_lie_side_by_side_or_do_not() {
     let model = small("zippydb", 20_000);
-    // How much of the accesses the hottest 100 blocks of 20 pairs have: what a small cache of blocks can hold.
+    // The share of the accesses that the hottest 100 blocks of 20 pairs have: what a small cache of
+    // blocks can hold.
     let held = |allocation| {
         let space = Arc::new(KeySpace::new(&model, allocation, 3));
         let counts = counted(&space, 9, 200_000);
@@ -206,7 +208,7 @@ fn ycsbs_distributions_are_its_own() {
         let space = Arc::new(KeySpace::new(&model, allocation, 3));
         let mut counts = counted(&space, 11, 1_000_000);
         let first_half: u64 = counts[..5000].iter().sum();
-        // None of them has its hot pairs at an end of the key space.
+        // No allocation has its hot pairs at an end of the key space.
         assert!(
             (0.35..0.65).contains(&(first_half as f64 / 1e6)),
             "{allocation:?}"
@@ -219,7 +221,7 @@ fn ycsbs_distributions_are_its_own() {
     follows(&counted(&space, 11, 1_000_000), &vec![1e-4; 10_000]).unwrap();
     assert!((share(&sorted(Allocation::Hotspot), 2000) - 0.8).abs() < 0.01);
     let exponential = share(&sorted(Allocation::Exponential), 8571);
-    // Of those beyond the last pair, which are drawn again, there are 3 %.
+    // 3 % of the draws lie beyond the last pair and are drawn again.
     assert!((exponential - 0.95 / 0.97).abs() < 0.01, "{exponential}");
     let zipf = share(&sorted(Allocation::Zipfian), 1);
     assert!((0.08..0.13).contains(&zipf), "{zipf}");

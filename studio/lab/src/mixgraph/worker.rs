@@ -1,4 +1,4 @@
-//! What one thread does: it puts all pairs, or carries out the model's operations.
+//! The work of one thread: it puts all pairs, or carries out the model's operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::store::Store;
 /// Puts all pairs, each once, in random order.
 pub struct FillWorker {
     load: Arc<Load>,
-    /// How many were taken, by all workers together.
+    /// The number of pairs that were taken, by all workers together.
     taken: Arc<AtomicU64>,
     order: Permutation,
     key: Vec<u8>,
@@ -97,7 +97,7 @@ impl ModelWorker {
             }
             last = kind;
         }
-        // What the shares miss of 1 by rounding.
+        // What rounding leaves of the shares belongs to the last.
         last
     }
 
@@ -113,7 +113,7 @@ impl ModelWorker {
         lengths.map_or(1, |lengths| lengths.quantile(unit))
     }
 
-    /// The size of the value that the next put of this pair has, and its generation.
+    /// The size and the generation of the value in the next put of this pair.
     pub fn next_value(&mut self, pair: u64) -> (u64, u64) {
         let generation = self.own_puts.next_generation();
         (self.load.records.value_bytes(pair, generation), generation)

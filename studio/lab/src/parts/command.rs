@@ -25,7 +25,7 @@ pub fn run(yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>) 
         .directory
         .join(format!("evendb-parts-{}", std::process::id()));
     let outcome = measure(&settings, yardsticks);
-    // What could not be removed is harmless, and the figures are out.
+    // A directory that could not be removed is harmless, and the figures are out.
     let _ = fs::remove_dir_all(&settings.directory);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,7 +48,7 @@ fn measure(
         settings.rounds,
         settings.operations
     )?;
-    // A row that nobody reads any more is not said.
+    // If nobody reads any more, rows are not printed.
     run_parts(settings, &mut yardsticks, &mut |row| drop(say!("{row}\n")))
 }
 

@@ -20,7 +20,7 @@ const VALUE_BYTES: usize = 800;
 /// Measures the parts of this module that are wanted.
 ///
 /// # Errors
-/// The engine's own, and those of reading files.
+/// The engine's own, and errors from reading files.
 pub fn run(settings: &PartsSettings, report: &mut dyn FnMut(&PartRow)) -> Result<(), PartsError> {
     let puts = settings.wants(PUT_CPU) || settings.wants(PUT_PAUSE);
     let reads = settings.wants(GET) || settings.wants(SCAN);
@@ -72,7 +72,7 @@ fn measure_reads(
     report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     let engine = Engine(database);
-    // Munks load in the background where reads ask for them: read until gets come from RAM.
+    // Munks load in the background after reads ask for them: read until gets come from RAM.
     for round in 0..20 {
         let before = database.stats().gets;
         get_round(settings, dataset, 1000 + round, &engine);
@@ -182,8 +182,8 @@ fn cpu_nanos(before: Option<ProcessUsage>, after: Option<ProcessUsage>, count: u
     }
 }
 
-/// Loads all munks of a database that was just opened, nothing of it in the page cache, beside
-/// reading the same files from end to end.
+/// Loads all munks of a database that was just opened, with an empty page cache. The yardstick
+/// reads the same files from end to end.
 fn measure_loads(
     settings: &PartsSettings,
     directory: &Path,

@@ -1,7 +1,7 @@
 //! The parts in RAM, alone: index, deltas, munks.
 //!
-//! The keys are those of the data set, in 10 MiB chunks as by default. Random order is a seeded
-//! permutation or uniform choice, made outside of the timed loops as far as memory allows: the
+//! The keys are those of the data set, in chunks of 10 MiB as by default. Random order is a seeded
+//! permutation or uniform choice, made outside of the timed loops as far as memory allows. The
 //! generator costs a few nanoseconds, alike for all.
 
 use std::time::Duration;
@@ -243,7 +243,7 @@ pub(super) fn get_round(
     read_round(settings, dataset, Read::Get, round, reader)
 }
 
-/// Millions of records a second of scans whose values are touched.
+/// Millions of records a second, for scans that touch the values.
 pub(super) fn scan_round(
     settings: &PartsSettings,
     dataset: &Dataset,

@@ -1,22 +1,23 @@
 //! Benchmarks of the engine's parts, each beside its target and beside yardsticks.
 //!
 //! ```text
-//!   run(PartsSettings, yardsticks) -> [PartRow]     one row: figure | target | met or missed | yardsticks
+//!   run(PartsSettings, yardsticks) -> [PartRow]
+//!              one row: figure | target | met or missed | yardsticks
 //!     memory   index, delta, munk: the parts alone, through the engine's index
 //!     engine   put in all, pauses of puts, gets and scans through the whole, loading munks
 //! ```
 //!
-//! A yardstick is another ordered map that holds the same records: [`OrderedMap`] here, LMDB in
-//! the crate of peers, which hands its own in. Every part is measured in rounds; within a round
+//! A yardstick is another ordered map that holds the same records: [`OrderedMap`] here, LMDB from
+//! the crate of peers, which passes its own in. Every part is measured in rounds; within a round
 //! engine and yardsticks take turns at the same operations, and a figure is the median of the
-//! rounds. One thread. What is read is copied out (get) or touched (scan), alike for all.
+//! rounds. One thread. Reads copy values out (get) or touch them (scan), alike for all.
 //!
 //! Time is the thread's CPU time ([`CpuClock`]), so that other processes on the machine do not
-//! count; these parts never wait. Where waiting is what is measured (pauses, loads) it is wall
-//! time, and put in all is the CPU time of the whole process.
+//! count; these parts never wait. If waiting itself is measured (pauses, loads) it is wall time.
+//! Put in all is the CPU time of the whole process.
 //!
-//! That a key is found is all that is checked of an answer (the driver checks values). A target relative
-//! to LMDB is judged only where LMDB is among the yardsticks.
+//! The only check of an answer is that the key is found (the driver checks values). A target
+//! relative to LMDB is judged only if LMDB is among the yardsticks.
 
 pub mod command;
 pub mod engine;
@@ -35,13 +36,13 @@ use parking_lot::RwLock;
 pub struct PartsSettings {
     /// Bytes of keys and values of the data set of every part.
     pub data_bytes: u64,
-    /// Rounds of which the median is taken.
+    /// The number of rounds; figures are their medians.
     pub rounds: usize,
     /// Gets and puts of a round; scans are fewer in proportion to their length.
     pub operations: u64,
     /// Where databases are made; removed by the caller.
     pub directory: PathBuf,
-    /// Parts whose names contain this; all if empty.
+    /// Only parts whose names contain this text; all parts if empty.
     pub only: String,
 }
 
@@ -53,7 +54,7 @@ impl PartsSettings {
     }
 }
 
-/// What a part ought to reach.
+/// The target of a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     /// At most this figure, in the row's unit.
@@ -77,7 +78,7 @@ pub struct PartRow {
     pub figure: f64,
     /// The yardsticks' figures, by name.
     pub beside: Vec<(String, f64)>,
-    /// What the figure ought to be.
+    /// The target of the figure.
     pub target: Target,
 }
 
@@ -140,27 +141,27 @@ pub trait Yardstick {
     /// The name in rows.
     fn name(&self) -> &'static str;
 
-    /// Puts `count` records made by `record`, which says key and value to the function it gets;
-    /// the cost of making them is the caller's to keep small.
+    /// Puts `count` records. `record` makes each of them, and passes key and value to the function
+    /// that it gets. The caller must keep the cost of that small.
     ///
     /// # Errors
-    /// Those of the map.
+    /// The errors of the map.
     fn put_all(
         &mut self,
         count: u64,
         record: &mut dyn FnMut(u64, Take<'_>),
     ) -> Result<(), PartsError>;
 
-    /// Lends a reader for as long as `body` runs.
+    /// Lends a reader while `body` runs.
     ///
     /// # Errors
-    /// Those of the map.
+    /// The errors of the map.
     fn read(&self, body: &mut dyn FnMut(&dyn Reader)) -> Result<(), PartsError>;
 
     /// Empties the map.
     ///
     /// # Errors
-    /// Those of the map.
+    /// The errors of the map.
     fn clear(&mut self) -> Result<(), PartsError>;
 }
 
@@ -169,7 +170,7 @@ pub trait Reader {
     /// Lends the value of a key.
     fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool;
 
-    /// Lends up to `limit` records from `from` on; how many there were.
+    /// Lends up to `limit` records from `from` on. Returns their number.
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> usize;
 }
 
@@ -228,10 +229,10 @@ impl Reader for OrderedMap {
     }
 }
 
-/// Measures all parts that are wanted; each row goes to `report` when it is known.
+/// Measures all parts that are wanted. Each row goes to `report` when it is known.
 ///
 /// # Errors
-/// Those of the engine and of the yardsticks.
+/// The errors of the engine and of the yardsticks.
 pub fn run(
     settings: &PartsSettings,
     yardsticks: &mut [Box<dyn Yardstick>],
@@ -255,7 +256,7 @@ impl CpuClock {
         Self(thread_cpu())
     }
 
-    /// CPU time of this thread, which must be the one that started the clock, since then.
+    /// CPU time of this thread since then. It must be the thread that started the clock.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         thread_cpu().saturating_sub(self.0)
@@ -267,7 +268,7 @@ fn thread_cpu() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The middle one; of an even number the mean of both.
+/// The median. For an even number of figures, the mean of the two in the middle.
 #[must_use]
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);

@@ -1,10 +1,14 @@
-//! Makes a store as old as one that has served a load for long: what a trace writes over is put again, without its reads.
+//! Makes a store as old as one that has served a load for long: the records that a trace writes
+//! over are put again, without the trace's reads.
 //!
-//! A store that was just filled has no garbage, and takes none away. What that costs begins when much has been written over, which may be later
-//! than a measurement ends. Writing alone is many times as fast as a replay with its reads, and what grows on disk comes from writes.
+//! A store that was just filled has no garbage, and collects none. The costs of garbage begin after
+//! much has been written over, which may be later than the end of a measurement. Writing alone is
+//! many times as fast as a replay with its reads, and growth on disk comes from writes.
 //!
-//! Every record is put again as it is, in the order of the trace's writes, so the store has the same records afterwards, and a replay finds what it
-//! would have found. Writes of keys that the store does not have are passed over: they would make other records. Deletions are, too.
+//! Every record is put again unchanged, in the order of the trace's writes. So the store has the
+//! same records afterwards, and a replay finds what it would have found. Writes of keys that the
+//! store does not have are passed over, since they would make other records. Deletions are passed
+//! over too.
 //!
 //! Memory: one record. Used by one thread.
 
@@ -18,11 +22,13 @@ use super::{ReplaySettings, has_several_keyspaces};
 use crate::recorder::RunError;
 use crate::store::Store;
 
-/// The writes of a trace are done so many times at most: where it has few of them, the rest of the time goes into reading it.
+/// The writes of a trace are repeated at most this number of times: if it has few writes, the rest
+/// of the time goes into reading it.
 const PASSES_MAX: u32 = 16;
 
-/// Puts again what the trace writes over, until so many bytes of keys and values have been put; how many that are. They are less where the trace writes
-/// little, or only what the store does not have. `open` gives the trace from its beginning.
+/// Puts again what the trace writes over, until `bytes` bytes of keys and values have been put.
+/// Returns the number of these bytes. It is lower if the trace writes little, or only keys that the
+/// store does not have. `open` gives the trace from its beginning.
 ///
 /// # Errors
 /// The store's; `Input` if the trace cannot be read.

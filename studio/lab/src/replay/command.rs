@@ -1,4 +1,5 @@
-//! The command `replay`, for every program that knows stores: arguments, the store, and the report as text.
+//! The command `replay`, for every program that knows stores: arguments, the store, and the report
+//! as text.
 
 use evendb::placement;
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ use crate::stores::evendb::TunedOpener;
 use crate::stores::evendb::tuning::{Tuning, TuningError};
 use crate::stores::memory::MemoryStore;
 
-/// What a replay is told.
+/// The arguments of a replay.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ReplayArguments {
     /// The trace
@@ -30,20 +31,22 @@ pub struct ReplayArguments {
     /// The store, by name
     #[arg(long, default_value = "evendb")]
     store: String,
-    /// Where the store is, or is made; kept. Without it, in a directory that is made in the one for temporary files, and removed
+    /// Where the store is, or is made; it is kept. Without it, the store is made in a new directory
+    /// in the one for temporary files, and removed
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
-    /// How many times as fast as it was recorded; or max: as fast as the store takes it
+    /// The speed as a multiple of the recorded one; or max: as fast as the store takes it
     #[arg(long, default_value = "max", value_parser = parse_speed)]
     speed: Speed,
     /// Threads that ask
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Put first what the trace finds before it puts it, and what it reads first without telling whether it was there; reads the trace twice,
-    /// and keeps 16 bytes a key in memory
+    /// Put first what the trace finds before it puts it, and what it reads first without telling
+    /// whether it was there; reads the trace twice, and keeps 16 bytes a key in memory
     #[arg(long)]
     prepare: bool,
-    /// Put again what the trace writes over, as it is, until so many bytes are put: the store is then as after long use. After --prepare, if that is given too
+    /// Put the records that the trace writes over again, unchanged, until this number of bytes is
+    /// put: the store is then as after long use. After --prepare, if that is given too
     #[arg(
         long,
         value_name = "BYTES",
@@ -51,13 +54,14 @@ pub struct ReplayArguments {
         hide_default_value = true
     )]
     age_bytes: u64,
-    /// Bytes of values of which the trace has no length [default: 100; with --merges counters 8]
+    /// Bytes of a value whose length the trace does not tell [default: 100; with --merges counters
+    /// 8]
     #[arg(long)]
     value_bytes: Option<u32>,
-    /// Records that a scan takes of which the trace has no length, as RocksDB's traces have none
+    /// Records of a scan whose length the trace does not tell, as in RocksDB's traces
     #[arg(long, value_name = "RECORDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     scan_length: u64,
-    /// What merges do, for which the store is opened; without it they are left out
+    /// What merges do, and the store is opened for that; without it they are left out
     #[arg(long, value_enum)]
     merges: Option<Merges>,
     /// Bytes of memory that the store may plan with
@@ -69,19 +73,21 @@ pub struct ReplayArguments {
     /// A setting of EvenDB; may be given several times. docs/advice.md has the names
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Operations at the beginning of the trace that fill the store: --prepare does what they write, and the replay begins behind them
+    /// Operations at the beginning of the trace that fill the store: --prepare does what they
+    /// write, and the replay begins after them
     #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
     load: u64,
-    /// Operations at the beginning of the trace that are passed over: the store has done them before
+    /// Operations at the beginning of the trace that are passed over: the store has done them
+    /// before
     #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
     skip: u64,
     /// Operations that are done next and not counted
     #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
     warm: u64,
-    /// The trace ends after so many of its operations
+    /// The trace ends after this number of its operations
     #[arg(long, value_name = "OPERATIONS", default_value_t = u64::MAX, hide_default_value = true)]
     until: u64,
-    /// Memory in MiB in which operations wait to be put in the order of time
+    /// Memory in MiB for operations that wait to be put in the order of time
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     order_mib: u16,
     /// Write the result to this file
@@ -111,11 +117,11 @@ pub struct Replayed {
 /// How a replay ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// What the trace asks was asked.
+    /// All operations of the trace were asked.
     Whole,
-    /// More than a hundredth of it was left out.
+    /// More than a hundredth of the operations was left out.
     LeftOut,
-    /// The trace is not whole. What is there was asked.
+    /// The trace is not whole. The operations that are there were asked.
     Damaged,
 }
 
@@ -130,7 +136,8 @@ impl Ending {
         }
     }
 
-    /// Whether a process that ended with this code has done its replay, and says in its report what it could not do.
+    /// Whether a process with this exit code has done its replay, and says in its report what it
+    /// could not do.
     #[must_use]
     pub fn is_one(code: i32) -> bool {
         let all = [Ending::Whole, Ending::LeftOut, Ending::Damaged];
@@ -142,8 +149,8 @@ impl Ending {
         Ending::new(report.losses.is_nothing(), report.is_of_another_load())
     }
 
-    /// That of what was done with a trace: whether the trace is whole, and whether more than a
-    /// hundredth of it was left out.
+    /// The ending of work on a trace: whether the trace is whole, and whether more than a hundredth
+    /// of it was left out.
     #[must_use]
     pub fn new(is_whole: bool, is_of_another_load: bool) -> Ending {
         match (is_whole, is_of_another_load) {
@@ -154,20 +161,21 @@ impl Ending {
     }
 }
 
-/// What a replay of a part of a trace leaves out, though the load had an effect by it.
+/// The operations that had an effect in the load, and that a replay of a part of a trace leaves
+/// out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// All operations of the part.
     pub operations: u64,
-    /// Those that are left out, by why.
+    /// The operations that are left out, by reason.
     pub by_why: Vec<(&'static str, u64)>,
 }
 
 impl LeftOut {
-    /// Why merges are left out where nobody says what they do.
+    /// The reason why merges are left out if nobody says what they do.
     pub const MERGES: &str = "merges";
 
-    /// What a replay with these settings leaves out on a store of EvenDB. Nothing is asked of any.
+    /// What a replay with these settings leaves out on a store of EvenDB. No store is asked.
     ///
     /// # Errors
     /// `Input` if the trace cannot be read.
@@ -177,7 +185,7 @@ impl LeftOut {
             several_keyspaces: several_keyspaces_of(trace)?,
             ..*settings
         };
-        // It has the calls that EvenDB has.
+        // This store has the calls that EvenDB has.
         let mut planner = Planner::new(&reader, &settings, &MemoryStore::new());
         let mut source = Source {
             ordered: InOrder::new(reader, settings.order_bytes),
@@ -218,7 +226,7 @@ fn input(path: &Path, error: &dyn std::fmt::Display) -> RunError {
     RunError::Input(format!("{}: {error}", path.display()))
 }
 
-/// Opens a trace; errors do not name it.
+/// Opens a trace. Errors do not name it.
 fn opened(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
     let file = File::open(path).map_err(|error| RunError::Input(error.to_string()))?;
     Ok(formats::open_own(BufReader::with_capacity(
@@ -230,22 +238,22 @@ fn opened(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
 /// Opens a trace.
 ///
 /// # Errors
-/// `Input` if it cannot be read or is none; `Damaged`.
+/// `Input` if it cannot be read or is no trace; `Damaged`.
 pub(crate) fn reader_of(path: &Path) -> Result<Reader<BufReader<File>>, RunError> {
     opened(path).map_err(|error| error.of_file(path))
 }
 
-/// Whether a trace has several keyspaces, also such as were made while it was recorded.
+/// Whether a trace has several keyspaces, with those that were made while it was recorded.
 ///
 /// # Errors
-/// `Input` if it cannot be read or is none; `Damaged`.
+/// `Input` if it cannot be read or is no trace; `Damaged`.
 pub(crate) fn several_keyspaces_of(path: &Path) -> Result<bool, RunError> {
     let file = File::open(path).map_err(|error| input(path, &error))?;
     let keyspaces = keyspaces_of(file).map_err(|error| RunError::from(error).of_file(path))?;
     Ok(keyspaces.len() > 1)
 }
 
-/// What the store was made of before a replay.
+/// How the store was made before a replay.
 #[derive(Clone, Copy)]
 struct Made {
     /// Records that were put.
@@ -278,7 +286,7 @@ impl ReplayArguments {
         if let Some(path) = &self.json {
             let allowed = placement::refuse_output(path, "a report");
             allowed.map_err(|error| RunError::Input(error.to_string()))?;
-            // Said now, and not when the work is done.
+            // Said now, and not only when the work is done.
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
@@ -286,7 +294,7 @@ impl ReplayArguments {
                 return Err(input(path, &"no file can be made there"));
             }
         }
-        // The trace first: nothing is made for one that cannot be read.
+        // The trace comes first: nothing is made for a trace that cannot be read.
         let reader = reader_of(&self.trace)?;
         let temporary = TemporaryDirectory::new(self.dir.is_none())?;
         let directory = self.dir.as_ref().or(temporary.0.as_ref());
@@ -470,7 +478,7 @@ impl ReplayArguments {
         text
     }
 
-    /// What lets reads and scans find something.
+    /// How reads and scans find something.
     fn remedy(&self, report: &ReplayReport) -> Option<&'static str> {
         match (self.prepare, report.misses > 0) {
             (false, true) => Some("--prepare puts before what the trace reads"),
@@ -512,7 +520,7 @@ fn table(report: &ReplayReport) -> String {
     text
 }
 
-/// A directory that goes when it is dropped; or none.
+/// A directory that is removed when this is dropped; or none.
 struct TemporaryDirectory(Option<PathBuf>);
 
 impl TemporaryDirectory {

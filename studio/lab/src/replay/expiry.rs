@@ -1,22 +1,24 @@
-//! When what a trace puts for a time is over: the replay deletes it then.
+//! The times at which values of a trace expire: the replay deletes them then.
 //!
-//! A store of the lab has no times to live that follow the time of a trace, which a replay may run through faster. So the plan asks for
-//! a deletion when the trace comes to the moment at which a value expired, unless its key has been written again since.
+//! The times to live of a lab's store cannot follow the time of a trace, since a replay may be
+//! faster. So the plan asks for a deletion when the trace comes to the moment at which a value
+//! expired, unless its key has been written again since.
 //!
-//! Memory: two copies of each key that waits, within [`BYTES_MAX`]. What comes above is counted, and stays in the store.
+//! Memory: two copies of each key that waits, within [`BYTES_MAX`]. Keys beyond that are counted,
+//! and stay in the store.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// The keys that wait may take so many bytes.
+/// Waiting keys may take this number of bytes.
 const BYTES_MAX: usize = 256 << 20;
-/// What a key that waits takes beside its bytes, about.
+/// Bytes that a waiting key takes beside its own, about.
 const OVERHEAD: usize = 128;
 
 /// See the module. Times are nanoseconds from the beginning of the trace.
 #[derive(Default)]
 pub(super) struct Expiry {
-    /// When a key's value is over, as far as it still is the last one.
+    /// The time at which a key's value expires, if it is still the last one.
     when: HashMap<Vec<u8>, u64>,
     waiting: BinaryHeap<Reverse<(u64, Vec<u8>)>>,
     bytes: usize,
@@ -25,7 +27,7 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// A key was written: until then, or for ever.
+    /// Notes that a key was written: until a time, or for ever.
     pub(super) fn written(&mut self, key: &[u8], until: Option<u64>) {
         match until {
             None if self.when.is_empty() => {}
@@ -42,7 +44,7 @@ impl Expiry {
         }
     }
 
-    /// The next value that was over by this moment, and when.
+    /// The next value that has expired by this moment, and its time.
     pub(super) fn next(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
         while let Some(Reverse((until, _))) = self.waiting.peek()
             && *until <= now

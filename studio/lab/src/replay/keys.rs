@@ -1,7 +1,8 @@
-//! Puts keys that a file lists, so that a store has what the one had of which a trace was taken: also keys that the trace does not name.
+//! Puts keys that a file lists. So the store has all keys of the store that was traced, and not
+//! only the keys that the trace names.
 //!
-//! The file is what [`KeyLines`] reads: what `evendb scan DB --keys-only --output hex` prints. Keys are as they are in the store; a trace of
-//! several keyspaces is not meant.
+//! The file has the form that [`KeyLines`] reads: the output of `evendb scan DB --keys-only
+//! --output hex`. Keys are taken unchanged, so this does not fit a trace of several keyspaces.
 
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,10 @@ use super::worker::value_of;
 use crate::recorder::RunError;
 use crate::store::Store;
 
-/// Puts each key with a value of so many bytes, and settles; how many there were.
+/// Puts each key with a value of `value_bytes` bytes, and settles. Returns the number of keys.
 ///
 /// # Errors
-/// `Input` with the number of the line that is none; the store's.
+/// `Input` with the number of a line that has no key; the store's.
 pub fn put_keys(
     lines: impl BufRead,
     store: &dyn Store,

@@ -1,7 +1,9 @@
-//! The queues from the one thread that reads a trace to the workers, and where lanes wait for each other.
+//! The queues from the one thread that reads a trace to the workers, and where lanes wait for each
+//! other.
 //!
-//! Tasks travel in chunks. A queue that is full holds the reader up; meanwhile what has been gathered for the others goes
-//! on, also less than a chunk: a lane may be waiting for another one whose part of a [`Join`] is still here.
+//! Tasks travel in chunks. A full queue holds the reader up. Meanwhile the tasks that were gathered
+//! for the other lanes go on, even if they make less than a chunk: a lane may be waiting for
+//! another lane whose part of a [`Join`] is still here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,11 +18,11 @@ use super::plan::Work;
 const CHUNK: usize = 32;
 const CHUNKS: usize = 16;
 
-/// What a worker is to do.
+/// The work for a worker.
 pub(super) enum Task {
     /// One lane's work.
     Alone(Work),
-    /// Work of several lanes: whoever comes last does it.
+    /// Work of several lanes: the last lane that arrives does it.
     Together(Arc<Join>),
 }
 
@@ -47,7 +49,7 @@ struct Lane {
 }
 
 impl Join {
-    /// Whether the caller is the last lane, and is to do the work and to [`finish`](Self::finish).
+    /// Whether the caller is the last lane. It must then do the work and [`finish`](Self::finish).
     pub(super) fn arrive(&self) -> bool {
         // Acquire and release: the last one sees what all others did before.
         self.missing.fetch_sub(1, Ordering::AcqRel) == 1
@@ -58,7 +60,7 @@ impl Join {
         self.changed.notify_all();
     }
 
-    /// Waits for the work; not longer than until `is_stopped`, because a lane may have ended.
+    /// Waits for the work, or until `is_stopped`, because a lane may have ended.
     pub(super) fn wait(&self, is_stopped: &dyn Fn() -> bool) {
         let mut done = self.done.lock();
         while !*done && !is_stopped() {
@@ -105,7 +107,7 @@ impl Lanes {
         self.add(*lane, work);
     }
 
-    /// Passes on what makes a chunk, or waits until it can. False if that was stopped.
+    /// Passes on full chunks, or waits until it can. False if that was stopped.
     pub(super) fn pass_on(&mut self, is_stopped: &dyn Fn() -> bool) -> bool {
         let is_due = |lane: &Lane| lane.gathered.len() >= CHUNK;
         if !self.lanes.iter().any(is_due) {
@@ -137,7 +139,8 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Passes on what was gathered, if the queue has room. What is for a worker that has ended is dropped.
+    /// Passes on what was gathered, if the queue has room. Tasks for a worker that has ended are
+    /// dropped.
     fn pass_on(&mut self) {
         let Some(to) = &self.to else {
             self.gathered.clear();

@@ -1,40 +1,52 @@
-//! Replay: asks of a store what a trace says was asked of another one.
+//! Replay: asks a store the operations that a trace recorded at another one.
 //!
 //! ```text
-//!   trace --> in order of time --> plan: what it is for this store --> lane by hash of the key --> worker --> store
-//!                                  (plan.rs)                          one queue per worker          |
-//!                                                                     (lanes.rs)                    v
-//!                                                                              latencies, differences (report.rs)
+//!   trace --> in order of time --> plan: what it is for this store --> lane by hash of the key
+//!                                  (plan.rs)                                 |
+//!       store <-- worker <-- one queue per worker (lanes.rs) <---------------+
+//!                   |
+//!                   +--> latencies, differences (report.rs)
 //! ```
-//! **Order.** All operations of a key are in one lane, in the order in which they began. What writes several keys (a batch, a committed
-//! transaction) is done when every lane of its keys has come to it, and these go on when it is done; the deletion of a range takes
-//! all lanes, and so does a pop. So each key sees its writes in their order with any number of threads. A scan is in the lane of its first key, and may
-//! see writes of other lanes sooner or later than in the trace; its count is compared with one thread alone. The lookup of several
-//! keys is as many lookups.
+//! **Order.** All operations of a key are in one lane, in the order in which they began. An
+//! operation that writes several keys (a batch, a committed transaction) is done when every lane of
+//! its keys has come to it, and these lanes go on when it is done. The deletion of a range takes
+//! all lanes, and so does a pop. So each key sees its writes in their order with any number of
+//! threads. A scan is in the lane of its first key, and may see writes of other lanes sooner or
+//! later than in the trace; its count is compared only with a single thread. A lookup of several
+//! keys becomes that number of lookups.
 //!
-//! **Time.** With a speed an operation is due at its time in the trace, divided by the speed, whether or not the store
-//! keeps up: an open loop, whose latencies count from when an operation was due. At most speed each worker begins the next
-//! operation when the last one is done, and latencies are the store's.
+//! **Time.** With a speed an operation is due at its time in the trace, divided by the speed,
+//! whether or not the store keeps up: an open loop, whose latencies count from when an operation
+//! was due. At most speed each worker begins the next operation when the last one is done, and
+//! latencies are the store's.
 //!
-//! **Keyspaces.** A store of the lab has one. Where the trace names one, keys are as they are; where it names several,
-//! each key has its keyspace's number before it, as four bytes that sort. Names that come within the trace count too, if who opens it has
-//! looked for them before ([`ReplaySettings::several_keyspaces`]).
+//! **Keyspaces.** A store of the lab has one. If the trace names one, keys are unchanged. If it
+//! names several, each key has its keyspace's number before it, as four bytes that sort. Names that
+//! come within the trace count too, if the caller has looked for them before
+//! ([`ReplaySettings::several_keyspaces`]).
 //!
-//! **Merges** are asked where it is said what they do ([`Merges`]): a trace has the operands, and not the operator. A batch or transaction
-//! with merges or deletions of ranges is done in parts, in their order.
+//! **Merges** are asked if the caller says what they do ([`Merges`]): a trace has the operands, and
+//! not the operator. A batch or transaction with merges or deletions of ranges is done in parts, in
+//! their order.
 //!
-//! **Savepoints.** What a transaction took back is not done: the trace has the savepoints by number.
+//! **Savepoints.** What a transaction took back is not done: the trace has the savepoints by
+//! number.
 //!
-//! **A part of a trace** ([`Part`]) is replayed on a store that has done what comes before it: operations are passed over, done and not
-//! counted, or counted, in this order. A transaction that began among those that are passed over, and ends behind them, is done whole.
+//! **A part of a trace** ([`Part`]) is replayed on a store that has done the operations before it.
+//! Operations are first passed over, then done and not counted, then counted. A transaction that
+//! began among the operations that are passed over, and ends after them, is done whole.
 //!
-//! **Times to live** end by the time of the trace: a value is deleted when the trace comes to the moment at which it expired.
+//! **Times to live** end by the time of the trace: a value is deleted when the trace comes to the
+//! moment at which it expired.
 //!
-//! **Scans of unknown length**, as in traces of RocksDB, ask for as many records as the settings say ([`ReplaySettings::scan_length`]).
+//! **Scans of unknown length**, as in traces of RocksDB, ask for the number of records in the
+//! settings ([`ReplaySettings::scan_length`]).
 //!
-//! **What cannot be asked** of the store is counted by kind and left out: scans in reverse and pops of one without
-//! [`both ends`](crate::store::Store::both_ends), pops of a sample, merges of which nothing is said, calls without a key, values above
-//! 64 MiB, keyspaces without a name. Where that is more than a hundredth of the trace, the report says so first. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
+//! **What cannot be asked** of the store is counted by kind and left out: scans in reverse and pops
+//! on a store without [`both ends`](crate::store::Store::both_ends), pops of a sample, merges if
+//! the caller does not say what they do, calls without a key, values above 64 MiB, keyspaces
+//! without a name. If that is more than a hundredth of the trace, the report says so first. Writes
+//! of aborted and refused transactions, and writes that failed in the trace, are not done.
 
 mod age;
 pub mod command;
@@ -70,22 +82,22 @@ pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;
 
-/// The bytes of values of which the trace has no length, where nobody says more.
+/// The bytes of a value whose length the trace does not tell, by default.
 const VALUE_BYTES: u32 = 100;
 
-/// The most memory that operations take while they are put in order.
+/// The highest number of bytes for operations that wait to be put in order.
 const ORDER_BYTES_MAX: usize = 64 << 20;
 
-/// How fast.
+/// The speed of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many times as fast as it was recorded.
+    /// The recorded speed multiplied by this.
     Times(f64),
     /// As fast as the store takes it.
     Max,
 }
 
-/// What merges do: which purpose the store was opened for.
+/// What merges do: the purpose for which the store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Merges {
     /// They add to numbers of 8 bytes
@@ -95,7 +107,7 @@ pub enum Merges {
 }
 
 impl Merges {
-    /// What a store is to be opened for.
+    /// The purpose for which a store must be opened.
     #[must_use]
     pub fn purpose(self) -> Purpose {
         match self {
@@ -104,8 +116,8 @@ impl Merges {
         }
     }
 
-    /// The bytes of values of which the trace has no length, where nobody says more: those of a counter where merges add
-    /// to counters.
+    /// The default for the bytes of a value whose length the trace does not tell. If merges add to
+    /// counters, the bytes of a counter.
     #[must_use]
     pub fn value_bytes(merges: Option<Merges>) -> u32 {
         match merges {
@@ -118,36 +130,38 @@ impl Merges {
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplaySettings {
-    /// How fast.
+    /// The speed.
     pub speed: Speed,
     /// Threads that ask.
     pub threads: usize,
-    /// Whether results are compared with those in the trace.
+    /// Whether results are compared with the results in the trace.
     pub compare: bool,
-    /// The length of values of which the trace says none.
+    /// The length of values whose length the trace does not tell.
     pub value_bytes: usize,
-    /// Records that a scan asks for of which the trace has no length.
+    /// Records that a scan asks for if the trace does not tell its length.
     pub scan_length: u64,
-    /// The trace has several keyspaces, also if its header names fewer ([`evendb_trace::keyspaces_of`]).
+    /// The trace has several keyspaces, also if its header names fewer
+    /// ([`evendb_trace::keyspaces_of`]).
     pub several_keyspaces: bool,
     /// What merges do; without it they are left out.
     pub merges: Option<Merges>,
-    /// Which part of the trace.
+    /// The part of the trace.
     pub part: Part,
-    /// The most memory that operations take while they are put in order.
+    /// The highest number of bytes for operations that wait to be put in order.
     pub order_bytes: usize,
 }
 
 /// A part of a trace, by numbers of operations in the order of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// With so many the trace fills the store: [`prepare`] does what they write, and a replay passes over them.
+    /// This number of operations at the beginning fills the store: [`prepare`] does what they
+    /// write, and a replay passes over them.
     pub load: u64,
-    /// So many are passed over first.
+    /// This number of operations is passed over first.
     pub skip: u64,
-    /// So many are done next, and not counted.
+    /// This number of operations is done next, and not counted.
     pub warm: u64,
-    /// The trace ends after so many of all its operations.
+    /// The trace ends after this number of all its operations.
     pub until: u64,
 }
 
@@ -186,8 +200,8 @@ fn has_several_keyspaces<R: Read>(reader: &Reader<R>, settings: &ReplaySettings)
 /// Replays what `reader` gives on `store`, until the end or until `stop` is raised.
 ///
 /// # Errors
-/// The store's first error; `Input` if the trace cannot be read any more, or ends among the operations that are to be passed
-/// over.
+/// The store's first error; `Input` if the trace cannot be read any more, or ends among the
+/// operations that are passed over.
 pub fn replay<R: Read>(
     reader: Reader<R>,
     store: &dyn Store,
@@ -209,7 +223,8 @@ pub fn replay<R: Read>(
                 "the trace ends after {number} operations, and {skip} are to be passed over (--load, --skip)"
             )));
         };
-        // A transaction that ends behind them is done whole, and what they put for a time is still to end.
+        // A transaction that ends after them is done whole, and values that they put for a time
+        // must still expire.
         planner.take(passed?, &mut |_| {});
     }
     let run = Run {
@@ -238,7 +253,7 @@ pub fn replay<R: Read>(
 /// The operations of the part that is replayed.
 struct Source<R> {
     ordered: InOrder<R>,
-    /// How many there still are.
+    /// The number of operations that are left.
     left: u64,
 }
 
@@ -261,7 +276,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Has so many operations done, by threads that begin and end with them.
+    /// Has this number of operations done, by threads that begin and end with them.
     fn pass<R: Read>(
         &self,
         source: &mut Source<R>,
@@ -297,7 +312,7 @@ impl Run<'_> {
     }
 }
 
-/// Gives so many operations to the lanes.
+/// Gives this number of operations to the lanes.
 fn feed<R: Read>(
     (source, operations): (&mut Source<R>, u64),
     planner: &mut Planner,

@@ -14,14 +14,17 @@ use crate::purposes::{COUNTER_BYTES, RangeEnd};
 use crate::random::mix64;
 use crate::store::Store;
 
-/// Transactions and batches that have begun and not ended. Those of a trace that was torn would be kept for ever.
+/// The highest number of open transactions and batches. A torn trace would keep its open ones for
+/// ever.
 const GROUPS_MAX: usize = 100_000;
-/// All parts of these together. What comes above is left out, and with it the batch or transaction of which it is.
+/// The highest number of bytes for all their parts together. A part beyond that is left out, with
+/// its batch or transaction.
 const PARTS_BYTES_MAX: usize = 256 << 20;
-/// A trace says how long values are; a longer one than this is not made. EvenDB's own limit is the memory budget.
+/// A trace says how long values are. A value longer than this is not made. EvenDB's own limit is
+/// the memory budget.
 pub(super) const VALUE_BYTES_MAX: u64 = 64 << 20;
 
-/// From here on a limit of records is none.
+/// A limit of records from here on is no limit.
 const UNLIMITED: u64 = u32::MAX as u64;
 
 /// Bytes of a keyspace's number in front of a key.
@@ -36,29 +39,31 @@ const NOT_COMMITTED: &str = "batches and transactions that were not committed in
 const NOTHING: &str = "scans that asked for nothing";
 const KEYLESS: &str = "calls without a key";
 
-/// Why a replay rightly leaves something out: the load had no effect by it, or no record.
+/// Reasons for which a replay rightly leaves an operation out: in the load it had no effect, or no
+/// record.
 pub(super) const RIGHTLY: [&str; 4] = [FAILED, NOT_COMMITTED, NOTHING, KEYLESS];
 
-/// What is to be asked of the store.
+/// What the store is asked.
 pub(super) struct Work {
-    /// When it is due, in nanoseconds since the start; 0 where nothing is.
+    /// When it is due, in nanoseconds since the start. 0 if operations are not due at times.
     pub(super) due_nanos: u64,
-    /// Under which kind it is counted.
+    /// The kind that counts it.
     pub(super) kind: Kind,
     pub(super) ask: Ask,
     pub(super) keyspace: u32,
     /// Bytes in front of each key that are not the trace's.
     prefix: usize,
-    /// What came of it in the trace, as far as that can be compared.
+    /// Its result in the trace, as far as that can be compared.
     pub(super) expected: Outcome,
-    /// That it finds nothing, or a scan no record, is no wonder: so it was in the trace, or that was of another moment, or of a transaction's own writes.
+    /// It may find nothing, or no record: the trace says so, or the trace saw another moment or a
+    /// transaction's own writes.
     pub(super) may_miss: bool,
     /// The bytes that it finds may be made up.
     pub(super) may_be_made_up: bool,
 }
 
 impl Work {
-    /// Its key as the trace has it.
+    /// A key of it as in the trace.
     pub(super) fn bare_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         key.get(self.prefix..).unwrap_or_default()
     }
@@ -66,19 +71,21 @@ impl Work {
 
 pub(super) enum Ask {
     Get(Vec<u8>),
-    /// A value, and until when it stays, if not for ever: in nanoseconds from the beginning of the trace.
+    /// A value, and its time of expiry in nanoseconds from the beginning of the trace, if it does
+    /// not stay for ever.
     Put(Vec<u8>, Bytes, Option<u64>),
     Delete(Vec<u8>),
-    /// To below a key, or to the last one of all.
+    /// From a key to below another key, or to the last one of all.
     DeleteRange(Vec<u8>, Option<Vec<u8>>),
     Merge(Vec<u8>, Bytes),
-    /// A value is over whose time to live the trace tells.
+    /// The value of this key has expired, by the time to live in the trace.
     Expire(Vec<u8>),
     /// The record at an end of a range.
     Pop(Range, RangeEnd),
     /// A batch or transaction: its parts, in their order.
     Parts(Vec<Part>),
-    /// So many records of the range at most, from this end of it on; so many the trace had.
+    /// At most `limit` records of the range, from this end of it on. The trace had `expected`
+    /// records.
     Scan {
         range: Range,
         begins: RangeEnd,
@@ -94,13 +101,13 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// As stores take it.
+    /// The limits in the form that stores take.
     pub(super) fn limits(&self) -> (&[u8], Option<&[u8]>) {
         (&self.low, self.high.as_deref())
     }
 }
 
-/// A value: that of the trace, or one of this length.
+/// A value: that of the trace, or a made-up one of this length.
 pub(super) enum Bytes {
     Known(Vec<u8>),
     Len(usize),
@@ -124,7 +131,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The key that it writes, if it is one.
+    /// The key that it writes, if it writes a single one.
     fn key(&self) -> Option<&[u8]> {
         match self {
             Part::Put(key, ..) | Part::Delete(key) | Part::Merge(key, _) => Some(key),
@@ -132,7 +139,7 @@ impl Part {
         }
     }
 
-    /// About what it takes of memory.
+    /// The estimated bytes of memory that it takes.
     fn bytes(&self) -> usize {
         let known = |bytes: &Bytes| match bytes {
             Bytes::Known(value) => value.len(),
@@ -147,11 +154,11 @@ impl Part {
     }
 }
 
-/// What the store can do that not every one can.
+/// Abilities that not every store has.
 #[derive(Clone, Copy)]
 struct Abilities {
     both_ends: bool,
-    /// Those that were asked for, if the store was opened for them.
+    /// The merges that were asked for, if the store was opened for them.
     merges: Option<Merges>,
 }
 
@@ -161,26 +168,27 @@ pub(super) type Give<'a> = &'a mut dyn FnMut(Work);
 /// See the module.
 pub(super) struct Planner {
     with_keyspaces: bool,
-    /// The one keyspace, where keys are as they are.
+    /// The one keyspace, if keys are unchanged.
     only: Option<u32>,
     is_sample: bool,
     without_ends: bool,
     compare: bool,
     value_bytes: usize,
     scan_length: u64,
-    /// 1 / speed; none at most speed.
+    /// 1 / speed. None at most speed.
     slowness: Option<f64>,
     abilities: Abilities,
     asked_merges: Option<Merges>,
     open: HashMap<u64, Group>,
     open_bytes: usize,
     left_out: BTreeMap<&'static str, u64>,
-    /// Scans of which the trace has no length.
+    /// The number of scans whose length the trace does not tell.
     unknown_lengths: u64,
     expiry: Expiry,
     values: Values,
     last_nanos: u64,
-    /// When the part of the trace began from which times count; it begins with the next operation if there is none.
+    /// The time from which the times of this part of the trace count. Without it, they count from
+    /// the next operation.
     begin_nanos: Option<u64>,
     taken: u64,
 }
@@ -189,9 +197,9 @@ pub(super) struct Planner {
 struct Group {
     parts: Vec<Part>,
     bytes: usize,
-    /// Savepoints that are still there: their numbers, and how many parts were before each.
+    /// Savepoints that are still there: their numbers, and the number of parts before each.
     savepoints: Vec<(u64, usize)>,
-    /// Why it cannot be replayed.
+    /// The reason why it cannot be replayed.
     left_out: Option<&'static str>,
 }
 
@@ -240,7 +248,7 @@ impl Planner {
         self.last_nanos
     }
 
-    /// Counts and times begin with the next operation. What has begun of batches and transactions stays.
+    /// Counts and times begin with the next operation. Open batches and transactions stay.
     pub(super) fn begin_anew(&mut self) {
         self.left_out.clear();
         (self.unknown_lengths, self.expiry.kept) = (0, 0);
@@ -265,7 +273,7 @@ impl Planner {
         *self.left_out.entry(why).or_default() += 1;
     }
 
-    /// Plans an operation: gives what is to be asked of the store now.
+    /// Plans an operation: gives the work that the store is asked now.
     pub(super) fn take(&mut self, mut operation: Operation, give: Give<'_>) {
         self.taken += 1;
         let begin = *self.begin_nanos.get_or_insert(operation.start_nanos);
@@ -319,7 +327,7 @@ impl Planner {
                     }
                 }
             }
-            // What is deleted with a range or popped may be deleted once more.
+            // Keys that are deleted with a range or popped may be deleted once more.
             Ask::Get(_)
             | Ask::DeleteRange(..)
             | Ask::Expire(_)
@@ -351,14 +359,14 @@ impl Planner {
         self.take_room(operation.group, SAVEPOINT_BYTES);
     }
 
-    /// The batch or transaction of an operation; `None` if that would be one too many.
+    /// The batch or transaction of an operation. `None` if that would be one too many.
     fn group_of(&mut self, operation: &Operation) -> Option<&mut Group> {
         let number = operation.group;
         let has_room = self.open.len() < GROUPS_MAX || self.open.contains_key(&number);
         (number != 0 && has_room).then(|| self.open.entry(number).or_default())
     }
 
-    /// Counts what a group has got. One for which there is no room is left out.
+    /// Counts the new bytes of a group. A group for which there is no room is left out.
     fn take_room(&mut self, number: u64, bytes: usize) {
         let Some(group) = self.open.get_mut(&number) else {
             return;
@@ -442,7 +450,7 @@ impl Planner {
         }
     }
 
-    /// What it is for the store; or why it cannot be asked.
+    /// What the operation is for the store, or why it cannot be asked.
     fn ask(&mut self, mut operation: Operation, until: Option<u64>) -> Result<Work, &'static str> {
         let keyspace = operation.keyspace;
         let key = self.key(keyspace, std::mem::take(&mut operation.key));
@@ -476,7 +484,7 @@ impl Planner {
                 end => Ask::DeleteRange(key, end),
             },
             Kind::Pop if !self.abilities.both_ends => return Err("pops"),
-            // The sample has the least key of the range, and not the one that went.
+            // The sample has the least key of the range, and not the key that was popped.
             Kind::Pop if self.is_sample => return Err("pops of a sample of keys"),
             Kind::Pop => {
                 expected = self.expected(&operation);
@@ -493,7 +501,7 @@ impl Planner {
             }
             Kind::Scan => {
                 let limit = self.scan_limit(&operation, end.is_some())?;
-                // Of one that found nothing it is not known whether it was asked for a record.
+                // For a scan that found nothing, nobody knows whether it was asked for a record.
                 let is_known = operation.limit.is_some() || operation.count != Some(0);
                 let is_now = !operation.older_moment && !self.is_sample;
                 Ask::Scan {
@@ -515,7 +523,7 @@ impl Planner {
         Ok(work)
     }
 
-    /// Where the value of a key is from. What cannot be found again is not expected.
+    /// The origin of a key's value. What cannot be found again is no longer expected.
     fn source(&self, key: &[u8], expected: &mut Outcome) -> Source {
         let Outcome::Present { hash, .. } = expected else {
             return Source::MadeUp;
@@ -527,8 +535,9 @@ impl Planner {
         source
     }
 
-    /// How many records a scan asks for. One without a limit and an end was ended by whoever took the records, after as many as it took;
-    /// one of which neither is known may have read one record or all.
+    /// The number of records that a scan asks for. A scan without a limit and an end was ended by
+    /// its caller, after the counted records. If neither is known, it may have read one record or
+    /// all.
     fn scan_limit(&mut self, operation: &Operation, has_end: bool) -> Result<u64, &'static str> {
         match (operation.limit, operation.count) {
             (Some(0), _) => Err(NOTHING),
@@ -568,7 +577,7 @@ impl Planner {
             (None, None) => return Err("merges"),
         };
         if merges == Merges::Counters && operation.value.is_none() {
-            // One of which the trace has no length is taken to be one.
+            // A value whose length the trace does not tell is taken to be a counter.
             operation.value_len.get_or_insert(COUNTER_BYTES as u64);
         }
         let value = self.value(operation)?;
@@ -582,14 +591,14 @@ impl Planner {
         key_in_store(self.with_keyspaces, keyspace, key)
     }
 
-    /// Where the keys of a keyspace end.
+    /// The end of the keys of a keyspace.
     fn end_of(&self, keyspace: u32) -> Option<Vec<u8>> {
         let next = keyspace.checked_add(1).filter(|_| self.with_keyspaces)?;
         Some(number_that_sorts(next).to_vec())
     }
 }
 
-/// The key by which a store has what the trace has in a keyspace.
+/// The key in the store for a key of the trace in a keyspace.
 pub(super) fn key_in_store(with_keyspaces: bool, keyspace: u32, key: Vec<u8>) -> Vec<u8> {
     match with_keyspaces {
         false => key,
@@ -610,7 +619,7 @@ fn number_that_sorts(number: u32) -> [u8; KEYSPACE_BYTES] {
     [24, 16, 8, 0].map(|shift| (number >> shift) as u8)
 }
 
-/// At which end of its range it begins.
+/// The end of its range at which it begins.
 fn begins_at(operation: &Operation) -> RangeEnd {
     match operation.reverse {
         true => RangeEnd::Last,
@@ -623,7 +632,8 @@ impl Group {
         self.parts.is_empty()
     }
 
-    /// Back to a savepoint, which stays. 0: to before the first part; unknown: of a trace that does not number them.
+    /// Goes back to a savepoint, which stays. 0: to before the first part. Unknown: the trace does
+    /// not number its savepoints.
     fn roll_back_to(&mut self, number: Option<u64>) {
         let mut savepoints = self.savepoints.iter();
         let (savepoints, parts) = match number {
@@ -648,7 +658,7 @@ fn lane_of(key: &[u8], lanes: usize) -> usize {
     (mix64(evendb_trace::value_hash(key)) % lanes as u64) as usize
 }
 
-/// Gives work to its lane, or to all of those that it concerns.
+/// Gives work to its lane, or to all lanes that it concerns.
 pub(super) fn to_lanes(work: Work, lanes: &mut Lanes) {
     let count = lanes.count();
     let key = match &work.ask {

@@ -1,13 +1,20 @@
-//! What a store must have before a replay, so that its reads find what they found.
+//! Puts what a store must have before a replay, so that the replay's reads find what the trace's
+//! reads found.
 //!
-//! The first operation of a key says whether it was there: a read that found it. Such keys are put first, with the length that
-//! was found. Writes count when they are done, in the plan of the replay: one that failed, was aborted or rolled back says nothing of its key, and neither does
-//! what a transaction reads after its own write, as long as it has not taken that back. Where a read does not tell whether it found something, as in traces of other stores, its key is
-//! put. Where no length is told, a later read of the key before it is written tells it, or else that write, or else the length is
-//! [`value_bytes`](ReplaySettings::value_bytes). A key that is added to as a counter before its length is known has a counter's 8 bytes.
+//! The first operation of a key says whether it was there: a read that found it. Such keys are put
+//! first, with the length that was found. Writes count when they are done, in the plan of the
+//! replay: a write that failed, was aborted or rolled back says nothing of its key. A read of a
+//! transaction after its own write says nothing either, unless the transaction has taken the write
+//! back. If a read does not tell whether it found something, as in traces of other stores, its key
+//! is put.
 //!
-//! Where a trace begins with the filling of a store ([`Part::load`](super::Part)), what it writes is done too, as a replay does it. Memory: 16 bytes for each key, of which a
-//! hash of 64 bits is kept; of two keys with the same hash the second one may be left out.
+//! If a read does not tell the length, a later read of the key before it is written tells it, or
+//! else that write. Otherwise the length is [`value_bytes`](ReplaySettings::value_bytes). A key
+//! that is added to as a counter before its length is known has a counter's 8 bytes.
+//!
+//! If a trace begins with the filling of a store ([`Part::load`](super::Part)), its writes are done
+//! too, as a replay does them. Memory: 16 bytes for each key, with a hash of 64 bits. If two keys
+//! have the same hash, the second one may be left out.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -23,7 +30,8 @@ use crate::purposes::COUNTER_BYTES;
 use crate::recorder::RunError;
 use crate::store::{Store, StoreResult};
 
-/// Own writes of transactions that have not ended: so many keys of them at most are remembered.
+/// For transactions that have not ended, at most this number of keys of their own writes is
+/// remembered.
 const OWN_MAX: usize = 8 << 20;
 
 /// What was put before a replay.
@@ -31,7 +39,8 @@ const OWN_MAX: usize = 8 << 20;
 pub struct Prepared {
     /// Records.
     pub put: u64,
-    /// Of these: keys of which the trace does not tell whether they were there when they were read first.
+    /// The keys among them for which the trace does not tell whether they were there at their first
+    /// read.
     pub assumed: u64,
 }
 
@@ -81,7 +90,7 @@ pub fn prepare<R: Read>(
     Ok(filling.prepared)
 }
 
-/// The keys that transactions and batches have written that have not ended, by hash.
+/// The keys, by hash, that open transactions and batches have written.
 #[derive(Default)]
 struct Own {
     of_group: HashMap<u64, OwnOfGroup>,
@@ -90,10 +99,10 @@ struct Own {
 
 #[derive(Default)]
 struct OwnOfGroup {
-    /// Each key that was written, and how many writes of the group came before its first one.
+    /// Each key that was written, and the number of the group's writes before its first one.
     keys: HashMap<u64, usize>,
     writes: usize,
-    /// Savepoints by number, and how many writes came before each.
+    /// Savepoints by number, and the number of writes before each.
     savepoints: Vec<(u64, usize)>,
 }
 
@@ -116,7 +125,8 @@ impl OwnOfGroup {
         }
     }
 
-    /// What was written since is no longer there to be read. 0: since the beginning.
+    /// Forgets the writes since that savepoint, since nobody can read them any more. 0: since the
+    /// beginning.
     fn roll_back_to(&mut self, number: u64) {
         let known = self
             .savepoints
@@ -164,7 +174,7 @@ struct Filling<'a> {
     worker: Worker<'a>,
     value_bytes: usize,
     merges: Option<Merges>,
-    /// The keys that were named. True: it was put, and its length is not known yet.
+    /// The keys that were named. True: the key was put, and its length is not known yet.
     keys: HashMap<u64, bool>,
     own: Own,
     prepared: Prepared,
@@ -172,7 +182,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// What is asked, by an operation of this group and with this outcome.
+    /// Follows work of this group with this outcome.
     fn work(&mut self, work: &Work, read: (u64, Outcome), fills: bool) -> StoreResult<()> {
         match &work.ask {
             Ask::Get(key) => return self.read(key, work, read),
@@ -230,7 +240,8 @@ impl Filling<'_> {
         }
     }
 
-    /// A key is written. If its length before is not known, it is taken to be that of the value.
+    /// Notes that a key is written. If its length before is not known, it is taken to be that of
+    /// the value.
     fn written(&mut self, key: &[u8], value: Option<&Bytes>, fills: bool) -> StoreResult<()> {
         self.prepared.put += u64::from(fills && value.is_some());
         let was_open = self.keys.insert(value_hash(key), false) == Some(true);
@@ -240,7 +251,8 @@ impl Filling<'_> {
         }
     }
 
-    /// A key is merged to. If its length before is not known, it is what merges can be added to.
+    /// Notes that a key is merged to. If its length before is not known, it is one that merges can
+    /// add to.
     fn merged(&mut self, key: &[u8]) -> StoreResult<()> {
         let was_open = self.keys.insert(value_hash(key), false) == Some(true);
         match was_open && self.merges == Some(Merges::Counters) {

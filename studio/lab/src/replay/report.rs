@@ -1,4 +1,4 @@
-//! What a replay found: latencies by kind, and what differs from the trace.
+//! The results of a replay: latencies by kind, and differences from the trace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::plan::RIGHTLY;
 use crate::readable::grouped;
 
-/// The longest latency that is told apart: ten minutes.
+/// The longest latency that is distinguished, in nanoseconds: ten minutes.
 const NANOS_MAX: u64 = 600_000_000_000;
 
-/// Results that are not those of the trace, by what differs.
+/// Results that differ from the trace, by the kind of difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Differences {
     /// A key had no value in the trace, and has one.
@@ -52,48 +52,49 @@ impl Differences {
     }
 }
 
-/// What came of a replay.
+/// The results of a replay.
 #[derive(Debug, Default)]
 pub struct ReplayReport {
-    /// How long it took.
+    /// The time that it took.
     pub duration: Duration,
-    /// How long it was to take, at the speed that was asked for.
+    /// The time that it should take, at the given speed.
     pub intended: Option<Duration>,
-    /// How late an operation was begun at worst.
+    /// The greatest delay of an operation.
     pub late_max: Duration,
-    /// Operations that were read of the trace.
+    /// Operations that were read from the trace.
     pub operations_in_trace: u64,
-    /// Those that could not be replayed, by why.
+    /// Operations that could not be replayed, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
     /// Operations that came out of order of time in the trace.
     pub late_in_trace: u64,
-    /// What of the trace was lost.
+    /// What was lost of the trace.
     pub losses: Losses,
     /// Results that were compared.
     pub compared: u64,
-    /// What differs.
+    /// The differences.
     pub differences: Differences,
     /// Deletions of ranges that were done key by key, because the store has none.
     pub ranges_by_key: u64,
     /// Point reads and pops.
     pub looked: u64,
-    /// Of these: those that found nothing where the trace found something, or does not tell what it found.
+    /// Looks that found nothing, if the trace found something or does not tell what it found.
     pub misses: u64,
     /// Scans that were asked.
     pub scanned: u64,
-    /// Of these: those that gave no record where the trace had some, or does not tell how many.
+    /// Among them: scans that gave no record, if the trace had some or does not tell how many.
     pub empty_scans: u64,
     /// Values that were deleted when their time to live was over.
     pub expired: u64,
-    /// Values that stay though their time to live was over: there were too many to wait for.
+    /// Values that stay although their time to live was over: too many values waited to expire.
     pub kept_for_ever: u64,
-    /// Scans of which the trace has no length: they asked for as many records as the settings say.
+    /// Scans whose length the trace does not tell: they asked for the number of records in the
+    /// settings.
     pub unknown_lengths: u64,
     /// By kind: latencies in nanoseconds, and records read or written.
     pub kinds: BTreeMap<Kind, KindReport>,
 }
 
-/// What came of the operations of a kind.
+/// The results of a kind of operation.
 #[derive(Debug)]
 pub struct KindReport {
     /// Latencies in nanoseconds.
@@ -149,7 +150,7 @@ impl ReplayReport {
         self.kinds.values().map(|kind| kind.latencies.len()).sum()
     }
 
-    /// Operations that the store could not be asked, though the load had an effect by them.
+    /// Operations that had an effect in the load and could not be asked of the store.
     #[must_use]
     pub fn not_asked(&self) -> u64 {
         let not_asked = self
@@ -159,20 +160,22 @@ impl ReplayReport {
         not_asked.map(|(_, count)| count).sum()
     }
 
-    /// Whether more than a hundredth of the trace could not be asked: the figures are of another load.
+    /// Whether more than a hundredth of the trace could not be asked: the figures belong to another
+    /// load.
     #[must_use]
     pub fn is_of_another_load(&self) -> bool {
         self.not_asked() * 100 > self.operations_in_trace
     }
 
-    /// Whether more than a hundredth of the reads or of the scans found nothing, and the trace does not say so.
+    /// Whether more than a hundredth of the reads or of the scans found nothing, and the trace does
+    /// not say so.
     #[must_use]
     pub fn measures_misses(&self) -> bool {
         self.misses * 100 > self.looked || self.empty_scans * 100 > self.scanned
     }
 
-    /// What whoever reads the figures must know first, each in a line. `remedy` says what lets reads and scans find
-    /// something, if there is something that does.
+    /// What a reader of the figures must know first, each in a line. `remedy` says how reads and
+    /// scans find something, if there is a way.
     #[must_use]
     pub fn warnings(&self, remedy: Option<&str>) -> Vec<String> {
         let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
@@ -214,7 +217,7 @@ impl ReplayReport {
         warnings
     }
 
-    /// All of it, for programs.
+    /// All results, for programs.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let kinds = self.kinds.iter().map(|(kind, report)| {

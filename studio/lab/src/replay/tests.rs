@@ -33,7 +33,7 @@ impl Write for Shared {
     }
 }
 
-/// What `run` asks of a store, as a trace.
+/// The operations of `run` on a store, as a trace.
 fn recorded(
     store: Box<dyn Store>,
     options: RecorderOptions,
@@ -140,7 +140,7 @@ fn each_kind_of_difference_is_counted() {
         }
         store.scan(b"a", 10, &mut |_, _| true).unwrap();
     });
-    // A trace in which other things were found.
+    // A trace whose reads found other things.
     let mut reader = Reader::new(&trace[..]).unwrap();
     let mut operations: Vec<_> = reader.operations().map(Result::unwrap).collect();
     operations.remove(0);
@@ -432,7 +432,7 @@ fn pops_and_scans_in_reverse_are_asked_of_a_store_that_has_them() {
             assert_eq!(contents(&*store), original, "with {threads} threads");
         }
     }
-    // A store without them: they are counted, and nothing else is.
+    // A store without these calls: they are counted, and nothing else is.
     let report = replayed(&trace, &Slow::new(0, false), &settings(1));
     let names: Vec<_> = report.left_out.keys().copied().collect();
     assert_eq!(names, ["pops", "scans in reverse"]);
@@ -451,7 +451,7 @@ fn a_pop_that_gives_something_else_is_a_difference() {
     let store = MemoryStore::new();
     store.put(b"aa", b"1").unwrap();
     store.put(b"c", b"333").unwrap();
-    // c in the place of b, then a, then aa in the place of nothing; b stays.
+    // c instead of b, then a, then aa instead of nothing; b stays.
     let report = replayed(&trace, &store, &settings(1));
     assert_eq!(report.differences.other_length, 1);
     assert_eq!(report.differences.present_not_absent, 1);
@@ -503,7 +503,7 @@ fn merges_are_asked_of_a_store_that_is_opened_for_them() {
     }
 }
 
-/// What EvenDB records, with transactions that go back.
+/// What EvenDB records of transactions that go back.
 #[test]
 fn what_a_transaction_took_back_is_not_replayed() {
     let directory = tempfile::tempdir().unwrap();
@@ -532,7 +532,7 @@ fn what_a_transaction_took_back_is_not_replayed() {
                 5 => savepoints.push(transaction.savepoint()),
                 _ if !savepoints.is_empty() => {
                     let at = random.below(savepoints.len() as u64) as usize;
-                    // One that is gone is refused, and changes nothing.
+                    // A savepoint that is gone is refused, and nothing changes.
                     done(transaction.rollback_to(savepoints[at]));
                 }
                 _ => {}
@@ -605,7 +605,7 @@ fn a_trace_is_replayed_in_parts_on_the_same_store() {
     });
     let reader = Reader::new(&trace[..]).unwrap();
     let operations: Vec<_> = InOrder::new(reader, 1 << 20).map(Result::unwrap).collect();
-    // Not within a batch, of which one half would be lost.
+    // Not within a batch: half of the batch would be lost.
     let middle = (700..).find(|at| operations[*at].group == 0).unwrap() as u64;
     let operations = operations.len() as u64;
     let store = MemoryStore::new();
@@ -616,7 +616,7 @@ fn a_trace_is_replayed_in_parts_on_the_same_store() {
             until,
             ..Part::default()
         },
-        // All that waits to be put in order is less than that.
+        // All operations that wait to be put in order take less than that.
         order_bytes: 1 << 20,
         ..ReplaySettings::default()
     };
@@ -718,7 +718,8 @@ fn a_store_is_aged_by_what_the_trace_writes_over_and_has_the_same_records() {
     let (log, slot) = (Shared::default(), Arc::new(RecorderHandle::default()));
     let store = TracedStore::new(Box::new(memory), slot.clone());
     let recorder = Recorder::start(&slot, log.clone(), with_values()).unwrap();
-    // Only `over` is written over: 14 bytes each time, until it is enough or after 16 times.
+    // Only `over` is written over: 14 bytes each time, until the bytes are reached or after 16
+    // times.
     let age = |bytes| age(&reader, &store, (&settings, bytes), &go).unwrap();
     assert_eq!((age(0), age(14), age(15), age(1000)), (0, 14, 28, 224));
     recorder.stop().unwrap();

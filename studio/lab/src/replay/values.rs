@@ -1,9 +1,12 @@
-//! What is known of the values that a replay has written: whether the bytes that a read found in the trace are to be found again.
+//! What is known of the values that a replay has written: whether a read must find the bytes that
+//! it found in the trace.
 //!
-//! A value of which the trace has the length alone is made up, as are those that [`prepare`](super::prepare) puts: a read of it has the
-//! right length and other bytes. Where that is so is known from what was written since the trace began.
+//! A value whose length alone is in the trace is made up, and so are the values that
+//! [`prepare`](super::prepare) puts: a read of it has the right length and other bytes. Whether a
+//! value is made up follows from the writes since the beginning of the trace.
 //!
-//! Memory: 16 bytes for each key that is written, and only for traces that have values and the hashes of what was found.
+//! Memory: 16 bytes for each key that is written, and only for traces that have values and the
+//! hashes of what was found.
 
 use std::collections::HashMap;
 
@@ -11,12 +14,12 @@ use evendb_trace::{Header, value_hash};
 
 use super::plan::{Ask, Bytes, Part};
 
-/// What the value of a key is.
+/// The origin of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// That of the trace.
+    /// The value of the trace.
     Trace,
-    /// Made up, perhaps: the trace has not written it.
+    /// Perhaps made up: the trace has not written it.
     MadeUp,
     /// Operands of the trace over a value that was made up.
     Mixed,
@@ -24,7 +27,8 @@ pub(super) enum Source {
 
 /// See the module.
 pub(super) struct Values {
-    /// `None`: nothing is followed, because the trace has no values (all are made up), or no hashes to compare.
+    /// `None`: nothing is followed, because the trace has no values (all are made up), or no hashes
+    /// to compare.
     written: Option<HashMap<u64, bool>>,
 }
 
@@ -36,7 +40,7 @@ impl Values {
         }
     }
 
-    /// What the value of this key is now.
+    /// The origin of this key's value now.
     pub(super) fn source(&self, key: &[u8]) -> Source {
         let written = self.written.as_ref();
         match written.and_then(|written| written.get(&value_hash(key))) {
@@ -46,7 +50,7 @@ impl Values {
         }
     }
 
-    /// Follows what is asked of the store.
+    /// Follows the work that the store is asked.
     pub(super) fn ask(&mut self, ask: &Ask) {
         let Some(written) = &mut self.written else {
             return;
@@ -77,7 +81,7 @@ fn put(written: &mut HashMap<u64, bool>, key: &[u8], value: &Bytes) {
     }
 }
 
-/// What is merged over nothing is the trace's.
+/// Notes that the key has no value: a merge over it then gives the trace's bytes.
 fn gone(written: &mut HashMap<u64, bool>, key: &[u8]) {
     written.insert(value_hash(key), true);
 }

@@ -1,4 +1,4 @@
-//! One thread of a replay: does what its lane has, when it is due, and notes what came of it.
+//! One thread of a replay: does the work of its lane when it is due, and notes the results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +14,7 @@ use crate::purposes::{RangeEnd, counter_of};
 use crate::random::mix64;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
 
-/// Sleeping ends up to so much late; the rest is yielded away.
+/// Sleeping ends up to this much late; the rest of a wait is yielded away.
 const SLEEP_ERROR: Duration = Duration::from_micros(100);
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
@@ -50,7 +50,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does everything in the queue, until the first failure of the store, of whichever lane.
+    /// Does everything in the queue, until the first failure of the store in any lane.
     pub(super) fn run(mut self, queue: Queue) -> StoreResult<ReplayReport> {
         for chunk in queue {
             for task in &chunk {
@@ -84,7 +84,7 @@ impl<'a> Worker<'a> {
 
     fn work(&mut self, work: &Work) -> StoreResult<()> {
         if let Ask::Expire(key) = &work.ask {
-            // No operation of the trace: it has no latency, and is counted apart.
+            // This is no operation of the trace: it has no latency, and is counted apart.
             if self.is_timed {
                 self.wait_until(self.started + Duration::from_nanos(work.due_nanos));
             }
@@ -106,7 +106,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Waits for a moment; how late it is then.
+    /// Waits for a moment. Returns how late it is then.
     fn wait_until(&self, due: Instant) -> Duration {
         loop {
             let now = Instant::now();
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Asks the store. How many records that were.
+    /// Asks the store. Returns the number of records.
     pub(super) fn ask(&mut self, work: &Work) -> StoreResult<u64> {
         match &work.ask {
             Ask::Get(key) => {
@@ -160,7 +160,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A batch or transaction, its parts in their order: by one batch what can be, so by one call where there is nothing else.
+    /// Does a batch or transaction, its parts in their order. Parts that a batch can hold go into
+    /// one batch. If it can hold all of them, this is one call.
     fn parts(&mut self, parts: &[Part]) -> StoreResult<u64> {
         let is_in_batch = |part: &Part| matches!(part, Part::Put(..) | Part::Delete(_));
         let mut records = 0;
@@ -193,7 +194,7 @@ impl<'a> Worker<'a> {
         Ok(writes.len() as u64)
     }
 
-    /// Where the trace has no operands, a counter is added 1 to.
+    /// If the trace has no operands, 1 is added to a counter.
     fn merge(&mut self, key: &[u8], operand: &Bytes) -> StoreResult<u64> {
         let missing = || StoreError::new("merge", "the store has no merges any more");
         match self.merges {
@@ -237,7 +238,7 @@ impl<'a> Worker<'a> {
         Ok(u64::from(found))
     }
 
-    /// Counts how what was found differs from the trace.
+    /// Counts how the result differs from the trace.
     fn compare(&mut self, work: &Work, key: Option<&[u8]>, found: bool, seen: Seen) {
         let is_other = match work.expected {
             Outcome::Present { hash, .. } if hash.is_some() && hash != seen.hash => {
@@ -262,7 +263,7 @@ impl<'a> Worker<'a> {
         self.report.compared += 1;
     }
 
-    /// Whether what was found is the value that is made up for this key.
+    /// Whether the result is the value that is made up for this key.
     fn is_made_up(&mut self, key: &[u8], seen: Seen) -> bool {
         let Some(len) = seen.len else { return false };
         let len = Bytes::Len(len as usize);
@@ -298,7 +299,7 @@ impl<'a> Worker<'a> {
         Ok(records)
     }
 
-    /// By one write where the store can; else key by key.
+    /// Deletes by one write if the store can; else key by key.
     fn delete_range(&mut self, low: &[u8], high: Option<&[u8]>) -> StoreResult<u64> {
         let Some(high) = high else {
             let Some(last) = self.last_key()?.filter(|last| &last[..] >= low) else {
@@ -329,7 +330,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The greatest key of the store: a range without an end is deleted up to it.
+    /// The greatest key of the store: the deletion of a range without an end goes up to it.
     fn last_key(&self) -> StoreResult<Option<Vec<u8>>> {
         let mut last = Vec::new();
         let mut each = |key: &[u8], _: &[u8]| {
@@ -361,7 +362,8 @@ impl Seen {
     }
 }
 
-/// The bytes to put: those of the trace, or as many that do not compress, a function of the key.
+/// The bytes to put: those of the trace, or bytes of that length that do not compress, as a
+/// function of the key.
 pub(super) fn value_of<'v>(made: &'v mut Vec<u8>, key: &[u8], bytes: &'v Bytes) -> &'v [u8] {
     let len = match bytes {
         Bytes::Known(value) => return value,

@@ -1,8 +1,8 @@
 //! EvenDB under the lab's trait: one database, its default keyspace.
 //!
-//! Transactions are `Db::transact`, which is serializable and tries again by itself: with plain gets that the
-//! commit looks at again, or ([`LockingOpener`]) with `get_for_update` for all keys. Where
-//! it gives up, it is called again.
+//! Transactions are `Db::transact`, which is serializable and tries again by itself. They use plain
+//! gets, which the commit looks at again, or ([`LockingOpener`]) `get_for_update` for all keys. If
+//! `Db::transact` gives up, it is called again.
 
 pub(super) mod purposes;
 pub mod tuning;
@@ -28,7 +28,7 @@ pub struct EvenDbStore {
     description: String,
     /// Whether transactions lock what they read.
     locks: bool,
-    /// What it was opened for.
+    /// The purpose for which it was opened.
     purpose: Option<Purpose>,
 }
 
@@ -123,17 +123,18 @@ impl Opener for EvenDbOpener {
         Ok(Box::new(store))
     }
 
-    /// A fifth is left to the allocator, the driver and the page cache, and 64 MiB where there is that much: the documentation
-    /// of `Options::memory_budget` says what is taken beside the budget. With 48 MiB processes that wrote were ended at 256 MiB.
+    /// A fifth is left to the allocator, the driver and the page cache, and at least 64 MiB, but at
+    /// most half of the limit. The documentation of `Options::memory_budget` says what is taken
+    /// beside the budget. With 48 MiB, processes that wrote were ended at 256 MiB.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         let rest = limit_bytes.saturating_sub(64 << 20);
         (limit_bytes / 5 * 4).min(rest).max(limit_bytes / 2)
     }
 }
 
-/// EvenDB with half the memory budget that it is told to plan with, and all else the same: what a limit
-/// from outside leaves free is the page cache's. A store that is given less memory must never be faster;
-/// beside [`EvenDbOpener`] this one shows whether that holds.
+/// EvenDB with half the memory budget that it is told to plan with, and everything else the same:
+/// the page cache gets the rest of a limit from outside. A store with less memory must never be
+/// faster; beside [`EvenDbOpener`] this one shows whether that holds.
 pub struct HalfMemoryOpener;
 
 impl HalfMemoryOpener {
@@ -164,7 +165,7 @@ impl Opener for HalfMemoryOpener {
     }
 }
 
-/// EvenDB with its defaults, whose transactions lock what they read.
+/// EvenDB with its defaults. Its transactions lock what they read.
 pub struct LockingOpener;
 
 impl Opener for LockingOpener {
@@ -193,10 +194,11 @@ impl Opener for LockingOpener {
     }
 }
 
-/// EvenDB with large values apart from their keys ([`Purpose::ValuesApart`]), and all else as [`EvenDbOpener`].
+/// EvenDB with large values apart from their keys ([`Purpose::ValuesApart`]), and everything else
+/// as in [`EvenDbOpener`].
 pub struct ValuesApartOpener;
 
-/// Bytes from which on a value lies apart where nothing else is asked for.
+/// Values of at least this number of bytes lie apart by default.
 const APART_FROM: u64 = 4096;
 
 impl Opener for ValuesApartOpener {
@@ -238,7 +240,7 @@ pub struct TunedOpener {
 }
 
 impl TunedOpener {
-    /// The name of the store, which is that of the one with defaults.
+    /// The name of the store: the same as with defaults.
     pub const NAME: &str = "evendb";
 
     fn budgeted(&self, settings: &Settings) -> Settings {
@@ -306,14 +308,14 @@ impl Opener for TunedOpener {
     }
 }
 
-/// The options that are the defaults but for memory and durability.
+/// The default options, except for memory and durability.
 pub(super) fn options(settings: &Settings) -> Options {
     Options::new()
         .memory_budget(settings.memory_bytes)
         .durability(level(settings.durability))
 }
 
-/// The word of our engines for what a measured store survives.
+/// The engines' word for what a measured put survives.
 pub(super) fn level(durability: Durability) -> evendb::Durability {
     match durability {
         Durability::Relaxed => evendb::Durability::Relaxed,
@@ -547,7 +549,7 @@ mod tests {
             let found = all.into_iter().find(|one| one.component == component);
             found.unwrap().count()
         };
-        // One get in 64 is timed where RAM answers.
+        // If RAM answers, one get in 64 is timed.
         let before = of("delta");
         for _ in 0..640 {
             assert!(store.get(b"c", &mut |_| ()).unwrap());

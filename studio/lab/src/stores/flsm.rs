@@ -1,4 +1,5 @@
-//! The fragmented log-structured merge tree of store/flsm under the lab's trait: one database, its default keyspace.
+//! The fragmented log-structured merge tree of store/flsm under the lab's trait: one database, its
+//! default keyspace.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub struct FlsmStore {
 }
 
 impl FlsmStore {
-    /// Opens or creates a database with these options; `name` is what reports call it.
+    /// Opens or creates a database with these options. Reports call it `name`.
     ///
     /// # Errors
     /// What opening the database returns.
@@ -30,7 +31,7 @@ impl FlsmStore {
     }
 }
 
-/// Opens it with its defaults, but for the files in a guard.
+/// Opens it with its defaults, except the number of files in a guard.
 pub struct FlsmOpener {
     name: &'static str,
     /// The engine's own number, if none is given.
@@ -48,12 +49,12 @@ impl FlsmOpener {
         name: "flsm-1",
         files: Some(1),
     };
-    /// Four write less than the two of the default, and are more to be searched.
+    /// Four files write less than the default's two, and more files must be searched.
     pub const FOUR: FlsmOpener = FlsmOpener {
         name: "flsm-4",
         files: Some(4),
     };
-    /// Eight go further that way.
+    /// Eight files go further in that direction.
     pub const EIGHT: FlsmOpener = FlsmOpener {
         name: "flsm-8",
         files: Some(8),
@@ -96,13 +97,13 @@ impl Opener for FlsmOpener {
         Ok(Box::new(store))
     }
 
-    /// As much as EvenDB: what is left is the page cache's.
+    /// The same memory as EvenDB: the page cache gets the rest.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         EvenDbOpener.memory_within(limit_bytes)
     }
 }
 
-/// The options that are the defaults but for memory and durability.
+/// The default options, except for memory and durability.
 pub(super) fn options(settings: &Settings) -> Options {
     Options::new()
         .memory_budget(settings.memory_bytes)

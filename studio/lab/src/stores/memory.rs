@@ -1,4 +1,4 @@
-//! A sorted map behind a lock: the reference for tests and the upper bound of nothing.
+//! A sorted map behind a lock: the reference for tests, and no upper bound for anything.
 //!
 //! It can be told to answer wrongly, so that the tests of the driver's checks can fail.
 
@@ -30,17 +30,18 @@ pub enum Fault {
     WrongRecord,
     /// Scans leave out their second record.
     ScanGap,
-    /// The last record of a range that is deleted stays.
+    /// The last record of a deleted range stays.
     ShortRange,
-    /// So does none behind it.
+    /// The record after a deleted range is deleted too.
     LongRange,
-    /// Between the reads and the writes of a transaction, or of an addition, others have their turn.
+    /// Between the reads and the writes of a transaction, or of an addition, others have their
+    /// turn.
     LoseUpdate,
     /// Every 100th record of a sorted ingest is left out.
     LoseIngested,
-    /// What is to expire stays.
+    /// Records that should expire stay.
     NeverExpire,
-    /// What is to expire does so at once.
+    /// Records that should expire do so at once.
     ExpireEarly,
 }
 
@@ -242,7 +243,7 @@ impl Store for MemoryStore {
     }
 }
 
-/// One at a time: none is aborted.
+/// One transaction at a time: none is aborted.
 impl TransactionalStore for MemoryStore {
     fn run(&self, work: &mut Work) -> StoreResult<u64> {
         let mut records = self.records.write();
@@ -327,7 +328,7 @@ impl IngestingStore for MemoryStore {
     }
 }
 
-/// It has no clock: what is to expire stays, which it admits unless that is its fault.
+/// It has no clock: records that should expire stay. It admits that, unless that is its fault.
 impl ExpiringStore for MemoryStore {
     fn put_expiring(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
         match self.fault {

@@ -1,4 +1,4 @@
-//! A store for tests of the driver: it keeps nothing, and what its puts do is told from outside.
+//! A store for tests of the driver: it keeps nothing, and the test says what its puts do.
 
 use crate::store::{BatchWrite, Figure, Store, StoreResult};
 

@@ -1,7 +1,9 @@
-//! EvenDB with departures from the paper's design undone: the paper's own design beside ours, and each departure alone.
+//! EvenDB with departures from the paper's design undone: the paper's own design beside ours, and
+//! each departure alone.
 //!
-//! Each is a store of its own, which is told the same memory and durability as [`EvenDbOpener`]. What
-//! cannot be undone by a choice stays ours in all of them: decision 0079 (docs/decisions/caches.md) has the list.
+//! Each is a store of its own, which is told the same memory and durability as [`EvenDbOpener`].
+//! Departures that cannot be undone by a choice stay ours in all of them:
+//! decision 0079 (docs/decisions/caches.md) has the list.
 
 use std::path::Path;
 
@@ -15,12 +17,12 @@ use crate::store::{Store, StoreResult};
 #[derive(Clone, Copy)]
 pub struct UndoneOpener {
     name: &'static str,
-    /// What is as in the paper, in words.
+    /// What follows the paper, in words.
     words: &'static str,
     departures: &'static [Departure],
 }
 
-/// The paper's design as far as it can be had, first; then each departure undone alone.
+/// The paper's design as far as it can be had comes first, then each departure undone alone.
 static ALL: [UndoneOpener; 6] = [
     UndoneOpener {
         name: "evendb-paper",
@@ -61,7 +63,7 @@ pub fn openers() -> Vec<Box<dyn Opener>> {
     ALL.iter().map(boxed).collect()
 }
 
-/// What is as in the paper in the store of this name, in words; `None` of other stores.
+/// What follows the paper in the store of this name, in words. `None` for other stores.
 #[must_use]
 pub fn words(store: &str) -> Option<&'static str> {
     let found = ALL.iter().find(|opener| opener.name == store);

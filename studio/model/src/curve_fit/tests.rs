@@ -1,4 +1,4 @@
-//! Planted parameters come back within stated errors, and what is degenerate is refused.
+//! Planted parameters come back within stated errors, and degenerate points are refused.
 
 use super::*;
 
@@ -31,7 +31,8 @@ fn comes_back(shape: Shape, p: &[f64], points: &[(f64, f64)], within: f64) {
 
 #[test]
 fn planted_parameters_come_back() {
-    // Shape, parameters, step of x, and how far off parameters may be without noise, with 1 % and with 10 % of it.
+    // Shape, parameters, step of x, and the allowed errors of parameters without noise, with 1 %
+    // and with 10 % of it.
     let cases: [(Shape, &[f64], f64, [f64; 3]); 9] = [
         (Shape::Power, &[0.002312, 0.3467], 1000.0, [1e-6, 0.01, 0.1]),
         (Shape::Power, &[5e6, -1.3], 10.0, [1e-6, 0.02, 0.2]),
@@ -73,13 +74,14 @@ fn planted_parameters_come_back() {
 
 #[test]
 fn the_studys_key_ranges_come_back() {
-    // 30 ranges: the first term falls by e^-2.9 from each to the next, so that few points know of it.
+    // 30 ranges: the first term falls by e^-2.9 from each range to the next, so that only a few
+    // points show it.
     let p = [14.18, -2.917, 0.0164, -0.08082];
     let shape = Shape::TwoExponentials;
     for (share, within) in [(0.0, 1e-4), (0.001, 0.03), (0.01, 0.3)] {
         let points = planted(shape, &p, steps(30, 1.0), share);
         let found = fit(&points, shape).unwrap();
-        // What is drawn is the share of each range: that is what must come back, and it does better than a and b.
+        // The share of each range is drawn: this must come back, and it does better than a and b.
         for &(x, _) in &points {
             let off = (found.curve.value(x) / shape.value(&p, x) - 1.0).abs();
             assert!(off <= within, "{share}: {off} at {x}: {}", found.curve);
@@ -93,7 +95,7 @@ fn the_studys_key_ranges_come_back() {
 
 #[test]
 fn two_powers_come_back_as_a_curve() {
-    // Terms trade with each other, so that parameters say little and the curve much.
+    // Terms compensate for each other: single parameters say little, and the curve is near.
     let (shape, p) = (Shape::TwoPowers, [40.0, -1.5, 2.0, -0.2]);
     for (share, within) in [(0.0, 1e-6), (0.01, 0.02), (0.1, 0.1)] {
         let points = planted(shape, &p, steps(200, 1.0), share);
@@ -178,7 +180,7 @@ fn degenerate_points_are_refused() {
     let (needed, given) = (5, 3);
     let too_few = FitError::TooFew { needed, given };
     assert_eq!(fit(&points, Shape::Sine), Err(too_few));
-    // What is left is still fitted, and what is not says why.
+    // The other points are still fitted, and a refused candidate has a reason.
     let some = choose(&points, &Shape::ALL).unwrap();
     assert_eq!(some.all.len() + some.refused.len(), Shape::ALL.len());
     assert!(
@@ -200,7 +202,7 @@ fn extreme_numbers_do_no_harm() {
         (1e12, 5.0),
     ];
     for points in [&tiny[..], &huge, &mixed] {
-        // Whatever is found is finite.
+        // Every curve that is found is finite.
         if let Ok(found) = choose(points, &Shape::ALL) {
             assert!(
                 found.all.iter().all(|one| one.standard_error.is_finite()),

@@ -1,13 +1,15 @@
-//! The model file: a [`Model`] as TOML, to be read and edited by hand.
+//! The model file: a [`Model`] as TOML, for people to read and edit.
 //!
 //! ```text
-//!   text --(toml, serde)--> tables (`tables.rs`) --(checks, `read.rs`)--> Model --(`write.rs`)--> tables --> text
+//!   text --(toml, serde)--> tables (`tables.rs`) --(checks, `read.rs`)--> Model
 //!               |                                     |
-//!               +--- line and column of an error      +--- field, and the line that it stands in
+//!               |                                     +--- field of an error, and its line
+//!               +--- line and column of an error
+//!   Model --(`write.rs`)--> tables --> text
 //! ```
-//! Every table refuses fields that it does not know, so a field with a slip in its name is told and not left out. The
-//! first field is the version of the format, [`FORMAT`]; a file of another is refused. What a field means is in
-//! docs/models.md.
+//! Every table refuses unknown fields, so a slip in the name of a field is told and not ignored.
+//! The first field is the version of the format, [`FORMAT`]; a file of another version is refused.
+//! docs/models.md explains the fields.
 
 mod read;
 mod tables;
@@ -24,20 +26,21 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// It is no TOML, or a field is unknown, missing or of the wrong type. The text names line and column.
+    /// It is no TOML, or a field is unknown, missing or of the wrong type. The text names line and
+    /// column.
     Text(String),
     /// A field has a value that it cannot have.
     Field {
         /// The field with its table, as `mix.get`.
         field: String,
-        /// The line that it stands in, where the text has one for it.
+        /// The line of the field, if the text has it.
         line: Option<usize>,
         /// What is wrong.
         why: String,
     },
     /// The file has another version.
     Format {
-        /// The version it has.
+        /// The version that it has.
         found: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! From tables to a model: what each field may be.
+//! From tables to a model: the allowed values of each field.
 
 use super::tables::{AccessesTable, File, RangesTable, RateTable, SizesTable};
 use super::{FORMAT, ModelError};
@@ -10,10 +10,10 @@ use crate::model::{
 };
 use crate::sizes::{Sizes, Spread};
 
-/// By how much shares that must add up to 1 may miss it: what a hand writes is rounded.
+/// Shares that must add up to 1 may miss it by this: people write rounded numbers.
 const ROUNDED: f64 = 1e-3;
 
-/// Where an error stands: the text, and the table that is being read.
+/// The place of an error: the text, and the table that is being read.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     text: &'a str,
@@ -37,7 +37,7 @@ impl Place<'_> {
         value.ok_or_else(|| self.error(field, format!("is missing, and {by} needs it")))
     }
 
-    /// A number that is finite and lies between the two, both of them allowed.
+    /// A finite number from `low` to `high`, both included.
     fn between(&self, field: &str, value: f64, low: f64, high: f64) -> Result<f64, ModelError> {
         match value >= low && value <= high {
             true => Ok(value),
@@ -48,12 +48,12 @@ impl Place<'_> {
         }
     }
 
-    /// Where a kind's hottest range or pair lies.
+    /// The place of a kind's hottest range or pair.
     fn first(&self, value: Option<f64>) -> Result<f64, ModelError> {
         self.between("first", value.unwrap_or(0.0), 0.0, 1.0)
     }
 
-    /// Refuses what only a kind's own table may have.
+    /// Refuses a field that only a kind's own table may have.
     fn is_common(&self, first: Option<f64>) -> Result<(), ModelError> {
         match first {
             None => Ok(()),
@@ -61,7 +61,7 @@ impl Place<'_> {
         }
     }
 
-    /// Refuses tables of kinds within that of a kind.
+    /// Refuses tables of kinds within the table of a kind.
     fn is_own<T>(&self, within: [Option<&T>; 5]) -> Result<(), ModelError> {
         let found = Kind::ALL.into_iter().zip(within);
         match found.into_iter().find(|(_, table)| table.is_some()) {
@@ -83,7 +83,8 @@ impl Place<'_> {
     }
 }
 
-/// The line in which a field of a table stands, counted from 1; where it does not, that of the table.
+/// The line of a field of a table, counted from 1. If the field is not there, the line of the
+/// table.
 fn line_of(text: &str, table: &str, field: &str) -> Option<usize> {
     let (mut inside, mut head) = (String::new(), None);
     for (index, line) in text.lines().enumerate() {
@@ -289,7 +290,7 @@ fn ranges(table: &RangesTable, pairs: u64, at: Place<'_>) -> Result<Ranges, Mode
     curve(table, count, at)
 }
 
-/// The curve of a table of ranges, of which there are `count`.
+/// The curve of a table of `count` ranges.
 fn curve(table: &RangesTable, count: u64, at: Place<'_>) -> Result<Ranges, ModelError> {
     let shape: Shape = table
         .curve

@@ -1,8 +1,9 @@
-//! The tables of a model file as they stand there, before anything is checked.
+//! The tables of a model file in the form of the file, before anything is checked.
 //!
-//! Sizes, ranges and accesses are flat tables with a name and the fields that it needs, so that an error of a field can
-//! name the field: of alternatives, it could name the table only. For the same reason a kind's own table of ranges or accesses, which
-//! stands within the common one, is of the same type.
+//! Sizes, ranges and accesses are flat tables with a name and the fields that it needs, so that an
+//! error of a field can name the field. With alternatives, it could name only the table. For the
+//! same reason a kind's own table of ranges or accesses, which stands within the common one, has
+//! the same type.
 
 use serde::{Deserialize, Serialize};
 
@@ -151,7 +152,8 @@ pub(super) struct RateTable {
 }
 
 impl RangesTable {
-    /// The tables that kinds have of their own, in the order of [`Kind::ALL`](crate::model::Kind::ALL).
+    /// The tables that kinds have of their own, in the order of
+    /// [`Kind::ALL`](crate::model::Kind::ALL).
     pub(super) fn own(&self) -> [Option<&Self>; 5] {
         let all = [&self.get, &self.put, &self.delete, &self.merge, &self.scan];
         all.map(Option::as_deref)
@@ -159,7 +161,8 @@ impl RangesTable {
 }
 
 impl AccessesTable {
-    /// The tables that kinds have of their own, in the order of [`Kind::ALL`](crate::model::Kind::ALL).
+    /// The tables that kinds have of their own, in the order of
+    /// [`Kind::ALL`](crate::model::Kind::ALL).
     pub(super) fn own(&self) -> [Option<&Self>; 5] {
         let all = [&self.get, &self.put, &self.delete, &self.merge, &self.scan];
         all.map(Option::as_deref)

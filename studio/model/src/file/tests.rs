@@ -1,4 +1,4 @@
-//! Files are read back as they were written, and what is wrong is told with its place.
+//! Written files are read back unchanged, and errors are told with their place.
 
 use super::*;
 use crate::access::Accesses;
@@ -46,14 +46,14 @@ fn a_file_comes_back() {
     let model = Model::from_toml(SMALL).unwrap();
     let text = model.to_toml().unwrap();
     assert_eq!(Model::from_toml(&text).unwrap(), model);
-    // Nothing that may be left out needs to be there.
+    // Optional fields may be missing.
     assert_eq!(model.values.loaded, model.values.sizes);
     assert_eq!((model.rate, model.memory_bytes), (None, None));
-    // As many ranges as tables.
+    // The number of ranges is that of tables.
     assert_eq!(model.ranges.unwrap().count, 10);
 }
 
-/// What kinds have of their own, to stand at the end of the small file.
+/// What kinds have of their own, as the end of the small file.
 const OWN: &str = r#"
 [accesses.put]
 by = "cumulative"
@@ -100,9 +100,9 @@ fn kinds_have_what_is_theirs_and_else_what_is_common() {
     assert_eq!(firsts(Kind::Put), (Some(0.5), Some(0.25)));
     assert_eq!(firsts(Kind::Scan), (None, Some(0.0)));
     assert_eq!(firsts(Kind::Get), (None, None));
-    // What a file of before says, all kinds have in common.
+    // In a file from before, all kinds have everything in common.
     assert!(plain.own.iter().all(|own| *own == OwnHeat::default()));
-    // Scaled, the same share of the pairs is accessed.
+    // After scaling, the same share of the pairs is accessed.
     let touched = |model: &Model| model.accesses_of(Kind::Put).unwrap().touched(model.pairs);
     assert!((touched(&model.scaled(20.0)) - touched(&model)).abs() < 1e-9);
 }
@@ -160,7 +160,7 @@ fn what_is_wrong_with_what_kinds_have_is_told() {
         unknown.contains("line 36") && unknown.contains("unknown field `push`"),
         "{unknown}"
     );
-    // A kind's own stands beside something common.
+    // A kind's own table needs a common one.
     let text = format!(
         "{}{OWN}",
         SMALL.replace("[accesses]\nby = \"rank\"\nb = -0.8\n", "")
@@ -172,14 +172,14 @@ fn what_is_wrong_with_what_kinds_have_is_told() {
     );
 }
 
-/// The error of the small file in which `from` was replaced.
+/// The error of the small file after `from` was replaced.
 fn error(from: &str, to: &str) -> ModelError {
     assert!(SMALL.contains(from), "{from}");
     let text = SMALL.replacen(from, to, 1);
     Model::from_toml(&text).map(|_| ()).expect_err(to)
 }
 
-/// What is put in the place of what, and how the error begins.
+/// The replaced text, the new text, and the beginning of the error.
 const WRONG: &[[&str; 3]] = &[
     [
         "get = 0.5",

@@ -1,39 +1,42 @@
-//! How often keys were accessed, as an analysis says it, of one kind of operation.
+//! How often keys were accessed by one kind of operation, in an analysis.
 
 use super::{MakeError, Source, kind_of};
 use crate::model::Kind;
 
-/// So many points of the measured course are compared.
+/// This number of points of the measured course is compared.
 const POINTS: usize = 48;
-/// A pair accessed so often has its rank from its heat, and not from chance.
+/// The rank of a pair with at least this number of accesses comes from its heat, and not from
+/// chance.
 const OFTEN: f64 = 16.0;
-/// With so few different ranks of pairs that are accessed often, the counts of the others are compared.
+/// If fewer ranks than this belong to pairs that are accessed often, the counts of the others are
+/// compared.
 const RANKS_MIN: usize = 8;
-/// Of how many keys were named more often than that, if counts are compared.
+/// If counts are compared: the shares of keys that were named more often than these numbers.
 const TIMES: [u32; 8] = [1, 2, 3, 4, 6, 9, 14, 29];
 
-/// What was measured of the kind of a trace that has the most operations of a kind of a model.
+/// The measurements of a trace's kind. Among the kinds of the trace that belong to one kind of the
+/// model, it has the highest number of operations.
 pub(super) struct Course {
     /// All its accesses.
     pub accesses: f64,
-    /// How many different pairs it named.
+    /// The number of different pairs that it named.
     pub pairs: f64,
-    /// The share of these that it named once.
+    /// The share of these pairs that it named once.
     pub once: f64,
-    /// How they are spread over the pairs.
+    /// The spread of its accesses over the pairs.
     pub measured: Measured,
 }
 
-/// What is compared with a model.
+/// The measurements that are compared with a model.
 pub(super) enum Measured {
-    /// Rank and share of accesses up to it, of the pairs that were accessed often: among the others chance decides which is before which, and
-    /// sorting them makes a slope of it.
+    /// Rank, and share of accesses up to it, of the pairs that were accessed often. Chance decides
+    /// on the order of the others, and sorting them would make a slope from it.
     Ranks(Vec<(f64, f64)>),
-    /// Where few were accessed often.
+    /// Used if few pairs were accessed often.
     Counts(Vec<Above>),
 }
 
-/// Of the keys that were named more often than `times`.
+/// The keys that were named more often than `times`.
 pub(super) struct Above {
     pub times: u32,
     /// Their share of all keys that were named.
@@ -42,7 +45,7 @@ pub(super) struct Above {
     pub accesses: f64,
 }
 
-/// The course of a kind, if enough was named by it.
+/// The course of a kind, if it named enough.
 pub(super) fn course(source: &Source<'_>, kind: Kind) -> Result<Option<Course>, MakeError> {
     let table = source.table("access-ranks")?;
     let kinds = table.texts("kind")?;
@@ -104,7 +107,7 @@ impl Ranks {
         Measured::Ranks(points.take(often).step_by(step).collect())
     }
 
-    /// Between the last row that has more accesses and the first that has not, the middle is taken.
+    /// The middle between the last row with more accesses and the first row without.
     fn above(&self, times: u32) -> Above {
         let more = |count: &f64| *count > f64::from(times);
         let end = self.accesses.partition_point(more);

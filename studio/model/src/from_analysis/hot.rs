@@ -1,11 +1,13 @@
 //! Where hot keys lie: ranges by their accesses, and pairs within a range.
 //!
-//! What was measured of pairs is over the whole key space: the hottest x of all pairs have this share of the accesses. The model
-//! has ranges first, and says of pairs how hot they are within their range. So the parameter of pairs is chosen such that
-//! ranges and pairs together give what was measured. How many pairs were named is part of that: of those that are seldom accessed, chance leaves
-//! out many.
+//! The measurements of pairs are over the whole key space: the hottest x of all pairs have this
+//! share of the accesses. The model has ranges first, and says how hot pairs are within their
+//! range. So the parameter of pairs is chosen such that ranges and pairs together give the
+//! measurements. The number of named pairs is one of them: chance leaves out many of the pairs that
+//! are seldom accessed.
 //!
-//! What is common to all kinds is that of the busiest one. Another has its own where it differs (`own.rs`).
+//! The busiest kind gives what is common to all kinds. Another kind has its own where it differs
+//! (`own.rs`).
 
 use super::course::{Course, course};
 use super::own::{self, Kinds};
@@ -27,16 +29,16 @@ const SHAPES: [Shape; 9] = [
     Shape::Polynomial(3),
     Shape::Weibull,
 ];
-/// The kind of rows that say which keys the store has. They have no accesses.
+/// The kind of rows that list the keys of the store. They have no accesses.
 const STORED: &str = "stored";
-/// An analysis has not more ranges.
+/// An analysis has at most this number of ranges.
 const RANGES_OF_ANALYSIS_MAX: usize = 1 << 16;
 
-/// So many ranges of the analysis are tried as one of the model.
+/// These numbers of ranges of the analysis are tried as one range of the model.
 const MERGED: [usize; 5] = [1, 2, 3, 5, 10];
-/// A model has at least so many ranges, if it has any.
+/// A model has no ranges, or at least this number.
 const RANGES_MIN: usize = 4;
-/// A share of keys named once that is further off is told with a warning.
+/// If the share of keys named once is off by more than this, the note is a warning.
 const ONCE_OFF_MAX: f64 = 0.05;
 
 /// Where hot keys lie.
@@ -47,7 +49,7 @@ pub(super) struct Spots {
     pub own: [OwnHeat; 5],
 }
 
-/// How hot ranges are, and pairs within them, for all kinds and for those that differ.
+/// The heat of ranges, and of pairs within them, for all kinds and for the kinds that differ.
 pub(super) fn spots(
     source: &Source<'_>,
     pairs: u64,
@@ -88,14 +90,15 @@ pub(super) fn spots(
 pub(super) struct Common {
     pub ranges: Option<Ranges>,
     pub accesses: Accesses,
-    /// How far what is compared is off by it.
+    /// Its error in the compared measurements.
     pub off: f64,
-    /// So many ranges of the analysis are one of the model.
+    /// This number of ranges of the analysis is one range of the model.
     pub merged: usize,
 }
 
-/// Ranges of the analysis may not be those that the load has: so some of them together are tried as one of the
-/// model, and the finest taken whose error is not above the least one by more than a tenth.
+/// Ranges of the analysis may not be the ranges of the load: so several of them together are tried
+/// as one of the model. Among the tries whose error is at most a tenth above the least one, the
+/// finest is taken.
 fn common(
     heats: &[f64],
     course: &Course,
@@ -136,7 +139,7 @@ fn common(
     })
 }
 
-/// Which share of the keys is named once, in the trace and by the model.
+/// The share of the keys that is named once, in the trace and by the model.
 pub(super) fn once_told(
     ranges: Option<&Ranges>,
     pairs: u64,
@@ -156,21 +159,22 @@ pub(super) fn once_told(
     )
 }
 
-/// The accesses of so many ranges together.
+/// The accesses of each `merged` ranges together.
 pub(super) fn together(heats: &[f64], merged: usize) -> Vec<f64> {
     let chunks = heats.chunks(merged);
     chunks.map(|heats| heats.iter().sum()).collect()
 }
 
-/// The sums of what kinds have, range by range.
+/// The sums over kinds, range by range.
 pub(super) fn sum(kinds: &[&[f64]]) -> Vec<f64> {
     let ranges = kinds.iter().map(|heats| heats.len()).max().unwrap_or(0);
     let of_range = |range: usize| kinds.iter().map(|heats| heats[range]).sum();
     (0..ranges).map(of_range).collect()
 }
 
-/// The accesses of each kind of each range of the analysis, in the order of keys. Ranges that nobody accessed are known by the keys that the store has in
-/// them, where the analysis was given these.
+/// The accesses of each kind to each range of the analysis, in the order of keys. Ranges that
+/// nobody accessed are known by the keys of the store in them, if the analysis was given these
+/// keys.
 fn heats(source: &Source<'_>) -> Result<[Vec<f64>; 5], MakeError> {
     let table = source.table("ranges")?;
     let (kinds, numbers) = (table.texts("kind")?, table.numbers("range")?);
@@ -193,7 +197,7 @@ fn heats(source: &Source<'_>) -> Result<[Vec<f64>; 5], MakeError> {
     Ok(heats)
 }
 
-/// The best curve through the accesses of ranges, the hottest first, and what is told of it.
+/// The best curve through the accesses of ranges, the hottest first, and the note about it.
 pub(super) fn ranges(heats: &[f64]) -> (Option<Ranges>, String) {
     let total: f64 = heats.iter().sum();
     if heats.len() < 2 || total == 0.0 {
@@ -244,7 +248,7 @@ pub(super) fn ranges(heats: &[f64]) -> (Option<Ranges>, String) {
     (Some(ranges), note)
 }
 
-/// Both descriptions of pairs, each with how far it is off.
+/// Both descriptions of pairs, each with its error.
 pub(super) struct Found {
     cumulative: (Accesses, f64),
     by_rank: (Accesses, f64),
@@ -263,7 +267,7 @@ impl Found {
         }
     }
 
-    /// How far both are off, in words.
+    /// The errors of both, in words.
     pub(super) fn told(&self) -> String {
         format!(
             "what is compared is off, as root of the mean square, by {:.4} (cumulative) and {:.4} (by rank); the study's, which is cumulative, is taken unless \
@@ -297,8 +301,8 @@ pub(super) fn accesses(ranges: Option<&Ranges>, pairs: u64, named: u64, course: 
     }
 }
 
-/// What `make` makes of the parameter between two bounds for which `off` is least, and how far that is off. There may be several
-/// valleys: the search begins with a grid.
+/// The result of `make` for the parameter between two bounds with the least `off`, and that `off`.
+/// There may be several valleys: the search begins with a grid.
 fn best(
     low: f64,
     high: f64,

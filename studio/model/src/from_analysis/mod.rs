@@ -3,19 +3,19 @@
 //! ```text
 //!   figures of the analysis                           the model's part
 //!   composition ---------------------------------->   mix, operations
-//!   stored-keys, unique-keys --------------------->   pairs, if nobody says how many there are
-//!   key-sizes, value-sizes, scan-lengths --fits--->   keys, values, scans          (parts.rs)
-//!   ranges ------------------------------- fits -->   ranges                       (hot.rs; of kinds that differ own.rs)
-//!   access-ranks, beside the ranges ------ fits -->   accesses                     (the same)
-//!   hottest-keys -------------------------------->   whether kinds have the same hot keys  (own.rs)
-//!   rates -------------------------------- fits -->   rate                         (rate.rs)
-//!   pearson -------------------------------------->   a warning, where parts depend on each other
+//!   stored-keys, unique-keys --------------------->   pairs, if nobody gives their number
+//!   key-sizes, value-sizes, scan-lengths --fits--->   keys, values, scans   (parts.rs)
+//!   ranges ------------------------------- fits -->   ranges                (hot.rs; own.rs for
+//!   access-ranks, beside the ranges ------ fits -->   accesses               kinds that differ)
+//!   hottest-keys -------------------------------->    whether kinds share their hot keys (own.rs)
+//!   rates -------------------------------- fits -->   rate                  (rate.rs)
+//!   pearson -------------------------------------->   a warning, if parts depend on each other
 //! ```
-//! Each choice is told in a note, with the error of what was chosen and of the other candidates. A model has one keyspace: the
-//! busiest, or the one that is named.
+//! Each choice is told in a note, with the error of the chosen candidate and of the others. A model
+//! has one keyspace: the busiest, or the one that is named.
 //!
-//! An analysis leaves out the figures of what a load does not have. So every figure may be missing
-//! but that of the composition: what cannot be known is taken to be as [`Made::unknown`] says.
+//! An analysis leaves out figures about what a load does not have. So every figure may be missing
+//! except the composition. [`Made::unknown`] says what is assumed for what cannot be known.
 
 mod course;
 mod hot;
@@ -32,31 +32,32 @@ use evendb_report::Document;
 use std::fmt;
 use table::Table;
 
-/// What is known beside the analysis.
+/// What is known in addition to the analysis.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The keyspace to model; the busiest, if it is not given.
     pub keyspace: Option<String>,
-    /// Pairs of the store; if it is not given, as many keys as it had by the analysis, or, if that knows none, as the trace names.
+    /// Pairs of the store. If not given, the number of its keys by the analysis, or, if that does
+    /// not know them, the number of keys that the trace names.
     pub pairs: Option<u64>,
     /// A short name for the model.
     pub name: Option<String>,
-    /// Records of a scan, where the analysis knows the length of none.
+    /// Records of a scan, if the analysis does not know any length.
     pub scan_length: Option<u64>,
 }
 
-/// A model, and how it came about.
+/// A model, and how it was made.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The model.
     pub model: Model,
     /// What was chosen and how well it fits; what was left out.
     pub notes: Vec<String>,
-    /// Those of the notes that tell what the analysis does not know, and what was taken for it.
+    /// Among the notes, what the analysis does not know and what was assumed for it.
     pub unknown: Vec<String>,
 }
 
-/// What is told while a model is made.
+/// The notes while a model is made.
 #[derive(Default)]
 struct Notes {
     all: Vec<String>,
@@ -83,7 +84,7 @@ pub enum MakeError {
     Missing(String),
     /// The load has nothing that a model could say.
     Nothing(String),
-    /// What was made is no model: a defect of the analysis or of this code.
+    /// The result is no model: a defect of the analysis or of this code.
     NoModel(String),
 }
 
@@ -112,7 +113,7 @@ impl Made {
     }
 }
 
-/// What kinds of operation of a trace are in a model.
+/// The kinds of operation of a trace that a model has.
 const KINDS: [(&str, Kind); 10] = [
     ("get", Kind::Get),
     ("contains", Kind::Get),
@@ -126,7 +127,7 @@ const KINDS: [(&str, Kind); 10] = [
     ("scan", Kind::Scan),
 ];
 
-/// The kind of a model that a kind of a trace belongs to, if a model has such a thing.
+/// The kind of a model for a kind of a trace, if a model has such a kind.
 fn kind_of(kind: &str) -> Option<Kind> {
     let found = KINDS.iter().find(|(name, _)| *name == kind);
     found.map(|(_, of)| *of)
@@ -212,7 +213,7 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
     })
 }
 
-/// How many keys are named, and how many pairs the model has.
+/// The number of keys that are named, and the number of pairs of the model.
 fn pairs(source: &Source<'_>, known: &Known, notes: &mut Notes) -> Result<(u64, u64), MakeError> {
     let named = source.keys_named()?;
     let stored = match known.pairs {
@@ -228,7 +229,7 @@ fn pairs(source: &Source<'_>, known: &Known, notes: &mut Notes) -> Result<(u64, 
     Ok((named, pairs))
 }
 
-/// The keyspace with the most operations.
+/// The keyspace with the highest number of operations.
 fn busiest(keyspaces: &[String], operations: &[f64]) -> Result<String, MakeError> {
     let mut sums: Vec<(&String, f64)> = Vec::new();
     for (keyspace, operations) in keyspaces.iter().zip(operations) {
@@ -243,7 +244,7 @@ fn busiest(keyspaces: &[String], operations: &[f64]) -> Result<String, MakeError
         .ok_or_else(|| MakeError::Nothing("the trace has no operations".to_owned()))
 }
 
-/// What parts are made of.
+/// The source of all parts.
 struct Source<'a> {
     document: &'a Document,
     keyspace: &'a str,
@@ -251,26 +252,26 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The rows of a figure that are of the keyspace.
+    /// The rows of a figure for the keyspace.
     fn table(&self, id: &str) -> Result<Table<'a>, MakeError> {
         Table::of(self.document, id).only("keyspace", self.keyspace)
     }
 
-    /// How many operations of each kind the keyspace has.
+    /// The number of operations of each kind in the keyspace.
     fn totals(&self) -> Result<Vec<(String, f64)>, MakeError> {
         let table = self.table("composition")?;
         let kinds = table.texts("kind")?.into_iter();
         Ok(kinds.zip(table.numbers("operations")?).collect())
     }
 
-    /// How many keys the store has, if the analysis was given them.
+    /// The number of keys of the store, if the analysis was given them.
     fn keys_stored(&self) -> Result<Option<u64>, MakeError> {
         let stored = self.table("stored-keys")?.numbers("stored")?;
         Ok(stored.first().map(|stored| *stored as u64))
     }
 
-    /// How many different keys the trace names. Where it has no times, and so no periods, they are
-    /// those of the kind that names most.
+    /// The number of different keys that the trace names. If it has no times, and so no periods,
+    /// the highest number of a single kind.
     fn keys_named(&self) -> Result<u64, MakeError> {
         let table = self.table("unique-keys")?;
         if table.is_empty() {

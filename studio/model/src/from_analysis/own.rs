@@ -1,11 +1,16 @@
-//! What kinds of operation have of their own: ranges and pairs that are not those of the busiest kind.
+//! What kinds of operation have of their own: ranges and pairs that differ from those of the
+//! busiest kind.
 //!
 //! ```text
-//!   ranges of a kind, beside the busiest's:  shares that differ by more than chance --> a curve and a place of its own
-//!   counts of a kind, beside what the common accesses come to: further off than its own best --> a curve of its own
-//!   hottest keys of a kind, beside the others': few are the same --> an order of pairs of its own
+//!   ranges of a kind, beside the busiest's:
+//!       shares that differ by more than chance --> a curve and a place of its own
+//!   counts of a kind, beside those of the common accesses:
+//!       a larger error than with its own best curve --> a curve of its own
+//!   hottest keys of a kind, beside the others':
+//!       few in common --> an order of pairs of its own
 //! ```
-//! How far two orders of pairs lie from each other the figures do not say: orders that differ are set apart as far as they can be.
+//! The figures do not tell the distance between two orders of pairs: orders that differ are set
+//! apart as far as possible.
 
 use super::course::Course;
 use super::hot::{self, Common};
@@ -15,22 +20,26 @@ use crate::access::{Own, Ranges};
 use crate::curve::{Curve, Shape};
 use crate::model::{Kind, OwnHeat};
 
-/// A kind with fewer operations says too little of where its hot keys lie.
+/// A kind with fewer operations says too little about its hot keys.
 const OPERATIONS_MIN: f64 = 1000.0;
-/// By so much of all accesses two kinds may differ in their ranges, beside chance, and have the same.
+/// The ranges of two kinds count as the same if they differ by at most this share of all accesses,
+/// beyond chance.
 const RANGES_OFF_MAX: f64 = 0.05;
-/// A curve of its own must be better by this factor and this much, or by as much as the common one is off for the kind that it was
-/// fitted to: that is no difference between kinds.
+/// A curve of its own is used if the error of the common one is above its own error, multiplied by
+/// the first number, plus the second. Instead of the second number, the common curve's error for
+/// the kind to which it was fitted counts if it is larger: that error is no difference between
+/// kinds.
 const BETTER: (f64, f64) = (1.1, 0.01);
 /// Places that are tried for the hottest range.
 const PLACES_MAX: usize = 64;
-/// Kinds have the same hot pairs if this share of their hottest keys is the same.
+/// Kinds have the same hot pairs if they have this share of their hottest keys in common.
 const SAME_MIN: f64 = 0.25;
-/// The last of the hottest keys must be named so often, and the first so many times as often: else chance decides which are the hottest.
+/// The last of the hottest keys must be named this number of times, and the first this many times
+/// as often. Otherwise chance decides which keys are the hottest.
 const HOTTEST_MIN: f64 = 16.0;
 const HOTTEST_TIMES: f64 = 2.0;
 
-/// The kinds, and which of them have the ranges of the busiest.
+/// The kinds, and which of them have the ranges of the busiest kind.
 pub(super) struct Kinds<'h> {
     busiest: Kind,
     heats: &'h [Vec<f64>; 5],
@@ -41,7 +50,7 @@ impl<'h> Kinds<'h> {
         Self { busiest, heats }
     }
 
-    /// The accesses of ranges by all kinds that have the same ranges as the busiest.
+    /// The accesses to ranges by all kinds that have the ranges of the busiest kind.
     pub(super) fn common_heats(&self) -> Vec<f64> {
         let alike = Kind::ALL
             .into_iter()
@@ -50,7 +59,7 @@ impl<'h> Kinds<'h> {
         hot::sum(&heats)
     }
 
-    /// Whether the shares of ranges are those of the busiest kind, but for chance.
+    /// Whether the shares of ranges are those of the busiest kind, except for chance.
     fn has_common_ranges(&self, kind: Kind) -> bool {
         let (own, common) = (
             &self.heats[kind as usize],
@@ -91,7 +100,7 @@ pub(super) fn own(
             }),
             (common, _) => common.clone(),
         };
-        // No more keys are named by this kind than were, whatever others name.
+        // The keys that this kind named, even if other kinds named more.
         let named = course.pairs as u64;
         let off = Space::new(ranges.as_ref(), pairs).off(&common.accesses, course, named);
         let best = hot::accesses(ranges.as_ref(), pairs, named, course);
@@ -147,8 +156,8 @@ fn ranges(kinds: &Kinds<'_>, kind: Kind, common: &Common, notes: &mut Notes) -> 
     })
 }
 
-/// Where the hottest range of a kind lies in the common order: there the kind's accesses in that order are closest to its
-/// accesses from the hottest on.
+/// The place of a kind's hottest range in the common order. From this place on, the kind's accesses
+/// in that order are closest to its accesses in its own order.
 fn first(common: &[f64], own: &[f64]) -> f64 {
     let mut order: Vec<usize> = (0..common.len()).collect();
     order.sort_by(|a, b| common[*b].total_cmp(&common[*a]));
@@ -165,13 +174,14 @@ fn first(common: &[f64], own: &[f64]) -> f64 {
     share(best.unwrap_or(0), own.len())
 }
 
-/// A share that a hand can write, and that is not below the place.
+/// A share with few digits that is not below the place.
 fn share(place: usize, of: usize) -> f64 {
     const PARTS: f64 = 1e4;
     (place as f64 / of as f64 * PARTS).ceil() / PARTS
 }
 
-/// Where the order of pairs of each kind begins: at the same place for kinds that have hot keys in common.
+/// The beginning of each kind's order of pairs: kinds that have hot keys in common begin at the
+/// same place.
 fn orders(source: &Source<'_>, busiest: Kind) -> Result<[f64; 5], MakeError> {
     let mut orders = [0.0; 5];
     let table = source.table("hottest-keys")?;

@@ -1,4 +1,4 @@
-//! Sizes and lengths of scans: each a fit over one figure. And what depends on what.
+//! Sizes and lengths of scans, each a fit over one figure, and which parts depend on each other.
 
 use super::{MakeError, Notes, Source, kind_of};
 use crate::model::{
@@ -7,12 +7,13 @@ use crate::model::{
 use crate::size_fit::{self, Candidate, Known};
 use crate::sizes::{Sizes, Spread};
 
-/// So few different sizes are a histogram as they stand.
+/// Up to this number of different sizes become a histogram unchanged.
 const BARS_MAX: usize = 16;
-/// A fit whose shares are off by more than this is none: a histogram of so many parts takes its place.
+/// If the shares of a fit are off by more than this, it is refused. A histogram with this number of
+/// parts takes its place.
 const DISTANCE_MAX: f64 = 0.1;
 const PARTS: usize = 64;
-/// Beyond this two parts are not independent.
+/// Above this correlation two parts are not independent.
 const CORRELATED: f64 = 0.1;
 
 /// Sizes of keys.
@@ -36,7 +37,7 @@ pub(super) fn keys(source: &Source<'_>, notes: &mut Notes) -> Result<Sizes, Make
     }))
 }
 
-/// Sizes of values that are put, and of those that are there before.
+/// Sizes of values that are put, and of values that are there before.
 pub(super) fn values(source: &Source<'_>, notes: &mut Notes) -> Result<Values, MakeError> {
     if source.mix.merge > 0.0 {
         notes.push("Values: with merges, all are counters.".to_owned());
@@ -124,9 +125,9 @@ pub(super) fn scans(
     })))
 }
 
-/// Sizes and how many operations have them, from a cumulative figure whose rows may be thinned. A
-/// row tells exactly how many have its size; those that lie between the row before and itself are
-/// taken to have the size in the middle.
+/// Sizes and the number of operations with each, from a cumulative figure whose rows may be
+/// thinned. A row has the exact number for its size. Operations between the row before and this row
+/// are taken to have the size in the middle.
 fn counts(
     source: &Source<'_>,
     id: &str,
@@ -158,7 +159,7 @@ fn counts(
     let of_a_kind = rows.chunk_by(|a, b| a.kind == b.kind && a.up_to <= b.up_to);
     let mut counts = Vec::new();
     for rows in of_a_kind.filter(|rows| takes(rows[0].kind)) {
-        // The first row has all of its size and below.
+        // The first row has all operations with its size and below.
         let total = rows[0].here / rows[0].up_to.max(f64::MIN_POSITIVE);
         counts.push((rows[0].size as u64, rows[0].here as u64));
         for pair in rows.windows(2) {
@@ -179,11 +180,11 @@ struct Row<'a> {
     size: f64,
     /// Operations with this size.
     here: f64,
-    /// The share of those with at most this size.
+    /// The share of operations with at most this size.
     up_to: f64,
 }
 
-/// The spread that these sizes have; none if there are none.
+/// The spread of these sizes. None if there are none.
 fn fitted(counts: Vec<(u64, u64)>, most: u64, what: &str, notes: &mut Notes) -> Option<Sizes> {
     let counts = merged(counts);
     let (&(least, _), &(largest, _)) = (counts.first()?, counts.last()?);
@@ -249,8 +250,8 @@ fn merged(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     counts
 }
 
-/// At most [`PARTS`] sizes: each part has the mean of its sizes, and what rounding takes from one
-/// is given to the next, so that the mean of all is kept.
+/// At most [`PARTS`] sizes. Each part has the mean of its sizes. What rounding takes from one part
+/// goes to the next, so that the mean of all stays.
 fn grouped(counts: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let part = total.div_ceil(PARTS as u64).max(1);
@@ -274,7 +275,7 @@ fn histogram(counts: &[(u64, u64)]) -> Sizes {
         .iter()
         .map(|&(size, count)| (size, count as f64 / total as f64))
         .collect();
-    // What rounding has left over goes to the largest bar, so that the shares add up to 1.
+    // The remainder of rounding goes to the largest bar, so that the shares add up to 1.
     let off = 1.0 - bars.iter().map(|(_, share)| share).sum::<f64>();
     if let Some(largest) = bars.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
         largest.1 += off;
@@ -287,7 +288,7 @@ fn histogram(counts: &[(u64, u64)]) -> Sizes {
     }
 }
 
-/// A model draws its parts one by one; where the trace's depend on each other, it is told.
+/// A model draws its parts one by one. Warns if the trace's parts depend on each other.
 pub(super) fn warn_of_correlations(
     source: &Source<'_>,
     notes: &mut Notes,

@@ -5,19 +5,19 @@ use crate::curve::Shape;
 use crate::curve_fit;
 use crate::model::Rate;
 
-/// A burst at the beginning is what is further above the upper quartile than so many times the
-/// distance of the quartiles, and than this share of it; it is no longer than one part in so many
-/// of the time.
+/// The limits of a burst at the beginning. Its rates are above the upper quartile by more than this
+/// many times the distance of the quartiles, and by more than this share of the upper quartile. It
+/// lasts at most one part in this number of the time.
 const BURST_QUARTILES: f64 = 3.0;
 const BURST_SHARE: f64 = 0.5;
 const BURST_PART: usize = 10;
 /// A sine may go beyond the measured rates, at either end, by this share of their range.
 const BEYOND_MAX: f64 = 0.25;
-/// A sine explains so much of the variance, or it is none.
+/// A sine must explain at least this share of the variance.
 const R_SQUARED_MIN: f64 = 0.5;
 
-/// Operations a second: a sine where one explains the course and stays where rates were measured,
-/// else their mean.
+/// Operations a second: a sine, if it explains the course and stays near the measured rates, else
+/// their mean.
 pub(super) fn rate(source: &Source<'_>, notes: &mut Notes) -> Result<Option<Rate>, MakeError> {
     let points = rates(source)?;
     let burst = burst(&points);
@@ -98,8 +98,8 @@ fn rates(source: &Source<'_>) -> Result<Vec<(f64, f64)>, MakeError> {
     Ok(points)
 }
 
-/// How many of the first points are a burst: a store that is filled, or what had gathered before
-/// the recording began.
+/// The number of first points that belong to a burst: a store that is filled, or operations that
+/// had gathered before the recording began.
 fn burst(points: &[(f64, f64)]) -> usize {
     let mut sorted: Vec<f64> = points.iter().map(|(_, rate)| *rate).collect();
     sorted.sort_by(f64::total_cmp);

@@ -1,19 +1,19 @@
-//! What a model's ranges and accesses come to over the whole key space, beside what was measured.
+//! A model's ranges and accesses over the whole key space, in the form of the measurements.
 
 use super::course::{Above, Course, Measured};
 use crate::access::{Accesses, Ranges};
 use crate::counts::{above, grouped, steps};
 
-/// So many ranges stand for all.
+/// This number of ranges stands for all.
 const RANGES: usize = 64;
 /// Steps of ranks in a range.
 const STEPS: i32 = 48;
-/// The share of keys that were named once counts for one point in so many ranks.
+/// The share of keys that were named once counts as one point for this number of ranks.
 const ONCE_PART: usize = 4;
 
-/// Ranges with their shares, some of them standing for several.
+/// Ranges with their shares. Some of them stand for several.
 pub(super) struct Space {
-    /// Share of the accesses of one range, and how many ranges are like it.
+    /// The share of the accesses of one range, and the number of ranges like it.
     ranges: Vec<(f64, f64)>,
     pairs_of_range: u64,
     pairs: u64,
@@ -29,10 +29,10 @@ impl Space {
         }
     }
 
-    /// How far what is measured is off, and the number of pairs named: the root of the mean square.
+    /// The error in the measurements and in the number of named pairs: the root of the mean square.
     pub(super) fn off(&self, accesses: &Accesses, course: &Course, named: u64) -> f64 {
         let touched = accesses.touched(self.pairs);
-        // Counted as one point.
+        // This counts as one point.
         let pairs =
             self.named(accesses, touched, course.accesses) / course.pairs.min(named as f64) - 1.0;
         let mut squares = vec![pairs.powi(2)];
@@ -41,8 +41,8 @@ impl Space {
                 squares.extend(points.iter().map(|&(rank, share)| {
                     (self.share_up_to(rank, accesses, touched) - share).powi(2)
                 }));
-                // Ranks are of hot pairs. Of the cold ones, how many were named once counts for so
-                // many points.
+                // Ranks belong to hot pairs. For the cold ones, the share that was named once
+                // counts as this number of points.
                 let once = (self.once(accesses, course) - course.once).powi(2);
                 squares.extend(vec![once; points.len().div_ceil(ONCE_PART)]);
             }
@@ -57,13 +57,14 @@ impl Space {
         (squares.iter().sum::<f64>() / squares.len() as f64).sqrt()
     }
 
-    /// The share of the keys named that are named once.
+    /// The share of the named keys that are named once.
     pub(super) fn once(&self, accesses: &Accesses, course: &Course) -> f64 {
         let touched = accesses.touched(self.pairs);
         1.0 - self.above(1, accesses, touched, course.accesses).keys
     }
 
-    /// The share of pairs of a cumulative description of which as many are named as were, by chance.
+    /// The accessed share of the pairs in a cumulative description. With it, chance names the
+    /// measured number of pairs.
     pub(super) fn touched(&self, b: f64, course: &Course, named: u64) -> f64 {
         let least = (course.pairs.min(named as f64) / self.pairs as f64).min(1.0);
         let (mut low, mut high) = (least, 1.0);
@@ -81,15 +82,16 @@ impl Space {
         high
     }
 
-    /// How many different pairs so many accesses name, by chance.
+    /// The number of different pairs that `drawn` accesses name, by chance.
     fn named(&self, accesses: &Accesses, touched: f64, drawn: f64) -> f64 {
         self.sum(accesses, touched, drawn, |mean| above(0, mean))
     }
 
-    /// The shares of the keys that so many accesses name more often than `times`, by chance.
+    /// The shares of the keys that `drawn` accesses name more often than `times`, by chance.
     fn above(&self, times: u32, accesses: &Accesses, touched: f64, drawn: f64) -> Above {
         let keys = self.sum(accesses, touched, drawn, |mean| above(times, mean));
-        // The mean of a Poisson number where it is above `times` is its mean by the chance to be above one less.
+        // The mean of the part of a Poisson number above `times` is its mean multiplied by the
+        // chance to be above one less.
         let of_those = |mean: f64| mean * above(times - 1, mean);
         Above {
             times,
@@ -98,7 +100,7 @@ impl Space {
         }
     }
 
-    /// The sum over all pairs of what `each` says of how often one is accessed on average.
+    /// The sum of `each` over all pairs. `each` gets the mean number of accesses of a pair.
     fn sum(&self, accesses: &Accesses, touched: f64, drawn: f64, each: impl Fn(f64) -> f64) -> f64 {
         let steps = steps(accesses, self.pairs_of_range, touched, STEPS);
         let of_range = |&(of_range, count): &(f64, f64)| {
@@ -113,7 +115,8 @@ impl Space {
 
     /// The share of accesses of the hottest `rank` pairs of all ranges.
     fn share_up_to(&self, rank: f64, accesses: &Accesses, touched: f64) -> f64 {
-        // The heat of the coldest of them, by halving between the extremes of heat, in logarithms.
+        // The heat of the coldest of them, by bisection between the extremes of heat, in
+        // logarithms.
         let (mut low, mut high) = (-80.0_f64, 20.0_f64);
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
@@ -125,7 +128,8 @@ impl Space {
         self.hotter(high.exp(), accesses, touched).1
     }
 
-    /// How many pairs are hotter than this share of the accesses each, and the share that they have together.
+    /// The number of pairs that are hotter than this share of the accesses each, and their common
+    /// share.
     fn hotter(&self, heat: f64, accesses: &Accesses, touched: f64) -> (f64, f64) {
         let (mut pairs, mut share) = (0.0, 0.0);
         for &(of_range, count) in &self.ranges {

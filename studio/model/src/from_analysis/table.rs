@@ -4,8 +4,8 @@ use super::MakeError;
 use evendb_report::{Document, Figure};
 use serde_json::Value;
 
-/// The rows of a figure, or some of them. Of a figure that the analysis does not have there are
-/// none: it leaves out what a load does not have.
+/// The rows of a figure, or some of them. Empty if the analysis does not have the figure: it leaves
+/// out what a load does not have.
 pub(super) struct Table<'a> {
     figure: Option<&'a Figure>,
     rows: Vec<&'a Vec<Value>>,
@@ -32,12 +32,12 @@ impl<'a> Table<'a> {
         Ok(self)
     }
 
-    /// The numbers of a column; what is none is 0.
+    /// The numbers of a column. A cell that is no number is 0.
     pub(super) fn numbers(&self, column: &str) -> Result<Vec<f64>, MakeError> {
         self.cells(column, |cell| cell.as_f64().unwrap_or_default())
     }
 
-    /// The texts of a column; what is none is empty.
+    /// The texts of a column. A cell that is no text is empty.
     pub(super) fn texts(&self, column: &str) -> Result<Vec<String>, MakeError> {
         self.cells(column, |cell| cell.as_str().unwrap_or_default().to_owned())
     }
@@ -48,7 +48,7 @@ impl<'a> Table<'a> {
         Ok(cells.into_iter().flatten().map(of).collect())
     }
 
-    /// The place of a column; none where there is no figure.
+    /// The place of a column. None if there is no figure.
     fn column(&self, name: &str) -> Result<Option<usize>, MakeError> {
         let Some(figure) = self.figure else {
             return Ok(None);

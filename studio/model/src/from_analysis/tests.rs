@@ -1,4 +1,5 @@
-//! A load is drawn from a model, its figures are counted by plain loops, and the model that is made of them is compared.
+//! A load is drawn from a model and its figures are counted by plain loops. The model that is made
+//! from them is compared with the first one.
 
 use super::*;
 use crate::access::{Accesses, Ranges};
@@ -311,7 +312,8 @@ fn pairs_that_are_named_are_all_there_are_if_nobody_says_more() {
     );
 }
 
-/// The last third of the ranges was never accessed: the analysis knows of them by the keys of the store alone.
+/// The last third of the ranges was never accessed: the analysis knows of them only by the keys of
+/// the store.
 #[test]
 fn ranges_without_accesses_are_ranges_where_the_keys_of_the_store_are_known() {
     let load = zippydb(0.5);
@@ -350,7 +352,7 @@ fn ranges_without_accesses_are_ranges_where_the_keys_of_the_store_are_known() {
         ..Known::default()
     };
     assert_eq!(make(&found, &known).unwrap().model.pairs, 2 * keys);
-    // Fewer than were named is no number of pairs.
+    // A number of pairs below the number of named keys is refused.
     let last = found.figures.last_mut().unwrap();
     last.rows[1][1] = json!(1);
     let made = make(&found, &Known::default()).unwrap();
@@ -381,7 +383,7 @@ fn what_is_missing_is_named() {
         missing.to_string(),
         "the analysis has no column \"rank\" in figure \"access-ranks\""
     );
-    // A whole figure is missing where a load has nothing of it.
+    // A figure is missing if the load has nothing for it.
     found.figures.remove(at);
     let made = make(&found, &Known::default()).unwrap();
     assert_eq!(made.model.accesses, None);

@@ -23,7 +23,7 @@ enum Command {
     Experiment(Box<Experiment>),
     /// Whether each store, through its adapter, answers as the lab's trait says
     Conformance(conformance_command::Arguments),
-    /// Ask of a store what a trace says was asked of another one
+    /// Ask a store the operations that a trace recorded at another one
     Replay(ReplayArguments),
 }
 

@@ -1,5 +1,5 @@
-//! Benchmarks of the engine's parts, each figure beside its target, with LMDB and an ordered map
-//! in memory beside.
+//! Benchmarks of the engine's parts, each figure beside its target, with LMDB and an ordered map in
+//! memory for comparison.
 
 use std::fs;
 use std::process::ExitCode;

@@ -1,14 +1,14 @@
-//! fjall's two kinds of transactions. What is committed is serializable in both.
+//! fjall's two kinds of transactions. Commits are serializable in both.
 //!
-//! | | optimistic | single writer |
-//! |---|---|---|
-//! | type | `OptimisticTxDatabase` | `SingleWriterTxDatabase` |
-//! | reads | `get`, of the snapshot at the begin, noted | `get`, of the snapshot at the begin |
-//! | aborted | if a key that was read has been written since, by a transaction: `Conflict` at the commit | never: one transaction at a time, the others wait before they begin |
-//! | tried again | at once | |
+//! Optimistic: `OptimisticTxDatabase`. Reads are `get` of the snapshot at the begin, and are noted.
+//! A transaction is aborted if a key that it read has been written since by another one (`Conflict`
+//! at the commit), and is tried again at once.
 //!
-//! Commits are written to the journal as other writes of the level are; at level sync each has `SyncData`
-//! as its durability. What does not belong to a transaction goes past both, so nothing else writes
+//! Single writer: `SingleWriterTxDatabase`. Reads are `get` of the snapshot at the begin. No
+//! transaction is aborted: there is one at a time, and the others wait before they begin.
+//!
+//! Commits are written to the journal as other writes of the level are; at level sync each has
+//! `SyncData` as its durability. Writes outside of transactions bypass both, so nothing else writes
 //! while transactions run.
 
 use std::path::Path;
@@ -24,7 +24,7 @@ use fjall::{
 use super::FjallStore;
 use crate::failed;
 
-/// Which kind.
+/// The kind of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transactions {
     /// Reads are looked at again at the commit.
@@ -33,7 +33,7 @@ pub enum Transactions {
     SingleWriter,
 }
 
-/// A fjall database with transactions. Everything else is done past them.
+/// A fjall database with transactions. All other calls bypass them.
 pub struct TransactionalFjallStore {
     plain: FjallStore,
     form: Form,
@@ -45,7 +45,7 @@ enum Form {
 }
 
 impl TransactionalFjallStore {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    /// Opens or makes a database in this directory, for `memory_bytes` bytes of memory in all.
     ///
     /// # Errors
     /// fjall's own.
@@ -70,7 +70,7 @@ impl TransactionalFjallStore {
         Ok(Self { plain, form })
     }
 
-    /// What a commit is given beyond its level's default.
+    /// The durability of a commit, if it differs from the level's default.
     fn sync(&self) -> Option<PersistMode> {
         (self.plain.durability == Durability::Sync).then_some(PersistMode::SyncData)
     }
@@ -98,7 +98,7 @@ fn single_writer(path: &Path, cache_bytes: u64, relaxed: bool) -> fjall::Result<
     Ok(Form::SingleWriter(database, records))
 }
 
-/// Hands all values that `get` finds to the work.
+/// Gives all values that `get` finds to the work.
 fn read(
     work: &mut Work,
     mut get: impl FnMut(&[u8]) -> fjall::Result<Option<UserValue>>,

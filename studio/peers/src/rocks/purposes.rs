@@ -1,15 +1,17 @@
-//! RocksDB opened for a purpose of the lab's. All else is as without one.
+//! RocksDB opened for a purpose of the lab. Everything else is as without a purpose.
 //!
-//! | purpose | settings | calls |
-//! |---|---|---|
-//! | counters | its own merge operator `uint64add` | `Merge` |
-//! | sorted ingest | none | `SstFileWriter` into files of [`FILE_BYTES`], then `IngestExternalFile` of all of them, moved |
-//! | values apart | blob files from the given size on, their garbage collection on with its defaults; no blob cache | the usual ones |
-//! | expiry | `DBWithTTL`, and the option `ttl`, so that compactions look for files that are as old | `Put` |
+//! * counters: its own merge operator `uint64add`. The call is `Merge`.
+//! * sorted ingest: no setting. `SstFileWriter` writes files of [`FILE_BYTES`], then
+//!   `IngestExternalFile` takes and moves all of them.
+//! * values apart: blob files from the given size on, with garbage collection at its defaults, and
+//!   no blob cache. The usual calls.
+//! * expiry: `DBWithTTL`, and the option `ttl`, so that compactions look for files of that age. The
+//!   call is `Put`.
 //!
-//! Files that are written for an ingest are synced by their writer, and lie in a folder of the database's until they are
-//! moved. `DBWithTTL` has one time to live for the database, in whole seconds of the system's clock, here rounded up; it
-//! drops what has expired when a compaction comes by, and shows it until then.
+//! Files for an ingest are synced by their writer, and lie in a folder of the database until they
+//! are moved. `DBWithTTL` has one time to live for the database, in whole seconds of the system's
+//! clock, here rounded up. Expired records are dropped when a compaction comes, and visible until
+//! then.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,11 +24,11 @@ use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter};
 use super::{Opening, RocksStore};
 use crate::failed;
 
-/// Bytes of keys and values of a file that is ingested: RocksDB's default for a level's first files.
+/// Bytes of keys and values of an ingested file: RocksDB's default for a level's first files.
 pub const FILE_BYTES: usize = 64 << 20;
 
 impl RocksStore<DB> {
-    /// Opens or makes one for a purpose.
+    /// Opens or makes a database for a purpose.
     ///
     /// # Errors
     /// RocksDB's own.
@@ -56,7 +58,7 @@ impl RocksStore<DB> {
         Ok(Self::new(database, opening, Some(purpose)))
     }
 
-    /// Writes the records into files of [`FILE_BYTES`] each, the last one less.
+    /// Writes the records into files of [`FILE_BYTES`] each. The last one may be smaller.
     fn write_files(&self, records: &mut SortedRecords<'_>) -> StoreResult<Vec<PathBuf>> {
         let folder = self.path.join("ingest");
         fs::create_dir_all(&folder).map_err(failed("ingest"))?;

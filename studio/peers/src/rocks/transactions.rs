@@ -1,16 +1,17 @@
-//! RocksDB's two kinds of transactions. What is committed is serializable in both.
+//! RocksDB's two kinds of transactions. Commits are serializable in both.
 //!
-//! | | optimistic | pessimistic |
-//! |---|---|---|
-//! | type | `OptimisticTransactionDB` | `TransactionDB` |
-//! | snapshot | set at the begin | none |
-//! | reads | `GetForUpdate`, so that the commit looks at them again | `GetForUpdate`, so that they are locked, in the order drawn |
-//! | aborted | if a key that was read or written has changed since the snapshot: `Busy` at the commit, or `TryAgain` where the memtables no longer tell | by the detection of deadlocks (`Busy`), which is on, or after waiting its default second for a lock (`TimedOut`) |
-//! | tried again | at once | at once |
+//! Optimistic: `OptimisticTransactionDB`, with a snapshot from the begin. Reads are `GetForUpdate`,
+//! so that the commit looks at them again. A transaction is aborted if a key that it read or wrote
+//! has changed since the snapshot: `Busy` at the commit, or `TryAgain` if the memtables no longer
+//! tell.
 //!
-//! All else is at its default: the optimistic one validates in parallel, the pessimistic one writes at
-//! the commit and has 16 stripes of locks. The writes of a commit go the way of other writes. All locks are
-//! exclusive.
+//! Pessimistic: `TransactionDB`, without a snapshot. Reads are `GetForUpdate`, so that they are
+//! locked, in the order drawn. A transaction is aborted by the detection of deadlocks (`Busy`),
+//! which is on, or after waiting the default second for a lock (`TimedOut`).
+//!
+//! Both are tried again at once. Everything else is at its default: the optimistic kind validates
+//! in parallel, the pessimistic kind writes at the commit and has 16 stripes of locks. The writes
+//! of a commit go the way of other writes. All locks are exclusive.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -30,8 +31,8 @@ use super::{Kind, RocksStore, calls_of_a_kind, flush_and_wait};
 /// The kind whose transactions look at their reads again at the commit.
 pub type Optimistic = OptimisticTransactionDB;
 
-/// The kind whose transactions lock what they read. Of several threads, since only that type tells its
-/// properties; it is the same database, and has one family of columns.
+/// The kind whose transactions lock what they read. The type for several threads is used, since
+/// only that type tells its properties. It is the same database, and has one family of columns.
 pub type Pessimistic = TransactionDB<MultiThreaded>;
 
 impl Kind for Optimistic {
@@ -85,7 +86,7 @@ impl Kind for Pessimistic {
         }
     }
 
-    /// This kind has no call for it; dropping it does that.
+    /// This kind has no such call; dropping it does the same.
     fn stop(&self) {}
 
     fn transactions(store: &RocksStore<Self>) -> Option<&dyn TransactionalStore> {

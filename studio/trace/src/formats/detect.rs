@@ -1,18 +1,22 @@
-//! Which format a file has, by its first bytes.
+//! The format of a file, by its first bytes.
 
 use super::text::LineFormat;
 use super::{Format, meta, rocksdb, twitter, ycsb};
 use crate::frame::MAGIC;
 
-/// So many first bytes of a file are enough to tell its format. Fewer may be.
+/// This number of first bytes of a file is enough to tell its format. Fewer bytes may not be.
 pub const DETECT_BYTES: usize = 64 << 10;
-/// So many lines are looked at for a format that has no mark of its own: the first ones may be none of it.
+/// For a format without a mark of its own, this number of lines is looked at: the first ones may
+/// not follow the format.
 const LINES: usize = 20;
 
-/// The format of what begins so; `None` if it is none that is known, or what is there does not tell.
+/// The format of a source with this beginning. `None` if it is not known, or if these bytes do not
+/// tell it.
 ///
-/// Formats with a mark of their own are told by it, those of lines by a line among the first ones that is a whole operation (or, of RocksDB's
-/// readable form, begins as one does; of Meta's, names the columns). What YCSB prints before its first operation is passed over.
+/// Formats with a mark of their own are recognized by it. Formats of lines are recognized by a line
+/// among the first ones that is a whole operation (for RocksDB's readable form, that begins like
+/// one; for Meta's, that names the columns). Output of YCSB before its first operation is passed
+/// over.
 #[must_use]
 pub fn detect(begin: &[u8]) -> Option<Format> {
     let begin = begin.get(..DETECT_BYTES).unwrap_or(begin);

@@ -1,22 +1,26 @@
-//! Meta's cache traces (CacheLib's `kvcache`), as CSV whose first line names the columns, in any order: `key`, `op` and
-//! `size`, and where they are there `op_time`, `op_count`, `key_size`, `cache_hits`, `ttl`. Others are passed over.
+//! Meta's cache traces (CacheLib's `kvcache`), as CSV whose first line names the columns, in any
+//! order. The columns are `key`, `op` and `size`, and if present `op_time`, `op_count`, `key_size`,
+//! `cache_hits`, `ttl`. Others are passed over.
 //!
-//! `GET` and `GET_LEASE` are reads, `SET` and `SET_LEASE` are puts, `DELETE` is a delete. A line stands for as many operations
-//! as `op_count` says; of reads, `cache_hits` of them found a value of `size` bytes, and the others none. In which order they came
-//! the trace does not tell: those that found something are given first, as of a value that goes then, and how many operations
-//! have such an order is counted ([`Imported::counted`](super::Imported), [`mixed`](super::Imported::mixed)). Times and times to
-//! live are in seconds; a line without `op_time` has the time of the one before it, or 0. Keys are anonymised: one that
-//! is shorter than the size of the original is filled up with dots. The columns of tenants (`usecase`) are not kept.
+//! `GET` and `GET_LEASE` are reads, `SET` and `SET_LEASE` are puts, `DELETE` is a delete. A line
+//! stands for `op_count` operations. Among reads, `cache_hits` of them found a value of `size`
+//! bytes, and the others found none. The trace does not tell their order: reads that found a value
+//! are given first, as if the value went away then. The number of operations with such an order is
+//! counted ([`Imported::counted`](super::Imported), [`mixed`](super::Imported::mixed)).
+//!
+//! Times and times to live are in seconds. A line without `op_time` has the time of the one before
+//! it, or 0. Keys are anonymised: a key that is shorter than the size of the original is filled up
+//! with dots. The columns of tenants (`usecase`) are not kept.
 
 use super::text::{Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
 use crate::operation::{Kind, Operation};
 
-/// A line that stands for more is bad: the traces count in 16 bits.
+/// A line that stands for more operations is bad: the traces count in 16 bits.
 const COUNT_MAX: u64 = u16::MAX as u64;
-/// A longer size of a key is not believed: it is the key's own then.
+/// A larger size of a key is not believed: then the size of the key itself counts.
 const KEY_SIZE_MAX: u64 = 4096;
 
-/// Where the columns are.
+/// The places of the columns.
 #[derive(Clone, Copy)]
 struct Columns {
     key: usize,
@@ -27,7 +31,7 @@ struct Columns {
     key_size: Option<usize>,
     hits: Option<usize>,
     ttl: Option<usize>,
-    /// How many there are.
+    /// The number of all columns.
     all: usize,
 }
 
@@ -47,7 +51,7 @@ impl Columns {
         })
     }
 
-    /// The fields of a line. Commas beyond those between the columns are the key's.
+    /// The fields of a line. Additional commas belong to the key.
     fn fields<'l>(&self, line: &'l str) -> Vec<&'l str> {
         let commas: Vec<_> = line.match_indices(',').map(|(at, _)| at).collect();
         let more = (commas.len() + 1).saturating_sub(self.all);
@@ -75,7 +79,7 @@ pub(super) fn is_header(line: &str) -> bool {
 pub(super) struct Lines {
     columns: Option<Columns>,
     since: SinceFirst,
-    /// The second of the last line; without a column of times, where the next line begins.
+    /// The second of the last line. Without a column of times, the beginning of the next line.
     last_nanos: u64,
 }
 
@@ -84,7 +88,7 @@ impl LineFormat for Lines {
         if line.is_empty() {
             return Ok(None);
         }
-        // Files that were put one behind the other have the names again.
+        // If files were joined, the names come again.
         if let Some(columns) = Columns::of(line) {
             self.columns = Some(columns);
             return Ok(None);
@@ -149,7 +153,7 @@ impl LineFormat for Lines {
     }
 }
 
-/// A size that says that something was found.
+/// A size, if it says that a value was found.
 fn sized(size: u64) -> Option<u64> {
     Some(size).filter(|size| *size > 0)
 }

@@ -1,17 +1,19 @@
-//! Other formats of traces: read as [`Operation`]s, one by one; RocksDB's readable form is written too.
+//! Other formats of traces: read as [`Operation`]s, one by one; RocksDB's readable form is written
+//! too.
 //!
-//! | format | what it has |
-//! |---|---|
-//! | [`Format::EvenDb`] | this crate's own; [`Reader`] also gives its header and losses |
-//! | [`Format::RocksDb`] | RocksDB's query trace 0.1 and 0.2: writes with values, gets, seeks; no results, no scan lengths |
-//! | [`Format::RocksDbText`] | one line each: key in hex, type, column family, value size, microseconds |
-//! | [`Format::TwitterCsv`] | timestamp, key, key size, value size, client, operation, time to live |
-//! | [`Format::MetaCsv`] | by the names in its first line: time, key, sizes, operation, how often, hits, time to live |
-//! | [`Format::YcsbText`] | what YCSB's `basic` binding prints |
+//! * [`Format::EvenDb`]: this crate's own; [`Reader`] also gives its header and losses.
+//! * [`Format::RocksDb`]: RocksDB's query trace 0.1 and 0.2: writes with values, gets, seeks; no
+//!   results, no scan lengths.
+//! * [`Format::RocksDbText`]: one line each: key in hex, type, column family, value size,
+//!   microseconds.
+//! * [`Format::TwitterCsv`]: timestamp, key, key size, value size, client, operation, time to live.
+//! * [`Format::MetaCsv`]: by the names in its first line: time, key, sizes, operation, number of
+//!   operations, hits, time to live.
+//! * [`Format::YcsbText`]: the output of YCSB's `basic` binding.
 //!
-//! A line or record that is none of the format is counted, with the first reason, and the reading goes on. No length that is
-//! read is believed beyond a limit. Operations are given in the order of the source; times that go back are counted, and those
-//! from before the first are 0.
+//! A line or record that does not follow the format is counted, with the first reason, and the
+//! reading goes on. No length is believed beyond a limit. Operations are given in the order of the
+//! source. Times that go back are counted, and times before the first one are 0.
 
 mod detect;
 mod meta;
@@ -45,12 +47,12 @@ pub enum Format {
     TwitterCsv,
     /// Meta's cache trace, of CacheLib's kvcache: `meta`.
     MetaCsv,
-    /// What YCSB's `basic` binding prints: `ycsb`.
+    /// The output of YCSB's `basic` binding: `ycsb`.
     YcsbText,
 }
 
 impl Format {
-    /// All of them, each with its name, which is read back by `parse`.
+    /// All formats, each with its name, which `parse` reads back.
     pub const NAMES: [(&str, Format); 6] = [
         ("evendb", Format::EvenDb),
         ("rocksdb", Format::RocksDb),
@@ -62,15 +64,15 @@ impl Format {
 }
 
 impl Format {
-    /// Its name, by which commands know it.
+    /// Its name in commands.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Format::NAMES.iter().find(|(_, format)| *format == self);
         named.map_or("?", |(name, _)| name)
     }
 
-    /// What a keyspace of this number is called where the format has no names: a column family of RocksDB is `cf-` and its number,
-    /// and the first one `default`.
+    /// The name of the keyspace with this number, if the format has no names: a column family of
+    /// RocksDB is `cf-` and its number, and the first one `default`.
     #[must_use]
     pub fn keyspace_name(self, number: u32) -> String {
         match (self, number) {
@@ -81,7 +83,8 @@ impl Format {
     }
 }
 
-/// By what a file is packed that begins so, if it is: traces are given away so, and `evendb trace convert` unpacks them.
+/// The packer of a file with this beginning, if it is packed. Traces are published in this form,
+/// and `evendb trace convert` unpacks them.
 fn packed_by(begin: &[u8]) -> Option<&'static str> {
     let packings: [(&[u8], _); 2] = [
         (b"\x1f\x8b\x08", "gzip"),
@@ -91,7 +94,8 @@ fn packed_by(begin: &[u8]) -> Option<&'static str> {
     packing.map(|(_, name)| *name)
 }
 
-/// Opens a trace of EvenDB's format. Where the source is one of another format, the error says which, and what makes one of EvenDB's of it.
+/// Opens a trace of EvenDB's format. If the source has another format, the error names it, and the
+/// command that converts it.
 ///
 /// # Errors
 /// As [`Reader::new`].
@@ -130,26 +134,28 @@ impl FromStr for Format {
     }
 }
 
-/// What of a source was read, and what could not be.
+/// What was read from a source, and what could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Imported {
     /// Operations that were given.
     pub operations: u64,
-    /// Lines or records that are none of the format.
+    /// Lines or records that do not follow the format.
     pub bad: u64,
-    /// The place and the reason of the first one of these.
+    /// The place and the reason of the first bad one.
     pub first_bad: Option<String>,
     /// The source ends in the middle of something, or has no end where its format has one.
     pub is_torn: bool,
-    /// Operations whose time is before that of one that comes before them.
+    /// Operations whose time is before that of an earlier operation.
     pub times_back: u64,
-    /// The source has times of whole seconds: the operations of a second were spread evenly over it.
+    /// The source has times of whole seconds: the operations of a second were spread evenly over
+    /// it.
     pub spread: bool,
-    /// Operations of lines that stand for several: their order within the line is made up.
+    /// Operations from lines that stand for several: their order within the line is made up.
     pub counted: u64,
-    /// Of these: reads of lines of which some found something and some did not. Those that did are given first.
+    /// Among them, reads from lines in which some reads found something and others did not. The
+    /// ones that did are given first.
     pub mixed: u64,
-    /// Operations that are no merges and were read as such, by their names in the source.
+    /// Operations that are no merges and were read as merges, by their names in the source.
     pub as_merges: BTreeMap<&'static str, u64>,
 }
 
@@ -165,8 +171,8 @@ impl Imported {
 /// Gives each operation of `from` to `each`.
 ///
 /// # Errors
-/// `NotATrace` if the beginning is none of the format; `UnsupportedVersion`; `Damaged` if EvenDB's header is; `Io`; those of
-/// `each`.
+/// `NotATrace` if the beginning does not follow the format; `UnsupportedVersion`; `Damaged` if
+/// EvenDB's header is; `Io`; the errors of `each`.
 pub fn read(
     format: Format,
     from: &mut dyn BufRead,
@@ -182,7 +188,8 @@ pub fn read(
     }
 }
 
-/// Writes an operation as a line of RocksDB's readable form. False if that form has no such operation.
+/// Writes an operation as a line of RocksDB's readable form. False if that form has no such
+/// operation.
 ///
 /// # Errors
 /// `Io`.

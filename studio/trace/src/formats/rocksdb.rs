@@ -2,19 +2,23 @@
 //!
 //! ```text
 //! record  micros u64 | type u8 | payload length u32 | payload          little-endian; no checksums
-//! types   1 begin  2 end  3 write  4 get  5 seek  6 seek for the one before  13 multi-get; others are passed over
+//! types   1 begin  2 end  3 write  4 get  5 seek  6 seek for the one before  13 multi-get;
+//!         others are passed over
 //! begin   text: feedcafedeadbeef, trace version, version of RocksDB
 //! 0.1     write: a write batch; get, seek: column family u32, key
-//! 0.2     bitmap u64 of what follows: 1 batch, 2 and 3 column family and key of a get, 4 to 7 column family, key, lower and
-//!         upper bound of a seek, 8 to 10 count, column families and keys of a multi-get
-//! batch   sequence u64 | count u32 | records: tag u8, column family varint where the tag says, key, value
+//! 0.2     bitmap u64 of what follows: 1 batch, 2 and 3 column family and key of a get,
+//!         4 to 7 column family, key, lower and upper bound of a seek,
+//!         8 to 10 count, column families and keys of a multi-get
+//! batch   sequence u64 | count u32
+//!         | records: tag u8, column family varint where the tag says, key, value
 //! ```
-//! Bytes have their length before them as a varint. Of a seek it is not known how much was read after it. The form has
-//! no checksums, so that a length that cannot be ends the reading: where the next record begins is not known. A flipped bit
-//! within a key is not noticed.
+//! Bytes have their length before them as a varint. The trace does not tell how much was read after
+//! a seek. The format has no checksums, so an impossible length ends the reading: nobody knows
+//! where the next record begins. A flipped bit within a key is not noticed.
 //!
-//! Memory: one record, of at most 256 MiB, as far as its bytes are there. A record is read twice: first whether it is
-//! whole, so that of a batch all operations are given or none; then they are given one by one.
+//! Memory: one record, of at most 256 MiB, as far as its bytes are there. A record is read twice.
+//! The first pass checks that it is whole, so that all operations of a batch are given or none. The
+//! second pass gives them one by one.
 
 use super::Imported;
 use super::text::SinceFirst;
@@ -23,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::operation::{KEY_BYTES_MAX, Kind, Operation, VALUE_BYTES_MAX};
 use std::io::{BufRead, Read};
 
-/// A batch of more is refused. RocksDB itself has no limit below 4 GiB.
+/// A batch with more bytes is refused. RocksDB itself has no limit below 4 GiB.
 const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 const HEAD_BYTES: usize = 13;
 const MAGIC: &[u8] = b"feedcafedeadbeef\t";
@@ -61,7 +65,7 @@ pub(super) fn read(
         let record = match next(from)? {
             Next::Record(record) if record.kind == 2 => break,
             Next::Record(record) => record,
-            // A trace that was ended has a record that says so.
+            // A trace that was ended has a record of its end.
             Next::End | Next::Torn => {
                 imported.is_torn = true;
                 break;
@@ -91,8 +95,8 @@ pub(super) fn read(
     Ok(imported)
 }
 
-/// Gives the operations of a record that is whole: with a group what comes together; a batch of several ends with its
-/// commit. How many that are.
+/// Gives the operations of a record that is whole. Operations that come together have a group; a
+/// batch of several ends with its commit. Returns their number.
 fn give(
     record: &Record,
     version: u8,
@@ -115,7 +119,7 @@ fn give(
     given
 }
 
-/// Whether a file that begins so is one.
+/// Whether a file with this beginning has this format.
 pub(super) fn is_begin(begin: &[u8]) -> bool {
     begin.get(8) == Some(&1)
         && begin
@@ -169,10 +173,10 @@ fn next(from: &mut dyn BufRead) -> Result<Next> {
     })
 }
 
-/// What takes the operations of a record, until it gives `None`.
+/// Takes the operations of a record, until it gives `None`.
 type Each<'a> = &'a mut dyn FnMut(Operation) -> Option<()>;
 
-/// The operations of a record; none for types that ask nothing of keys. `None` if it cannot be read.
+/// The operations of a record. None for types that access no keys. `None` if it cannot be read.
 fn parse(record: &Record, version: u8, into: Each<'_>) -> Option<()> {
     let mut input = Input::new(&record.payload);
     let has = match version {
@@ -248,7 +252,7 @@ fn seek(
         return None;
     }
     let mut scan = operation(Kind::Scan, family, low.unwrap_or_default());
-    // The greatest key at or below: the range ends right behind it.
+    // The greatest key at or below: the range ends right after it.
     sought.push(0);
     scan.end_key = Some(sought);
     scan.reverse = true;
@@ -284,10 +288,10 @@ fn batch_of(batch: &[u8], into: Each<'_>) -> Option<()> {
             0x8 => (Kind::SingleDelete, true, false),
             0xe => (Kind::DeleteRange, true, true),
             0xf => (Kind::DeleteRange, false, true),
-            // Wide columns, and values with a time: what they have as their value is not bare.
+            // Wide columns, and values with a time: their value is not bare.
             0x16 | 0x18 => (Kind::Put, false, true),
             0x17 | 0x19 => (Kind::Put, true, true),
-            // Data of the log, and marks of transactions, which are no writes of keys.
+            // Data of the log, and marks of transactions. They are no writes of keys.
             0x3 | 0xa | 0xb | 0xc => {
                 input.bytes()?;
                 continue;

@@ -1,8 +1,10 @@
-//! RocksDB's readable form of a trace, as its `trace_analyzer` writes it: `0xHEX type cf size micros`, a line each.
+//! RocksDB's readable form of a trace, as its `trace_analyzer` writes it: `0xHEX type cf size
+//! micros`, a line each.
 //!
-//! Types: 0 get, 1 put, 2 delete, 3 single delete, 4 range delete (its end is not there), 5 merge, 6 seek, 7 seek for
-//! the one before, 8 multi-get. Without keys a line begins with its type; such a trace is refused line by line. Since
-//! the form has no scan lengths, results and groups, what is written loses them.
+//! Types: 0 get, 1 put, 2 delete, 3 single delete, 4 range delete (its end is not there), 5 merge,
+//! 6 seek, 7 seek for the one before, 8 multi-get. Without keys a line begins with its type; such a
+//! trace is refused line by line. The format has no scan lengths, results and groups, so a written
+//! trace loses them.
 
 use super::text::{Line, LineFormat, SinceFirst, number};
 use crate::error::Result;
@@ -42,7 +44,7 @@ impl LineFormat for Lines {
             other => return Err(format!("no type {other}")),
         };
         if kind == 7 {
-            // The greatest key at or below: the range ends right behind it.
+            // The greatest key at or below: the range ends right after it.
             let mut end = std::mem::take(&mut operation.key);
             end.push(0);
             operation.end_key = Some(end);
@@ -72,7 +74,7 @@ pub(super) fn write(to: &mut dyn Write, operation: &Operation, begin_micros: u64
         Kind::Merge => 5,
         Kind::Scan if operation.reverse => {
             key = operation.end_key.as_deref().unwrap_or(key);
-            // A range that ends right behind a key began there.
+            // A range that ends right after a key began there.
             key = key.strip_suffix(&[0]).unwrap_or(key);
             7
         }

@@ -1,4 +1,4 @@
-//! Lines of text, each one operation or bad.
+//! Lines of text, each an operation or bad.
 
 use super::Imported;
 use crate::error::Result;
@@ -6,25 +6,28 @@ use crate::lines::next_line;
 use crate::operation::{KEY_BYTES_MAX, Operation, Outcome};
 use std::io::BufRead;
 
-/// A longer line is bad, and passed over without being kept.
+/// A line with more bytes is bad, and passed over without being kept.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Nanoseconds of a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
-/// So many bytes of operations of one second wait for its other ones, so that all can be spread over it.
+/// This number of bytes of operations of one second waits for the other ones of that second, so
+/// that all can be spread over it.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// What a line says.
+/// The content of a line.
 pub(super) struct Line {
     /// The operation, or each of the operations.
     pub(super) operation: Operation,
-    /// For how many operations it stands.
+    /// The number of operations for which it stands.
     pub(super) count: u64,
-    /// So many of these have the outcome of the operation, and the others found nothing; `None`: all have it.
+    /// This number of them has the outcome of the operation, and the others found nothing. `None`:
+    /// all have it.
     pub(super) hits: Option<u64>,
-    /// Its time is that of the beginning of so many nanoseconds, somewhere in which it was. 0: it is exact.
+    /// The operation was somewhere in this number of nanoseconds, and its time is their beginning.
+    /// 0: the time is exact.
     pub(super) within_nanos: u64,
-    /// What the source calls it, where it is read as a merge.
+    /// Its name in the source, if it is read as a merge.
     pub(super) as_merge: Option<&'static str>,
 }
 
@@ -40,7 +43,7 @@ impl From<Operation> for Line {
     }
 }
 
-/// The outcome of a read that found so many bytes, or nothing.
+/// The outcome of a read that found this number of bytes, or nothing.
 pub(super) fn found(len: Option<u64>) -> Outcome {
     match len {
         None => Outcome::Absent,
@@ -50,7 +53,8 @@ pub(super) fn found(len: Option<u64>) -> Outcome {
 
 /// A format of lines.
 pub(super) trait LineFormat {
-    /// What a line says; `None` for a line that is to be passed over in silence. The error says why it is bad.
+    /// The content of a line. `None` for a line that is passed over in silence. The error says why
+    /// it is bad.
     fn parse(&mut self, line: &str) -> std::result::Result<Option<Line>, String>;
 
     /// See [`Imported::times_back`].
@@ -98,13 +102,14 @@ pub(super) fn read(
     Ok(imported)
 }
 
-/// Lines of one time that stand one behind the other, whose operations are spread evenly over what the time leaves open.
+/// Consecutive lines with one time. Their operations are spread evenly over what the time leaves
+/// open.
 #[derive(Default)]
 struct Waiting {
     lines: Vec<Line>,
     bytes: usize,
     operations: u64,
-    /// Of their time so much has been given to lines that there was no room to keep.
+    /// This part of their time was given to lines for which there was no room.
     used_nanos: u64,
     given: u64,
     latest: u64,
@@ -120,7 +125,7 @@ impl Waiting {
                 self.give(SECOND, each)?;
                 self.used_nanos = 0;
             } else if self.bytes > WAITING_BYTES_MAX {
-                // How many more come is not known: they have the other half of what is left.
+                // The number of further lines is not known: they get the other half of the rest.
                 let half = self.used_nanos + (last.1 - self.used_nanos) / 2;
                 self.give(half, each)?;
                 self.used_nanos = half;
@@ -132,7 +137,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Gives all of them, up to so many nanoseconds of what their time leaves open.
+    /// Gives all of them, up to this number of nanoseconds of what their time leaves open.
     fn give(
         &mut self,
         until_nanos: u64,
@@ -169,7 +174,7 @@ fn longest_key(operation: &Operation) -> usize {
     operation.key.len().max(end)
 }
 
-/// A word of the source, as a message may have it.
+/// A word of the source, in the form for a message.
 pub(super) fn quoted(word: &str) -> String {
     let short: String = word.chars().take(40).collect();
     format!("{short:?}")
@@ -181,7 +186,7 @@ pub(super) fn number(field: Option<&str>, what: &str) -> std::result::Result<u64
     parsed.ok_or_else(|| format!("no {what}"))
 }
 
-/// Times of a source as times since its first operation. One from before that is 0.
+/// Times of a source as times since its first operation. A time before that is 0.
 #[derive(Default)]
 pub(super) struct SinceFirst {
     first: Option<u64>,

@@ -1,15 +1,20 @@
-//! Twitter's cache traces: `timestamp,key,key size,value size,client id,operation,TTL`, in seconds and bytes.
+//! Twitter's cache traces: `timestamp,key,key size,value size,client id,operation,TTL`, in seconds
+//! and bytes.
 //!
-//! `get` and `gets` are reads. The value size of a read is that of what it found, and 0 where it found nothing: that is how those who
-//! keep the traces read them. A value of no bytes that was found cannot be told from that. `set`, `add`, `replace` and `cas` are
-//! puts; `append`, `prepend`, `incr` and `decr` are read as merges, and counted by name ([`Imported::as_merges`](super::Imported)); `delete` is a
-//! delete. The operand of `incr` and `decr` is a number of 8 bytes. The operations of one second are spread evenly over it. A key may have commas. Keys are
+//! `get` and `gets` are reads. The value size of a read is that of the value that it found, and 0
+//! if it found nothing. The keepers of the traces read them in this way. A found value of no bytes
+//! cannot be distinguished from that. `set`, `add`, `replace` and `cas` are puts; `append`,
+//! `prepend`, `incr` and `decr` are read as merges, and counted by name
+//! ([`Imported::as_merges`](super::Imported)); `delete` is a delete. The operand of `incr` and
+//! `decr` is a number of 8 bytes.
+//!
+//! The operations of one second are spread evenly over it. A key may have commas. Keys are
 //! anonymised, and may be shorter than the size beside them, which is that of the original.
 
 use super::text::{Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
 use crate::operation::{Kind, Operation};
 
-/// Bytes of the number that `incr` and `decr` add or take away.
+/// Bytes of the number that `incr` and `decr` add or subtract.
 const NUMBER_BYTES: u64 = 8;
 
 #[derive(Default)]
@@ -23,7 +28,7 @@ impl LineFormat for Lines {
             return Ok(None);
         }
         let (seconds, rest) = line.split_once(',').unwrap_or((line, ""));
-        // What is behind the key has no commas; the key may.
+        // The fields after the key have no commas; the key may.
         let mut fields = rest.rsplitn(6, ',');
         let (ttl, name, client) = (fields.next(), fields.next(), fields.next());
         let (value_len, key_len, key) = (fields.next(), fields.next(), fields.next());

@@ -1,8 +1,9 @@
-//! What YCSB's `basic` binding prints: `READ table key [ fields ]`, `INSERT`, `UPDATE`, `SCAN table key count [ fields ]`,
-//! `DELETE table key`. No times: operations are a nanosecond apart, so that their order stays.
+//! The output of YCSB's `basic` binding: `READ table key [ fields ]`, `INSERT`, `UPDATE`, `SCAN
+//! table key count [ fields ]`, `DELETE table key`. No times: operations are a nanosecond apart, so
+//! that their order stays.
 //!
-//! Other lines of the output (settings, statistics) are passed over. The length of a value is that of the fields' text as
-//! far as they are printed.
+//! Other lines of the output (settings, statistics) are passed over. The length of a value is that
+//! of the printed part of the fields' text.
 
 use super::text::{Line, LineFormat};
 use crate::operation::{Kind, Operation};

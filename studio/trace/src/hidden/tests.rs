@@ -30,7 +30,7 @@ fn common(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
-/// Keys with few bytes, so that there are many prefixes, and some with any.
+/// Keys with few different bytes, so that there are many prefixes, and some keys with any bytes.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(0..3_u8, 0..6), vec(any::<u8>(), 0..4)]
 }
@@ -60,7 +60,7 @@ proptest! {
                 }
             }
         }
-        // Other bytes in the same order come to the same: what is hidden does not depend on them.
+        // Other bytes in the same order give the same hidden keys.
         let add = |key: &Vec<u8>| key.iter().map(|byte| byte % 3 + shift % 253).collect::<Vec<u8>>();
         let small = |key: &Vec<u8>| key.iter().map(|byte| byte % 3).collect::<Vec<u8>>();
         let with = |map: &dyn Fn(&Vec<u8>) -> Vec<u8>| -> Vec<Operation> {
@@ -150,7 +150,7 @@ fn a_key_that_was_not_gathered_is_an_error() {
     assert_eq!(keys.hide(&mut one).unwrap_err().kind(), ErrorKind::Damaged);
 }
 
-/// Long keys take no deep recursion.
+/// Long keys need no deep recursion.
 #[test]
 fn keys_of_any_length_are_hidden() {
     let longest = |last: u8| [vec![7; crate::KEY_BYTES_MAX - 1], vec![last]].concat();

@@ -164,7 +164,7 @@ fn one_trace_at_a_time_and_another_one_after_it() {
     first.stop().unwrap();
     assert!(!slot.is_on());
     let second = start().unwrap();
-    // It began in the first trace, and belongs to none.
+    // It began in the first trace, and belongs to no trace.
     slot.end(began, &Call::new(Kind::Get, 0, b"k"));
     let began = slot.begin(b"k").unwrap();
     slot.end(began, &Call::new(Kind::Get, 0, b"k"));
@@ -226,7 +226,7 @@ fn a_disk_that_fails_is_told_at_the_end_and_disturbs_nobody() {
     assert_eq!(recorder.stop().unwrap_err().kind(), ErrorKind::Io);
 }
 
-/// Waits for what the writer's thread does by itself.
+/// Waits for something that the writer's thread does by itself.
 fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         thread::sleep(Duration::from_millis(1));

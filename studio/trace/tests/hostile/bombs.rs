@@ -1,4 +1,4 @@
-//! Small files that stand for much.
+//! Small files that stand for large content.
 
 use crate::making::{RocksDb, bytes as with_len};
 use crate::{import, peak_of};

@@ -1,4 +1,4 @@
-//! Traces of lines: a line is an operation, bad, or nothing, whatever the others are.
+//! Traces of lines: a line is an operation, bad, or nothing, with any other lines around it.
 
 use crate::random::Random;
 use crate::{MEMORY, import, peak_of, trials};
@@ -55,7 +55,7 @@ fn line(random: &mut Random, format: Format, number: u64) -> String {
     }
 }
 
-/// How many lines there are that say something.
+/// The number of lines with content.
 fn lines_of(text: &[u8]) -> u64 {
     let lines = text.split(|byte| *byte == b'\n');
     let says = |line: &&[u8]| !line.iter().all(|byte| *byte == b'\r');
@@ -78,7 +78,7 @@ fn every_line_is_an_operation_or_bad_or_says_nothing() {
         let mut text = lines.join("\n").into_bytes();
         for _ in 0..random.below(4) {
             match random.one_in(3) {
-                // A field that is absurd.
+                // An absurd field.
                 true => {
                     let at = random.below(text.len() + 1);
                     let digits = random.absurd().to_string();
@@ -100,7 +100,7 @@ fn every_line_is_an_operation_or_bad_or_says_nothing() {
         let all = given + imported.bad;
         match format {
             Format::YcsbText => assert!(all <= lines_of(&text)),
-            // A line stands for as many operations as it says, up to a limit.
+            // A line stands for the number of operations that it gives, up to a limit.
             Format::MetaCsv => assert!(all <= lines_of(&text) * u64::from(u16::MAX)),
             _ => assert_eq!(all, lines_of(&text)),
         }
@@ -133,7 +133,7 @@ fn an_endless_line_is_one_bad_line() {
     }
 }
 
-/// A key that no trace takes costs its line, and a message is short however long a word is.
+/// A key that no trace takes costs its line, and a message is short even for a long word.
 #[test]
 fn a_key_above_the_limit_is_a_bad_line() {
     let long = "k".repeat(KEY_BYTES_MAX + 1);
@@ -148,7 +148,7 @@ fn a_key_above_the_limit_is_a_bad_line() {
             format!("key,op,size\n{long},GET,1\nk,GET,1\n"),
         ),
         (Format::YcsbText, format!("READ t {long}\nREAD t k\n")),
-        // Of a seek backwards the end is a byte longer.
+        // The end of a seek backwards is a byte longer.
         (
             Format::RocksDbText,
             format!("0x{hex} 7 0 0 1\n0x{hex} 6 0 0 1\n"),

@@ -1,8 +1,9 @@
-//! Traces that are damaged, forged or absurd, of every format: reading them ends, with a typed error or a count of what
-//! was lost, in bounded memory, and without a panic.
+//! Damaged, forged or absurd traces of every format: reading them ends, with a typed error or a
+//! count of what was lost, in bounded memory, and without a panic.
 //!
-//! `EVENDB_TRACE_TRIALS` says how many each test makes, `EVENDB_TRACE_SEED` of which random numbers. A failure says the
-//! trial, which the seed repeats. A binary of its own, because it counts what the allocator is asked for.
+//! `EVENDB_TRACE_TRIALS` sets the number of trials of each test, `EVENDB_TRACE_SEED` the random
+//! numbers. A failure names the trial, which the seed repeats. This is a binary of its own, because
+//! it counts the allocator's requests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(unsafe_code, reason = "an allocator that counts")]
@@ -29,7 +30,7 @@ fn variable(name: &str, default: u64) -> u64 {
     given.map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Runs as many trials as are asked for, each with random numbers of its own.
+/// Runs the given number of trials, each with random numbers of its own.
 fn trials(run: impl Fn(&mut Random)) {
     let (count, seed) = (
         variable("EVENDB_TRACE_TRIALS", 4000),
@@ -45,10 +46,11 @@ fn trials(run: impl Fn(&mut Random)) {
     }
 }
 
-/// What a damaged file does to memory at most, if nothing in it is large: some frames or lines.
+/// The highest memory for a damaged file in which nothing is large: some frames or lines.
 const MEMORY: usize = 5 << 20;
 
-/// Reads a source whole. What is given is not kept here, and counted against what the reader says.
+/// Reads a source whole. The operations are not kept here; they are counted and compared with the
+/// reader's counts.
 fn import(
     format: Format,
     bytes: &[u8],

@@ -1,8 +1,9 @@
 //! EvenDB's own traces.
 //!
-//! What is not forged (no checksum was made for it): the operations that come are those that were written, in their order,
-//! each once; whatever does not come is told; and a strict reader refuses exactly what a lenient one counts. What is
-//! forged may be anything, and ends in bounded memory.
+//! In traces that are not forged (no checksum was made for them), the operations that come are
+//! those that were written, in their order, each once. Every operation that does not come is told.
+//! A strict reader refuses exactly what a lenient one counts. A forged trace may be anything, and
+//! reading it ends in bounded memory.
 
 use crate::random::Random;
 use crate::{MEMORY, peak_of, trials};
@@ -89,7 +90,7 @@ pub(crate) static GOOD: LazyLock<Vec<Trace>> = LazyLock::new(|| {
     good
 });
 
-/// What reading to the end came to.
+/// The result of reading to the end.
 struct Done {
     given: Vec<Operation>,
     losses: Losses,
@@ -109,7 +110,7 @@ fn read(source: impl Read, is_strict: bool) -> Result<Done, ErrorKind> {
     Ok(Done { given, losses, end })
 }
 
-/// Gives a byte or some, and is interrupted.
+/// Gives one or a few bytes, and is interrupted.
 struct Sipping<'a>(&'a [u8], Random);
 
 impl Read for Sipping<'_> {
@@ -129,11 +130,12 @@ fn is_part(part: &[Operation], whole: &[Operation]) -> bool {
     part.iter().all(|one| left.any(|other| one == other))
 }
 
-/// What holds of all files: lenient, strict, by sips and in order they come to the same.
+/// What holds for all files: lenient, strict, by sips and in order, readers come to the same
+/// result.
 fn check_any(bytes: &[u8], random: &mut Random) -> Option<Done> {
     let (lenient, peak) = peak_of(|| {
         let done = read(bytes, false);
-        // What is kept here is not the reader's.
+        // Memory that is kept here is not the reader's.
         done.map(|done| (done.losses, done.end, done.given.len()))
     });
     let done = read(bytes, false);
@@ -204,7 +206,7 @@ fn frames(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     frames
 }
 
-/// Takes frames out, or has them twice, or elsewhere, each as it was written.
+/// Removes, repeats or moves frames, each as it was written.
 fn shuffle_frames(random: &mut Random, bytes: &[u8]) -> Vec<u8> {
     let frames = frames(bytes);
     let mut out = bytes[..frames[0].start].to_vec();
@@ -255,7 +257,8 @@ fn what_is_damaged_is_told_and_the_rest_is_what_was_written() {
     });
 }
 
-/// Parts of another trace, with its checksums: what comes was written in one of both.
+/// Parts of another trace, with its checksums: every operation that comes was written in one of
+/// both.
 #[test]
 fn parts_of_another_trace_are_read_as_what_they_are() {
     trials(|random| {
@@ -287,7 +290,7 @@ fn sum(head: &[u8], body: &[u8]) -> [u8; 8] {
     hasher.digest().to_le_bytes()
 }
 
-/// A frame of any content, with a checksum that is right, and with some of its fields absurd.
+/// A frame of any content, with a correct checksum, and with some of its fields absurd.
 fn forged_frame(random: &mut Random, frame: &[u8]) -> Vec<u8> {
     let number = |at: usize| u32::from_le_bytes(frame[at..at + 4].try_into().unwrap()) as usize;
     let stored = &frame[32..];
@@ -354,7 +357,7 @@ fn what_is_forged_ends_in_bounded_memory() {
     });
 }
 
-/// Times that go back, with little memory: all operations come, and those that come late are counted.
+/// Times that go back, with little memory: all operations come, and the late ones are counted.
 #[test]
 fn times_that_go_back_are_given_and_counted() {
     let times = [5_u64, 9, 3, 9, 0, u64::MAX, 1, 2];

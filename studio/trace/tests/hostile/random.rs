@@ -1,4 +1,4 @@
-//! Random numbers, and damage to bytes whatever they are.
+//! Random numbers, and damage to any bytes.
 
 /// SplitMix64: small, and the same everywhere.
 pub(crate) struct Random(u64);
@@ -61,7 +61,7 @@ impl Random {
         start..start + self.below(most + 1)
     }
 
-    /// Damages bytes once, somewhere. Where the first difference may be.
+    /// Damages bytes once, somewhere. Returns where the first difference may be.
     pub(crate) fn damage(&mut self, bytes: &mut Vec<u8>) -> usize {
         let range = self.range(bytes.len());
         let at = range.start;

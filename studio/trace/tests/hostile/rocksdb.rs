@@ -1,4 +1,5 @@
-//! RocksDB's query traces, which have no checksums: what comes before the damage is what was written, the rest ends.
+//! RocksDB's query traces, which have no checksums: records before the damage are given as they
+//! were written, and the rest ends.
 
 use crate::making::{RocksDb, bytes as with_len, some_trace};
 use crate::random::Random;
@@ -59,7 +60,7 @@ static GOOD: LazyLock<Vec<Good>> = LazyLock::new(|| {
     good.collect()
 });
 
-/// The operations of a trace, or of what begins it.
+/// The operations of a trace, or of its beginning.
 fn operations(bytes: &[u8]) -> Vec<Operation> {
     let mut operations = Vec::new();
     import(Format::RocksDb, bytes, &mut |one| {
@@ -136,7 +137,7 @@ fn damaged_traces_give_what_comes_before_and_end() {
     });
 }
 
-/// A file that is cut says so, wherever it is.
+/// A cut file is told as cut, at any place.
 #[test]
 fn a_cut_is_told() {
     for good in GOOD.iter() {

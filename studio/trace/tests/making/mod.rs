@@ -95,7 +95,7 @@ impl RocksDb {
     }
 }
 
-/// One of each kind of record.
+/// One record of each kind.
 pub(crate) fn some_trace(version: u8) -> Vec<u8> {
     let mut trace = RocksDb::new(version);
     trace.get(3, b"one");

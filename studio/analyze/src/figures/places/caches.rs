@@ -1,4 +1,4 @@
-//! What caches of rows, blocks, chunks or prefixes would have of the load.
+//! What caches of rows, blocks, chunks or prefixes would keep of the load.
 
 use super::super::Context;
 use super::super::cells::{Words, quoted};
@@ -15,7 +15,7 @@ use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 use futures::StreamExt;
 use serde_json::Value;
 
-/// What is counted, and in what. It is told at the first figure.
+/// What is counted, and in which unit. The first figure tells it.
 const READ: &str = "Reads are counted: lookups, pops, and of a scan the key where it begins. Writes are not: most stores write past what they read from. \
                     A row is a pair of key and value; a block is 4 KiB and a chunk 10 MiB of pairs that are neighbours in key order; a prefix \
                     is all keys that begin alike (see the hottest prefixes). Sizes are the mean of the keyspace's keys and known values.";
@@ -62,10 +62,11 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     ])
 }
 
-/// A stack of each keyspace and grain.
+/// A stack for each keyspace and grain.
 struct Stacks(Vec<[Stack; GRAINS.len()]>);
 
-/// Lengths of periods: those that people use and a trace of so many nanoseconds has some of, and all of it.
+/// Lengths of periods for a trace of this number of nanoseconds: the usual ones that it has several
+/// of, and its whole length.
 fn periods(duration: u64) -> Vec<u64> {
     let seconds = [
         0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0,
@@ -112,7 +113,7 @@ impl Stacks {
     }
 }
 
-/// What was read and how it was found.
+/// The reads and how they were found.
 struct Found<'a> {
     reads: &'a [Reads],
     stacks: &'a Stacks,
@@ -120,7 +121,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// All keyspaces and grains: their names, what was read, the units, and the stack.
+    /// All keyspaces and grains: their names, reads, units, and stack.
     fn all(&self) -> impl Iterator<Item = ([Value; 2], &Reads, &Grain, &Stack)> {
         self.reads
             .iter()
@@ -134,7 +135,7 @@ impl Found<'_> {
             })
     }
 
-    /// How exact the figures are that the sample is for.
+    /// The exactness of the figures that use the sample.
     fn exactness(&self) -> Exactness {
         let sizes = self
             .all()

@@ -1,7 +1,8 @@
-//! Where in the key space accesses are, and what a cache would have of it.
+//! Where in the key space accesses are, and what a cache would keep of them.
 //!
-//! The key space of a keyspace are the keys that the trace names and those that the store has, in key order; a key has a number there, its id. Where
-//! nobody lists what the store has, parts of the key space have as many *named* keys as they say.
+//! The key space of a keyspace is the keys that the trace names and the keys that the store has, in
+//! key order. A key has a number there, its id. If nobody lists the keys of the store, parts of the
+//! key space hold only *named* keys.
 //!
 //! Joins have the small table first: the engine keeps that one in memory, unless it knows better.
 
@@ -13,7 +14,7 @@ pub(super) mod space;
 
 use super::Context;
 
-/// Which keys are the key space, in words.
+/// The keys that make up the key space, in words.
 fn space_of_keys(context: &Context<'_>) -> &'static str {
     match context.has_stored {
         true => {

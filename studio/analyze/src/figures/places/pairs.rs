@@ -1,4 +1,4 @@
-//! Which kind of operation follows which on the same key.
+//! Pairs of consecutive operations on the same key, by their kinds.
 
 use super::super::Context;
 use super::super::cells::{Words, cells};

@@ -1,4 +1,4 @@
-//! Accesses of ranges of the key space: in key order, and by rank.
+//! Accesses to ranges of the key space: in key order, and by rank.
 
 use super::super::Context;
 use super::super::cells::{Words, cells, thin};
@@ -6,8 +6,8 @@ use super::space_of_keys;
 use crate::error::Result;
 use evendb_report::{Chart, Figure, Mark, Unit};
 
-/// A row for each range and kind that accessed it, and of the kind `stored` for each in which the store has keys by the list of them; `first_key`
-/// is that of the range, whatever the kind.
+/// A row for each range and each kind that accessed it. A range in which the list of the store has
+/// keys has a row of the kind `stored` too. `first_key` is that of the range, over all kinds.
 const RANGES: &str = "
     WITH placed AS (
         SELECT keys.keyspace, kind, key, accesses, id * ranges / keys.keys AS part

@@ -7,12 +7,12 @@ use crate::error::Result;
 use crate::tables::{DONE, KEYLESS};
 use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 
-/// Points of a kind in a keyspace that a time series has on average. The page draws 1500 at most.
+/// The mean number of points of a kind in a keyspace in a time series. The page draws at most 1500.
 const POINTS: u64 = 1400;
 /// Bins of time in a heat map.
 const TIMES: u64 = 120;
 
-/// The first key of each part of the key spaces that are in plots of many points.
+/// The first key of each part, for the key spaces in plots of many points.
 const BORDERS: &str = "
     SELECT keyspace, min(id) AS id, min(key) AS key
     FROM (SELECT keys.keyspace, id, key, id * fine / keys AS part FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted)
@@ -27,7 +27,7 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     ])
 }
 
-/// `place_of` of an operation, as SQL.
+/// The SQL of `place_of` for an operation.
 fn place(context: &Context<'_>) -> String {
     let borders = context.session.table_file("borders");
     let borders = quoted(&borders.to_string_lossy());

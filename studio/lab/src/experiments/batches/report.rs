@@ -1,5 +1,5 @@
-//! The tables of [`super`], and the outcome of its rule: a cell is the median of all its shares, of all
-//! rounds.
+//! The tables of [`super`], and the outcome of its rule. A cell is the median of all its shares, of
+//! all rounds.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,20 @@ pub(super) struct Report<'a> {
     pub(super) rounds: Vec<&'a Value>,
 }
 
-/// A batch size of a row, medians of the rounds.
+/// A batch size of a row: medians over the rounds.
 enum Cell {
     Measured(Shares),
     Refused(String),
     Missing,
 }
 
-/// What a batch size reaches of single puts. Of processor time a share below one is more of it.
+/// The figures of a batch size as shares of single puts. A share of processor time below one means
+/// that it needs more.
 struct Shares {
     put: f64,
     paid: f64,
     cpu: f64,
-    /// Runs of which these are the medians.
+    /// The number of runs behind these medians.
     runs: usize,
 }
 
@@ -49,7 +50,7 @@ impl Report<'_> {
             .collect()
     }
 
-    /// What each round found of a row.
+    /// The figures of a row in each round.
     fn of_row(&self, row: Row) -> Vec<&Value> {
         let is_row = |found: &&Value| {
             found["memory_mib"].as_u64() == Some(row.0)
@@ -114,7 +115,7 @@ impl Report<'_> {
         median(all)
     }
 
-    /// All tables, and whether the rule is kept.
+    /// All tables, and whether the rule holds.
     pub(super) fn text(&self, store: &str) -> String {
         let rate = |name: &'static str| {
             move |report: &Report<'_>, row, batch| {
@@ -202,22 +203,22 @@ impl Report<'_> {
     }
 }
 
-/// What has been said of the cells so far.
+/// What the cells up to now add up to.
 #[derive(Default)]
 struct Outcome {
     measured: usize,
     /// Single puts in the place of a batch, cell by cell.
     noise: Vec<[f64; 3]>,
     refusals: Vec<String>,
-    /// Below in a rate; in processor time.
+    /// Cells that are below the rule in a rate, and cells that are below it in processor time.
     slow: Vec<String>,
     dear: Vec<String>,
-    /// By batch size: sums of logarithms, and of how many cells.
+    /// By batch size: sums of logarithms, and the number of cells.
     logs: BTreeMap<usize, ([f64; 3], u32)>,
 }
 
 impl Outcome {
-    /// Counts a cell; what the table shows of it.
+    /// Counts a cell, and returns the text for the table.
     fn take(&mut self, cell: &Cell, batch: usize, name: &str) -> String {
         let shares = match cell {
             Cell::Measured(shares) => shares,
@@ -253,7 +254,7 @@ impl Outcome {
         shown
     }
 
-    /// How far single puts are from themselves.
+    /// How far single puts differ from themselves.
     fn noise_told(&self) -> String {
         if self.noise.is_empty() {
             return String::new();
@@ -319,7 +320,7 @@ fn cells_of(row: &Value, batch: usize) -> impl Iterator<Item = &Value> {
     cells.filter(move |cell| cell["batch"].as_u64() == Some(batch as u64))
 }
 
-/// The cell's figure by that of single puts before and after it.
+/// The cell's figure divided by that of the single puts before and after it.
 pub(super) fn share(single: &[Value], cell: &Value, name: &str) -> Option<f64> {
     let turn = cell["turn"].as_u64()? as usize;
     let single = |turn: usize| single.get(turn)?[name].as_f64();
@@ -388,12 +389,12 @@ mod tests {
             "value_bytes": 1,
             "single": [rate(100.0), rate(100.0), rate(400.0), rate(100.0), rate(100.0)],
             "cells": [
-                // Single puts against themselves: noise, which is no verdict.
+                // Single puts beside themselves: this is noise and no verdict.
                 cell(0, 0, rate(90.0)),
                 cell(2, 0, rate(120.0)),
                 cell(10, 1, rate(180.0)),
                 cell(50, 1, json!({ "refused": "too large, 9 is the limit" })),
-                // Looked at again, twice.
+                // Measured again, twice.
                 cell(10, 3, rate(94.0)),
                 cell(10, 3, rate(80.0)),
             ],

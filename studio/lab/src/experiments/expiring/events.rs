@@ -1,12 +1,14 @@
-//! Events of a log that expire, or stay, and whether those that a store shows are those that are alive.
+//! Events of a log that expire, or stay, and a check that a store shows exactly the live ones.
 //!
-//! Event `n` is a pure function of `n`: its key, and its value, which says `n`. When it was put is not noted; it lies
-//! between two looks ([`Mark`]):
+//! Event `n` is a pure function of `n`: its key, and its value, which says `n`. The time of its put
+//! is not noted; it lies between two looks ([`Mark`]):
 //! ```text
-//!   events below `present` of a look were put before it      those from `taken` on, after it
+//!   events below `present` of a look were put before it
+//!   events from `taken` on were put after it
 //! ```
-//! So an event that was put before a look that is more than a life ago has expired, and one that was put after a look
-//! that is less than a life ago has not. Of those between nothing is said.
+//! So an event that was put before a look that is more than a life ago has expired. An event that
+//! was put after a look that is less than a life ago has not. Nothing is said of the events
+//! between.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,10 +24,10 @@ use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::Store;
 use crate::value::{Thoroughness, Values};
 
-/// What keys begin with, and so where new events go.
+/// The first part of keys, which decides where new events go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Keys {
-    /// The time alone: behind all others
+    /// The time alone: after all others
     Time,
     /// One of 60,000 apps, some of them busier than others, then the time: everywhere
     App,
@@ -43,13 +45,13 @@ impl Keys {
 
 /// The paper's number of events in a minute; only the spacing of timestamps follows from it.
 const EVENTS_PER_MINUTE: u64 = 13_000_000;
-/// An event that is due so soon is put at once.
+/// An event that is due within this time is put at once.
 const SOON: Duration = Duration::from_millis(1);
-/// The least time between a look and an expiry of which something can be said: clocks are read in between, and the
-/// store's are of milliseconds.
+/// The least time between a look and an expiry for a judgement: clocks are read in between, and the
+/// store's clock has milliseconds.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// A log whose events are put one after the other.
+/// A log whose events are put in order.
 pub struct Events {
     keys: Keys,
     log: EventLog,
@@ -58,16 +60,16 @@ pub struct Events {
     expire: bool,
 }
 
-/// What was seen at a time.
+/// What a look saw.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// Since the start, when the look began.
+    /// When the look began, since the start.
     pub at: Duration,
-    /// And when it had counted.
+    /// When the look had counted, since the start.
     pub counted: Duration,
-    /// Events below this were begun to be put.
+    /// The puts of events below this had begun.
     pub taken: u64,
-    /// Events below this were put.
+    /// The puts of events below this had ended.
     pub present: u64,
     /// Bytes of the store's files.
     pub disk: u64,
@@ -84,7 +86,7 @@ impl Events {
         }
     }
 
-    /// The same, but they expire.
+    /// The same events, but they expire.
     pub fn that_expire(self) -> Events {
         Events {
             expire: true,
@@ -101,7 +103,7 @@ impl Events {
         (key + self.values.value_bytes()) as u64
     }
 
-    /// Events that were begun to be put, and those below which all were put.
+    /// The number of events whose put has begun, and the number below which all puts have ended.
     pub fn counts(&self) -> (u64, u64) {
         let present = self.population.present();
         (self.population.taken(), present)
@@ -115,7 +117,7 @@ impl Events {
         }
     }
 
-    /// A thread that puts the next events, at a rate that all threads share, or as fast as it can.
+    /// A thread that puts the next events, at a rate that all threads share or as fast as it can.
     pub fn worker(self: &Arc<Self>, started: Instant, rate: Option<f64>) -> EventWorker {
         EventWorker {
             events: Arc::clone(self),
@@ -166,10 +168,12 @@ impl Worker for EventWorker {
     }
 }
 
-/// Reads everything in a store to which events with this life were put. Returns how many events it shows.
+/// Reads everything in a store to which events with this life were put. Returns how many events it
+/// shows.
 ///
 /// # Errors
-/// The store's; what is there and is no event, or has expired; what has not expired and is missing.
+/// The store's; a record that is no event, or has expired; an event that has not expired and is
+/// missing.
 pub fn check(
     store: &dyn Store,
     events: &Events,

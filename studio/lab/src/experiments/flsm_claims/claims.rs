@@ -1,9 +1,9 @@
-//! The claims that the slides on PebblesDB make (SOSP'17), each with its conditions, as data: what is put, in which order,
-//! and what is asked then.
+//! The claims of the slides on PebblesDB (SOSP'17) as data, each with its conditions: what is put,
+//! in which order, and what is asked then.
 //!
-//! Numbers of pairs are the slides', in millions; [`Claim::pairs`] scales them together with the memory, so that data has the
-//! same size by the memory as theirs. A pair here has as many bytes as theirs: keys have two bytes less than their 16, and
-//! values two more.
+//! Numbers of pairs are the slides', in millions. [`Claim::pairs`] scales them together with the
+//! memory, so that the ratio of data to memory is that of the slides. A pair has as many bytes as
+//! theirs: keys have two bytes less than their 16, and values two more.
 
 use crate::dataset::KEY_BYTES;
 use crate::mix::Mix;
@@ -22,11 +22,11 @@ pub struct Claim {
     pub says: &'static str,
     /// Pairs of one generation.
     millions: u64,
-    /// As in the slides, beside their keys.
+    /// Bytes of a value in the slides, without the key.
     value_bytes: usize,
-    /// The memory by that of the slides' machine.
+    /// The memory divided by that of the slides' machine.
     memory: f64,
-    /// In this order.
+    /// The phases, in this order.
     pub phases: &'static [Phase],
 }
 
@@ -37,24 +37,25 @@ pub struct Phase {
     pub name: &'static str,
     pub work: Work,
     pub threads: usize,
-    /// Whether what it leaves owed is paid at its end and charged to it.
+    /// Whether its debt is paid at its end and charged to it.
     pub pays: bool,
-    /// Whether reads of its kind go before it.
+    /// Whether it is warmed by reads of its kind.
     pub warmed: bool,
 }
 
-/// What a phase does. Shares are by the number of pairs of one generation.
+/// The work of a phase. Shares are relative to the number of pairs of one generation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Puts each pair of a generation once, in random order. Keys of a generation lie behind those of the one before.
+    /// Puts each pair of a generation once, in random order. Keys of a generation lie after the
+    /// keys of the one before.
     Fill { generation: u64 },
     /// Deletes pairs of the generation that was put last, drawn at random.
     Delete(f64),
-    /// Puts pairs again that are there, drawn at random.
+    /// Puts existing pairs again, drawn at random.
     Overwrite(f64),
-    /// Gets pairs that are there.
+    /// Gets existing pairs.
     Get(f64),
-    /// Seeks a pair that is there, and reads so many from it on.
+    /// Seeks an existing pair, and reads this number of pairs from it on.
     Scan(f64, usize),
     /// Half of the threads put pairs again, the others get.
     PutAndGet(f64),
@@ -63,7 +64,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether all of it has to be done, however long that takes, since later phases build on it.
+    /// Whether the phase must finish, however long that takes, since later phases build on it.
     pub fn must_finish(self) -> bool {
         matches!(
             self,
@@ -71,7 +72,7 @@ impl Work {
         )
     }
 
-    /// How many operations it is, by the pairs of a generation.
+    /// The number of operations, for this number of pairs of a generation.
     pub fn operations(self, pairs: u64) -> u64 {
         let share = match self {
             Work::Fill { .. } => 1.0,
@@ -142,7 +143,7 @@ const FIRST: Work = Work::Fill { generation: 0 };
 /// Records of a short scan.
 const SHORT: usize = 50;
 
-/// All of them, in the order of the table in the seed.
+/// All claims.
 pub const CLAIMS: [Claim; 11] = [
     Claim {
         name: "write-amplification",
@@ -195,9 +196,9 @@ pub const CLAIMS: [Claim; 11] = [
         ],
     },
     Claim {
-        // At the slides' number of pairs by the memory, all of them would stay in memory tables at the scales that fit here. So
-        // they and the memory are 16 times as many before they are scaled: at 1/16 both the number of pairs and, by the data,
-        // the room for caches are enough.
+        // With the slides' ratio of pairs to memory, all pairs would stay in memory tables at the
+        // scales that fit here. So pairs and memory are both multiplied by 16 before they are
+        // scaled: at 1/16 the number of pairs suffices, and so does the room for caches.
         name: "cached",
         says: "1 M pairs of 16 + 1,024 bytes, all of which fit the caches; also with one file per guard (flsm-1); here 16 M by \
                the scale, in 4 times as much memory",
@@ -309,7 +310,7 @@ impl Claim {
         (SLIDES_MEMORY_BYTES as f64 * self.memory * scale) as u64
     }
 
-    /// Bytes of a value, so that a pair has as many as in the slides.
+    /// Bytes of a value: a pair has as many bytes as in the slides.
     pub fn value_bytes(&self) -> usize {
         SLIDES_KEY_BYTES + self.value_bytes - KEY_BYTES
     }

@@ -1,8 +1,10 @@
-//! The process of one store: fills it, and runs the phases of one claim, one after the other, on the store as the phase before left it.
+//! The process of one store: fills it, and runs the phases of one claim in order, each on the store
+//! as the phase before left it.
 //!
-//! Every phase builds on those before it, so a claim that was interrupted is measured again from its beginning: of two
-//! lines of one cell the later one counts. The store stays open throughout. Reads are warmed by a quarter as many
-//! of their kind, where the claim says so. Memory is limited from outside, by the parent.
+//! Every phase builds on the phases before it, so a claim that was interrupted is measured again
+//! from its beginning: if a cell has two lines, the later one counts. The store stays open
+//! throughout. Reads are warmed by a quarter of their number, where the claim says so. Memory is
+//! limited from outside, by the parent.
 
 use super::claims::{Claim, Phase, Work};
 use super::pairs::{PairWorker, Pairs, Task};
@@ -21,19 +23,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-/// The warming of a phase by the phase.
+/// Operations that warm a phase, divided by its own.
 const WARM_PART: f64 = 0.25;
 
 /// What all phases have in common.
 pub struct Method {
     pub settings: Settings,
-    /// What is set of the stores beside these.
+    /// The settings of a store that differ from its usual ones.
     pub variant: Option<Variant>,
     pub scale: f64,
     pub seed: u64,
-    /// The longest that a phase lasts which need not be finished.
+    /// The longest time of a phase that need not finish, in seconds.
     pub seconds: f64,
-    /// The longest that one lasts which must be.
+    /// The longest time of a phase that must finish, in seconds.
     pub seconds_max: f64,
 }
 
@@ -44,19 +46,20 @@ pub struct Measurement<'a> {
     pub opener: &'a dyn Opener,
     pub round: usize,
     pub results: &'a ResultsFile,
-    /// The store's own, empty.
+    /// The directory of the store, which is empty.
     pub directory: &'a Path,
 }
 
-/// What phases leave to those after them.
+/// What phases leave to later ones.
 struct State {
     pairs: Pairs,
-    /// Of YCSB's mixes, one of which makes the data larger.
+    /// The records of YCSB's mixes. One mix makes the data larger.
     population: Arc<Population>,
 }
 
 impl Measurement<'_> {
-    /// Measures all phases, and appends each as it ends. What fails is noted, and so is that what comes after it was not measured.
+    /// Measures all phases, and appends each as it ends. A failure is noted, and so are the phases
+    /// that were not measured after it.
     ///
     /// # Errors
     /// The store's, a wrong answer, or a phase that took too long.
@@ -132,7 +135,7 @@ impl Measurement<'_> {
             .map_err(|error| format!("{}: {error}", phase.name).into())
     }
 
-    /// What makes the worker of each thread.
+    /// The function that makes the worker of each thread.
     fn workers<'a>(
         &self,
         work: Work,
@@ -177,7 +180,7 @@ impl Measurement<'_> {
         }
     }
 
-    /// What is there after a phase.
+    /// Notes the pairs that are there after a phase.
     fn pass(&self, work: Work, state: &mut State, result: &PhaseResult) -> Result<(), Failure> {
         let operations = work.operations(self.claim.pairs(self.method.scale));
         if work.must_finish() && result.operations < operations {
@@ -217,7 +220,7 @@ fn distribution_of(work: Work) -> Option<DistributionKind> {
     }
 }
 
-/// The fields that say which cell a line is about.
+/// The fields that say to which cell a line belongs.
 pub fn identity(claim: &Claim, phase: &Phase, store: &str, round: usize) -> Value {
     json!({
         "kind": "cell",

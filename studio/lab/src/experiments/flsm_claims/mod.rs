@@ -1,14 +1,17 @@
-//! Experiment `flsm-claims`: what the slides on PebblesDB claim of its design, as commands, for every store that is there.
+//! Experiment `flsm-claims`: the claims of the slides on PebblesDB's design, as commands, for every
+//! store that is there.
 //!
 //! ```text
-//!   claims (sizes and phases as data) x scale --> for each claim, round and store in turn: a process of its own
-//!        (measure, pairs), under a limit of memory, that appends each phase to DIR/results.jsonl
+//!   claims (sizes and phases as data) x scale --> for each claim, round and store in turn:
+//!        a process (measure, pairs) under a limit of memory, which appends each phase
+//!        to DIR/results.jsonl
 //!   after each step: DIR/report.md; again with the same DIR: what is finished is not run again
 //! ```
-//! Stores of a claim take turns within a round, all at one level of durability. Rates have the debt of a phase charged, so
-//! what a store leaves for later gains it nothing.
+//! Stores of a claim take turns within a round, all at one level of durability. The debt of a phase
+//! is charged to its rate, so a store gains nothing by leaving work for later.
 //!
-//! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: adapters; the slides' aged file system.
+//! Thread safety: one run at a time in a directory; a lock refuses others. Not here: adapters; the
+//! slides' aged file system.
 
 mod claims;
 mod measure;
@@ -27,7 +30,7 @@ use measure::{Measurement, Method, identity};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Those that are measured where the user names none and that are there.
+/// The stores that are measured if the user names none, and if they are there.
 const STORES: [&str; 8] = [
     "evendb",
     "flsm",
@@ -42,34 +45,36 @@ const STORES: [&str; 8] = [
 /// The arguments of `experiment flsm-claims`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// Where results.jsonl (a line for each measurement), report.md and for a while the stores are written; a run that was
-    /// interrupted goes on there
+    /// Where results.jsonl (a line for each measurement), report.md and for a while the stores are
+    /// written; a run that was interrupted goes on there
     #[arg(long)]
     out: PathBuf,
     /// The claims; all if not given (--list has them)
     #[arg(long, value_delimiter = ',')]
     claims: Vec<String>,
-    /// The stores; if not given, evendb, flsm, flsm-1 (one file per guard: a leveled tree), pebblesdb, rocksdb, rocksdb-tuned,
-    /// leveldb and fjall, those of them that are there
+    /// The stores; if not given, the ones that are there of evendb, flsm, flsm-1 (one file per
+    /// guard: a leveled tree), pebblesdb, rocksdb, rocksdb-tuned, leveldb and fjall
     #[arg(long, value_delimiter = ',')]
     stores: Vec<String>,
-    /// Pairs and memory by those of the slides, whose machine had 16 GiB: a number, or as 1/64
+    /// The scale of pairs and memory; the slides' machine had 16 GiB: a number, or as 1/64
     #[arg(long, value_parser = parse_scale, default_value = "1/64")]
     scale: f64,
-    /// Rounds of which medians are taken
+    /// The number of rounds; figures are their medians
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// Seconds that a phase lasts at most; those that put or delete what later phases build on end when they are done
+    /// The longest time of a phase, in seconds; phases that later phases build on end when they are
+    /// done
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
-    /// Minutes that a phase may take which has to be done
+    /// The longest time of a phase that must finish, in minutes
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
     /// What an acknowledged put survives
     #[arg(long, value_enum, default_value_t)]
     durability: Durability,
-    /// The KiB of a write buffer, the same for all stores, instead of each store's own choice. Write amplification of a tree grows with the
-    /// number of write buffers that the data is; the slides' 72 GB are 1,125 of RocksDB's default, and at a 64th that takes 1024 KiB
+    /// The KiB of a write buffer, the same for all stores, instead of each store's own choice.
+    /// Write amplification of a tree grows with the number of write buffers that the data is; the
+    /// slides' 72 GB are 1,125 of RocksDB's default, and at a 64th that takes 1024 KiB
     #[arg(long)]
     write_buffer_kib: Option<u64>,
     /// The seed of keys, values and operations
@@ -86,12 +91,12 @@ pub struct Arguments {
     child: Option<String>,
 }
 
-/// For the estimate: operations a second of a phase that has to be done, and bytes a second of one.
+/// For the estimate of a phase that must finish: operations a second, and bytes a second.
 const OPERATIONS_PER_SECOND: f64 = 80e3;
 const BYTES_PER_SECOND: f64 = 40e6;
 
 impl Arguments {
-    /// Runs it, or as a child a part of it.
+    /// Runs the experiment. As a child process, runs a part of it.
     ///
     /// # Errors
     /// Bad arguments, another run in the directory, or that something could not be measured.
@@ -114,7 +119,7 @@ impl Arguments {
         Ok(CLAIMS.iter().filter(is_wanted).collect())
     }
 
-    /// What must be the same for results to stand in one file.
+    /// The settings that must be equal for results to stand in one file.
     fn settings(&self) -> Value {
         json!({
             "scale": self.scale,
@@ -190,7 +195,7 @@ impl Arguments {
             "machine": machine::machine(&self.out),
         }))?;
         let measured = runner.run(&plan, &|| report::write(&self.out));
-        // What could not be measured is in the report too.
+        // The report also says what could not be measured.
         report::write(&self.out)?;
         say!("{}\n", report::path(&self.out).display())?;
         measured

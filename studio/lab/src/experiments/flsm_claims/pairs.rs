@@ -1,12 +1,14 @@
-//! The pairs of a claim, those of them that are there, and the workers that put, get, seek and delete them.
+//! The pairs of a claim, which of them are there, and the workers that put, get, seek and delete
+//! them.
 //!
 //! ```text
 //!   record:   0 ........ n | n ........ 2n | 2n ...        n pairs of each generation
 //!             deleted        [ order(0) .. order(gone) | order(gone) .. order(n) ]
-//!                              deleted                    there, each at a random place of the key space
+//!                              deleted                    there, at random places of the key space
 //! ```
-//! One random order serves all: pairs are put in it, deleted from its beginning on, and drawn from the rest. So what is there is known
-//! without a table of what happened: a get must find its pair, and a scan must yield exactly the pairs that are there.
+//! One random order serves all: pairs are put in it, deleted from its beginning on, and drawn from
+//! the rest. So the pairs that are there are known without a table of events: a get must find its
+//! pair, and a scan must yield exactly the pairs that are there.
 //!
 //! A phase's workers share a cursor and a copy of [`Pairs`], which changes between phases only.
 
@@ -22,20 +24,20 @@ use crate::random::Random;
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::Store;
 
-/// What is there.
+/// The pairs that are there.
 #[derive(Clone, Debug)]
 pub struct Pairs {
     dataset: Dataset,
     order: Permutation,
     generation: u64,
-    /// Of the generation, from the beginning of its order on.
+    /// The number of deleted pairs of the generation, from the beginning of its order on.
     gone: u64,
-    /// A bit for each pair of the generation that is gone; empty where none is.
+    /// A bit for each pair of the generation that is gone. Empty if no pair is gone.
     gone_bits: Arc<[u64]>,
 }
 
 impl Pairs {
-    /// So many pairs in each generation, of which none was put.
+    /// Generations of this number of pairs. No pair was put yet.
     pub fn new(pairs: u64, value_bytes: usize, seed: u64) -> Pairs {
         Pairs {
             dataset: Dataset::new(pairs, value_bytes, seed),
@@ -51,23 +53,23 @@ impl Pairs {
         &self.dataset
     }
 
-    /// How many of the generation were deleted, or not put yet.
+    /// The number of pairs of the generation that were deleted, or not put yet.
     pub fn gone(&self) -> u64 {
         self.gone
     }
 
-    /// Keys and values that are there.
+    /// Bytes of the keys and values that are there.
     pub fn live_bytes(&self) -> u64 {
         (self.dataset.records - self.gone) * self.dataset.record_bytes()
     }
 
-    /// All pairs of this generation were put.
+    /// Notes that all pairs of this generation were put.
     pub fn put_all(&mut self, generation: u64) {
         (self.generation, self.gone) = (generation, 0);
         self.gone_bits = Arc::new([]);
     }
 
-    /// So many more were deleted, or all.
+    /// Notes that this number of further pairs was deleted, or all that are left.
     pub fn delete(&mut self, pairs: u64) {
         self.gone = (self.gone + pairs).min(self.dataset.records);
         let mut bits = vec![0; self.dataset.records.div_ceil(64) as usize];
@@ -82,13 +84,13 @@ impl Pairs {
         generation * self.dataset.records + self.order.apply(place)
     }
 
-    /// One that is there.
+    /// A random pair that is there.
     fn any(&self, random: &mut Random) -> u64 {
         let place = self.gone + random.below(self.dataset.records - self.gone);
         self.record_at(self.generation, place)
     }
 
-    /// The first one that is there, from this record on.
+    /// The first pair that is there, from this record on.
     fn first_from(&self, record: u64) -> Option<u64> {
         let begin = self.generation * self.dataset.records;
         let mut there = (record..begin + self.dataset.records).filter(|record| {
@@ -110,7 +112,7 @@ pub enum Task {
     /// Puts pairs again.
     Overwrite,
     Get,
-    /// Reads so many pairs from one on.
+    /// Reads this number of pairs, beginning with a random one.
     Scan(usize),
 }
 
@@ -118,7 +120,7 @@ pub enum Task {
 pub struct PairWorker {
     task: Task,
     pairs: Pairs,
-    /// How many places of the order are taken.
+    /// The number of places of the order that are taken.
     cursor: Arc<AtomicU64>,
     random: Random,
     /// Distinguishes the values that are put.
@@ -147,7 +149,7 @@ impl PairWorker {
         }
     }
 
-    /// The next place in the order of what is put or deleted.
+    /// The next place of the order, to put or delete.
     fn take(&self) -> Option<u64> {
         let place = self.cursor.fetch_add(1, Ordering::Relaxed);
         (place < self.pairs.dataset.records).then_some(place)
@@ -285,7 +287,7 @@ mod tests {
         result.map(|result| result.operations)
     }
 
-    /// 500 pairs, of which 200 are deleted and the others put again.
+    /// 500 pairs: 200 of them are deleted, and the others are put again.
     fn aged(store: &MemoryStore) -> Pairs {
         let mut pairs = Pairs::new(500, 40, 3);
         assert_eq!(pairs.live_bytes(), 0);

@@ -1,8 +1,9 @@
-//! The report on a run: `report.md`, beside the `results.jsonl` it is made of.
+//! The report on a run: `report.md`, beside the `results.jsonl` that it is made from.
 //!
-//! For each claim: what the slides say; what the second engine does by each other store's figure; and a table of each phase with
-//! a row for each store. Figures are medians over rounds. A figure that a store or the system does not give is missing,
-//! never zero; what was not measured says why.
+//! For each claim: what the slides say; the figures of the second engine divided by each other
+//! store's; and a table of each phase with a row for each store. Figures are medians over rounds. A
+//! figure that a store or the system does not give is missing, never zero. A phase that was not
+//! measured has the reason.
 
 use super::claims::{CLAIMS, Claim, Phase};
 use crate::experiments::markdown::{Entry, Page, Table, or_dash};
@@ -16,18 +17,18 @@ use std::collections::HashMap;
 
 use std::path::{Path, PathBuf};
 
-/// The store whose figures are set beside the others'.
+/// The store whose figures are compared with the others'.
 const OURS: &str = "flsm";
 
-/// Where the report of a directory is.
+/// The path of a directory's report.
 pub fn path(directory: &Path) -> PathBuf {
     directory.join("report.md")
 }
 
-/// Writes it.
+/// Writes the report.
 ///
 /// # Errors
-/// Those of the file system.
+/// The errors of the file system.
 pub fn write(directory: &Path) -> Result<(), Failure> {
     let lines = ResultsFile::in_directory(directory).lines()?;
     let path = path(directory);
@@ -42,7 +43,7 @@ struct Results {
 }
 
 impl Results {
-    /// Of two lines of one round the later counts: that claim was measured again.
+    /// If a round has two lines the later one counts: that claim was measured again.
     fn of(lines: &[Value]) -> Results {
         let mut last: HashMap<Key, Value> = HashMap::new();
         let mut stores: Vec<String> = Vec::new();
@@ -97,14 +98,14 @@ fn processor_seconds(usage: &Value) -> Option<f64> {
     Some(usage["user_seconds"].as_f64()? + usage["system_seconds"].as_f64()?)
 }
 
-/// Microseconds of processor time of an operation, that of paying the debt with it.
+/// Processor time of an operation, in microseconds, with the debt.
 fn processor_micros(line: &Value) -> Option<f64> {
     let phase = &line["phase"];
     let operations = phase["operations"].as_f64().filter(|all| *all > 0.0)?;
     Some(processor_seconds(&phase["process_settled"])? * 1e6 / operations)
 }
 
-/// Processors in use, of which 1 is one, while the workers ran.
+/// The number of processors in use while the workers ran.
 fn processors(line: &Value) -> Option<f64> {
     let phase = &line["phase"];
     let seconds = phase["seconds"].as_f64().filter(|all| *all > 0.0)?;
@@ -116,7 +117,8 @@ fn space(line: &Value) -> Option<f64> {
     Some(line["disk_bytes"].as_f64()? / live)
 }
 
-/// Of the kind of operation that the phase is about: of several, gets.
+/// The latency of the kind of operation that the phase is about. If there are several kinds, that
+/// of gets.
 fn latency_micros(line: &Value, quantile: &str) -> Option<f64> {
     let all = line["phase"]["latency_nanos"].as_object()?;
     let kinds = ["get", "scan", "put", "delete"];
@@ -129,7 +131,7 @@ fn peak_mib(line: &Value) -> Option<f64> {
     Some(bytes / f64::from(1 << 20))
 }
 
-/// The columns of a phase's table behind the store's name.
+/// The columns of a phase's table after the store's name.
 const COLUMNS: [(&str, Figure); 9] = [
     ("kop/s", |line| Some(rate(line)? / 1e3)),
     ("without debt", |line| Some(rate_without_debt(line)? / 1e3)),
@@ -205,7 +207,7 @@ fn each(object: &Value) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// What our store does by the figure of each other one: above 1, it is ahead.
+/// The figure of our store divided by each other store's. Above 1, ours is ahead.
 fn beside(results: &Results, claim: &Claim, stores: &[&String]) -> Table {
     let others: Vec<&&String> = stores.iter().filter(|store| **store != OURS).collect();
     let mut table = Table {
@@ -263,7 +265,7 @@ fn phase_table(results: &Results, claim: &Claim, phase: &Phase, stores: &[&Strin
     table
 }
 
-/// Three digits that count.
+/// A number with three significant digits.
 fn digits(figure: f64) -> String {
     match figure {
         figure if figure < 9.995 => format!("{figure:.2}"),
@@ -296,7 +298,7 @@ mod tests {
         let mut lines = vec![
             json!({ "kind": "run", "settings": { "scale": 0.0625 }, "memory_limit": "cgroup v2" }),
         ];
-        // What was measured of flsm first is overtaken by a second measurement of the same round.
+        // A second measurement of the same round replaces the first one of flsm.
         lines.push(line("flsm", 0, 1.0, 99.0));
         for (round, (ours, theirs)) in [(80e3, 20e3), (60e3, 40e3), (70e3, 35e3)]
             .iter()

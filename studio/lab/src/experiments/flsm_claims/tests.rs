@@ -18,7 +18,7 @@ fn arguments(out: &str, given: &str) -> Arguments {
     Command::parse_from(words).arguments
 }
 
-/// A few hundred pairs, and time enough for all.
+/// A few hundred pairs, and enough time for all.
 const METHOD: Method = Method {
     settings: Settings {
         memory_bytes: 16 << 20,
@@ -31,7 +31,7 @@ const METHOD: Method = Method {
     seconds_max: 600.0,
 };
 
-/// What the process of a claim notes.
+/// The lines that the process of a claim notes.
 fn measured(out: &Path, claim: &str) -> Vec<Value> {
     let claim = CLAIMS.iter().find(|one| one.name == claim).unwrap();
     let results = ResultsFile::in_directory(out);
@@ -103,7 +103,7 @@ fn every_claim_can_be_measured() {
     }
 }
 
-/// What a store loses ends the claim, and is said of each phase that was not measured.
+/// An error of a store ends the claim. Each phase that was not measured gets the reason.
 #[test]
 fn a_store_that_errs_is_skipped_with_the_reason() {
     let out = tempfile::tempdir().unwrap();

@@ -1,16 +1,19 @@
-//! `evendb mixgraph` and the experiments `mixgraph`, `mixgraph-allocations`, `mixgraph-statistics`: a model of a load on a
-//! store, with hot pairs where an allocation has them.
+//! `evendb mixgraph` and the experiments `mixgraph`, `mixgraph-allocations`, `mixgraph-statistics`:
+//! a model of a load on a store. An allocation says where hot pairs lie.
 //!
 //! ```text
-//!   each allocation in a fresh store: all pairs put at random -> debt paid -> warm (a quarter) -> measure -> debt paid
+//!   each allocation in a fresh store:
+//!     all pairs put at random -> debt paid -> warm (a quarter) -> measure -> debt paid
 //! ```
-//! A model is scaled by `--scale`: pairs, operations and memory together, so that their ratios stay the model's. What is
-//! measured is a phase as any other ([`crate::phase_result`]). Where the model has merges, the store is opened for counters
-//! and those must add up at the end.
+//! A model is scaled by `--scale`: pairs, operations and memory together, so that their ratios stay
+//! the model's. A measurement is a phase like any other ([`crate::phase_result`]). If the model has
+//! merges, the store is opened for counters, and the counters must add up at the end.
 //!
-//! `mixgraph-allocations` (the study's figure 14) puts the eight benchmarks beside one another, by the figures of storage
-//! that the study has, each by that of a chosen one (`report.rs`). `mixgraph-statistics` (its figure 15) compares what is drawn
-//! with the model, without a store (`statistics.rs`). With `--replay` a trace is measured beside (`replayed.rs`): the one that the model was made of, say.
+//! `mixgraph-allocations` (the study's figure 14) compares the eight benchmarks, by the study's
+//! figures of storage. Each figure is divided by that of a chosen benchmark (`report.rs`).
+//! `mixgraph-statistics` (its figure 15) compares what is drawn with the model, without a store
+//! (`statistics.rs`). With `--replay` a trace is measured as well (`replayed.rs`): for example the
+//! trace that the model was made from.
 
 mod replayed;
 mod report;
@@ -45,7 +48,8 @@ use tracing::{TracedOpener, Tracing};
 pub enum Pace {
     /// As fast as possible: a thread starts its next operation when the last one is done
     Max,
-    /// As the model's rate says, whatever the store does: latencies count from when an operation was due
+    /// As the model's rate says, whatever the store does: latencies count from the time at which an
+    /// operation was due
     Model,
 }
 
@@ -60,10 +64,11 @@ pub struct MixgraphArguments {
     /// Where hot pairs lie, each in a store of its own [default: prefix-dist]
     #[arg(long, visible_alias = "allocations", value_enum, value_delimiter = ',')]
     allocation: Vec<Allocation>,
-    /// Which share of the model's pairs, operations and memory, above 0 and at most 1 [default: 0.02, quick: 0.0005]
+    /// The share of the model's pairs, operations and memory, above 0 and at most 1 [default: 0.02,
+    /// quick: 0.0005]
     #[arg(long, value_parser = parse_share, conflicts_with = "quick")]
     scale: Option<f64>,
-    /// Operations of a measurement, in the place of the model's, scaled
+    /// Operations of a measurement, instead of the model's, scaled
     #[arg(long)]
     operations: Option<u64>,
     /// Seconds after which a measurement ends at the latest
@@ -78,13 +83,14 @@ pub struct MixgraphArguments {
     /// How fast operations come
     #[arg(long, value_enum, default_value = "max")]
     pace: Pace,
-    /// The model's rate so many times as fast, its swings too: for --pace model, or --only-trace
+    /// Multiply the model's rate and its swings by this number: for --pace model, or --only-trace
     #[arg(long, value_name = "TIMES", value_parser = parse_times)]
     faster: Option<f64>,
     /// Measure first, in a store of its own, what this trace asks: the row `replay`
     #[arg(long, value_name = "TRACE")]
     replay: Option<PathBuf>,
-    /// Keys that the store of --replay has before, in hexadecimal digits, a line each; without it, only what the trace finds
+    /// Keys that the store of --replay has before, in hexadecimal digits, a line each; without it,
+    /// only what the trace finds
     #[arg(long, value_name = "FILE", requires = "replay")]
     replay_keys: Option<PathBuf>,
     #[command(flatten)]
@@ -94,7 +100,7 @@ pub struct MixgraphArguments {
     print_model: bool,
 }
 
-/// Arguments that have no effect where no store is measured.
+/// Arguments that have no effect if no store is measured.
 const MEASURING: [&str; 9] = [
     "stores",
     "rounds",
@@ -112,12 +118,13 @@ const MEASURING: [&str; 9] = [
 pub struct AllocationsArguments {
     #[command(flatten)]
     inner: MixgraphArguments,
-    /// The benchmark by which the figures of the others are divided [default: the trace of --replay, else prefix-dist]
+    /// The benchmark by which the figures of the others are divided [default: the trace of
+    /// --replay, else prefix-dist]
     #[arg(long, value_enum, conflicts_with_all = ["print_model", "only_trace"])]
     by: Option<Allocation>,
 }
 
-/// Memory below which a store is not told to go, in MiB.
+/// A store is told to use at least this number of MiB.
 const MEMORY_MIB_MIN: u64 = 4;
 
 fn parse_share(text: &str) -> Result<f64, String> {
@@ -132,7 +139,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     parse_up_to(text, RATE_MAX, &RATE_MAX.to_string())
 }
 
-/// A number above 0 and at most `most`, which errors call `name`.
+/// A number above 0 and at most `most`. Errors call it `name`.
 fn parse_up_to(text: &str, most: f64, name: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number <= most => Ok(number),
@@ -143,7 +150,7 @@ fn parse_up_to(text: &str, most: f64, name: &str) -> Result<f64, String> {
 /// A preset, or a model file.
 ///
 /// # Errors
-/// There is no such preset or file, or what is wrong in the file.
+/// There is no such preset or file, or the file is wrong; the text says how.
 pub fn model_named(name: &str) -> Result<Model, Failure> {
     if let Some(model) = presets::named(name) {
         return Ok(model);
@@ -157,11 +164,12 @@ pub fn model_named(name: &str) -> Result<Model, Failure> {
 }
 
 impl MixgraphArguments {
-    /// Whether there is something to measure: not if all that was asked for is the model's file, which is printed then, or a
-    /// trace without a store, which is written then.
+    /// Whether there is something to measure. If only the model's file was asked for, it is
+    /// printed. If only a trace without a store was asked for, it is written.
     ///
     /// # Errors
-    /// There is no such model, it is wrong, or it has no rate where one is needed. The trace cannot be written.
+    /// There is no such model, it is wrong, or it has no rate where one is needed. The trace cannot
+    /// be written.
     pub fn begin(&self) -> Result<bool, Failure> {
         let model = self.scaled()?;
         self.arrivals(&model)?;
@@ -446,7 +454,7 @@ impl AllocationsArguments {
         }
     }
 
-    /// The same with all eight benchmarks, where none was named.
+    /// The same arguments with all eight benchmarks, if none was named.
     fn all(&self) -> MixgraphArguments {
         let mut inner = self.inner.clone();
         if inner.allocation.is_empty() {
@@ -464,7 +472,7 @@ impl AllocationsArguments {
         inner
     }
 
-    /// The row by which the others are divided.
+    /// The row whose figures divide those of the others.
     fn by(&self) -> &'static str {
         match (self.by, &self.inner.replay) {
             (Some(by), _) => by.name(),

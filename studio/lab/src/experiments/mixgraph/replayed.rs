@@ -1,9 +1,12 @@
-//! The row `replay`: what a trace asks, measured as the allocations are, so that a model can be held against the load that it was made of.
+//! The row `replay`: a trace, measured as the allocations are, so that a model can be compared with
+//! the load that it was made from.
 //!
 //! ```text
-//!   fresh store: listed keys and what the trace finds are put -> debt paid -> warm (a quarter of the trace) -> measure (all of it) -> debt paid
+//!   fresh store: listed keys and what the trace finds are put -> debt paid
+//!     -> warm (a quarter of the trace) -> measure (all of it) -> debt paid
 //! ```
-//! Without a list of keys the store has the pairs that the trace names, and no others: a model that is held against it is made with as many.
+//! Without a list of keys the store has exactly the pairs that the trace names. A model that is
+//! compared with it must have the same number of pairs.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -25,9 +28,9 @@ use crate::replay::command::several_keyspaces_of;
 use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, put_keys, replay};
 use crate::store::Store;
 
-/// Of a cell, what of the trace was lost, if anything was.
+/// The figure of a cell for what was lost of the trace, if anything was.
 const LOST: &str = "lost";
-/// What lets reads and scans find something.
+/// How reads and scans find something.
 const REMEDY: &str = "--replay-keys lists the keys that the store has before";
 
 /// The row's name.
@@ -58,7 +61,7 @@ pub(super) fn cell(
     let of_trace = |error: RunError| error.of_file(trace);
     prepare(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
     let length = trace.metadata().map_err(at(trace))?.len();
-    // The part is torn where it ends, which a reader takes.
+    // The part is torn where it ends, and a reader takes that.
     replay(
         opened(trace, (length as f64 / WARMING_PART) as u64)?,
         store,
@@ -112,7 +115,7 @@ pub(super) fn cell(
     Ok(cell)
 }
 
-/// That the trace that was replayed is whole.
+/// Checks that the replayed trace is whole.
 ///
 /// # Errors
 /// `Damaged`, with what was lost of it.
@@ -130,7 +133,7 @@ pub(super) fn verdict(trace: &Path, results: &[Measured]) -> Result<(), Failure>
     }
 }
 
-/// Whether it is a trace, before anything is measured.
+/// Checks that it is a trace, before anything is measured.
 pub(super) fn check(trace: &Path) -> Result<(), Failure> {
     opened(trace, u64::MAX).map(drop)
 }
@@ -150,7 +153,8 @@ fn differences(report: &ReplayReport) -> String {
     )
 }
 
-/// By the lab's kinds; where several of a trace's are one of these, the one with most operations stands for them.
+/// Latencies by the lab's kinds. If several kinds of the trace belong to one of these, the one with
+/// the highest number of operations counts.
 fn latencies(report: &ReplayReport) -> Vec<Latency> {
     let of = |kind: Kind| match kind {
         Kind::Put => Some(OperationKind::Put),

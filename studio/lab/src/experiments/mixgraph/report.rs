@@ -1,4 +1,4 @@
-//! Tables of `mixgraph`: what each allocation cost, and how the study's figures compare.
+//! Tables of `mixgraph`: the costs of each allocation, compared with the study's figures.
 
 use evendb_model::Model;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use super::replayed;
 use crate::mixgraph::allocation::Allocation;
 use crate::readable::{bytes, grouped};
 
-/// What the study prints of storage, by that of the replayed trace: block reads, bytes read, bytes written, cache hits. Of the
-/// others it has bars without numbers.
+/// The study's figures of storage that it prints, divided by those of the replayed trace: block
+/// reads, bytes read, bytes written, cache hits. For other benchmarks it has bars without numbers.
 const STUDY: [(Allocation, [Option<f64>; 4]); 2] = [
     // Section 7.1; YCSB's default is zipfian.
     (
@@ -24,7 +24,7 @@ const STUDY: [(Allocation, [Option<f64>; 4]); 2] = [
     ),
 ];
 
-/// Our figures in the order of [`STUDY`]'s, and their heads.
+/// Our figures in the order of [`STUDY`], and their headings.
 const COMPARED: [(&str, &str); 4] = [
     ("read_calls", "read calls"),
     ("read_call_bytes", "bytes read"),
@@ -73,7 +73,7 @@ fn figure_of(results: &[Measured], store: &str, row: &str, name: &str) -> f64 {
     median_of_cell(results, Some(store), "cells", is_cell, name)
 }
 
-/// A number with these decimals, or a dash where there is none.
+/// A number with these decimals, or a dash if there is no number.
 fn shown(value: f64, decimals: usize) -> String {
     match value.is_finite() {
         true => format!("{value:.decimals$}"),
@@ -121,8 +121,8 @@ pub(super) fn storage(rows: &[&str], results: &[Measured]) -> String {
     format!("\n{table}\n{WHAT_FIGURES_MEAN}")
 }
 
-/// Each figure by that of one allocation, with the study's beside where it prints it: by the replayed trace, and where
-/// it also prints the chosen one's, by that.
+/// Each figure divided by that of one allocation. The study's figure stands beside it, if it prints
+/// one: divided by that of the replayed trace, and, if it prints the chosen one's, by that.
 pub(super) fn beside_the_study(rows: &[&str], by: &str, results: &[Measured]) -> String {
     let mut heads = vec!["store".to_owned(), "allocation".to_owned()];
     for (_, head) in COMPARED {
@@ -146,7 +146,8 @@ pub(super) fn beside_the_study(rows: &[&str], by: &str, results: &[Measured]) ->
         for &name_of_row in rows {
             let mut row = vec![store.to_owned(), name_of_row.to_owned()];
             for (place, (name, _)) in COMPARED.into_iter().enumerate() {
-                // Each operation's share: a run that ended by time may have had fewer operations.
+                // The figure of a single operation: a run that ended by time may have had fewer
+                // operations.
                 let each = |row: &str| {
                     let of = |name: &str| figure_of(results, store, row, name);
                     of(name) / of("operations")

@@ -1,8 +1,10 @@
-//! Experiment `mixgraph-statistics`: whether what is drawn is what the model says, as the study's figure 15 shows.
+//! Experiment `mixgraph-statistics`: whether what is drawn follows the model, as the study's figure
+//! 15 shows.
 //!
-//! No store takes part. Operations are drawn and counted; sizes, lengths, accesses of pairs and of ranges, and starts are
-//! compared with the model, and fitted again by the fits that a trace is fitted with. The study shows curves that lie on each
-//! other; here is the largest distance between them. Kinds that have hot keys of their own are compared with their own curves.
+//! No store takes part. Operations are drawn and counted. Sizes, lengths, accesses of pairs and of
+//! ranges, and starts are compared with the model, and then fitted again with the fits for traces.
+//! The study shows curves that lie on each other; here is the largest distance between them. Kinds
+//! that have hot keys of their own are compared with their own curves.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ pub struct Arguments {
     /// The model: the name of a preset (zippydb, zippydb-kinds, udb-assoc, up2x), or a file
     #[arg(default_value = "udb-assoc")]
     model: String,
-    /// Which share of the model's pairs
+    /// The share of the model's pairs
     #[arg(long, default_value_t = 0.1, value_parser = super::parse_share)]
     scale: f64,
     /// Operations that are drawn
@@ -42,13 +44,13 @@ struct Drawn {
     kinds: [u64; 5],
     values: Vec<u64>,
     lengths: Vec<u64>,
-    /// How often each kind named each pair; empty, if it named none.
+    /// How often each kind named each pair. Empty if the kind named no pair.
     accesses: [Vec<u32>; 5],
     /// Kind, pair, value size and scan length of some operations.
     rows: Vec<[f64; 4]>,
 }
 
-/// Operations of which correlations are taken.
+/// Correlations are taken over this number of operations.
 const ROWS_MAX: usize = 200_000;
 
 impl Arguments {
@@ -144,7 +146,7 @@ impl Arguments {
             }
             if drawn.rows.len() < ROWS_MAX {
                 let is_get = f64::from(u8::from(kind == Kind::Get));
-                // Lengths have a heavy tail, which few operations would decide about.
+                // Lengths have a heavy tail: a few operations would decide.
                 drawn
                     .rows
                     .push([is_get, pair as f64, value as f64, (length as f64).ln()]);
@@ -154,7 +156,7 @@ impl Arguments {
     }
 }
 
-/// Compares sizes that were drawn with their spread, and fits them again where that is one that can be fitted.
+/// Compares drawn sizes with their spread, and fits them again if the spread can be fitted.
 fn sizes(table: &mut TextTable, notes: &mut String, name: &str, of: &Sizes, drawn: &[u64]) {
     let pairs = counted(drawn);
     let all = drawn.len() as f64;
@@ -182,7 +184,7 @@ fn sizes(table: &mut TextTable, notes: &mut String, name: &str, of: &Sizes, draw
     }
 }
 
-/// The kinds of the mix, those together that have the same hot keys.
+/// The kinds of the mix, grouped by their hot keys.
 fn alike(load: &Load) -> Vec<Vec<Kind>> {
     let mut groups: Vec<Vec<Kind>> = Vec::new();
     for kind in Kind::ALL {
@@ -200,7 +202,8 @@ fn alike(load: &Load) -> Vec<Vec<Kind>> {
     groups
 }
 
-/// Compares the accesses of ranges, and of pairs by rank, by kinds that have the same hot keys, with the model's.
+/// Compares the accesses of ranges and of pairs by rank with the model's. `kinds` have the same hot
+/// keys.
 fn accesses(table: &mut TextTable, load: &Load, kinds: &[Kind], drawn: &[Vec<u32>; 5]) {
     let (model, space, first_kind) = (&load.model, &load.space, kinds[0]);
     let counts = |pair: u64| -> f64 {
@@ -228,7 +231,8 @@ fn accesses(table: &mut TextTable, load: &Load, kinds: &[Kind], drawn: &[Vec<u32
     let Some(accesses) = model.accesses_of(first_kind) else {
         return;
     };
-    // All ranges have the same accesses within, so the places of pairs may be added up over them.
+    // The accesses within all ranges are alike, so the places of pairs may be added up over the
+    // ranges.
     let touched = accesses.touched(model.pairs);
     let among = model.pairs / shares.len() as u64;
     let mut by_rank = vec![0.0; among as usize + 1];
@@ -251,7 +255,8 @@ fn accesses(table: &mut TextTable, load: &Load, kinds: &[Kind], drawn: &[Vec<u32
     ]);
 }
 
-/// Compares how many keys each kind named, and which share of them once, with what chance makes of the model.
+/// Compares the number of keys that each kind named, and the share of keys that were named once,
+/// with what chance makes of the model.
 fn per_key(table: &mut TextTable, model: &Model, drawn: &[Vec<u32>; 5]) {
     for kind in Kind::ALL {
         let named = || drawn[kind as usize].iter().filter(|count| **count > 0);
@@ -312,8 +317,8 @@ fn rate(table: &mut TextTable, model: &Model) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of all pairs of columns, the correlation that is farthest from 0; columns that do not vary have none. Where kinds have hot keys of
-/// their own, kind and key say something of each other.
+/// The correlation that is farthest from 0, over all pairs of columns. Columns that do not vary
+/// have none. If kinds have hot keys of their own, kind and key depend on each other.
 fn largest_correlation(rows: &[[f64; 4]], has_own: bool) -> f64 {
     let mut largest = 0.0f64;
     for first in 0..4 {

@@ -1,4 +1,4 @@
-//! The commands in small, on EvenDB and on a store in memory.
+//! The commands on small scales, with EvenDB and with a store in memory.
 
 use super::*;
 use crate::stores::evendb::EvenDbOpener;
@@ -84,7 +84,7 @@ fn the_eight_benchmarks_stand_beside_the_study() {
     for allocation in Allocation::FIGURE_14 {
         assert_eq!(row("kop/s", allocation.name()).len(), 12, "{report}");
     }
-    // 6.2 by 1.43, and by the replayed trace.
+    // 6.2 divided by 1.43, and the figure by the replayed trace.
     let zipfian = row("By prefix-dist", "zipfian");
     assert_eq!(
         (&*zipfian[6], &*zipfian[7]),
@@ -169,7 +169,7 @@ fn options_of_mixgraph_that_have_no_effect_are_refused() {
     let error = tiny(&["--faster=2"]).begin().unwrap_err().to_string();
     assert!(error.contains("--faster has no effect"), "{error}");
     assert!(tiny(&["--faster=2", "--pace=model"]).begin().unwrap());
-    // All eight would be recorded in one file.
+    // All eight allocations would be recorded in one file.
     let all = AllCommand::parse_from(["mixgraph", "--trace", "t"]).arguments;
     let error = all.begin().unwrap_err().to_string();
     assert!(error.contains("records one allocation"), "{error}");
@@ -230,7 +230,7 @@ fn what_is_drawn_is_the_model() {
             assert!(distance < 0.02, "{preset}: {line}\n{report}");
         }
         assert!(report.contains("rate "), "{report}");
-        // Kinds that have hot keys of their own are compared by themselves.
+        // Kinds that have hot keys of their own are compared alone.
         assert_eq!(
             report.contains("ranges: put"),
             ["zippydb-kinds", "udb-assoc"].contains(&preset),

@@ -1,4 +1,5 @@
-//! `--trace` and `--only-trace` of `mixgraph`: what was asked of a store, or would be, as a trace.
+//! `--trace` and `--only-trace` of `mixgraph`: the operations that a store was asked, or would be
+//! asked, as a trace.
 
 use evendb::placement;
 use std::fs::File;
@@ -20,16 +21,18 @@ use crate::recorder::RunError;
 use crate::store::{Store, StoreResult};
 use crate::traced::{self, TracedStore};
 
-/// What is to be traced.
+/// The traces that are asked for.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct Tracing {
-    /// Record the measured operations of the first round in this file; threads wait where they are faster than it is written
+    /// Record the measured operations of the first round in this file; threads wait where they are
+    /// faster than it is written
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
-    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each: --replay-keys takes it
+    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each: --replay-keys
+    /// takes it
     #[arg(long, value_name = "FILE", requires = "trace")]
     trace_keys: Option<PathBuf>,
-    /// Of so many keys, record one, with all of its operations
+    /// Record one key in this number of keys, with all of its operations
     #[arg(
         long,
         value_name = "KEYS",
@@ -38,20 +41,20 @@ pub(super) struct Tracing {
         conflicts_with = "only_trace"
     )]
     trace_one_key_in: u64,
-    /// Ask no store: only write the trace that one thread would make. Its operations take the time of the whole model,
-    /// at its rate, however few they are
+    /// Ask no store: only write the trace that one thread would make. Its operations take the time
+    /// of the whole model, at its rate, even if they are few
     #[arg(long, requires = "trace", conflicts_with_all = super::MEASURING)]
     pub(super) only_trace: bool,
-    /// Operations a second of --only-trace, in the place of the model's rate
+    /// Operations a second of --only-trace, instead of the model's rate
     #[arg(long, value_name = "OPERATIONS", requires = "only_trace", conflicts_with = "faster", value_parser = super::parse_rate)]
     per_second: Option<f64>,
 }
 
-/// What the second file is, in an error.
+/// The second file in the text of an error.
 const KEYS: &str = "a list of keys";
 
 impl Tracing {
-    /// Makes the file of the trace, unless that or the list of keys cannot be made.
+    /// Makes the file of the trace. Fails if that or the list of keys cannot be made.
     fn create(&self) -> Result<Option<File>, Failure> {
         if let Some(path) = &self.trace_keys {
             placement::refuse_output(path, KEYS)?;
@@ -78,7 +81,7 @@ impl Tracing {
         write().map_err(at(path))
     }
 
-    /// Begins to record what is asked by `slot`.
+    /// Begins to record the operations of `slot`.
     pub(super) fn begin(
         &self,
         slot: &Arc<RecorderHandle>,
@@ -106,7 +109,7 @@ impl Tracing {
         Ok(Some(recorder.map_err(|error| self.failed(error))?))
     }
 
-    /// Draws a trace. `whole` is the number of operations of the model before it was made smaller.
+    /// Draws a trace. `whole` is the number of operations of the full model.
     pub(super) fn draw(&self, load: &Arc<Load>, whole: u64) -> Result<(), Failure> {
         let timetable = self.timetable(&load.model, whole)?;
         let Some(file) = self.create()? else {
@@ -121,7 +124,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// Ends a trace, and says what became of it.
+    /// Ends a trace, and prints the outcome.
     pub(super) fn end(&self, recorder: Option<Recorder>) -> Result<(), Failure> {
         let Some(recorder) = recorder else {
             return Ok(());
@@ -150,7 +153,7 @@ impl Tracing {
     }
 }
 
-/// Opens what another opener opens, and records what is asked of it.
+/// Opens what another opener opens, and records its operations.
 pub(super) struct TracedOpener<'o> {
     pub(super) inner: &'o dyn Opener,
     pub(super) slot: Arc<RecorderHandle>,

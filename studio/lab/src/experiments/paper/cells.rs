@@ -1,11 +1,13 @@
-//! What the paper's evaluation consists of: cells, each one measured phase, and how they share data.
+//! The cells of the paper's evaluation, each one measured phase, and how they share data.
 //!
 //! A cell belongs to one experiment, named after the paper's figure that asks for it. Figures that
-//! show the same phases in another way are made of the same cells: 7 (write amplification) of P's, 8
-//! and 9 (latencies and what serves gets) of A's in figure 6; 4 (space) and table 2 (resources) of
-//! figure 3's. The drafts' table of reads is made of C's. Table 3 is about the distributions alone: it has no cells.
+//! show the same phases in another way are made from the same cells: figure 7 (write amplification)
+//! from P's in figure 6, figures 8 and 9 (latencies and what serves gets) from A's in figure 6,
+//! figure 4 (space) and table 2 (resources) from figure 3's. The drafts' table of reads is made
+//! from C's. Table 3 is about the distributions alone: it has no cells.
 //!
-//! All sizes are multiples of the memory, of which the paper had 16 GiB: everything scales together.
+//! All sizes are multiples of the memory, which was 16 GiB in the paper: everything scales
+//! together.
 
 use crate::distribution::DistributionKind;
 use crate::mix::{LoadOrder, Mix};
@@ -15,10 +17,10 @@ use std::fmt;
 
 /// The paper's memory.
 pub const PAPER_MEMORY_BYTES: u64 = 16 << 30;
-/// The paper's data sets of records, 4 to 64 GB, by its memory.
+/// The paper's data sets of records, 4 to 64 GB, divided by its memory.
 const SIZES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 const SIZES_QUICK: [f64; 2] = [0.5, 4.0];
-/// The paper's event logs, 64 to 256 GB.
+/// The paper's event logs, 64 to 256 GB, divided by its memory.
 const INGESTS: [f64; 3] = [4.0, 8.0, 16.0];
 const INGESTS_QUICK: [f64; 1] = [4.0];
 /// Figures 10 to 12: 64 GB. Table 4: 32 GB.
@@ -36,22 +38,25 @@ const COMPOSITE_AND_SIMPLE: [DistributionKind; 2] = [
     DistributionKind::ZipfSimple,
 ];
 
-/// The composite distribution with ranges of the paper's size: beside the other one wherever data is scaled down.
+/// The composite distribution with ranges of the paper's size. It is measured beside the other one
+/// wherever data is scaled down.
 const SCALED: DistributionKind = DistributionKind::ZipfCompositeScaled;
 
-/// Composite forms that no figure has unless they are named.
+/// Composite forms that belong to a figure only if they are named.
 const FURTHER_COMPOSITES: [DistributionKind; 3] = [
     SCALED,
     DistributionKind::ZipfCompositeSuffix,
     DistributionKind::ZipfCompositeContiguous,
 ];
 
-/// What a user can ask for by `--figures`. `reads` is the drafts' table of bytes and system calls for a get.
+/// What a user can ask for by `--figures`. `reads` is the drafts' table of bytes and system calls
+/// for a get.
 pub const FIGURES: [&str; 14] = [
     "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "table-2", "table-3", "table-4", "reads",
 ];
 
-/// What a user may ask for beside the paper's figures, and has to: what each departure from the paper's design brings.
+/// The further figure that a user may ask for, and must name: what each departure from the paper's
+/// design brings.
 pub const DEPARTURES: &str = "departures";
 
 /// What one phase does.
@@ -77,7 +82,7 @@ impl Work {
         matches!(self, Work::Mix { mix, .. } if mix != Mix::P)
     }
 
-    /// What it is called in results, and the order in which it goes through the records.
+    /// The name in results, and the order in which it goes through the records.
     pub fn names(self) -> (String, &'static str) {
         match self {
             Work::Load(order) => ("load".to_owned(), order.name()),
@@ -115,7 +120,7 @@ impl Cell {
         }
     }
 
-    /// The cells that it shares one loaded store with: those of the same data.
+    /// The cells that share one loaded store with it: the cells of the same data.
     pub fn family(&self) -> Family {
         let data = match self.work {
             Work::Ingest => Data::Events,
@@ -129,7 +134,7 @@ impl Cell {
         }
     }
 
-    /// The place among the phases of a family: the more a phase changes the data, the later it comes.
+    /// The place among the phases of a family: a phase that changes the data more comes later.
     fn order(&self) -> usize {
         let Work::Mix {
             mix, distribution, ..
@@ -184,18 +189,19 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What a store is loaded with.
+/// The data that a store is loaded with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Records, in one order or another.
     Records,
-    /// An event log, and what its ingestion owes is paid and charged to it.
+    /// An event log. The debt of its ingestion is paid and charged to it.
     Events,
-    /// An event log whose ingestion's debt is unpaid when the next phase begins, and charged to that.
+    /// An event log. The debt of its ingestion is unpaid when the next phase begins, and charged to
+    /// that phase.
     EventsUnpaid,
 }
 
-/// What cells of one loaded store have in common.
+/// What the cells of one loaded store have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Family {
     pub data: Data,
@@ -224,9 +230,9 @@ pub struct Wanted {
     pub figures: Vec<String>,
     /// The mixes; all of the paper's if empty.
     pub mixes: Vec<Mix>,
-    /// The distributions; those that a figure has if empty.
+    /// The distributions; if empty, the ones of each figure.
     pub distributions: Vec<DistributionKind>,
-    /// The skew where no figure varies it.
+    /// The skew, unless a figure varies it.
     pub theta: f64,
     /// The sizes of the data in bytes; the paper's if empty.
     pub sizes: Vec<u64>,
@@ -312,8 +318,8 @@ impl Wanted {
         ordered
     }
 
-    /// The distributions of a figure: those it has, and the further composite forms that were asked for by name. `takes`
-    /// leaves those that were asked for.
+    /// The distributions of a figure: its own, and the further composite forms that were asked for
+    /// by name. `takes` then keeps the ones that were asked for.
     fn shapes(&self, own: &[DistributionKind]) -> Vec<DistributionKind> {
         let asked = self.distributions.iter();
         let asked = asked.filter(|kind| FURTHER_COMPOSITES.contains(kind) && !own.contains(kind));

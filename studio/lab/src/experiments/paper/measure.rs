@@ -1,20 +1,20 @@
 //! The process of one store: loads, warms, and runs the phases of one family, cell by cell.
 //!
-//! The paper's method: load in key order, read to warm, then measure; afterwards what the phase owes
-//! (checkpoints, compactions) is paid and charged to it. Phases of one family share the loaded
-//! store: those that only read come first, and every phase's reads are checked against what was
-//! written. Memory is limited from outside, by the parent.
+//! The paper's method: load in key order, read to warm, then measure. Afterwards the debt of the
+//! phase (checkpoints, compactions) is paid and charged to it. Phases of one family share the
+//! loaded store: phases that only read come first, and every phase's reads are checked against what
+//! was written. Memory is limited from outside, by the parent.
 //!
 //! ```text
 //!   load, settle, close | open, read everything | warm, C, warm, E, ... warm, A, settle, close
 //!                       | open | warm with puts, P, settle, close | open | ... next P ...
 //! ```
-//! Analytics of an event log begin straight after its ingestion, whose debt is unpaid then and charged to them; the
-//! ingestion that is measured itself pays its own.
+//! Analytics of an event log begin straight after its ingestion, whose debt is unpaid then and
+//! charged to them. An ingestion that is itself measured pays its own debt.
 //!
 //! Each phase of puts alone begins on a freshly opened store, so that it does not depend on what
-//! the phases before it left in memory; `--keep-open` leaves the store open throughout. Files stay in the
-//! page cache either way.
+//! the phases before it left in memory; `--keep-open` leaves the store open throughout. Files stay
+//! in the page cache either way.
 
 use super::cells::{Cell, Data, Family, Work};
 use crate::dataset::Dataset;
@@ -36,11 +36,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// About what the disks of stores read in a second, at random places.
+/// Bytes that the disks of stores read in a second, at random places; an estimate.
 const WARM_BYTES_PER_SECOND: f64 = (256 << 20) as f64;
 
-/// Seconds of warming before a phase: with data beyond the memory at least until reads have filled that
-/// once, roughly.
+/// Seconds of warming before a phase. If data is larger than half of the memory, they last at least
+/// until reads have roughly filled the memory once.
 pub fn warm_seconds(lengths: PhaseLengths, mix: Mix, memory_bytes: u64, data_bytes: u64) -> f64 {
     let fill = memory_bytes as f64 / WARM_BYTES_PER_SECOND;
     let least = lengths.warming(mix);
@@ -69,11 +69,11 @@ pub struct Method {
     /// Whether the store stays open from the load to the last phase.
     pub keep_open: bool,
     pub load_order: LoadOrder,
-    /// The longest that loading may take.
+    /// The longest time of loading.
     pub load_max: Duration,
 }
 
-/// A store, and what it has been used for since it was opened.
+/// A store, and how it was used since it was opened.
 struct Opened {
     store: Box<dyn Store>,
     /// Whether anything was read or written.
@@ -100,13 +100,13 @@ pub struct Measurement<'a> {
     pub opener: &'a dyn Opener,
     pub round: usize,
     pub results: &'a ResultsFile,
-    /// The store's own, empty.
+    /// The directory of the store, which is empty.
     pub directory: &'a Path,
 }
 
 impl Measurement<'_> {
-    /// Measures all cells that are not finished, and appends each as it ends. What fails is noted,
-    /// and so is that what comes after it was not measured.
+    /// Measures all cells that are not finished, and appends each as it ends. A failure is noted,
+    /// and so are the cells that were not measured after it.
     pub fn run(&self) -> Result<(), Failure> {
         let finished = self.results.finished()?;
         let is_open = |cell: &&Cell| {
@@ -206,8 +206,8 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// Warms, then measures, and returns both results; a worker is of a mix, a stream of random numbers
-    /// and a thread.
+    /// Warms, then measures, and returns both results. A worker belongs to a mix, a stream of
+    /// random numbers and a thread.
     fn mix(
         &self,
         cell: &Cell,
@@ -228,7 +228,7 @@ impl Measurement<'_> {
         Ok((warmed, result))
     }
 
-    /// The store as a phase of this mix is to find it.
+    /// The store in the state that a phase of this mix needs.
     fn ready_for(
         &self,
         mix: Mix,
@@ -239,7 +239,7 @@ impl Measurement<'_> {
         if mix == Mix::P && opened.used && !keep_open {
             opened = self.anew(opened)?;
         }
-        // Puts alone begin with what an opening left in memory.
+        // Phases of puts alone begin with what an opening left in memory.
         if !opened.swept && (mix != Mix::P || keep_open) {
             self.sweep(&*opened.store, dataset)?;
             (opened.swept, opened.used) = (true, true);
@@ -332,7 +332,8 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// The bytes that the store's files take, and of them what it says are its logs, once a second while `body` runs.
+    /// Runs `body`. Once a second it notes the bytes of the store's files, and the bytes among them
+    /// that the store says are its logs.
     fn watching_space<T>(&self, store: &dyn Store, body: impl FnOnce() -> T) -> (T, Value) {
         let ended = AtomicBool::new(false);
         let (mut bytes, mut logs, tick) = (Vec::new(), Vec::new(), Duration::from_millis(50));
@@ -401,7 +402,7 @@ fn stream_of(cell: &Cell, round: usize) -> u64 {
     })
 }
 
-/// The fields that say which cell a line is about.
+/// The fields that say to which cell a line belongs.
 pub fn identity(kind: &str, cell: &Cell, store: &str, round: usize) -> Value {
     let (mix, distribution) = cell.work.names();
     let theta = match cell.work {
@@ -423,7 +424,7 @@ pub fn identity(kind: &str, cell: &Cell, store: &str, round: usize) -> Value {
     })
 }
 
-/// Which measurement of a cell.
+/// The key of a cell's measurement.
 fn key(cell: &Cell, store: &str, round: usize) -> Key {
     let experiment = cell.experiment.to_owned();
     (experiment, cell.name(), store.to_owned(), round)

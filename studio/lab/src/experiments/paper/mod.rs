@@ -8,7 +8,7 @@
 //!                            |
 //!      at the end: DIR/report.md; again with the same DIR: what is finished is not run again
 //! ```
-//! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: adapters.
+//! Thread safety: one run at a time in a directory; a lock refuses others. Not here: adapters.
 
 mod cells;
 mod measure;
@@ -33,21 +33,22 @@ use std::time::Duration;
 /// The arguments of `experiment paper`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// Where results.jsonl (a line for each measurement), report.md (all figures as tables) and for a
-    /// while the stores are written; a run that was interrupted goes on there
+    /// Where results.jsonl (a line for each measurement), report.md (all figures as tables) and for
+    /// a while the stores are written; a run that was interrupted goes on there
     #[arg(long)]
     out: PathBuf,
-    /// The paper's figures and tables; all if not given (3 to 12, table-2, table-3, table-4; `reads` is the bytes and
-    /// system calls of a get, a table of the paper's drafts). `departures`, only if given: EvenDB beside the paper's own
-    /// design (the store `evendb-paper`), and beside itself with each departure from that undone alone
+    /// The paper's figures and tables; all if not given (3 to 12, table-2, table-3, table-4;
+    /// `reads` is the bytes and system calls of a get, a table of the paper's drafts).
+    /// `departures`, only if given: EvenDB beside the paper's own design (the store
+    /// `evendb-paper`), and beside itself with each single departure undone
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
-    /// The stores; all that were built in if not given. `evendb,evendb-half-memory` (with `--mixes P`)
-    /// is EvenDB in turns with itself at half the memory budget: the report says where that is faster,
-    /// which must never be
+    /// The stores; all that were built in if not given. `evendb,evendb-half-memory` (with `--mixes
+    /// P`) is EvenDB in turns with itself at half the memory budget: the report says where the half
+    /// is faster, which must never happen
     #[arg(long, value_delimiter = ',')]
     stores: Vec<String>,
-    /// Memory and data by those of the paper, 16 GiB and up to 256 GiB: a number, or as 1/16
+    /// The scale of memory and data; the paper has 16 GiB and up to 256 GiB: a number, or as 1/16
     #[arg(long, value_parser = parse_scale, default_value = "1/16")]
     scale: f64,
     /// Two sizes of data, few numbers of threads, short phases, one round, and a scale of 1/64
@@ -56,11 +57,11 @@ pub struct Arguments {
     /// Only these mixes
     #[arg(long, value_delimiter = ',')]
     mixes: Vec<Mix>,
-    /// Scans after the phases that write: of data that was just overwritten
+    /// Scan after the phases that write: data that was just overwritten
     #[arg(long)]
     scans_last: bool,
-    /// Only these distributions; those that no figure has by itself (zipf-composite-suffix,
-    /// zipf-composite-contiguous) are measured where they are named
+    /// Only these distributions; distributions that no figure has by itself (zipf-composite-suffix,
+    /// zipf-composite-contiguous) are measured if they are named
     #[arg(long, value_delimiter = ',')]
     distributions: Vec<DistributionKind>,
     /// Skew of the Zipf distributions, strictly between 0 and 1; figure 10 has skews of its own
@@ -75,20 +76,21 @@ pub struct Arguments {
     /// MiB of events to ingest, instead of the paper's sizes
     #[arg(long, value_delimiter = ',')]
     ingest_mib: Vec<u64>,
-    /// Seconds of a phase [default: 20, of puts alone 60; quick: 1]. A quarter more is spent on warming
+    /// Seconds of a phase [default: 20, of puts alone 60; quick: 1]. A quarter more is spent on
+    /// warming
     #[arg(long)]
     seconds: Option<f64>,
     /// Seconds of a phase of puts alone [default: as --seconds, if that is given]
     #[arg(long)]
     put_seconds: Option<f64>,
-    /// Leave the store open from the load to the last phase. Without this it is closed and opened anew
-    /// after the load and before each phase of puts alone
+    /// Leave the store open from the load to the last phase. Without this it is closed and opened
+    /// anew after the load and before each phase of puts alone
     #[arg(long)]
     keep_open: bool,
     /// The order in which records are loaded
     #[arg(long, value_enum, default_value_t)]
     load_order: LoadOrder,
-    /// Rounds of which medians are taken [default: 3, quick: 1]
+    /// The number of rounds; figures are their medians [default: 3, quick: 1]
     #[arg(long)]
     rounds: Option<usize>,
     /// Worker threads, where the figure does not say [the paper: 12]
@@ -119,7 +121,7 @@ const QUICK_SCALE: f64 = 1.0 / 64.0;
 /// For the estimate: bytes a second, and seconds for what surrounds a phase.
 const LOAD_BYTES_PER_SECOND: f64 = 80e6;
 const PHASE_OVERHEAD_SECONDS: f64 = 1.5;
-/// For the estimate: the time of paying what puts alone leave owed, by that of their phase.
+/// For the estimate: the time of paying the debt of puts alone, divided by that of their phase.
 const SETTLING_PART: f64 = 0.25;
 
 pub(super) fn parse_scale(text: &str) -> Result<f64, String> {
@@ -128,7 +130,7 @@ pub(super) fn parse_scale(text: &str) -> Result<f64, String> {
         None => number(text),
         Some((over, under)) => number(over).zip(number(under)).map(|(o, u)| o / u),
     };
-    // From 16 MiB of memory on.
+    // Holds from 16 MiB of memory on.
     scale
         .filter(|scale| (1.0 / 1024.0..=64.0).contains(scale))
         .ok_or_else(|| "a scale is a number from 1/1024 to 64".to_owned())
@@ -197,7 +199,7 @@ impl Arguments {
         }
     }
 
-    /// What must be the same for results to stand in one file.
+    /// The settings that must be equal for results to stand in one file.
     fn settings(&self) -> Value {
         json!({
             "scale": self.memory_bytes() as f64 / PAPER_MEMORY_BYTES as f64,
@@ -215,7 +217,7 @@ impl Arguments {
         })
     }
 
-    /// Runs it, or as a child a part of it.
+    /// Runs the evaluation. As a child process, runs a part of it.
     ///
     /// # Errors
     /// Bad arguments, another run in the directory, or that something could not be measured.
@@ -324,12 +326,12 @@ impl Arguments {
         }))?;
         let steps: Vec<Step> = plan.iter().map(|step| self.process_of(step)).collect();
         let measured = runner.run(&steps, &|| Ok(()));
-        // What could not be measured is in the report too.
+        // The report also says what could not be measured.
         let reported = report::write(&self.out);
         measured.and(reported)
     }
 
-    /// What the machine can do, for the report; null, with a message, where that cannot be measured.
+    /// What the machine can do, for the report. If that cannot be measured, null and a message.
     fn calibrate(&self) -> Value {
         tell!("what the machine can do, half a minute");
         let mut settings = calibrate::CalibrationSettings::new(self.out.clone());
@@ -346,7 +348,7 @@ impl Arguments {
         }
     }
 
-    /// The process that a step is run by.
+    /// The process that runs a step.
     fn process_of(&self, step: &PlannedStep) -> Step {
         let (store, round) = (&step.store, step.round);
         let cells = step.cells.iter();
@@ -363,8 +365,8 @@ impl Arguments {
         }
     }
 
-    /// How long a step takes, as a guess that the run corrects: the data is put once, and read once where
-    /// any phase reads.
+    /// The estimated seconds of a step, which the run corrects: the data is put once, and read once
+    /// if any phase reads.
     fn seconds_of(&self, step: &PlannedStep) -> f64 {
         let passes = match step.cells.iter().any(|cell| cell.work.reads()) {
             true => 2.0,
@@ -374,7 +376,7 @@ impl Arguments {
         passes * step.family.data_bytes as f64 / LOAD_BYTES_PER_SECOND + phases.sum::<f64>()
     }
 
-    /// How long a cell takes beside putting and reading all data.
+    /// The seconds of a cell, without putting and reading all data.
     fn cell_seconds(&self, cell: &Cell) -> f64 {
         let lengths = self.lengths();
         let phase = match cell.work {
@@ -411,7 +413,7 @@ impl Arguments {
     }
 }
 
-/// One process that is to be started.
+/// One process that will be started.
 struct PlannedStep {
     /// The family's number, for the child.
     number: usize,

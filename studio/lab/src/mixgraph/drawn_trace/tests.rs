@@ -1,4 +1,4 @@
-//! A drawn trace is what a store answers to the same operations, and keeps to its times.
+//! A drawn trace has the answers of a store to the same operations, and keeps to its times.
 
 use super::*;
 use crate::driver::Worker as _;
@@ -30,7 +30,7 @@ fn drawn(load: &Arc<Load>, operations: u64, timetable: Timetable) -> Vec<Operati
     read(&bytes)
 }
 
-/// What a store that answers rightly is seen to be asked, and to answer.
+/// The operations and answers that are seen at a correct store.
 fn asked(load: &Arc<Load>, operations: u64) -> Vec<Operation> {
     let slot = Arc::new(RecorderHandle::default());
     let store = TracedStore::new(Box::new(MemoryStore::new()), slot.clone());
@@ -69,7 +69,7 @@ fn it_is_what_a_store_answers() {
     for load in loads {
         let ours = drawn(&load, 5000, Timetable::Even(1000.0));
         for (mut asked, ours) in asked(&load, 5000).into_iter().zip(ours) {
-            // What a model says nothing of.
+            // The model says nothing of these.
             (asked.start_nanos, asked.latency_nanos) = (ours.start_nanos, None);
             (asked.thread, asked.keyspace) = (0, 0);
             assert_eq!(asked, ours);

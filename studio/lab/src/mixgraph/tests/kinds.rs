@@ -1,10 +1,11 @@
-//! Kinds that have hot keys of their own, and files of before there were such kinds.
+//! Kinds that have hot keys of their own, and files from before there were such kinds.
 
 use super::*;
 use evendb_model::access::{Accesses, Own, Ranges};
 use evendb_model::curve::{Curve, Shape};
 
-/// A thousand pairs in ten ranges, of which gets name the first tenth of each, and puts a tenth from the middle on.
+/// A thousand pairs in ten ranges: gets name the first tenth of each range, and puts a tenth from
+/// the middle on.
 fn of_kinds() -> Model {
     let mut model = small("zippydb", 1000);
     let falls = |b: f64| Curve::new(Shape::Exponential, vec![1.0, b]).unwrap();
@@ -41,7 +42,7 @@ fn kinds_have_their_own_hot_pairs_where_the_model_says() {
             .iter()
             .all(|pair| (50..60).contains(&(pair % 100)))
     );
-    // The ranges are the same, and the hottest of puts is the fourth of gets.
+    // The ranges are the same, and the hottest range of puts is the fourth of gets.
     let place = |kind, heat| space.place_of(kind, heat);
     assert_eq!(place(Kind::Put, 0), place(Kind::Get, 3));
     assert_eq!(place(Kind::Put, 9), place(Kind::Get, 2));
@@ -76,7 +77,7 @@ fn kinds_have_their_own_hot_pairs_where_the_model_says() {
             "{allocation:?}"
         );
     }
-    // Pairs that are alike have hot ranges still, and by YCSB's all kinds are alike.
+    // Pairs that are alike still have hot ranges, and in YCSB's allocations all kinds are alike.
     let (space, _) = drawn(Allocation::PrefixUniform, Kind::Put);
     assert!(!space.alike(Kind::Get, Kind::Put) && space.alike(Kind::Get, Kind::Scan));
     for allocation in [
@@ -125,7 +126,7 @@ fn frequencies_of_kinds_are_those_of_their_curves() {
     }
 }
 
-/// Files of before kinds could have hot keys of their own, and what was drawn of them then.
+/// Files from before kinds could have hot keys of their own, and what was drawn from them then.
 #[test]
 fn files_of_before_draw_what_they_drew() {
     for (text, drawn) in BEFORE_KINDS {

@@ -1,11 +1,13 @@
-//! That a replay leaves and finds what the trace did, where traces say little or what they say is easily taken for something else.
+//! A replay leaves and finds what the trace did, where traces say little or where their words are
+//! easily misread.
 
 use std::io::Cursor;
 
 use super::*;
 use crate::replay::Prepared;
 
-/// An operation of a transaction or batch, or of none (0), so many milliseconds after the beginning.
+/// An operation of a transaction or batch, or of none (0), `millis` milliseconds after the
+/// beginning.
 fn at(millis: u64, kind: Kind, key: &str, group: u64) -> Operation {
     let mut operation = Operation::new(kind, key);
     operation.start_nanos = millis * 1_000_000;
@@ -58,7 +60,7 @@ fn keys_whose_first_write_failed_or_was_taken_back_are_put_before() {
         at(3, Begin, "", 1),
         at(4, Put, "aborted", 1),
         at(5, Put, "own", 1),
-        // What it has written itself says nothing of what was there.
+        // Its own writes say nothing of what was there before.
         with(at(6, Get, "own", 1), present(Some(5))),
         at(7, Abort, "", 1),
         with(at(8, Get, "aborted", 0), present(Some(8))),
@@ -91,11 +93,12 @@ fn keys_whose_first_write_failed_or_was_taken_back_are_put_before() {
     let report = replayed(&trace, &store, &settings(1));
     assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
     assert_eq!((report.compared, report.misses), (6, 0));
-    // What the load did by them was nothing, so nothing of it is missing.
+    // These had no effect in the load, so nothing of it is missing.
     assert_eq!(report.not_asked(), 0, "{:?}", report.left_out);
 }
 
-/// What EvenDB records of transactions that were refused, ended or went back is no write of the load.
+/// Writes that EvenDB records of transactions that were refused, ended or went back are no writes
+/// of the load.
 #[test]
 fn a_recorded_write_that_was_not_committed_is_none() {
     let fill = |db: &evendb::Db| {
@@ -118,7 +121,7 @@ fn a_recorded_write_that_was_not_committed_is_none() {
         let beginning = back.savepoint();
         back.put(keyspace, "taken back", "1").unwrap();
         back.rollback_to(beginning).unwrap();
-        // Its own write is gone, so this is what was there.
+        // Its own write is gone, so this is the value that was there before.
         done(back.get(keyspace, "taken back").unwrap());
         back.put(keyspace, "new", "1").unwrap();
         back.commit().unwrap();
@@ -132,7 +135,7 @@ fn a_recorded_write_that_was_not_committed_is_none() {
     let lengths = ["read", "refused", "ended", "taken back"].map(|key| len_of(&store, key));
     assert_eq!(lengths, [Some(3), Some(4), Some(5), Some(6)]);
     assert_eq!(keys(&store).len(), 4);
-    // `read` alone is written over: 7 bytes each time.
+    // Only `read` is written over: 7 bytes each time.
     let reader = || Ok(Reader::new(&trace[..]).unwrap());
     let go = AtomicBool::new(false);
     let aged = age(&reader, &store, (&settings(1), u64::MAX), &go).unwrap();
@@ -151,7 +154,8 @@ fn a_recorded_write_that_was_not_committed_is_none() {
     assert_eq!(len_of(&store, "new"), Some(1));
 }
 
-/// The filling does what the replay would do: nothing that was not committed, and deletions of ranges too.
+/// The filling does what the replay would do: nothing that was not committed, and deletions of
+/// ranges too.
 #[test]
 fn the_filling_of_a_store_is_done_as_a_replay_does_it() {
     let mut operations = vec![
@@ -180,7 +184,7 @@ fn the_filling_of_a_store_is_done_as_a_replay_does_it() {
     let store = MemoryStore::new();
     prepared(&trace, &store, &filling);
     assert_eq!(keys(&store), ["a", "c"]);
-    // The transaction ends behind the filling, and is done whole.
+    // The transaction ends after the filling, and is done whole.
     replayed(&trace, &store, &filling);
     assert_eq!(keys(&store), ["a", "across", "across too", "c"]);
 }
@@ -221,7 +225,7 @@ fn what_is_put_for_a_time_is_gone_when_the_trace_comes_to_its_end() {
         assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
         assert_eq!((report.compared, report.expired), (7, 3));
         assert_eq!(keys(&store), ["stays"]);
-        // They are no operations of the trace.
+        // The deletions of expired values are no operations of the trace.
         assert!(!report.kinds.contains_key(&Kind::Delete));
     }
     // In two parts on one store.
@@ -295,7 +299,8 @@ fn deletions_of_ranges_without_an_end_are_replayed() {
     }
 }
 
-/// A trace whose keys were hidden by hashes has no ends: such a deletion is none of all that follows.
+/// A trace whose keys were hidden by hashes has no ends of ranges: such a deletion must not become
+/// one of all that follows.
 #[test]
 fn a_deletion_of_a_range_whose_end_is_lost_is_left_out() {
     let header = Header {
@@ -355,7 +360,7 @@ fn what_is_left_out_for_want_of_a_name_is_more_than_a_hundredth() {
             .collect();
         replayed(&written(&operations), &MemoryStore::new(), &settings(1))
     };
-    // The first one is the only one.
+    // The first operation is the only one.
     let report = unnamed(50);
     let why = "of a keyspace that the trace does not name";
     assert_eq!((report.not_asked(), report.left_out[why]), (150, 150));
@@ -390,7 +395,7 @@ fn values_that_were_made_up_are_not_wrong_and_others_are() {
         (5, 0),
         "{report:?}"
     );
-    // A store that forgets the put, and gives the value that was made up: that is a difference.
+    // A store that forgets the put, and gives the value that was made up: this is a difference.
     let store = Forgetful {
         inner: MemoryStore::new(),
     };
@@ -401,7 +406,7 @@ fn values_that_were_made_up_are_not_wrong_and_others_are() {
         "{:?}",
         report.differences
     );
-    // One of another value of the same length is one as well.
+    // Another value of the same length is a difference as well.
     let store = MemoryStore::new();
     prepared(&trace, &store, &settings(1));
     store.put(b"c", b"bad value").unwrap();
@@ -521,7 +526,7 @@ fn a_replay_on_an_unprepared_store_says_that_it_measures_misses() {
     assert_eq!(prepared(&trace, &store, &settings(1)).assumed, 200);
     let report = replayed(&trace, &store, &settings(1));
     assert!(report.misses == 0 && !report.measures_misses());
-    // Misses that the trace has are what it measures.
+    // Misses that the trace has too are a part of its load.
     let absent: Vec<_> = gets
         .into_iter()
         .map(|get| with(get, Outcome::Absent))
@@ -571,7 +576,7 @@ fn scans_alone_on_an_empty_store_say_that_they_measure_misses() {
         let report = replayed(&trace, &store, &settings(1));
         assert!(report.empty_scans == 0 && report.warnings(None).is_empty());
     }
-    // Such as gave nothing in the trace.
+    // Scans that gave nothing in the trace.
     let report = replayed(&written(&of(Some(0))), &MemoryStore::new(), &settings(1));
     assert_eq!((report.scanned, report.empty_scans), (100, 0));
     assert!(report.warnings(None).is_empty());
@@ -599,7 +604,7 @@ fn counters_of_unknown_length_are_prepared_as_counters() {
         prepared(&trace, &store, &settings);
         ["read", "read, then added to", "read, then put"].map(|key| len_of(&store, key).unwrap())
     };
-    // Also where another length was given: it is that of the other values.
+    // Also if another length was given: it is the length of the other values.
     assert_eq!(lens(Some(Merges::Counters), 30), [30, 8, 5]);
     assert_eq!(lens(Some(Merges::Appends), 30), [30, 30, 5]);
     assert_eq!(lens(None, 100), [100, 100, 5]);
@@ -634,7 +639,7 @@ fn a_replay_that_passes_over_more_than_the_trace_has_is_an_error() {
         let error = run(part).unwrap_err().to_string();
         assert!(error.contains("the trace ends after"), "{part:?}: {error}");
     }
-    // Nothing is left, which is said.
+    // No operation is left, and the report says so.
     for part in [Part { skip: 50, ..whole }, Part { warm: 90, ..whole }] {
         let warnings = run(part).unwrap().warnings(None);
         assert!(warnings[0].contains("nothing was measured"), "{warnings:?}");

@@ -1,13 +1,14 @@
 //! EvenDB opened for a purpose.
 //!
-//! | purpose | what it is given | calls |
-//! |---|---|---|
-//! | counters | the default keyspace has the operator `Merges::AddU64`, which takes values that are no counters, too | `Db::merge` |
-//! | sorted ingest | nothing | `Keyspace::begin_ingest`, `Ingest::put` of each record, `Ingest::finish` |
-//! | values apart | `Advanced::values_apart_from` | the usual ones |
-//! | appends | the default keyspace has the operator `Merges::Append` | `Db::merge` |
-//! | expiry | a clock that runs as fast as the lifetime says | `Keyspace::put_with_ttl` |
-//! | none: both ends | nothing | `Cursor::next_back`, `Keyspace::pop_first_range`, `Keyspace::pop_last_range` |
+//! * counters: the default keyspace has the operator `Merges::AddU64`, which also takes values that
+//!   are no counters. The call is `Db::merge`.
+//! * sorted ingest: no option. The calls are `Keyspace::begin_ingest`, `Ingest::put` for each
+//!   record, `Ingest::finish`.
+//! * values apart: `Advanced::values_apart_from`, and the usual calls.
+//! * appends: the default keyspace has the operator `Merges::Append`. The call is `Db::merge`.
+//! * expiry: a clock with the speed of the lifetime. The call is `Keyspace::put_with_ttl`.
+//! * no purpose, both ends: no option. The calls are `Cursor::next_back`,
+//!   `Keyspace::pop_first_range` and `Keyspace::pop_last_range`.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -24,8 +25,8 @@ use crate::purposes::{
 };
 use crate::store::{StoreError, StoreResult};
 
-/// `Merges::AddU64`, by its name too, which lets values be put that are no counters: a replay puts
-/// the records of all keyspaces of a trace into one.
+/// `Merges::AddU64` under the same name. It also takes puts of values that are no counters: a
+/// replay puts the records of all keyspaces of a trace into one.
 struct Adds;
 
 impl MergeOperator for Adds {
@@ -47,16 +48,16 @@ impl MergeOperator for Adds {
     }
 }
 
-/// A time of day that begins somewhere and runs faster than the real one. Puts that expire pay for a look at it: it costs
-/// hardly more than one at the system's clock.
+/// A time of day that begins at a fixed time and runs faster than the real one. Puts that expire
+/// look at it: a look costs hardly more than one at the system's clock.
 #[derive(Debug)]
 struct FastClock {
     started: Instant,
-    /// Times 2^20.
+    /// The speed, multiplied by 2^20.
     speed: u128,
 }
 
-/// Where it begins: any time will do that is not the first that there is.
+/// The beginning of the clock: any time except the earliest possible one.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 impl WallClock for FastClock {
@@ -143,7 +144,7 @@ impl AppendingStore for EvenDbStore {
     }
 }
 
-/// A range as the engine takes it.
+/// A range in the form that the engine takes.
 pub(in crate::stores) fn bounds<'k>(
     (low, high): (&'k [u8], Option<&'k [u8]>),
 ) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {

@@ -1,12 +1,16 @@
-//! Settings of EvenDB's engines as text, `name=value`: the one table for the commands that take them.
+//! Settings of EvenDB's engines as text, `name=value`: the one table for the commands that take
+//! them.
 //!
 //! ```text
-//!   "chunk-bytes=1048576" --> TABLE (name, what it takes, how it is set) --> Tuning --> Options of the engine that is chosen
-//!                                                                               +--> the same as code of an application
+//!   "chunk-bytes=1048576" --> TABLE (name, what it takes, how it is set) --> Tuning
+//!                                     Tuning --> Options of the engine that is chosen
+//!                                            --> the same as code of an application
 //! ```
-//! `engine` chooses between the first engine, chunks, and the second, a fragmented log-structured merge tree. A setting that the chosen engine does
-//! not have is a contradiction ([`Tuning::contradiction`]). What a value means and which limits it has is said by the engine's option of the same
-//! name; the engine checks limits when it opens a database, before anything is made. Plain data.
+//! `engine` chooses between the first engine, chunks, and the second, a fragmented log-structured
+//! merge tree. A setting that the chosen engine does not have is a contradiction
+//! ([`Tuning::contradiction`]). The engine's option of the same name says what a value means and
+//! which limits it has. The engine checks limits when it opens a database, before anything is made.
+//! Plain data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +18,7 @@ use std::str::FromStr;
 use evendb::{Compression, Options};
 use evendb_flsm::{Compression as FlsmCompression, Options as FlsmOptions};
 
-/// Settings that were chosen, each at most once, in the order in which they were given.
+/// Settings that were chosen, each at most once, in the given order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tuning {
     chosen: Vec<(&'static Setting, Value)>,
@@ -43,7 +47,7 @@ impl PartialEq for Setting {
     }
 }
 
-/// What a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Takes {
     Whole,
@@ -53,7 +57,7 @@ enum Takes {
     Engine,
 }
 
-/// Which engine a store has.
+/// The engine of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// The first: chunks.
@@ -73,7 +77,7 @@ impl Engine {
     }
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Whole(u64),
@@ -107,10 +111,11 @@ impl Value {
     }
 }
 
-/// The name of the setting that is a share of the memory which a store is given, the rest being left to the system's cache.
+/// The name of the setting for the store's share of the memory. The rest is left to the system's
+/// cache.
 pub const MEMORY_SHARE: &str = "memory-share";
 
-/// The name of the setting that says which engine.
+/// The name of the setting that chooses the engine.
 pub const ENGINE: &str = "engine";
 
 /// All settings.
@@ -258,13 +263,13 @@ pub enum TuningError {
     NoValue(String),
     /// No setting has this name.
     Unknown(String),
-    /// The value is none that the setting takes.
+    /// The setting does not take this value.
     WrongValue {
-        /// Of which setting.
+        /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What it takes.
+        /// The values that it takes.
         takes: &'static str,
     },
     /// The setting was chosen before.
@@ -348,7 +353,7 @@ impl Tuning {
         self.chosen.is_empty()
     }
 
-    /// Chooses what a text says.
+    /// Chooses the setting that a text names.
     ///
     /// # Errors
     /// The text is no setting, or one that is chosen already.
@@ -390,7 +395,7 @@ impl Tuning {
         engines.next().unwrap_or(Engine::Chunks)
     }
 
-    /// What of this the chosen engine does not have, in words.
+    /// The chosen settings that the chosen engine does not have, in words.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let engine = self.engine();
@@ -407,7 +412,7 @@ impl Tuning {
         Some(format!("the engine {engine} has no {name}={value}"))
     }
 
-    /// This and another one together; `None` where both choose the same setting, or one that the engine does not have.
+    /// Both together. `None` if both choose the same setting, or one that the engine does not have.
     #[must_use]
     pub fn and(&self, other: &Tuning) -> Option<Tuning> {
         let meets = other
@@ -421,7 +426,7 @@ impl Tuning {
         (!meets && both.contradiction().is_none()).then_some(both)
     }
 
-    /// The budget of a store that is given so much memory.
+    /// The memory budget in a store that is given `memory_bytes`.
     #[must_use]
     pub fn budget(&self, memory_bytes: u64) -> u64 {
         let is_share = |(setting, _): &&(&Setting, Value)| setting.name == MEMORY_SHARE;
@@ -431,7 +436,8 @@ impl Tuning {
         }
     }
 
-    /// Options of the first engine with what is chosen. The memory budget is set before, by [`budget`](Self::budget).
+    /// Options of the first engine with what is chosen. The memory budget is set before, by
+    /// [`budget`](Self::budget).
     #[must_use]
     pub fn applied(&self, options: Options) -> Options {
         let each = self.chosen.iter();
@@ -441,7 +447,8 @@ impl Tuning {
         })
     }
 
-    /// Options of the second engine with what is chosen; `None` where that has something else.
+    /// Options of the second engine with the chosen settings. `None` if it does not have one of
+    /// them.
     #[must_use]
     pub fn applied_to_flsm(&self, options: FlsmOptions) -> Option<FlsmOptions> {
         let mut each = self.chosen.iter();
@@ -456,7 +463,7 @@ impl Tuning {
         each.map(|(setting, value)| (setting.name, value.to_string(), setting.about))
     }
 
-    /// What an application writes for a store that is given so much memory.
+    /// The code of an application for a store that is given `memory_bytes`.
     #[must_use]
     pub fn code(&self, memory_bytes: u64) -> String {
         let is_flsm = self.engine() == Engine::Flsm;
@@ -479,7 +486,7 @@ impl Tuning {
                 .iter()
                 .filter(|(setting, _)| !setting.code.is_empty())
         };
-        // Of the second engine all settings are advanced ones.
+        // All settings of the second engine are advanced ones.
         let is_advanced = |setting: &Setting| setting.is_advanced || is_flsm;
         for setting in settings().filter(|(setting, _)| !is_advanced(setting)) {
             code += &format!(".{}", call(&setting));

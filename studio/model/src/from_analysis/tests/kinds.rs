@@ -1,10 +1,11 @@
-//! Kinds that have hot keys of their own: planted, drawn by chance, counted, and made a model of again.
+//! Kinds that have hot keys of their own: planted, drawn by chance, counted, and made into a model
+//! again.
 
 use super::*;
 use crate::access::Own;
 use crate::model::OwnHeat;
 
-/// Numbers from 0 to 1 as chance gives them: how often a pair is named is left to it, and not evened out.
+/// Random numbers from 0 to 1: chance decides how often a pair is named.
 fn chance(seed: u64) -> impl Iterator<Item = f64> {
     (1_u64..).map(move |n| {
         let mut mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed << 56;
@@ -14,7 +15,7 @@ fn chance(seed: u64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// How often a kind of a model names each pair, where range and pair lie as the model says.
+/// How often a kind of a model names each pair. Ranges and pairs lie where the model puts them.
 fn named(model: &Model, kind: Kind, operations: usize, seed: u64) -> BTreeMap<(u64, u64), u64> {
     let ranges = model.ranges_of(kind).unwrap();
     let (shares, accesses) = (ranges.shares().unwrap(), model.accesses_of(kind).unwrap());
@@ -39,7 +40,7 @@ fn named(model: &Model, kind: Kind, operations: usize, seed: u64) -> BTreeMap<(u
     counts
 }
 
-/// The figures that say where the keys of these kinds lie, and how many operations there are.
+/// The figures about the places of these kinds' keys, and the numbers of operations.
 fn of_kinds(model: &Model, kinds: &[(Kind, usize)]) -> Document {
     let load = zippydb(0.5);
     let mut found = document(&load, &Sizes::constant(40), &Sizes::constant(1));
@@ -95,7 +96,7 @@ fn of_kinds(model: &Model, kinds: &[(Kind, usize)]) -> Document {
     found
 }
 
-/// What the model of tests of kinds has in common: as the study's, on 60,000 pairs.
+/// The common part of the model in tests of kinds: as the study's, on 60,000 pairs.
 fn planted() -> Model {
     let (load, b) = (zippydb(0.4), 0.4);
     let mut model = crate::presets::named("zippydb").unwrap();
@@ -119,10 +120,11 @@ fn remade(model: &Model, kinds: &[(Kind, usize)]) -> Made {
     made
 }
 
-/// Puts in other ranges and on other pairs than gets, most of them once; scans as gets.
+/// Puts go to other ranges and to other pairs than gets, nearly all of them once; scans as gets.
 #[test]
 fn planted_kinds_come_back() {
-    // Of the first, no key is put so often that its rank says something: then the order of pairs is the common one.
+    // In the first case no key is put often enough for a rank: then the order of pairs is the
+    // common one.
     for (b, touched, puts, order) in [(0.7, 1.0, 65_000, 0.0), (0.5, 0.5, 300_000, 0.5)] {
         let mut model = planted();
         let a = (touched * model.pairs as f64).powf(-b);
@@ -173,7 +175,8 @@ fn planted_kinds_come_back() {
     }
 }
 
-/// Kinds that have the same hot keys get no tables of their own, and kinds with the same curves on other pairs an order of their own.
+/// Kinds that have the same hot keys get no tables of their own. Kinds with the same curves on
+/// other pairs get an order of their own.
 #[test]
 fn kinds_have_of_their_own_only_what_differs() {
     let mut model = planted();
@@ -196,7 +199,7 @@ fn kinds_have_of_their_own_only_what_differs() {
         "{:?}",
         made.notes
     );
-    // Too few to say where they go.
+    // Too few operations to say where they go.
     let made = remade(&model, &[(Kind::Get, 600_000), (Kind::Put, 900)]);
     assert_eq!(made.model.own[Kind::Put as usize], OwnHeat::default());
 }

@@ -1,10 +1,10 @@
-//! Loads that lack something: kinds, lengths, times, operations. And figures of which a model must
-//! not lose what they say.
+//! Loads that lack something: kinds, lengths, times, operations. And figures whose content a model
+//! must not lose.
 
 use super::*;
 use crate::model::Kind;
 
-/// All kinds of a trace, those among them that a model does not have.
+/// All kinds of a trace, with the kinds that a model does not have.
 const KINDS: [&str; 18] = [
     "get",
     "contains",
@@ -26,7 +26,7 @@ const KINDS: [&str; 18] = [
     "stored",
 ];
 
-/// How many operations of each kind there are, whether lengths are known, and how many seconds.
+/// The number of operations of each kind, whether lengths are known, and the number of seconds.
 const LACKS: [(u64, bool, u64); 5] = [
     (1, true, 9),
     (1, false, 0),
@@ -35,9 +35,9 @@ const LACKS: [(u64, bool, u64); 5] = [
     (40, false, 9),
 ];
 
-/// What an analysis says of so many operations of each of these kinds, without what the load does
-/// not have: sizes of values and lengths of scans where `with_lengths` is not set, times where all
-/// come at one moment.
+/// An analysis of `each` operations of each of these kinds, without what the load does not have:
+/// sizes of values and lengths of scans if `with_lengths` is false, times if all operations come at
+/// one moment.
 fn analysis(kinds: &[&str], each: u64, with_lengths: bool, seconds: u64) -> Document {
     let mut found = Document::new("a load");
     let columns: [(&str, &[&str]); 9] = [
@@ -140,7 +140,7 @@ fn a_model_is_made_of_every_kind_and_every_pair_of_kinds_whatever_the_analysis_l
             } else {
                 vec![*one, *other]
             };
-            // A kind alone lacks all that a load may lack; a pair, one of it.
+            // A kind alone lacks everything that a load may lack. A pair of kinds lacks one of it.
             let cases = LACKS.iter().cycle().skip(pairs);
             let cases = cases.take(if one == other { LACKS.len() } else { 1 });
             pairs += 1;
@@ -229,7 +229,7 @@ fn backward_scans_and_single_deletes_are_in_the_model() {
     assert_eq!((made.model.mix.delete, made.model.mix.scan), (0.5, 0.5));
 }
 
-/// Gets whose values have these sizes, so many of each.
+/// Gets whose values have these sizes: a size and its number of gets.
 fn of_sizes(sizes: &[(u64, u64)]) -> Document {
     let total: u64 = sizes.iter().map(|(_, count)| count).sum();
     let mut found = analysis(&["get"], 40, false, 9);
@@ -283,7 +283,7 @@ fn a_histogram_of_sizes_has_the_mean_of_what_was_counted() {
     );
     let off = values.mean() / mean - 1.0;
     assert!(off.abs() < 1e-3, "{off}");
-    // Of a figure that is thinned, what lies between two rows is in their middle.
+    // In a thinned figure, operations between two rows are in their middle.
     let before = sizes.len();
     let (mut up_to, mut rows) = (0.0, Vec::new());
     for (size, count) in sizes.drain(..) {
@@ -327,7 +327,7 @@ fn of_rates(rates: impl Iterator<Item = f64>) -> Made {
 fn a_rate_stays_where_rates_were_measured_whatever_the_fit_says() {
     let noise = || even(GOLDEN).map(|unit| (unit - 0.5) * 20.0);
     let rises = (0..60).map(f64::from);
-    // Parts of a swing that no data bounds: a line, a curve upwards, a fall.
+    // Parts of a swing without bounds in the data: a line, a curve upwards, a fall.
     let courses: [Vec<f64>; 3] = [
         rises.clone().map(|time| 100.0 + 7.0 * time).collect(),
         rises
@@ -382,7 +382,7 @@ fn a_burst_at_the_beginning_is_told_and_is_no_part_of_the_rate() {
             "{notes}"
         );
     }
-    // Peaks that come again and again are the load's.
+    // Peaks that come again and again belong to the load.
     let peaks = (0..100).map(|time| if time % 10 == 0 { 5000.0 } else { 500.0 });
     let rate = of_rates(peaks).model.rate.unwrap();
     assert!((rate.d - 950.0).abs() < 60.0, "{rate:?}");
@@ -413,7 +413,7 @@ fn the_share_of_keys_named_once_is_told_beside_that_of_the_model() {
             .map(|pair| format!("{}.{}", pair[0], pair[1]).parse().unwrap())
             .collect()
     };
-    // What the model itself draws is told to be so.
+    // The note tells what the model itself draws.
     let told = note(&made);
     let [counted, expected] = numbers(&told)[..] else {
         panic!("{told}")
@@ -422,7 +422,7 @@ fn the_share_of_keys_named_once_is_told_beside_that_of_the_model() {
         (counted - expected).abs() < 0.05 && !told.contains("Attention"),
         "{told}"
     );
-    // Hot keys and a long tail of keys that come once, which no curve of one parameter has.
+    // Hot keys and a long tail of keys that come once. No curve with one parameter has this form.
     let mut found = analysis(&["get"], 40, true, 9);
     let counts = (0..200)
         .map(|at| 4000 / (at / 20 + 1))

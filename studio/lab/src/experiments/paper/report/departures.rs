@@ -1,8 +1,9 @@
-//! What each departure from the paper's design brings: EvenDB's throughput by that of the store in which the departure is
-//! undone, round by round.
+//! What each departure from the paper's design brings: EvenDB's throughput divided by that of the
+//! store in which the departure is undone, round by round.
 //!
-//! A ratio is of two measurements of one round, which stood beside each other in time; shown are the median of the rounds and
-//! their range. A range with 1 in it says that the rounds do not tell the two apart.
+//! A ratio is of two measurements of one round, which lie beside each other in time. The table
+//! shows the median of the rounds and their range. A range that contains 1 says that the rounds do
+//! not distinguish the two.
 
 use super::quantity::{Quantity, Spread, figure};
 use super::run_results::{CellResults, RunResults, stores_of};
@@ -100,7 +101,7 @@ mod tests {
         let lines = [
             line("evendb", 0, 100e3),
             line("evendb-paper", 0, 50e3),
-            // All is slower here.
+            // Everything is slower in this round.
             line("evendb", 1, 40e3),
             line("evendb-paper", 1, 10e3),
             // A round that one of them lacks says nothing.

@@ -1,5 +1,5 @@
-//! The whole document: the fastest store of each workload first, then the paper's figures, how it was
-//! measured, and what is missing.
+//! The whole document: the fastest store of each workload first, then the paper's figures, the
+//! method, and what is missing.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,8 @@ use super::{departures, figures, half_memory, stores};
 use crate::calibrate::{self, Calibration};
 use crate::experiments::markdown::{Entry, Page, Table, or_dash, words};
 
-/// Experiments that vary something else than the workload and its size: not in the summary.
+/// Experiments that vary something other than the workload and its size. They are not in the
+/// summary.
 const VARYING: [&str; 6] = [
     "departures",
     "figure-10",
@@ -164,7 +165,7 @@ fn mean(all: &[Compared<'_>]) -> f64 {
     (logarithms.sum::<f64>() / all.len() as f64).exp()
 }
 
-/// Data of this size beside the memory, for headings.
+/// The relation of this size to the memory, for headings.
 fn room(data_bytes: u64, memory_bytes: u64) -> &'static str {
     match data_bytes {
         bytes if bytes <= memory_bytes / 2 => "at most half of memory",
@@ -265,7 +266,7 @@ fn pairs(caption: &str, entries: &Map<String, Value>) -> Table {
     }
 }
 
-/// What the machine can do at most, and how much of it EvenDB's best cell reached.
+/// What the machine can do at best, and the share of it that EvenDB's best cell reached.
 fn limits(results: &RunResults, calibration: &Calibration) -> Table {
     let rows = calibrate::limits(calibration).into_iter().map(|limit| {
         let best = best_for(results, limit.name);
@@ -289,7 +290,7 @@ fn limits(results: &RunResults, calibration: &Calibration) -> Table {
 
 /// EvenDB's best figure for a limit, in the limit's unit, with the cell's label.
 fn best_for(results: &RunResults, limit: &str) -> Option<(String, f64)> {
-    // In RAM: what is smallest. Cold: what is largest.
+    // In RAM: the smallest data. Cold: the largest.
     let (mixes, largest) = match limit {
         "get_ram" => (&["C"][..], false),
         "scan_ram" => (&["E100", "E1000"][..], false),
@@ -315,7 +316,7 @@ fn best_for(results: &RunResults, limit: &str) -> Option<(String, f64)> {
                 Some(a_second(&phase["user_bytes_read"])? / threads)
             }
             "ingest" => a_second(&phase["user_bytes_written"]),
-            // Only those that had to be read: the others cost the disk nothing.
+            // Only the gets that had to be read: the others cost the disk nothing.
             _ => {
                 let read =
                     ["gets.log", "gets.sstable"].map(|name| a_second(&phase["figures"][name]));

@@ -1,7 +1,8 @@
-//! The paper's figures and tables, in its order, from whatever cells there are.
+//! The paper's figures and tables, in its order, from all cells that there are.
 //!
-//! Each takes the cells of one experiment, as `cells` says which shares those of which. What no figure
-//! knows comes last, an experiment a section, so that every cell is shown.
+//! Each figure takes the cells of one experiment; `cells` says which figures share the cells of
+//! another. Experiments that no figure knows come last, a section each, so that every cell is
+//! shown.
 
 use serde_json::Value;
 
@@ -10,13 +11,13 @@ use super::run_results::{CellResults, RunResults};
 use super::tables::{self, SpaceOf};
 use crate::experiments::markdown::{Page, Table};
 
-/// Which of an experiment's cells a figure shows.
+/// The cells of an experiment that a figure shows.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     All,
-    /// Those with the most data.
+    /// The cells with the largest data.
     Largest,
-    /// Those of a mix.
+    /// The cells of a mix.
     Mix(&'static str),
 }
 
@@ -25,9 +26,9 @@ enum Part {
 enum Shown {
     /// Under a caption, the stores side by side.
     Compared(&'static str, &'static [Quantity]),
-    /// The throughput over time of the cells with the most data.
+    /// The throughput over time of the cells with the largest data.
     ThroughputCourses,
-    /// The disk's blocks over time of the cells with the most data.
+    /// The disk's blocks over time of the cells with the largest data.
     SpaceCourses(SpaceOf),
     ComponentShares,
     ComponentLatencies,
@@ -288,7 +289,8 @@ fn table(shown: Shown, cells: &[&CellResults], results: &RunResults) -> Table {
     }
 }
 
-/// Table 3, where it was asked for: for the paper's largest data, and for that at the run's scale.
+/// Table 3, if it was asked for: for the paper's largest data, and for the same data at the run's
+/// scale.
 fn skew(results: &RunResults) -> Table {
     if results.run.get("table_3").and_then(Value::as_bool) != Some(true) {
         return Table::default();

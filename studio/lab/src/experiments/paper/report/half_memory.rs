@@ -1,10 +1,10 @@
-//! Whether EvenDB puts faster with half the memory budget, which it must never do: where it does, what
-//! it does with the other half costs more than it brings.
+//! Whether EvenDB puts faster with half the memory budget. It never should: if it does, the other
+//! half costs more than it brings.
 //!
-//! Both budgets are measured in turns, as two stores (`--stores evendb,evendb-half-memory`), under the
-//! same limit from outside. **The rule**: the half is faster by more than the scatter if the slowest of
-//! its rounds is faster than the fastest with the whole budget, each in two rounds at least. With three
-//! rounds of each, two stores that are equal come out so in one of twenty comparisons.
+//! Both budgets are measured in turns, as two stores (`--stores evendb,evendb-half-memory`), under
+//! the same limit from outside. **The rule**: the half is faster by more than the scatter if the
+//! slowest of its rounds is faster than the fastest with the whole budget, with at least two rounds
+//! each. With three rounds each, this happens for two equal stores in one of twenty comparisons.
 
 use super::quantity::{Quantity, figure};
 use super::run_results::{CellResults, RunResults};
@@ -12,13 +12,13 @@ use super::stores;
 use super::tables::times;
 use crate::experiments::markdown::{Entry, Page, Table, words};
 
-/// What the rounds with half the budget are beside those with the whole.
+/// How the rounds with half the budget compare with the rounds with the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     NotFaster,
-    /// The median is, but single rounds overlap.
+    /// The median is faster, but single rounds overlap.
     WithinScatter,
-    /// Faster in the only round there is of one of them.
+    /// Faster, but one of them has one round only.
     OneRound,
     Faster,
 }
@@ -97,7 +97,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The cells that put alone and were measured at both budgets, each with the rates that it has.
+/// The cells of puts alone that were measured at both budgets, each with the rates that it has.
 fn comparisons(results: &RunResults) -> Vec<Comparison<'_>> {
     let puts = |cell: &&CellResults| ["P", "load", "ingest"].contains(&cell.mix.as_str());
     let mut found = Vec::new();
@@ -125,7 +125,7 @@ fn comparisons(results: &RunResults) -> Vec<Comparison<'_>> {
     found
 }
 
-/// What the comparisons show, in sentences; none if there are none.
+/// What the comparisons show, in sentences. Empty if there are no comparisons.
 pub fn summary(results: &RunResults) -> Vec<String> {
     let all = comparisons(results);
     if all.is_empty() {

@@ -1,17 +1,18 @@
-//! The report on a run of the paper's evaluation: `report.md`, beside the `results.jsonl` it is made of.
+//! The report on a run of the paper's evaluation: `report.md`, beside the `results.jsonl` that it
+//! is made from.
 //!
 //! ```text
 //!   DIR/results.jsonl --> run_results --> document: summary, figures (the paper's, in its order),
 //!                          (quantity)               tables, method --> markdown
 //! ```
 //! Reading (`run_results`, `quantity`), choosing what is shown (`document`, `figures`,
-//! `half_memory`, `departures`, `tables`) and writing (`markdown`) are apart. Text from the results is escaped
-//! in one place, by the writer.
+//! `half_memory`, `departures`, `tables`) and writing (`markdown`) are apart. Text from the results
+//! is escaped in one place, by the writer.
 //!
-//! Invariants: every cell of the results is in at least one table, with the word "skipped" where it
+//! Invariants: every cell of the results is in at least one table, with the word "skipped" if it
 //! was not measured. A figure that a store does not give is missing, never zero.
 //!
-//! What is not here: measuring, and plots. A report can be written while a run goes on, and again
+//! Not here: measuring, and plots. A report can be written while a run goes on, and again
 //! afterwards. Every figure is in `results.jsonl`, for drawing with other programs.
 
 mod departures;
@@ -55,7 +56,7 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Table 3 by itself, for memory and values of so many bytes.
+/// Table 3 alone, for memory and values of these numbers of bytes.
 pub fn table_3(memory_bytes: u64, value_bytes: usize) -> String {
     let mut page = markdown::Page::default();
     page.table(&tables::skew(4 * memory_bytes, value_bytes));
@@ -65,7 +66,8 @@ pub fn table_3(memory_bytes: u64, value_bytes: usize) -> String {
 /// The arguments of `experiment report`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// The --out directory of `experiment paper`: its results.jsonl is read, report.md is written there
+    /// The --out directory of `experiment paper`: its results.jsonl is read, report.md is written
+    /// there
     dir: PathBuf,
 }
 

@@ -1,5 +1,5 @@
-//! The quantities of a measurement: where each is in a line of the results, its name, its unit, and
-//! which way is better. A figure that a store or platform does not give is missing, never zero.
+//! The quantities of a measurement: their place in a line of the results, name, unit, and better
+//! direction. A figure that a store or platform does not give is missing, never zero.
 
 use serde_json::Value;
 
@@ -12,18 +12,18 @@ pub const PERCENTILES: [&str; 5] = ["p50", "p95", "p99", "p99.9", "max"];
 /// Causes of waits, as they are called in figures (`pause.<cause>_nanos_total`).
 pub const CAUSES: [&str; 6] = ["pace", "debt", "room", "chunk", "freeze", "read"];
 
-/// What can be shown of a measurement.
+/// A quantity of a measurement that can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Finished operations a second, the time of settling the debt charged.
+    /// Finished operations a second, with the time of settling the debt charged.
     RateWithDebt,
     /// Finished operations a second until the last one.
     RateWithoutDebt,
     /// CPU microseconds of the process for one operation.
     CpuMicros,
-    /// Bytes written by bytes handed in, debt included.
+    /// Bytes written divided by bytes handed in, debt included.
     WriteAmplification,
-    /// Bytes of read calls by bytes handed back.
+    /// Bytes of read calls divided by bytes handed back.
     ReadAmplification,
     /// The latency of a kind of operation at one of [`PERCENTILES`], in nanoseconds.
     Latency(&'static str, &'static str),
@@ -31,7 +31,7 @@ pub enum Quantity {
     Stall,
     /// Seconds that operations of all threads waited for one of [`CAUSES`].
     Waited(&'static str),
-    /// CPU time of the process by that of all cores, without settling.
+    /// CPU time of the process divided by that of all cores, without settling.
     CpuShare,
     /// Bytes a second fetched from storage, without settling.
     ReadRate,
@@ -39,23 +39,24 @@ pub enum Quantity {
     WriteRate,
     /// Bytes fetched from storage for one get or scan.
     FetchedPerRead,
-    /// Bytes fetched from storage by bytes of keys and values that reads handed back.
+    /// Bytes fetched from storage divided by bytes of keys and values that reads handed back.
     FetchedByReturned,
     /// Read system calls for one get or scan.
     ReadCalls,
-    /// Gets served from RAM by gets that found their key.
+    /// Gets served from RAM divided by gets that found their key.
     HitRate,
-    /// Records of scans, or gets, that were served from RAM by all of them.
+    /// Records of scans, or gets, that were served from RAM, divided by all of them.
     ReadHitRate,
-    /// What the ideal static cache of the memory that the store was told of would answer.
+    /// The share that an ideal static cache would answer. It has the memory that the store was told
+    /// to use.
     IdealHitRate,
-    /// That memory.
+    /// The memory of that cache, in bytes.
     IdealBytes,
-    /// Misses by those of the ideal cache.
+    /// Misses divided by the misses of the ideal cache.
     MissesByIdeal,
     /// Operations a second with the ideal cache's misses at one read each.
     DiskLimit,
-    /// Bytes on the disk by bytes of data.
+    /// Bytes on the disk divided by bytes of data.
     Space,
     /// The largest resident size of the process, in bytes.
     Resident,
@@ -131,7 +132,7 @@ impl Quantity {
         )
     }
 
-    /// The name, with its unit where figures are shown without one.
+    /// The name, with its unit if figures are shown without one.
     pub fn name(self) -> String {
         match self {
             Self::RateWithDebt => "kop/s",
@@ -187,14 +188,15 @@ impl Quantity {
     }
 }
 
-/// What the process used of something by gets and scans.
+/// A resource of the process, divided by the number of gets and scans.
 fn per_read(phase: &Value, name: &str) -> Option<f64> {
     let count = |kind: &str| phase["latency_nanos"][kind]["count"].as_f64();
     let reads = count("get").unwrap_or(0.0) + count("scan").unwrap_or(0.0);
     (reads > 0.0).then_some(phase["process"][name].as_f64()? / reads)
 }
 
-/// As it was recorded; of results without it, from the rate without debt and both times.
+/// The recorded rate with debt. If it is missing, computed from the rate without debt and both
+/// times.
 fn rate_with_debt(phase: &Value) -> Option<f64> {
     let recorded = phase["operations_per_second_with_debt"].as_f64();
     recorded.or_else(|| {
@@ -234,14 +236,14 @@ fn seconds(value: f64) -> String {
 /// Several rounds' figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The figure in the middle.
     pub median: f64,
     low: f64,
     high: f64,
 }
 
 impl Spread {
-    /// Of these; none if there are none.
+    /// The spread of these figures. None if there are none.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
         let values: Vec<f64> = values.collect();
         Some(Spread {
@@ -256,7 +258,7 @@ impl Spread {
         self.show_by(|value| quantity.show(value))
     }
 
-    /// The same of values that are shown in another way.
+    /// As [`Spread::show`], with another way of showing a value.
     pub fn show_by(&self, show: impl Fn(f64) -> String) -> String {
         let [middle, low, high] = [self.median, self.low, self.high].map(show);
         match low == high {
@@ -312,7 +314,7 @@ mod tests {
         assert_eq!(of(Quantity::WrittenBytes), Some(6.0));
         assert_eq!(of(Quantity::CpuSeconds), Some(1.25));
         assert_eq!(of(Quantity::Latency("get", "p99.9")), Some(7000.0));
-        // Of results that have no rate with debt it is computed.
+        // If results have no rate with debt, it is computed.
         assert_eq!(of(Quantity::RateWithDebt), Some(800.0));
         assert_eq!(of(Quantity::RateWithoutDebt), Some(1000.0));
         assert_eq!(of(Quantity::Waited("pace")), Some(2.5));

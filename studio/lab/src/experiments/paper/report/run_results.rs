@@ -1,12 +1,12 @@
 //! The results of a run, grouped by cell and store, from the lines of `results.jsonl`.
 //!
-//! [`crate::experiments::results_file`] says what the lines are. A line that was broken off is
-//! ignored and noted: its process was killed in it, and the next one began a new line. So is a last
-//! line that is broken in whatever way, since the run may go on. Other broken lines are an error that
-//! names them. Unknown kinds and members are ignored.
+//! [`crate::experiments::results_file`] describes the lines. A line that was broken off is ignored
+//! and noted: its process was killed while it wrote, and the next process began a new line. A last
+//! line that is broken in any way is ignored too, since the run may go on. Other broken lines are
+//! an error that names them. Unknown kinds and members are ignored.
 //!
-//! Of one (cell, store, round) the last measurement counts; that it was skipped counts while there is
-//! no measurement.
+//! If a (cell, store, round) has several measurements, the last one counts. That it was skipped
+//! counts only while there is no measurement.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use super::quantity::{Quantity, Spread};
 use super::stores;
 use crate::course;
 
-/// The one version of the format there is.
+/// The only version of the format.
 const VERSION: u64 = 1;
 
-/// The order of the paper's figures; what is not in it comes after.
+/// The order of the paper's figures. Other mixes come after these.
 const MIXES: [&str; 12] = [
     "P", "A", "B", "C", "D", "E10", "E100", "E1000", "F", "ingest", "scans", "load",
 ];
@@ -37,7 +37,7 @@ pub struct RunResults {
     pub notes: Vec<String>,
 }
 
-/// One workload at one size: what each store did.
+/// One workload at one size, with the rounds of each store.
 #[derive(Clone, Debug, Default)]
 pub struct CellResults {
     /// `figure-6`, `load`, ...
@@ -75,14 +75,14 @@ impl StoreRounds {
         self.rounds.values().filter_map(|round| round.as_ref().ok())
     }
 
-    /// In how many of the measured rounds the rate still fell at the end.
+    /// The number of measured rounds in which the rate still fell at the end.
     pub fn falling(&self) -> usize {
         self.measured().filter(|line| still_falls(line)).count()
     }
 }
 
-/// Whether the rate still fell when the phase of this line ended, by the line's course: so of results
-/// that do not say so too.
+/// Whether the rate still fell when the phase of this line ended. It is judged by the line's
+/// course, so it works for results that do not say it.
 fn still_falls(line: &Value) -> bool {
     let steps = line["phase"]["course"].as_array().into_iter().flatten();
     let steps = steps.filter_map(|step| Some((step[0].as_f64()?, step[1].as_u64()?)));
@@ -111,7 +111,7 @@ impl CellResults {
         (&self.mix, &self.distribution)
     }
 
-    /// What it does, without the size: mix and distribution, or the cell's own name.
+    /// The workload without the size: mix and distribution, or the cell's own name.
     pub fn workload(&self) -> String {
         let mix = &self.mix;
         match self.distribution.as_str() {
@@ -123,7 +123,7 @@ impl CellResults {
         }
     }
 
-    /// What a row of a table is called: the workload, its size, and what else its experiment varies.
+    /// The name of a row: the workload, its size, and what else its experiment varies.
     pub fn label(&self) -> String {
         let mut label = self.workload();
         if self.data_bytes > 0 {
@@ -165,7 +165,7 @@ impl CellResults {
         )
     }
 
-    /// Whether anything was owed after a round: its rates with and without the debt differ.
+    /// Whether any round left a debt: its rates with and without debt differ.
     pub fn had_debt(&self) -> bool {
         let mut lines = self.stores.iter().flat_map(StoreRounds::measured);
         lines.any(|line| Quantity::RateWithDebt.of(line) != Quantity::RateWithoutDebt.of(line))
@@ -176,7 +176,7 @@ impl CellResults {
         self.spread_by(store, |line| quantity.of(line))
     }
 
-    /// The same of whatever `figure` takes from the line of a round.
+    /// As [`CellResults::spread`], for any figure that `figure` takes from the line of a round.
     pub fn spread_by(&self, store: &str, figure: impl Fn(&Value) -> Option<f64>) -> Option<Spread> {
         let rounds = self.stores.iter().find(|one| one.store == store)?;
         Spread::of(rounds.measured().filter_map(figure))
@@ -197,7 +197,8 @@ impl CellResults {
         })
     }
 
-    /// EvenDB's median by the best median among the stores that `wanted` names, with the best's name.
+    /// EvenDB's median divided by the best median among the stores that `wanted` names, with the
+    /// name of the best.
     pub fn ratio_to_best(
         &self,
         quantity: Quantity,
@@ -214,7 +215,7 @@ impl CellResults {
 pub enum ParseError {
     /// No cell was measured or skipped.
     Empty,
-    /// A line, from 1, that is not what the format says, and why.
+    /// The number of a line (from 1) that does not follow the format, and why.
     Damaged(usize, String),
 }
 
@@ -335,7 +336,7 @@ impl RunResults {
         stated.filter(|&bytes| bytes > 0).unwrap_or(1 << 30)
     }
 
-    /// What was skipped and not measured afterwards: cell, store, round and why.
+    /// Cells that were skipped and not measured afterwards: cell, store, round and reason.
     pub fn skipped(&self) -> Vec<(&CellResults, &str, u64, &str)> {
         let pairs = (self.cells.iter()).flat_map(|cell| cell.stores.iter().map(move |s| (cell, s)));
         let rounds = pairs.flat_map(|(cell, one)| {
@@ -358,7 +359,7 @@ pub fn stores_of<'a>(cells: &[&'a CellResults]) -> Vec<&'a str> {
     stores
 }
 
-/// A size as short as it can be said: `512 MiB`, `1.5 GiB`.
+/// A size in its shortest form: `512 MiB`, `1.5 GiB`.
 pub fn size(bytes: u64) -> String {
     let long = crate::readable::bytes(bytes);
     match long.split_once(' ') {

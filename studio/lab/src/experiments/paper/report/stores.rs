@@ -6,7 +6,7 @@ use crate::stores::undone;
 /// The store whose figures are compared with the others'.
 pub const OWN: &str = "evendb";
 
-/// The same store with half the memory: compared with it, and no peer.
+/// The same store with half the memory. It is compared with `evendb` and is no peer.
 pub const HALF_MEMORY: &str = HalfMemoryOpener::NAME;
 
 /// Known stores in the order of columns. Others follow by name.

@@ -38,7 +38,7 @@ pub fn times(ratio: f64) -> String {
     format!("{}x", figure(ratio))
 }
 
-/// EvenDB's throughput by RocksDB's in the paper, over its sizes of data.
+/// EvenDB's throughput divided by RocksDB's in the paper, over its sizes of data.
 const PAPER_RATIOS: [(&str, &str, &str); 7] = [
     ("ingest", "event-log", "up to 4.4x"),
     ("scans", "event-log", "1.2x to 1.3x"),
@@ -49,9 +49,9 @@ const PAPER_RATIOS: [(&str, &str, &str); 7] = [
     ("C", "zipf-simple", "up to 1.9x"),
 ];
 
-/// A row for each cell (and quantity, if there are several), a column for each store, EvenDB's ratio
-/// to the best peer, and of throughput the ratio to RocksDB, here and in the paper. Rates without debt
-/// have a row where there was a debt.
+/// A row for each cell (and quantity, if there are several), a column for each store, and EvenDB's
+/// ratio to the best peer. For throughput, also the ratio to RocksDB, here and in the paper. Rates
+/// without debt have a row if there was a debt.
 pub fn compared(caption: &str, cells: &[&CellResults], quantities: &[Quantity]) -> Table {
     let stores = stores_of(cells);
     let several = quantities.len() > 1;
@@ -104,7 +104,7 @@ pub fn compared(caption: &str, cells: &[&CellResults], quantities: &[Quantity]) 
     }
 }
 
-/// A row for each cell and store that `figures` has any of, with a column for each of its figures.
+/// A row for each cell and store that has any of `figures`, with a column for each figure.
 fn by_store(
     caption: &str,
     cells: &[&CellResults],
@@ -162,8 +162,8 @@ pub fn details(cells: &[&CellResults]) -> Table {
     medians(caption, cells, all)
 }
 
-/// The medians of these quantities, a row for each cell and store that was measured; only columns that
-/// have any.
+/// The medians of these quantities, with a row for each cell and store that was measured. Columns
+/// without any figure are left out.
 fn medians(caption: &str, cells: &[&CellResults], mut quantities: Vec<Quantity>) -> Table {
     let lines = || {
         let stores = cells.iter().flat_map(|cell| &cell.stores);
@@ -185,8 +185,8 @@ fn medians(caption: &str, cells: &[&CellResults], mut quantities: Vec<Quantity>)
     })
 }
 
-/// A course over the time of the first round of each store, as figures of each tenth of it; `tenths`
-/// finds the seconds that it took, and those, in the round's line.
+/// A course over the time of the first round of each store, as figures of each tenth of it.
+/// `tenths` reads the seconds and the ten figures from the round's line.
 fn courses(
     caption: &str,
     cells: &[&CellResults],
@@ -209,8 +209,8 @@ pub fn throughput_courses(cells: &[&CellResults]) -> Table {
     })
 }
 
-/// Of a course of (end of the step in seconds, operations in it): the last end, and the mean rate in
-/// each tenth in thousands a second; none if there are not two steps.
+/// For a course of (end of the step in seconds, operations in it): the last end, and the mean rate
+/// in each tenth in thousands a second. None if there are fewer than two steps.
 fn throughput_tenths(course: &Value) -> Option<(f64, [f64; 10])> {
     let steps = course.as_array()?.iter();
     let steps: Vec<(f64, f64)> = steps
@@ -220,7 +220,7 @@ fn throughput_tenths(course: &Value) -> Option<(f64, [f64; 10])> {
         .last()
         .filter(|last| steps.len() > 1 && last.0 > 0.0)?
         .0;
-    // Operations until a moment; within a step they are taken as evenly spread.
+    // Operations until a moment. Operations within a step count as evenly spread.
     let until = |moment: f64| {
         let (mut done, mut start) = (0.0, 0.0);
         for &(end, count) in &steps {
@@ -235,7 +235,7 @@ fn throughput_tenths(course: &Value) -> Option<(f64, [f64; 10])> {
     Some((end, std::array::from_fn(|i| rate(i) / tenth / 1e3)))
 }
 
-/// How the disk filled: all files, and of them what the store says are its logs.
+/// How the disk filled: all files, and the files that the store says are its logs.
 pub fn space_courses(cells: &[&CellResults], of: SpaceOf) -> Table {
     let (caption, member) = match of {
         SpaceOf::AllFiles => (
@@ -261,7 +261,7 @@ pub fn space_courses(cells: &[&CellResults], of: SpaceOf) -> Table {
     })
 }
 
-/// What a course of space is of.
+/// What a course of space counts.
 #[derive(Clone, Copy, Debug)]
 pub enum SpaceOf {
     AllFiles,
@@ -271,10 +271,10 @@ pub enum SpaceOf {
 /// The components that answer gets, in the order from memory to disk.
 const COMPONENTS: [&str; 6] = ["munk", "delta", "row_cache", "log", "sstable", "absent"];
 
-/// Fewer gets than this say nothing of a component's latency: one in 64 is timed.
+/// With fewer gets than this, a component's latency is not shown: one get in 64 is timed.
 const COMPONENT_GETS_MIN: f64 = 640.0;
 
-/// Which component answered gets, of the stores that tell.
+/// The component that answered gets, for stores that tell it.
 pub fn component_shares(cells: &[&CellResults]) -> Table {
     let caption = "Shares of gets by the component that answered";
     by_component(caption, cells, percent, |line, component| {
@@ -288,7 +288,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// How long the gets took that a component answered, of the stores that tell.
+/// The time of the gets that a component answered, for stores that tell it.
 pub fn component_latencies(cells: &[&CellResults]) -> Table {
     let caption = "Mean latency of gets by the component that answered";
     by_component(caption, cells, duration, |line, component| {
@@ -345,8 +345,8 @@ fn by_component(
     })
 }
 
-/// The paper's table 3 for its 64 GB, simple and composite: hundredths of theta, and the frequency of the top key in per
-/// cent.
+/// The paper's table 3 for its 64 GB, simple and composite: hundredths of theta, and the frequency
+/// of the top key in percent.
 const PAPER_SKEW: [[(u64, f64); 5]; 2] = [
     [(99, 4.87), (95, 3.30), (90, 1.91), (85, 1.04), (80, 0.54)],
     [
@@ -361,8 +361,8 @@ const PAPER_SKEW: [[(u64, f64); 5]; 2] = [
 /// The paper's largest data set.
 const PAPER_BYTES: u64 = 64_000_000_000;
 
-/// The frequency of the most popular key for the paper's distributions and skews: of its data, and of data of
-/// `data_bytes`.
+/// The frequency of the hottest key for the paper's distributions and skews, with the paper's data
+/// and with data of `data_bytes`.
 pub fn skew(data_bytes: u64, value_bytes: usize) -> Table {
     let sizes = [PAPER_BYTES, data_bytes.max(1)];
     let forms = [
@@ -413,7 +413,8 @@ mod tests {
         assert_eq!(seconds, 7.0);
         let exact = tenths.iter().all(|rate| (rate - 2.0).abs() < 1e-9);
         assert!(exact, "{tenths:?}");
-        // All in the first half of two seconds; a step without a length takes no time.
+        // All operations are in the first half of two seconds; a step without a length takes no
+        // time.
         let halves = json!([[1.0, 5000], [1.0, 0], [2.0, 0]]);
         let (_, tenths) = throughput_tenths(&halves).unwrap();
         let rounded: Vec<u64> = tenths.iter().map(|rate| rate.round() as u64).collect();

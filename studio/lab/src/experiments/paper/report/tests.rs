@@ -1,4 +1,4 @@
-//! The report as a whole: what is in it, and that no name gets out of its place.
+//! The report as a whole: its content, and that no name leaves its place.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::document;
 use super::run_results::RunResults;
 use crate::experiments::markdown::escape;
 
-/// A name that is markup wherever it is not escaped.
+/// A name that is markup if it is not escaped.
 const HOSTILE: &str = "<script>alert(\"x\")</script>|'&amp; https://example.org/a.js";
 const STORES: [&str; 4] = ["rocksdb", "evendb", "fjall", "pebblesdb"];
 
@@ -23,7 +23,7 @@ pub fn line(experiment: &str, name: &str, store: &str, round: u64, phase: Value)
     })
 }
 
-/// Round figures, larger for EvenDB; what only it tells is missing of others.
+/// Round figures, larger for EvenDB. Figures that only EvenDB tells are missing for others.
 fn phase(store: &str, round: u64) -> Value {
     let own = store == "evendb";
     let latency =
@@ -158,8 +158,9 @@ fn figures_stand_beside_those_of_peers_and_of_the_paper() {
         // Throughput: stores, ratio to the best peer, ratio to RocksDB, the paper's.
         "| C zipf-simple, 4 GiB | kop/s | **189** | 94.5 | 94.5 | 94.5 | - | 2.00x | rocksdb | 2.00x | up to 1.9x |",
         "| C zipf-simple, 4 GiB | kop/s without debt | **200** | 100 | 100 | 100 | - | 2.00x | rocksdb | 2.00x | up to 1.9x |",
-        // Rates, waits for pace and room, CPU, MB/s read and written; what a peer does not tell is missing.
-        // After the rates: reads from RAM, the ideal cache's memory and reads, misses by the ideal's.
+        // Rates, waits for pace and room, CPU, MB/s read and written. Figures that a peer does not
+        // tell are missing. After the rates: reads from RAM, the ideal cache's memory and reads,
+        // misses divided by the ideal's.
         "| P zipf-composite, 1 GiB | evendb | 189 | 200 | 75.0 % | 1.50 GiB | 80.0 % | 1.25 | 12.5 | 0.00 | 88 % | 10.0 | 100 |",
         "| P zipf-composite, 1 GiB | rocksdb | 94.5 | 100 | - | 2.00 GiB | 80.0 % | - | - | - | 50 % | 10.0 | 100 |",
         "| event log: ingest, 8 GiB | written | **9.00 GiB** | 9.00 GiB |",
