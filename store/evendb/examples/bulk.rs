@@ -1,6 +1,7 @@
-//! Ingests sorted records into a new database, and says what was written and how fast.
+//! Ingests sorted records into a new database, and prints what was written and how fast.
 //!
-//! `cargo run --release -p evendb --example bulk -- DIR MIB`: directory of the database, MiB of keys and values.
+//! `cargo run --release -p evendb --example bulk -- DIR MIB`: directory of the database, MiB of
+//! keys and values.
 
 use evendb::Options;
 use std::time::Instant;
@@ -20,7 +21,7 @@ fn main() -> evendb::Result<()> {
     let mut ingest = db.default_keyspace().begin_ingest()?;
     let start = Instant::now();
     for number in 0..records {
-        // Bytes that do not compress, and cost little to make.
+        // Bytes that do not compress, and are cheap to make.
         for piece in value.chunks_exact_mut(8) {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)

@@ -1,9 +1,11 @@
 //! How long each kind of call takes its thread: for programs that must know which calls may block.
 //!
-//! It loads records of 800 bytes into a new database, about four times the memory budget, makes each kind of call many
-//! times, one thread after the other, and prints for each kind the median, the 99th percentile and the longest time.
-//! Run it with `cargo run --release -p evendb --example call_times -- [DIRECTORY] [MEMORY IN MIB]`; without a directory it
-//! makes one in the system's directory for temporary files, which may lie in memory: name one on the disk that you mean.
+//! It loads records of 800 bytes into a new database, about four times the memory budget, makes
+//! each kind of call many times, one thread after the other, and prints for each kind the median,
+//! the 99th percentile and the longest time. Run it with `cargo run --release -p evendb --example
+//! call_times -- [DIRECTORY] [MEMORY IN MIB]`. Without a directory it makes one in the system's
+//! directory for temporary files, which may be in memory: name one on the disk that you want to
+//! measure.
 
 use evendb::{Db, Durability, Options, keys};
 use std::path::{Path, PathBuf};
@@ -13,11 +15,11 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bytes of a value.
 const VALUE: usize = 800;
-/// Calls of each kind that a service makes all the time.
+/// The number of calls of each kind that a service makes all the time.
 const CALLS: u64 = 20_000;
-/// Calls of each kind that waits for the disk.
+/// The number of calls of each kind that waits for the disk.
 const SYNCS: u64 = 500;
-/// Calls of each kind that a service makes now and then.
+/// The number of calls of each kind that a service makes now and then.
 const RARE: u64 = 20;
 
 /// Times of one kind of call.
@@ -61,7 +63,7 @@ fn key(number: u64) -> Vec<u8> {
     keys::key(&(number,))
 }
 
-/// A different record each time, without an order.
+/// The key of a different record for each number, in no order.
 fn scattered(number: u64, records: u64) -> Vec<u8> {
     key(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records)
 }

@@ -1,4 +1,5 @@
-//! How long it takes to empty a queue of 40,000 jobs by pops, with and without a put before each (decision 0069).
+//! How long it takes to empty a queue of 40,000 jobs by pops, with and without a put before each
+//! pop (decision 0069).
 //!
 //! `cargo run --release -p evendb --example long_queue`
 
@@ -30,7 +31,7 @@ fn main() -> Result<()> {
         let more = if putting { ", a put before each" } else { "" };
         println!("{JOBS} pops{more}: {:?}", started.elapsed());
         db.close()?;
-        // A directory that stays behind is no harm.
+        // A directory that is left behind does no harm.
         let _ = std::fs::remove_dir_all(&place);
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! A small messenger: messages by user and time, an index by sender that always agrees with them, counters, a live tail, a
-//! backup each night, and messages that leave after thirty days.
+//! A small messenger: messages by user and time, an index by sender that always agrees with them,
+//! counters, a live tail, a backup each night, and messages that expire after thirty days.
 //!
 //! ```text
 //! messages    (to, time, number)         -> "from: text"  a user's inbox is one range, newest last
@@ -7,9 +7,10 @@
 //! unread      to                         -> the number of unread messages
 //! sent        from                       -> the number of messages ever sent, counted by merges
 //! ```
-//! Run it with `cargo run --release -p evendb --example messages`. It makes a database in a temporary directory, or in the
-//! one that is named as its argument, which it then adds to. Its
-//! backups lie beside it, in a directory of its name with `-backups`.
+//! Run it with `cargo run --release -p evendb --example messages`. It makes a database in a
+//! temporary directory. With an argument it uses the directory that the argument names, and adds to
+//! the database there. The backups are beside the database, in a directory with its name and
+//! `-backups`.
 
 use evendb::{
     Backups, Change, Db, Keyspace, KeyspaceOptions, Merges, Options, Transaction, WallClock, keys,
@@ -23,13 +24,13 @@ use std::time::{Duration, SystemTime};
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const USERS: [&str; 5] = ["ada", "ben", "cleo", "dan", "eve"];
-/// Messages that each of the senders posts.
+/// The number of messages that each sender posts.
 const MESSAGES: u64 = 400;
-/// A message is there so long.
+/// How long a message is kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// So many nights' backups are kept.
+/// The number of nights whose backups are kept.
 const BACKUPS_KEPT: usize = 7;
-/// Of the live tail so many lines are shown.
+/// The number of lines of the live tail that are shown.
 const SHOWN: usize = 5;
 
 #[expect(
@@ -74,12 +75,14 @@ impl Messenger {
         })
     }
 
-    /// Posts a message: the message, its place in the index and the count of unread ones, all or none.
+    /// Posts a message: the message, its place in the index and the count of unread messages, all
+    /// or none.
     fn post(&self, from: &str, to: &str, time: u64, text: &str) -> evendb::Result<()> {
-        // Message and index leave at the same moment.
+        // Message and index expire at the same moment.
         let until = now() + KEPT;
         self.db.transact(|transaction| {
-            // The next free number of this user and time. Two that post at once see each other: a scan is a read.
+            // The next free number of this user and time. Two posts at the same time notice each
+            // other: a scan is a read.
             let taken = keys::range((to, time, ..));
             let taken = taken_numbers(transaction, &self.messages, taken)?;
             let key = (to, time, taken);
@@ -89,7 +92,7 @@ impl Messenger {
             transaction.put_expiring_at(&self.by_sender, index, "", until)?;
             let unread = count_of(transaction.get(&self.unread, to)?.as_deref());
             transaction.put(&self.unread, to, (unread + 1).to_le_bytes())?;
-            // Nobody reads it here, so that no other sender is in the way of it.
+            // No transaction reads it, so other senders do not conflict with it.
             transaction.merge(&self.sent, from, 1u64.to_le_bytes())
         })
     }
@@ -115,7 +118,8 @@ impl Messenger {
         })
     }
 
-    /// What runs each night, beside everything else: counts again what is unread, without what has left by itself.
+    /// A job of each night, beside everything else: counts the unread messages again, without those
+    /// that have expired.
     fn count_again(&self) -> Result<(), Failure> {
         for user in USERS {
             self.db.transact(|transaction| {
@@ -129,7 +133,7 @@ impl Messenger {
         Ok(())
     }
 
-    /// What runs each night, too. Where the backups lie.
+    /// Another job of each night; returns where the backups are.
     fn back_up(&self, backups: &Path) -> Result<Backups, Failure> {
         self.db.backup(backups)?;
         let backups = Backups::at(backups);
@@ -138,13 +142,13 @@ impl Messenger {
         Ok(backups)
     }
 
-    /// How many messages have been sent.
+    /// The number of messages that have been sent.
     fn sent(&self) -> Result<u64, Failure> {
         let each = self.sent.iter().map(|item| Ok(count_of(Some(&item?.1))));
         each.sum()
     }
 
-    /// Looks at one moment whether messages, index and counts agree. How many messages there are.
+    /// Checks at one moment that messages, index and counts agree; returns the number of messages.
     fn check(&self) -> Result<usize, Failure> {
         let snapshot = self.db.snapshot()?;
         let mut messages = BTreeSet::new();
@@ -177,7 +181,7 @@ impl Messenger {
     }
 }
 
-/// How many numbers are taken in a range of messages.
+/// The number of taken numbers in a range of messages.
 fn taken_numbers(
     transaction: &Transaction,
     messages: &Keyspace,
@@ -203,7 +207,8 @@ fn count_of(bytes: Option<&[u8]>) -> u64 {
     bytes.map_or(0, u64::from_le_bytes)
 }
 
-/// Prints messages as they are posted, from a position on, until all is said. How many there were.
+/// Prints messages as they are posted, from a position on, until the senders are done; returns
+/// their number.
 fn tail(db: &Db, since: &evendb::Position, over: &AtomicBool) -> Result<usize, evendb::Error> {
     let mut changes = db.changes_since(since)?;
     let mut seen = 0;
@@ -219,7 +224,7 @@ fn tail(db: &Db, since: &evendb::Position, over: &AtomicBool) -> Result<usize, e
     }
 }
 
-/// Shows the messages of a change, if not enough were shown. How many it has.
+/// Shows the messages of a change, unless enough were shown; returns the number of its messages.
 fn show(change: &Change, seen: usize) -> usize {
     let posted = change.writes().filter(|write| write.keyspace == "messages");
     let posted: Vec<_> = posted
@@ -257,7 +262,7 @@ fn break_and_restore(messenger: Messenger, directory: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// Nobody has deleted the messages of last month.
+/// A month later the messages have expired, though nobody has deleted them.
 fn a_month_later(directory: &Path) -> Result<(), Failure> {
     let clock = Arc::new(Ahead(KEPT + Duration::from_secs(3600)));
     let options = Options::new().advanced(|advanced| advanced.wall_clock(clock));

@@ -1,8 +1,10 @@
-//! What a trace costs: gets of records in RAM, without a trace, with a sample of one key in a hundred, and with all; in turns.
+//! What a trace costs: gets of records in RAM, without a trace, with a sample of one key in a
+//! hundred, and with all keys; in turns.
 //!
-//! `cargo run --release -p evendb --example trace_cost -- [seconds of a turn] [turns] [threads] [what: none, sample, all]`. By default 11 turns
-//! of a second by two threads, of all three. Prints the medians of gets a second and of the processor's time that the process took for a
-//! get (the thread that writes the trace included), and what the trace costs of each.
+//! `cargo run --release -p evendb --example trace_cost -- [seconds of a turn] [turns] [threads]
+//! [what: none, sample, all]`. The default is 11 turns of a second by two threads, of all three. It
+//! prints two medians: gets in a second, and the processor time of the process for a get (the
+//! thread that writes the trace included). It also prints what the trace costs of each.
 
 use evendb::{Db, Options, TraceOptions};
 use std::hint::black_box;
@@ -22,13 +24,13 @@ fn key(record: u64) -> [u8; 14] {
     key
 }
 
-/// The processor's time that the process has taken.
+/// The processor time that the process has taken.
 fn processor_nanos() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }
 
-/// Gets a second, and nanoseconds of the processor for each.
+/// Gets in a second, and nanoseconds of the processor for each.
 fn turn(db: &Db, length: Duration, threads: u64) -> evendb::Result<(f64, f64)> {
     let (stop, total) = (AtomicBool::new(false), AtomicU64::new(0));
     let (started, processor) = (Instant::now(), processor_nanos());
@@ -43,7 +45,7 @@ fn turn(db: &Db, length: Duration, threads: u64) -> evendb::Result<(f64, f64)> {
                         state = state
                             .wrapping_mul(6_364_136_223_846_793_005)
                             .wrapping_add(1);
-                        // Of two draws the lower one: some keys are hotter than others.
+                        // The lower of two draws: some keys are hotter than others.
                         let (one, other) = (state >> 33, state >> 13 & 0x7fff_ffff);
                         let record = one.min(other) % RECORDS;
                         black_box(db.get(key(record))?);
@@ -73,10 +75,10 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// What is recorded: one key in so many.
+/// The names of the cases; the number is n if one key in n is recorded.
 const WHAT: [(&str, Option<u64>); 3] = [("none", None), ("sample", Some(100)), ("all", Some(1))];
 
-/// What became of the turns of one of them.
+/// The results of the turns of one case.
 #[derive(Default)]
 struct Turns {
     rates: Vec<f64>,
@@ -107,7 +109,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut turns: Vec<Turns> = samples.iter().map(|_| Turns::default()).collect();
     for number in 0..count {
         for at in 0..samples.len() {
-            // Another one is first each time.
+            // Another case is first each time.
             let at = (at + number) % samples.len();
             let path = dir.path().join("trace");
             let options = |keys| TraceOptions::new(&path).one_key_in(keys);

@@ -4,24 +4,25 @@
 //! The ledger has two sides: bytes of the commit log's ring, and bytes of deltas. A reservation is
 //! taken on both at once or not at all, and comes back when the checkpoint moves the ring's tail
 //! and when deltas leave memory. A side exceeds its limit in two cases only: a batch of more than a
-//! quarter of the limit of deltas may take them to twice the limit (the caches shrink meanwhile), and a
-//! batch that is larger still is admitted when nothing else is reserved.
+//! quarter of the limit of deltas may take them to twice the limit (the caches shrink meanwhile),
+//! and a batch that is larger still is admitted when nothing else is reserved.
 //!
-//! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room is
-//! left. So one long sync of a busy disk does not take them to the limit. At the limit they queue, first
-//! come, first served, so that small requests do not starve a large one. Reorganisation that is owed
-//! slows puts down in the same way, but never stops them: more debt costs space on disk and meets no
-//! limit.
+//! Above 3/4 of either side puts are slowed down in proportion to their bytes, and more with less
+//! room left. So one long sync of a busy disk does not take them to the limit. At the limit they
+//! queue, first come, first served, so that small requests do not starve a large one.
+//! Reorganisation that is owed slows puts down in a similar way, but never stops them: more debt
+//! costs space on disk and meets no limit.
 //!
-//! A wait can end without room. Only a checkpoint makes room; if it found the disk full and nothing else
-//! helped, all requests that wait at that moment are dismissed in one step: the queue's turn is moved
-//! behind the last of them. Each tries once more and leaves.
+//! A wait can end without room. Only a checkpoint makes room; if it found the disk full and nothing
+//! else helped, all requests that wait at that moment are dismissed in one step: the queue's turn
+//! is moved behind the last of them. Each tries once more and leaves.
 //!
-//! Thread safety: any number of callers. The fast path is one compare-and-swap per side. The
-//! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts itself in
-//! `waiters` before it looks at the ledger; a thread that gives room back writes the ledger before it
-//! looks at `waiters`; each has a `SeqCst` fence between its two steps. Not here: what starts a
-//! checkpoint ([`Admission::half_full`] only tells), and room on the disk.
+//! Thread safety: any number of callers. The fast path is one compare-and-swap for each side. The
+//! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts
+//! itself in `waiters` before it looks at the ledger; a thread that gives room back writes the
+//! ledger before it looks at `waiters`; each has a `SeqCst` fence between its two steps. Not here:
+//! what starts a checkpoint ([`Admission::half_full`] only tells when one is due), and room on the
+//! disk.
 
 use crate::metrics::pauses::Waits;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -45,7 +46,7 @@ pub(crate) struct Admission {
     delta: Side,
     /// The most bytes of deltas that were reserved lately.
     delta_peak: AtomicU64,
-    /// Of the bytes of deltas, those of deltas that are durable already.
+    /// The part of the reserved delta bytes whose deltas are durable already.
     carried: CachePadded<AtomicU64>,
     /// Bytes of range deletions in views that no checkpoint has taken.
     covers: AtomicU64,
@@ -56,11 +57,11 @@ pub(crate) struct Admission {
     debt_pressure: AtomicU64,
     /// Nanoseconds that a byte costs because metadata is large, as bits of an `f64`.
     metadata_nanos: AtomicU64,
-    /// When puts may go on that are delayed because there is little room.
+    /// When puts may continue that are delayed because there is little room.
     schedule: pace::Schedule,
     queue: Mutex<TicketQueue>,
     changed: Condvar,
-    /// Who waits must look again by itself: there are no threads that would make room later.
+    /// A waiter must look again by itself: there are no threads that would make room later.
     is_alone: bool,
     /// Waits for room, from entering the queue on.
     pub(crate) room: Waits,
@@ -72,10 +73,11 @@ pub(crate) struct Admission {
     plant: AdmissionPlant,
 }
 
-/// How long the first that waits for room lets others go on before it makes some once more, where no thread does.
+/// How long the first waiter lets others continue before it makes room once more, in a database
+/// without threads.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The most that debt slows puts down: a tenth of a microsecond per byte and thread.
+/// The most that debt slows puts down: a tenth of a microsecond for each byte, in each thread.
 const DEBT_PRESSURE_MAX: u64 = 120;
 
 /// Faults that the models must notice.
@@ -90,18 +92,18 @@ pub(crate) enum AdmissionPlant {
     DismissInSilence,
 }
 
-/// Tickets of the requests that wait: those from `served` on. A request whose ticket was passed has been
-/// dismissed.
+/// Tickets of the requests that wait: those from `served` on. A request whose ticket was passed has
+/// been dismissed.
 #[derive(Default)]
 struct TicketQueue {
     next: u64,
     served: u64,
 }
 
-/// One limit and how much of it is reserved.
+/// One limit, and the bytes of it that are reserved.
 struct Side {
     used: CachePadded<AtomicU64>,
-    /// The ring's goes up when the ring gets more room. Relaxed: an old one is smaller.
+    /// The ring's limit rises when the ring gets more room. Relaxed: an old limit is smaller.
     limit: AtomicU64,
     /// Whether large requests may go above the limit.
     stretches: bool,
@@ -116,9 +118,9 @@ impl Side {
         }
     }
 
-    /// Whether a request may go above the limit. A large one may go to twice the limit: otherwise it
-    /// would find room only after a checkpoint had freed nearly all, and would wait for whole
-    /// checkpoints. Any request may where nothing else is reserved.
+    /// Whether a request may go above the limit. A large one may go to twice the limit: otherwise
+    /// it would find room only after a checkpoint had freed nearly everything, and would wait for
+    /// whole checkpoints. Any request may go above it if nothing else is reserved.
     #[cold]
     fn stretches_for(&self, used: u64, bytes: u64) -> bool {
         let limit = self.limit();
@@ -126,8 +128,8 @@ impl Side {
         used == 0 || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
     }
 
-    /// The sum exceeds the limit at no moment, unless the request may: other threads would see it and
-    /// queue.
+    /// The sum never exceeds the limit, unless this request may exceed it: other threads would see
+    /// that and queue.
     #[inline]
     fn try_take(&self, bytes: u64) -> bool {
         if bytes == 0 {
@@ -158,13 +160,15 @@ impl Side {
     }
 }
 
-/// How many of a ring's `usable` bytes are let in. An eighth is left for the filler at the end of a lap.
+/// The part of a ring's `usable` bytes that is admitted. An eighth is left for the filler at the
+/// end of a lap.
 fn ring_limit(usable: u64) -> u64 {
     usable - usable / 8
 }
 
-/// Waits, and tells of it if that took long. A put that waits for nothing is never told of, however long its thread rests or
-/// lays down room for puts to come: the first one of an empty database does.
+/// Waits, and reports the wait if it was long. A put that waits for nothing is never reported,
+/// however long its thread rests or reserves room for later puts: the first put of an empty
+/// database does that.
 fn tell_stalls<T>(ring_bytes: u64, delta_bytes: u64, wait: impl FnOnce() -> T) -> T {
     let watch = trace::Stopwatch::start();
     let result = wait();
@@ -182,8 +186,8 @@ fn tell_stalls<T>(ring_bytes: u64, delta_bytes: u64, wait: impl FnOnce() -> T) -
 }
 
 impl Admission {
-    /// A ledger for a ring with this many usable bytes (0: there is no ring) and for this many bytes of
-    /// deltas.
+    /// A ledger for a ring with this number of usable bytes (0: there is no ring) and for this
+    /// number of bytes of deltas.
     pub(crate) fn new(ring_usable: u64, delta_bytes_max: u64) -> Admission {
         Admission {
             ring: Side::new(ring_limit(ring_usable), false),
@@ -207,14 +211,14 @@ impl Admission {
         }
     }
 
-    /// The same of a database without threads: those who wait for room make it.
+    /// Sets whether the database has no threads: then the requests that wait for room make it.
     pub(crate) fn alone(mut self, is_alone: bool) -> Admission {
         self.is_alone = is_alone;
         self
     }
 
-    /// Counts what recovery found (the live part of the ring, replayed deltas), whatever the
-    /// limits. Before any put.
+    /// Counts the bytes that recovery found (the live part of the ring, replayed deltas), whatever
+    /// the limits. Called before any put.
     pub(crate) fn adopt(&self, ring_bytes: u64, delta_bytes: u64) {
         if self.has_ring() {
             self.ring.used.fetch_add(ring_bytes, Ordering::AcqRel);
@@ -222,8 +226,8 @@ impl Admission {
         self.delta.used.fetch_add(delta_bytes, Ordering::AcqRel);
     }
 
-    /// Counts what a delta has come to take, from `before` on, where nothing was reserved for it. It takes less where a record
-    /// has left others behind.
+    /// Counts a change of a delta's size, from `before` to `after`, for which nothing was reserved.
+    /// The size falls where a record has left others behind.
     pub(crate) fn adopt_change(&self, before: u64, after: u64) {
         match after > before {
             true => self.adopt(0, after - before),
@@ -231,9 +235,9 @@ impl Admission {
         }
     }
 
-    /// Reserves both, waiting for room if need be. The caller holds no lock. `relief` asks for a
-    /// checkpoint; it is called whenever this is about to wait, so it must be cheap and bear
-    /// repetition.
+    /// Reserves both, waiting for room if necessary. The caller holds no lock. `relief` asks for a
+    /// checkpoint; it is called whenever this is about to wait, so it must be cheap and may be
+    /// repeated.
     pub(crate) fn reserve(
         &self,
         ring_bytes: u64,
@@ -248,8 +252,8 @@ impl Admission {
         if self.cancelled.load(Ordering::Acquire) {
             return Err(Refused::Cancelled);
         }
-        // Behind the requests that wait already, so that they do not starve. The first in the queue may
-        // have failed because this request held the bytes for a moment: wake it.
+        // Behind the requests that wait already, so that they do not starve. The first in the queue
+        // may have failed because this request held the bytes for a moment: wake it.
         let undo = || self.give_back(ring_bytes, 0);
         if self.waiters.load(Ordering::Relaxed) != 0
             || !self.try_take(ring_bytes, delta_bytes, undo)
@@ -271,18 +275,19 @@ impl Admission {
         Ok(())
     }
 
-    /// Notes that reorganisation owes `overdue` bytes. From `bound` bytes on puts are slowed as much as
-    /// debt ever slows them.
+    /// Notes that reorganisation owes `overdue` bytes. From `bound` bytes on the slowdown of puts
+    /// is at its maximum.
     pub(crate) fn set_debt(&self, overdue: u64, bound: u64) {
         let pressure =
             u128::from(overdue) * u128::from(DEBT_PRESSURE_MAX) / u128::from(bound.max(1));
         let pressure = (pressure as u64).min(DEBT_PRESSURE_MAX);
-        // Relaxed: a put sooner or later does no harm.
+        // Relaxed: one put sooner or later does no harm.
         self.debt_pressure.store(pressure, Ordering::Relaxed);
     }
 
-    /// Notes that metadata of logs takes `above` bytes more than it should; `span` is the most. Puts are
-    /// slowed as if the share `above / span` of the last quarter of room were used, but never stopped.
+    /// Notes that metadata of logs takes `above` bytes more than it should; `span` is the most.
+    /// Puts are slowed as if the share `above / span` of the last quarter of room were used, but
+    /// never stopped.
     pub(crate) fn set_metadata(&self, above: u64, span: u64) {
         let nanos = match above {
             0 => 0.0,
@@ -291,29 +296,29 @@ impl Admission {
                 pace::TAU_NANOS * (1.0 / free - 1.0 / span.max(1) as f64)
             }
         };
-        // Relaxed: a put sooner or later does no harm.
+        // Relaxed: one put sooner or later does no harm.
         self.metadata_nanos
             .store(nanos.max(0.0).to_bits(), Ordering::Relaxed);
     }
 
-    /// A range deletion has come to views, where it takes this many bytes.
+    /// Notes that a range deletion has come to views, where it takes this number of bytes.
     pub(crate) fn cover_added(&self, bytes: u64) {
         // Relaxed: the sum decides when a checkpoint begins, and nothing else.
         self.covers.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A checkpoint begins, which takes all range deletions of now.
+    /// Notes that a checkpoint begins, which takes all range deletions of now.
     pub(crate) fn covers_taken(&self) {
         self.covers.store(0, Ordering::Relaxed);
     }
 
-    /// Whether range deletions that are not durable take so much that one more should wait for the next checkpoint: until then
-    /// nothing makes them fewer.
+    /// Whether range deletions that are not durable take enough that one more should wait for the
+    /// next checkpoint: until then their bytes only grow.
     pub(crate) fn covers_are_full(&self) -> bool {
         self.covers.load(Ordering::Relaxed) > self.delta.limit() / 2
     }
 
-    /// How much puts are slowed because metadata is large; 0 if they are not.
+    /// Nanoseconds for each byte that puts are slowed because metadata is large; 0 if they are not.
     pub(crate) fn metadata_nanos(&self) -> f64 {
         f64::from_bits(self.metadata_nanos.load(Ordering::Relaxed))
     }
@@ -336,8 +341,8 @@ impl Admission {
             if self.cancelled.load(Ordering::Acquire) {
                 break Err(Refused::Cancelled);
             }
-            // No thread has to be woken: one that finds too little in this moment queues behind this
-            // one.
+            // No thread has to be woken: a thread that finds too little at this moment queues
+            // behind this one.
             let undo = || self.ring.give_back(ring_bytes);
             let dismissed = queue.served > ticket;
             if (queue.served == ticket || dismissed) && self.try_take(ring_bytes, delta_bytes, undo)
@@ -350,8 +355,9 @@ impl Admission {
                 break Err(Refused::Dismissed);
             }
             if asked && self.is_alone {
-                // What this one let go comes back when no other thread is pinned, and a checkpoint of another one may
-                // have been under way: nobody would tell, and the others may all come to wait here, too.
+                // Memory that this thread released comes back when no other thread is pinned, and
+                // another thread's checkpoint may have been under way: nobody would report it, and
+                // the others may all come to wait here too.
                 self.changed.wait_for(&mut queue, LOOK_AGAIN);
                 asked = false;
             } else if asked || queue.served != ticket {
@@ -373,27 +379,27 @@ impl Admission {
         result
     }
 
-    /// Delta memory came free.
+    /// Notes that delta memory came free.
     pub(crate) fn release_delta(&self, bytes: u64) {
         self.give_back(0, bytes);
     }
 
-    /// The ring's tail moved; `ring_bytes_freed` is what `CommitLog::set_tail` returned.
+    /// Notes that the ring's tail moved; `ring_bytes_freed` is what `CommitLog::set_tail` returned.
     pub(crate) fn ring_tail_moved(&self, ring_bytes_freed: u64) {
         self.give_back(ring_bytes_freed, 0);
     }
 
-    /// A put did not use all it reserved.
+    /// Notes that a put did not use everything that it reserved.
     pub(crate) fn return_unused(&self, ring_bytes: u64, delta_bytes: u64) {
         self.give_back(ring_bytes, delta_bytes);
     }
 
-    /// Dismisses the requests that wait at this moment, because the checkpoint that should make room
-    /// found the disk full. Those that fit by now succeed, the others fail. Later ones wait for the next
-    /// attempt.
+    /// Dismisses the requests that wait at this moment, because the checkpoint that should make
+    /// room found the disk full. Those that fit by now succeed, the others fail. Later ones wait
+    /// for the next attempt.
     pub(crate) fn dismiss(&self) {
-        // No fence is needed, unlike in `give_back`: a thread that counts itself later has not asked for
-        // relief yet.
+        // No fence is needed, unlike in `give_back`: a thread that counts itself later has not
+        // asked for relief yet.
         let mut queue = self.queue.lock();
         queue.served = queue.next;
         #[cfg(test)]
@@ -404,7 +410,7 @@ impl Admission {
     }
 
     /// Ends admission because the database closes or failed: all requests fail, those that wait and
-    /// those to come.
+    /// later ones.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         // Under the mutex: a thread that looked before this store is waiting by now.
@@ -423,18 +429,19 @@ impl Admission {
         noted.max(self.delta_used())
     }
 
-    /// Lets the peak sink a little, down to what is reserved now: half of the way in 89 calls. One thread calls it.
+    /// Lets the peak sink a little, down to the bytes that are reserved now: half of the way in 89
+    /// calls. One thread calls it.
     pub(crate) fn let_delta_peak_sink(&self) {
         let peak = self.delta_peak();
         let sunk = (peak - peak.div_ceil(128)).max(self.delta_used());
         self.delta_peak.store(sunk, Ordering::Relaxed);
     }
 
-    /// Bytes of deltas that the next checkpoint has to write: all reserved ones but those that are
-    /// durable already. Only they need room on the disk.
+    /// Bytes of deltas that the next checkpoint has to write: all reserved bytes except those of
+    /// durable deltas. Only they need room on the disk.
     pub(crate) fn delta_to_write(&self) -> u64 {
-        // Read in this order, which fits the order of steps at a delta's end: a delta that comes or goes
-        // in between is counted. Relaxed: a checkpoint copes with finding too little room.
+        // Read in this order, which fits the order of steps at a delta's end: a delta that comes or
+        // goes in between is counted. Relaxed: a checkpoint copes with too little room.
         let used = self.delta_used();
         used.saturating_sub(self.carried.load(Ordering::Relaxed))
     }
@@ -444,7 +451,7 @@ impl Admission {
         self.ring.used()
     }
 
-    /// Notes that the ring has grown, and how many of its bytes are usable now.
+    /// Notes that the ring has grown, and the number of its usable bytes now.
     pub(crate) fn ring_has_grown(&self, usable: u64) {
         self.ring
             .limit
@@ -453,7 +460,7 @@ impl Admission {
         self.give_back(0, 0);
     }
 
-    /// Whether more than `eighths` of the ring would be reserved with these bytes more.
+    /// Whether more than `eighths` of the ring would be reserved with `bytes` more.
     pub(crate) fn ring_fuller_than(&self, eighths: u64, bytes: u64) -> bool {
         self.has_ring() && (self.ring.used() + bytes) * 8 > self.ring.limit() * eighths
     }
@@ -463,7 +470,8 @@ impl Admission {
         self.waiters.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes that a delta of this many bytes is durable: a checkpoint would not free it any more.
+    /// Notes that a delta of this number of bytes is durable: a checkpoint would not free it any
+    /// more.
     pub(crate) fn carry(&self, bytes: u64) {
         self.carried.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -474,33 +482,35 @@ impl Admission {
         debug_assert!(before >= bytes, "more is gone than was carried");
     }
 
-    /// Whether it is time for a checkpoint, so that puts have room while it runs. It is time when the
-    /// ring is above half; or when range deletions take a quarter of what deltas may; or when deltas take half, and enough of them is new. A checkpoint frees no delta
-    /// that is durable already (it waits for a munk, for its readers, or for its grace period). The rest
-    /// of the limit is room for new records: half of that must be used, or a quarter of the whole limit.
+    /// Whether it is time for a checkpoint, so that puts have room while it runs. It is time in
+    /// three cases: the ring is above half; or range deletions take a quarter of the deltas' limit;
+    /// or deltas take half of it, and enough of their bytes are new. A checkpoint frees no delta
+    /// that is durable already (it waits for a munk, for its readers, or for its grace period). The
+    /// rest of the limit is room for new records: half of that must be used, or a quarter of the
+    /// whole limit.
     pub(crate) fn half_full(&self) -> bool {
         let delta = self.delta.used();
         let limit = self.delta.limit();
-        // Relaxed: a checkpoint more or less does no harm.
+        // Relaxed: one checkpoint more or less does no harm.
         if self.covers.load(Ordering::Relaxed) > limit / 4 {
             return true;
         }
         let carried = self.carried.load(Ordering::Relaxed);
         let new_bytes = delta.saturating_sub(carried);
         let half_of_the_rest = limit.saturating_sub(carried) / 2;
-        // Few bytes are not worth a run in each of their chunks.
+        // A few bytes are not worth a run in each of their chunks.
         let enough = half_of_the_rest.clamp(limit / 16, limit / 4);
         (delta > limit / 2 && new_bytes > enough)
             || (self.has_ring() && self.ring.used() > self.ring.limit() / 2)
     }
 
-    /// How much of the fuller side is reserved, as a share.
+    /// The reserved share of the fuller side.
     pub(crate) fn fullness(&self) -> f64 {
         let of = |side: &Side| side.used() as f64 / side.limit().max(1) as f64;
         of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
     }
 
-    /// How much debt slows puts down, as a share of the most that it can.
+    /// How much debt slows puts down, as a share of the greatest slowdown.
     pub(crate) fn debt_share(&self) -> f64 {
         self.debt_pressure.load(Ordering::Relaxed) as f64 / DEBT_PRESSURE_MAX as f64
     }
@@ -538,13 +548,14 @@ impl Admission {
         }
     }
 
-    /// Nanoseconds that a byte costs all puts together while the fuller side is above 3/4: none at 3/4,
-    /// and towards the limit enough to make the last quarter last for seconds if no room comes back.
+    /// Nanoseconds that a byte costs all puts together while the fuller side is above 3/4: none at
+    /// 3/4, and towards the limit enough to make the last quarter last for seconds if no room comes
+    /// back.
     ///
-    /// With f the free share of the last quarter, bytes are admitted at `quarter / TAU * f / (1 - f)`
-    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f. Where the
-    /// quarter is small TAU is less, down to nothing, because otherwise puts would crawl at every
-    /// checkpoint.
+    /// With f the free share of the last quarter, bytes are admitted at `quarter / TAU * f / (1 -
+    /// f)` a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f.
+    /// Where the quarter is small TAU is less, down to nothing, because otherwise puts would crawl
+    /// at every checkpoint.
     fn nanos_per_byte(&self) -> Option<f64> {
         let of = |side: &Side| {
             let limit = side.limit();
@@ -584,17 +595,17 @@ mod pace {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    /// How long the last quarter of room is made to last, roughly: a disk that other processes write to
-    /// was seen to take a second for a sync.
+    /// The time that the last quarter of room should last, roughly: a sync took a second on a disk
+    /// that other processes write to.
     pub(super) const TAU_NANOS: f64 = 0.7e9;
-    /// Bytes of a quarter that is too small to be made to last, and of one that lasts for all of
-    /// `TAU_NANOS`.
+    /// Two sizes of a quarter, in bytes: up to the first, it is too small to be made to last; from
+    /// the second on it lasts for all of `TAU_NANOS`.
     pub(super) const QUARTERS: (f64, f64) = ((256 << 10) as f64, (1 << 20) as f64);
     /// The longest delay of one put; later puts pay for the rest of its bytes.
     const PAUSE_NANOS_MAX: u64 = 6_000_000;
 
-    /// The moment up to which puts have paid for their bytes, shared by all: so their rate does not
-    /// depend on how many threads put.
+    /// The moment up to which puts have paid for their bytes. All threads share it, so the rate
+    /// does not depend on their number.
     pub(super) struct Schedule {
         start: Instant,
         paid_until: AtomicU64,
@@ -614,8 +625,8 @@ mod pace {
         pub(super) fn slow_down(&self, bytes: u64, nanos_per_byte: f64, waits: &Waits) {
             let now = self.start.elapsed().as_nanos() as u64;
             let cost = (bytes as f64 * nanos_per_byte) as u64;
-            // Relaxed: the number stands for itself. Time without puts is not saved up for later ones,
-            // and only a bounded part of a put's debt is passed on.
+            // Relaxed: no other data depends on the number. Time without puts is not saved up for
+            // later ones, and only a bounded part of a put's debt is passed on.
             let pay = |paid: u64| {
                 let until = paid.max(now).saturating_add(cost);
                 Some(until.min(now + 2 * PAUSE_NANOS_MAX))
@@ -631,17 +642,18 @@ mod pace {
         }
     }
 
-    /// The kernel does not sleep much shorter than this.
+    /// The kernel hardly sleeps for a shorter time than this.
     const SLEEP_NANOS_MIN: u64 = 200_000;
     const SLEEP_NANOS_MAX: u64 = 1_000_000;
 
     std::thread_local! {
-        /// The moment up to which this thread's puts have paid. Time passes it by while the thread waits
-        /// for a sync or does other things: a thread that puts no faster than that is not delayed.
+        /// The moment up to which this thread's puts have paid. While the thread waits for a sync
+        /// or does other things, time passes that moment: a thread that puts no faster than that is
+        /// not delayed.
         static PAID_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
-    /// Delays this thread by the cube of the pressure (0..=256), up to a microsecond per byte.
+    /// Delays this thread by the cube of the pressure (0..=256), up to a microsecond for each byte.
     #[cold]
     pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
         let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;

@@ -1,24 +1,25 @@
-//! Checkpoints: every delta of completed versions is written, as one sorted run per chunk, into the
-//! chunk's log, and an edit of the manifest records that the checkpoint is complete.
+//! Checkpoints: every delta of completed versions is written, as one sorted run for each chunk,
+//! into the chunk's log, and an edit of the manifest records that the checkpoint is complete.
 //!
 //! Order of steps; each needs the one before it (docs/concurrency.md, checkpoint):
-//! 1. `replay_from` = head of the commit log, before GV moves: what lies below has an older version.
-//! 2. GV moves to the next checkpoint; puts of older versions are waited for.
-//! 3. Each dirty chunk: freeze, take the frozen deltas and the new range deletions, mark the run as under way; merge, write. Then
-//!    one sync of the container.
-//!    What changes are kept beyond the commit log is appended, and synced ([`crate::kept_changes`]).
-//! 4. Each run is marked as named. Manifest edit with the runs, the range deletions of the same chunks, and
-//!    `replay_from`, synced: the checkpoint is completed.
+//! 1. `replay_from` = head of the commit log, before GV moves: records below it have an older
+//!    version.
+//! 2. GV moves to the next checkpoint. The checkpoint waits for pending puts of older versions.
+//! 3. Each dirty chunk: freeze, take the frozen deltas and the new range deletions, mark the run as
+//!    under way; merge, write. Then one sync of the container. The changes that are kept beyond the
+//!    commit log are appended, and synced ([`crate::kept_changes`]).
+//! 4. Each run is marked as named. A manifest edit with the runs, the range deletions of the same
+//!    chunks, and `replay_from` is synced: the checkpoint is complete.
 //! 5. The commit log's tail moves.
 //! 6. Log indexes and cached rows take the runs' keys, also in chunks with a munk: their rows would
 //!    otherwise be stale once the munk is evicted.
-//! 7. Each chunk's new view: the run in the funk; the deltas leave, or stay for the munk.
+//! 7. Each chunk gets its new view: the run is in the funk; the deltas leave, or stay for the munk.
 //!
-//! While puts have plenty of room a checkpoint rests between chunks, so that its work is spread over
-//! time.
+//! While puts have plenty of room a checkpoint rests between chunks, so that its work is spread
+//! over time.
 //!
-//! On a full disk a checkpoint gives up without loss and without latching: the deltas stay frozen for
-//! the next one. A failed write or sync latches.
+//! On a full disk a checkpoint gives up without loss and without latching: the deltas stay frozen
+//! for the next checkpoint. A failed write or sync latches.
 
 mod gather;
 pub(crate) mod joining;
@@ -62,7 +63,8 @@ use joining::Joining;
 use std::time::Instant;
 use table::{BuiltTable, TableShape, build_table};
 
-/// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
+/// The smallest table size, in bytes, to which runs are cut on a full disk to fit the container's
+/// holes.
 const PIECE_BYTES_MIN: u64 = 512;
 
 /// One table of a chunk's run, written but not yet published.
@@ -80,18 +82,18 @@ struct PendingRun {
     /// The frozen deltas that the run holds, newest first.
     deltas: Vec<Frozen>,
     tables: Vec<NewTable>,
-    /// The range deletions that become durable with it.
+    /// The range deletions that become durable with the run.
     covers: Vec<CoverRecord>,
     /// Whether tables whose keys lie above the base may join it.
     may_join_base: bool,
 }
 
-/// What the runs of one checkpoint are written with.
+/// What all runs of one checkpoint share.
 struct Runs<'e> {
     core: &'e Core,
     disk: &'e Disk,
     search: &'e SearchSettings,
-    /// The checkpoint, and the one after it.
+    /// This checkpoint, and the next one.
     number: u64,
     next: u64,
     horizon: Horizon,
@@ -101,18 +103,19 @@ struct Runs<'e> {
 struct RunProgress {
     /// The last key that was written.
     last: Option<Vec<u8>>,
-    /// About the most bytes that a table may have. Less where the disk has no room for so many.
+    /// About the most bytes of a table. It is smaller where the disk has no room for such a table.
     bytes_max: u64,
-    /// Records that came in, and those in the tables that found room.
+    /// Records that came in, and the records of the tables that found room.
     count: Count,
 }
 
-/// Runs a checkpoint that takes what an earlier life left in the commit log, if none has yet.
+/// Runs a checkpoint that takes the records that an earlier life left in the commit log, unless one
+/// has run already.
 pub(crate) fn take_inherited(engine: &Engine) -> Result<()> {
-    // Pairs with the Release of the checkpoint that took it.
+    // Pairs with the Release of the checkpoint that took these records.
     if engine.log.inherits.load(Ordering::Acquire) {
         let _one_at_a_time = engine.flow.checkpoint_mutex.lock();
-        // Another call may have had it done while this one waited.
+        // Another call may have run it while this one waited.
         if engine.log.inherits.load(Ordering::Acquire) {
             checkpoint_locked(engine)?;
         }
@@ -138,8 +141,8 @@ pub(crate) fn checkpoint_locked(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Lays down what is kept back where there is room for it. When room has come back, jobs that found none are
-/// looked at again.
+/// Reserves the bytes that are kept for a full disk, where there is room for them. When room has
+/// come back, jobs that found none are looked at again.
 pub(crate) fn tend_full_disk(engine: &Engine) {
     let (disk, catalog) = (&engine.disk, &engine.catalog);
     if engine.core.health.failure().is_none() && disk.full_disk.tend(catalog) {
@@ -163,7 +166,8 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     let started = Instant::now();
     let job = trace::job!("checkpoint");
     let replay_from = log.replay_position();
-    // Before the version moves: what comes between counts for the next checkpoint, too, and does no harm.
+    // Before the version moves: what comes in between counts for the next checkpoint too, which
+    // does no harm.
     core.admission.covers_taken();
     let value_bytes = core.value_files.begin_checkpoint();
     let boundary = core.clock.advance_checkpoint();
@@ -188,7 +192,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     if written.is_ok() {
         keep_changes(log, replay_from);
     }
-    // What the runs say where to find, before anything names them.
+    // The runs refer to these values, so they are synced before an edit names the runs.
     let written = written.and_then(|()| match planted!(core.options, ValuesNotSynced) {
         true => Ok(()),
         false => Ok(core.value_files.sync()?),
@@ -217,7 +221,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
         publish_run(&engine.jobs(), &engine.caches, run);
         rest.take_if_due(core, pace::checkpoint_rest(core));
     }
-    // Everything an earlier life left is below the new replay position.
+    // Everything that an earlier life left is below the new replay position.
     log.inherits.store(false, Ordering::Release);
     core.value_files.note_completed(number);
     *flow.completed.lock() = number;
@@ -229,7 +233,8 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Before step 4: what is kept for readers of changes, and the tail is going to pass.
+/// Before step 4: keeps the changes that readers of changes need and that the tail is going to
+/// pass.
 fn keep_changes(log: &Log, replay_from: Lsn) {
     let history = &log.history;
     if let (Some(kept), Some(file), Some(ring)) = (&history.kept, &history.file, &log.commit_log) {
@@ -258,7 +263,8 @@ fn write_runs(of: &Runs<'_>, flow: &Flow, runs: &mut Vec<PendingRun>) -> Result<
     let mut writer = Gatherer::new(core, &disk.container);
     let mut rest = Rest::new(core);
     while let Some(mut queue) = take_due(core, flow, number) {
-        // In key order, neighbours in the key space are neighbours in the file.
+        // The runs are written in key order, so neighbours in the key space are neighbours in the
+        // file.
         queue.sort_by(|a, b| (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low)));
         for (index, (chunk, _)) in queue.iter().enumerate() {
             rest.take_if_due(core, pace::checkpoint_rest(core));
@@ -283,10 +289,11 @@ fn write_runs(of: &Runs<'_>, flow: &Flow, runs: &mut Vec<PendingRun>) -> Result<
     Ok(())
 }
 
-/// Takes from the dirty queue what is queued for checkpoint `number` or an earlier one; `None` once nothing is.
+/// Takes the chunks that the dirty queue has for checkpoint `number` or an earlier one; `None` once
+/// there are none.
 ///
-/// A layout change queues the chunks that take over before the old ones can go. So a queue of which every
-/// chunk is gone is not the end: it says that others have been queued since.
+/// A layout change queues the chunks that take over before the old ones can go. So a queue whose
+/// chunks are all gone is not the end: other chunks have been queued since.
 fn take_due(core: &Core, flow: &Flow, number: u64) -> Option<Vec<(Arc<Chunk>, u64)>> {
     let due: Vec<_> = {
         let mut dirty = flow.dirty.lock();
@@ -296,7 +303,8 @@ fn take_due(core: &Core, flow: &Flow, number: u64) -> Option<Vec<(Arc<Chunk>, u6
     };
     let found = due.len();
     if cfg!(evendb_shuttle) {
-        // To upgrade is no step of a schedule, so this is one. (Yielding would also change priorities.)
+        // `Weak::upgrade` is no step of a model's schedule, so reading the clock is one. (A yield
+        // would also change priorities.)
         let _ = core.clock.now();
     }
     let upgraded = |(chunk, checkpoint): (Weak<Chunk>, u64)| Some((chunk.upgrade()?, checkpoint));
@@ -371,8 +379,8 @@ fn reaches_above(chunk: &Chunk, deltas: &[Frozen], funk: &Funk) -> bool {
     })
 }
 
-/// Merges a chunk's deltas and writes them as one table, or as several where they are more
-/// than a table should hold, or where a part of them may join the base.
+/// Merges a chunk's deltas and writes them as one table, or as several tables if they are too large
+/// for one, or if a part of them may join the base.
 fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> Result<()> {
     let &Runs {
         core, disk, number, ..
@@ -391,8 +399,9 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
         zero_below: Version::MAX,
     };
     loop {
-        // One table at a time is in RAM. It is built under a pin and written without one, because no pin
-        // is held across I/O. The deltas are frozen, so the next table goes on behind the last key.
+        // One table at a time is in RAM. It is built under a pin and written without one, because
+        // no pin is held across I/O. The deltas are frozen, so the next table continues after the
+        // last key.
         let from = writer.begin()?;
         let joins = joining.as_ref();
         let next = next_table(of, run, dropping, joins, &progress, writer.buffer())?;
@@ -413,7 +422,7 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
             }
             allocated => allocated?,
         };
-        // A table that found no room is made again, smaller: only now it counts.
+        // A table counts only now: one that found no room is built again, smaller.
         progress.count = next.counted;
         progress.last = Some(meta.max_key.clone());
         let joins = joining.as_mut();
@@ -444,7 +453,7 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
             break;
         }
     }
-    // The caller latches.
+    // The caller latches this error.
     progress
         .count
         .check(|| run_and_file(disk, &run.chunk, number))
@@ -457,17 +466,17 @@ fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
     format!("a run of checkpoint {number} of chunk {chunk} ({file}) lost or made records")
 }
 
-/// A table of a run, and the count with it.
+/// A table of a run, with the count of its records.
 struct NextTable {
-    /// `None` where nothing is to be written.
+    /// `None` if nothing is to be written.
     built: Option<BuiltTable>,
     counted: Count,
-    /// Nothing comes behind it.
+    /// No table follows it.
     is_last: bool,
 }
 
-/// Appends the next table of a run to `buffer`.
-/// What may join the base gets a table of its own.
+/// Appends the next table of a run to `buffer`. Records that may join the base get a table of their
+/// own.
 fn next_table(
     of: &Runs<'_>,
     run: &PendingRun,
@@ -517,7 +526,7 @@ fn next_table(
     })
 }
 
-/// Step 4.
+/// The range deletions of this checkpoint are named by the same edit.
 fn complete(
     core: &Core,
     disk: &Disk,
@@ -525,8 +534,8 @@ fn complete(
     replay_from: Lsn,
     runs: &[PendingRun],
 ) -> Result<()> {
-    // A rewrite that took effect before this has queued its edit, so that is before the runs' edit. From here on
-    // none takes effect until the run is in the view.
+    // A rewrite that took effect before this has queued its edit, so that edit is before the runs'
+    // edit. From here on no rewrite takes effect until the run is in the view.
     for run in runs {
         run.chunk.latch.lock().run = RunStage::Named;
     }
@@ -635,7 +644,7 @@ fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable])
         }
     }
     let new_funk = Funk::new(base, runs, run_end);
-    // If it were kept while there is no run, it would only cost memory.
+    // While there is no run, a kept index would only cost memory.
     if let Some(search) = search
         && !new_funk.runs.is_empty()
     {
@@ -647,18 +656,20 @@ fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable])
     }
 }
 
-/// Gives cached rows of the run's keys their new value, or removes them. (`oldest_last` is a planted fault.)
+/// Gives cached rows of the run's keys their new value, or removes them. (`oldest_last` is a
+/// planted fault.)
 fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
     let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
         return;
     };
-    // A range deletion that comes meanwhile leaves no row of these keys: as long as a delta has them, none is filled.
+    // A range deletion that comes meanwhile leaves no row of these keys: while a delta has these
+    // keys, no row is filled.
     let Some(tag) = run.chunk.view.load_full().row_tag.number() else {
         return;
     };
     let pin = reclaim::pin();
-    // Oldest delta first, so that the newest one's value stays. Until then nobody is given the value that an older one has: as
-    // long as the deltas are in the view, the newest of them answers.
+    // Oldest delta first, so that the newest delta's value stays. Until then no reader gets an
+    // older delta's value: while the deltas are in the view, the newest of them answers.
     let mut deltas: Vec<&Frozen> = run.deltas.iter().rev().collect();
     if oldest_last {
         deltas.reverse();
@@ -672,8 +683,8 @@ fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
         while cursor.valid() && range.contains(cursor.key()) {
             let key = cursor.key();
             if let Some(record) = cursor.versions().next() {
-                // What has expired stays one that has: the get that finds the row looks at the time. A row whose key was
-                // merged goes: it is the value of before.
+                // An expired value stays expired: the get that finds the row looks at the time. The
+                // row of a merged key is removed, since it has the value from before the merge.
                 let value = record
                     .kind()
                     .is_put()
@@ -685,7 +696,7 @@ fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
     }
 }
 
-/// Gives a checkpoint up that cannot be completed: none of its runs counts. After a full disk it is
+/// Gives up a checkpoint that cannot be completed: none of its runs counts. After a full disk it is
 /// tried again later; any other failure latches.
 fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Error {
     let &JobContext {
@@ -706,7 +717,8 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
         }
         run.chunk.latch.lock().run = RunStage::None;
         let checkpoints = run.deltas.iter().map(|frozen| frozen.delta.checkpoint());
-        // What is only in the list of range deletions is of some checkpoint up to this one.
+        // Entries that are only in the list of range deletions belong to some checkpoint up to this
+        // one.
         dirty.push((Arc::downgrade(&run.chunk), checkpoints.max().unwrap_or(0)));
     }
     flow.dirty.lock().extend(dirty);
@@ -721,8 +733,8 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
     }
 }
 
-/// The deltas' records as sources, newest first, within the chunk and each delta's limits; with `after`
-/// only those of greater keys.
+/// The deltas' records as sources, newest delta first, within the chunk and each delta's limits.
+/// With `after`, only records of greater keys.
 pub(crate) fn delta_sources<'g>(
     deltas: &'g [Frozen],
     chunk: &Chunk,

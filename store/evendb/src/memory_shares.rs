@@ -1,27 +1,29 @@
-//! How much of the memory budget each use may have, and what gives way when one has too much.
+//! How much of the memory budget each use may have, and what gives way when a use has too much.
 //!
 //! ```text
 //! fixed at opening  ring, deltas, reserve                                 MemoryLimits
-//!                   what puts do not use of deltas and ring is lent       MemoryLimits::lent
-//!                   to the caches
+//!                   the part of deltas and ring that puts do not use      MemoryLimits::lent
+//!                   is lent to the caches
 //! as counted        metadata, buffers           whatever they take now
 //! up to a share     open tables, log searches   a third of what is left   indexes, tend_memory
 //!                                               (an eighth of all at least)
 //! the rest          munks and rows together                               cache_bytes
 //!
 //! gives way         searches: a filter for an index, then none            shrink_searches
-//!                   metadata: fewer runs in a log, then slower puts       log_runs_merge, slow_for_metadata
+//!                   metadata: fewer runs in a log                         log_runs_merge
+//!                   metadata: then slower puts                            slow_for_metadata
 //!                   buffers:  cursors read less at a time                 buffers_are_short
 //!                   pages that users' values keep: values are copied      note_kept_pages
 //! ```
 //!
-//! Invariants: nothing here takes memory away from a call that has it; each share is an aim that the next
-//! rounds come down to. The caches get what all others leave, so what is charged to the others is never
-//! given to munks and rows too.
+//! Invariants: nothing here takes memory away from a call that has it; each share is a target that
+//! the next rounds come down to. The caches get the memory that all others leave, so memory that is
+//! charged to the others is never given to munks and rows too.
 //!
-//! Thread safety: any thread may ask, and gets figures of about this moment. [`tend_memory`] is called by
-//! upkeep, or by the put that does its work. Not here: what is charged ([`crate::memory`]), which munks
-//! and rows go ([`crate::cache`]), which tables are closed ([`crate::funk::tables`]).
+//! Thread safety: any thread may ask, and gets figures of about this moment. [`tend_memory`] is
+//! called by upkeep, or by the put that does its work. Not here: what is charged
+//! ([`crate::memory`]), which munks and rows go ([`crate::cache`]), which tables are closed
+//! ([`crate::funk::tables`]).
 
 use crate::catalog::Catalog;
 use crate::chunk::{Chunk, Heat, View};
@@ -45,40 +47,43 @@ pub(crate) struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// For these options, with a mapped commit log of `ring` bytes (0: there is none).
+    /// The limits for these options, with a mapped commit log of `ring` bytes (0: there is none).
     pub(crate) fn of(options: &Options, ring: u64) -> MemoryLimits {
         let budget = options.memory_budget;
         MemoryLimits {
             budget,
             ring,
             deltas: options.delta_bytes_max(),
-            // A sixteenth, but for small budgets an eighth up to 24 MiB: threads, libraries and the heap's
-            // holes take some anyway.
+            // A sixteenth. For small budgets it is an eighth, but at most 24 MiB: threads,
+            // libraries and the heap's holes take some memory anyway.
             reserve: (budget / 16).max((24 << 20).min(budget / 8)),
         }
     }
 
-    /// What is left when ring, deltas, reserve and `others` have theirs.
+    /// The bytes that are left after ring, deltas, reserve and `others`.
     fn left(&self, others: u64) -> u64 {
         let fixed = self.ring + self.deltas + self.reserve;
         self.budget.saturating_sub(fixed + others)
     }
 
-    /// What the caches may have of the memory of deltas and ring, of which puts have used so much lately.
+    /// The bytes that the caches may have of the memory of deltas and ring, after what puts used
+    /// lately.
     fn lent(&self, lately: &UsedLately) -> u64 {
-        // To the ring memory comes back by way of the system, not as holes that spans leave: more of it is kept free.
+        // The ring gets memory back from the system, not from holes that spans leave: so more of
+        // the ring's memory stays free.
         let ring = self.ring - self.ring / AHEAD_PART;
         lendable(self.deltas, lately.deltas) + lendable(ring, lately.ring)
     }
 
-    /// What open tables and log searches may take together, beside this much metadata: a cold get
-    /// without its block index reads twice, so they come before rows and munks, up to a third.
+    /// The bytes that open tables and log searches may take together, besides these bytes of
+    /// metadata. A cold get without its block index reads twice, so they come before rows and
+    /// munks, up to a third.
     fn indexes(&self, metadata: u64) -> u64 {
         (self.left(metadata) / 3).max(self.budget / 8)
     }
 }
 
-/// What puts have used of their memory lately.
+/// The memory that puts have used lately.
 struct UsedLately {
     /// The most bytes of deltas.
     deltas: u64,
@@ -86,48 +91,50 @@ struct UsedLately {
     ring: u64,
 }
 
-/// What the caches may have of the `all` bytes of a kind, of which puts have `used` some lately: the rest, but for
-/// a part that puts may take at once. Puts never wait for it. While they take it, spans are evicted, which needs
-/// no I/O; until that is done, the reserve bears it.
+/// The bytes that the caches may have of `all` bytes of a kind, when puts used `used` of them
+/// lately: all others, except a part that puts may take at once. Puts never wait for lent memory.
+/// While they take it, spans are evicted, which needs no I/O; until that is done, the reserve
+/// covers it.
 fn lendable(all: u64, used: u64) -> u64 {
     let needed = used + used / 2 + all / AHEAD_PART;
     all.saturating_sub(needed)
 }
 
-/// The part of the puts' memory that is free for them at any time.
+/// One part in this number of the puts' memory is free for them at any time.
 const AHEAD_PART: u64 = 8;
 
-/// The runs of a log are merged from this number of runs on, or from fewer while metadata is large:
-/// in chunks that are scanned, in others, and in chunks with a whole munk, whose log is not read.
+/// The number of runs from which on the runs of a log are merged: in chunks that are scanned, in
+/// other chunks, and in chunks with a whole munk, whose log is not read. While metadata is large it
+/// is smaller.
 pub(crate) const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 12;
 const RUNS_MERGE_MUNK: u32 = 32;
 /// A chunk whose log has more runs than this is rewritten. Merges come before that.
 pub(crate) const RUNS_MAX: u32 = 64;
-/// A log that has this many runs, or this many times those from which on they are merged, gets no
-/// other run: the next checkpoint merges its runs first.
+/// A log with this number of runs, or with [`RUNS_MOST_TIMES`] times the runs from which on they
+/// are merged, gets no other run: the next checkpoint merges its runs first.
 const RUNS_MOST: usize = 48;
 const RUNS_MOST_TIMES: usize = 4;
 
-/// Tables of a base to which runs may still be added.
+/// The number of a base's tables up to which runs may join it: at most, and at least.
 const BASE_TABLES_MAX: u32 = 512;
 const BASE_TABLES_MIN: u32 = 128;
 
-/// Tables that a chunk has in any case.
+/// The number of tables that a chunk has in any case.
 pub(crate) const RUNS_USUAL: usize = 8;
 
-/// What reads a chunk's log, as far as counts tell.
+/// The readers of a chunk's log, as far as counts tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LogReaders {
-    /// Nothing: the chunk has a whole munk.
+    /// None: the chunk has a whole munk.
     None,
-    /// Gets, which the log's index leads to one run; or scans that may come.
+    /// Gets, which the log's index leads to one run; or scans that may come later.
     Gets,
     /// Scans, which read all runs.
     Scans,
 }
 
-/// What reads the log of the chunk, whose view this is.
+/// The readers of the log of the chunk, which has this view.
 fn log_readers(chunk: &Chunk, view: &View) -> LogReaders {
     if view.whole_munk().is_some() {
         return LogReaders::None;
@@ -149,9 +156,9 @@ fn limits(core: &Core, log: &Log) -> MemoryLimits {
     MemoryLimits::of(&core.options, if is_mapped { log.ring_bytes } else { 0 })
 }
 
-/// What munks and rows may take together now: the budget without all that is charged for other
-/// uses, and without the reserve. Memory of munks that is not reclaimed yet, or that users keep,
-/// is the munks'.
+/// The bytes that munks and rows may take together now: the budget without everything that is
+/// charged for other uses, and without the reserve. Memory of munks that is not reclaimed yet, or
+/// that users keep, counts as the munks'.
 pub(crate) fn cache_bytes(core: &Core, log: &Log) -> u64 {
     let ledger = core.ledger();
     let others = [Use::Metadata, Use::Buffers, Use::Tables, Use::Searches];
@@ -170,27 +177,29 @@ fn used_lately(core: &Core, log: &Log) -> UsedLately {
     }
 }
 
-/// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly between.
+/// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly in between.
 fn by_metadata(core: &Core, most: u32, least: u32) -> u32 {
     let tenth = (core.options.memory_budget / 10).max(1);
     let above = core.ledger().bytes(Use::Metadata).saturating_sub(tenth);
     most - (u64::from(most - least) * above.min(tenth) / tenth) as u32
 }
 
-/// Tables that a chunk's base may have before runs do not join it any more: its next rewrite makes one of them.
+/// The number of tables in a chunk's base from which on runs no longer join it: its next rewrite
+/// merges them into one.
 pub(crate) fn base_tables_max(core: &Core) -> usize {
     by_metadata(core, BASE_TABLES_MAX, BASE_TABLES_MIN) as usize
 }
 
 /// The number of runs of a chunk's log from which on the newest are merged into one. Each run costs
-/// a handle, a part in the manifest's state and an entry in the registry, whether it is read or not.
+/// a handle, a part in the manifest's state and an entry in the registry, whether it is read or
+/// not.
 pub(crate) fn log_runs_merge(core: &Core, chunk: &Chunk, view: &View) -> usize {
     let most = match log_readers(chunk, view) {
         LogReaders::None => RUNS_MERGE_MUNK,
         LogReaders::Gets => RUNS_MERGE,
         LogReaders::Scans => RUNS_MERGE_SCANNED,
     };
-    // Small chunks are rewritten at little cost, so their logs are short.
+    // Small chunks are cheap to rewrite, so their logs are short.
     let most = (core.options.chunk_bytes_max() / 256).clamp(4, u64::from(most)) as u32;
     by_metadata(core, most, 4) as usize
 }
@@ -200,29 +209,30 @@ pub(crate) fn log_runs_most(core: &Core, chunk: &Chunk, view: &View) -> usize {
     RUNS_MOST.min(RUNS_MOST_TIMES * log_runs_merge(core, chunk, view))
 }
 
-/// Whether buffers take so much that cursors should read less at a time.
+/// Whether buffers take enough memory that cursors should read less at a time.
 pub(crate) fn buffers_are_short(core: &Core) -> bool {
     core.ledger().bytes(Use::Buffers) > core.options.memory_budget / 32
 }
 
-/// This much memory of munks is not theirs any more. Above a share, users' values are the reason:
-/// until it is less they get copies, which keep no page.
+/// Notes that the munks' memory has `bytes` that they no longer use. Above a share the reason is
+/// users' values: they get copies then, which keep no page, until it is less.
 pub(crate) fn note_kept_pages(core: &Core, caches: &Caches, bytes: u64) {
     let many = bytes > core.options.memory_budget / 16;
     caches.copies_values.store(many, Ordering::Relaxed);
 }
 
-/// Memory of slabs that is resident for nothing, beyond what [`tend_memory`] leaves.
+/// Bytes of slabs that are resident without use, beyond those that [`tend_memory`] leaves.
 pub(crate) fn holes_bytes(core: &Core, log: &Log) -> u64 {
     slab::slack_bytes().saturating_sub(slack_left(core, log))
 }
 
-/// Those of them that come back only with whole slabs.
+/// The part of these holes that comes back only with whole slabs.
 pub(crate) fn small_holes_bytes(core: &Core, log: &Log) -> u64 {
     slab::small_holes_bytes().saturating_sub(slack_left(core, log))
 }
 
-/// What slabs may hold for nothing: what deltas may take again at any time, and a part of the reserve.
+/// The bytes that slabs may hold without use: what deltas may take again at any time, and a part of
+/// the reserve.
 fn slack_left(core: &Core, log: &Log) -> u64 {
     delta_room(core, log) + limits(core, log).reserve / 2
 }
@@ -234,8 +244,8 @@ fn delta_room(core: &Core, log: &Log) -> u64 {
     limits.deltas.saturating_sub(taken)
 }
 
-/// Keeps open tables and log searches within their share, and gives back what slabs and the ring hold for
-/// nothing. Called by upkeep.
+/// Keeps open tables and log searches within their share, and gives back unused memory of slabs and
+/// the ring. Called by upkeep.
 pub(crate) fn tend_memory(engine: &Engine) {
     engine.core.admission.let_delta_peak_sink();
     // A model has no time.
@@ -260,9 +270,9 @@ pub(crate) fn tend_memory(engine: &Engine) {
     slow_for_metadata(&engine.core, &engine.space);
 }
 
-/// Each run of a log costs memory until it is merged away. Where puts make runs faster than
-/// workers merge them, and nothing else could give way, puts do. What no merge would free (long keys of many chunks) slows nobody: it
-/// would for ever.
+/// Slows puts for metadata: each run of a log costs memory until it is merged away. If puts make
+/// runs faster than workers merge them, and nothing else could give way, puts give way. Metadata
+/// that no merge would free (long keys of many chunks) slows no put, since it would do so for ever.
 fn slow_for_metadata(core: &Core, space: &Space) {
     let budget = core.options.memory_budget;
     let usual = space.chunks() * (CHUNK_BYTES + RUNS_USUAL * TABLE_BYTES) as u64;
@@ -272,14 +282,14 @@ fn slow_for_metadata(core: &Core, space: &Space) {
     core.admission.set_metadata(above, budget / 8);
 }
 
-/// Whether log searches are so far below their share that a filter may become an index again.
+/// Whether log searches are far enough below their share for a filter to become an index again.
 pub(crate) fn searches_have_room(core: &Core, log: &Log) -> bool {
     let ledger = core.ledger();
     let max = limits(core, log).indexes(ledger.bytes(Use::Metadata)) / 4;
     ledger.bytes(Use::Searches) < max / 4 * 3
 }
 
-/// Makes log searches smaller, those first that nobody used since the last time.
+/// Makes log searches smaller, first those that nobody has used since the last time.
 fn shrink_searches(caches: &Caches, catalog: &Catalog, mut excess: u64) {
     for harder in [false, true] {
         for (_, chunk) in catalog.chunks() {
@@ -312,7 +322,8 @@ mod tests {
         key
     }
 
-    /// Puts were slow for ever where the keys of many chunks took a fifth of the memory: no job makes those less.
+    /// Once, puts were slow for ever if the keys of many chunks took a fifth of the memory: no job
+    /// reduces those.
     #[test]
     fn puts_are_not_slowed_by_metadata_that_no_job_makes_less() {
         let db = small(4 << 20);
@@ -325,7 +336,7 @@ mod tests {
         let metadata = engine.core.ledger().bytes(Use::Metadata);
         let budget = engine.core.options.memory_budget;
         assert!(metadata > budget / 5 + budget / 8, "{metadata} bytes");
-        // Were there runs to merge, they would be, until the next look finds none.
+        // If there were runs to merge, puts would be slowed, until the next look finds none.
         engine
             .space
             .mergeable_bytes
@@ -361,14 +372,15 @@ mod tests {
             assert_eq!(mib(limits.deltas), deltas);
             assert_eq!(mib(limits.reserve), reserve);
             assert_eq!(mib(limits.indexes(0)), indexes);
-            // Puts have an eighth at once, and a quarter of the ring. When they have used six tenths, nothing is lent.
+            // Puts have an eighth at once, and a quarter of the ring. When they have used six
+            // tenths, nothing is lent.
             let lent = |deltas, ring| limits.lent(&UsedLately { deltas, ring });
             let parts = (limits.deltas, limits.ring);
             assert_eq!(lent(0, parts.1), parts.0 / 8 * 7);
             assert_eq!(lent(parts.0, 0), parts.1 / 64 * 49);
             assert_eq!(lent(0, 0), parts.0 / 8 * 7 + parts.1 / 64 * 49);
             assert_eq!(lent(parts.0 / 10 * 6, parts.1 / 10 * 6), 0);
-            // Everything but the reserve fits beside what the indexes take at most.
+            // Everything except the reserve fits beside the most that the indexes take.
             assert!(limits.left(limits.indexes(0)) >= limits.indexes(0));
         }
     }

@@ -1,11 +1,12 @@
-//! `kill -9` of a process whose threads write, and which makes one backup after the other, again and again on one database
-//! and one directory of backups.
+//! `kill -9` of a process whose threads write, and which makes one backup after the other, again
+//! and again on one database and one directory of backups.
 //!
-//! After each kill every backup that is listed verifies, and is a state that was: of each thread's writes a prefix, no
-//! batch halved, in an order that all threads agree on, and nothing missing that was acknowledged before the call. A
-//! backup that returned is listed. Then the next process goes on.
+//! After each kill every backup that is listed verifies, and is a state that was: it has a prefix
+//! of each thread's writes, no batch halved, in an order that all threads agree on, and every write
+//! that was acknowledged before the call. A backup that returned is listed. Then the next process
+//! continues.
 //!
-//! `EVENDB_BACKUP_KILLS` sets how many kills (default 6; 200 is the full campaign).
+//! `EVENDB_BACKUP_KILLS` sets the number of kills (default 6; 200 is the full campaign).
 
 mod common;
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 const DIR_VARIABLE: &str = "EVENDB_KILL_DIR";
 const WRITERS: usize = 3;
 const SLOTS: u64 = 150;
-/// Backups that stay.
+/// The number of backups that are kept.
 const KEEP: usize = 4;
 
 type Counts = [u64; WRITERS];
@@ -29,7 +30,7 @@ fn slot_key(writer: usize, number: u64) -> String {
     format!("w{writer}/{:04}", number * 7 % SLOTS)
 }
 
-/// The number of a write, and how many of each thread had been acknowledged before.
+/// The number of a write, and each thread's number of writes that had been acknowledged before.
 fn value(number: u64, before: &Counts) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     for count in before {
@@ -47,7 +48,7 @@ fn parse(bytes: &[u8]) -> (u64, Counts) {
     (number(0), before)
 }
 
-/// Checks that a database holds a state that was; how many writes of each thread it has.
+/// Checks that a database holds a state that was; returns its number of writes of each thread.
 fn check(db: &Db, place: &str) -> Counts {
     let mut counts = [0; WRITERS];
     let mut known = [[0; WRITERS]; WRITERS];
@@ -124,7 +125,8 @@ fn child_process() {
     });
 }
 
-/// Starts the process and kills it a while after so many backups; the last backup that it told of.
+/// Starts the process and kills it some time after it has made `wanted` backups; returns the last
+/// backup that it reported.
 fn run_and_kill(dir: &Path, wanted: u64, pause: Duration) -> Option<(u64, Counts)> {
     let mut child = Command::new(std::env::current_exe().expect("the test binary"))
         .args(["child_process", "--exact", "--nocapture"])
@@ -143,7 +145,7 @@ fn run_and_kill(dir: &Path, wanted: u64, pause: Duration) -> Option<(u64, Counts
         match words.next() {
             Some("open") => {}
             Some("backup") => {
-                // A line that the kill has cut is not counted.
+                // A line that the kill has cut does not count.
                 if let [number, counts @ ..] = &numbers(words)[..]
                     && let Ok(counts) = Counts::try_from(counts)
                 {

@@ -1,13 +1,16 @@
-//! `kill -9` of a real process whose threads move money between accounts of two keyspaces, again and again on one
-//! directory: by `transact`, and by transactions that lock both accounts. Afterwards the sum is what it was, no
-//! account is below zero, and every transfer whose acknowledgement has come through the pipe is there.
+//! `kill -9` of a real process whose threads move money between accounts of two keyspaces, again
+//! and again on one directory: by `transact`, and by transactions that lock both accounts.
+//! Afterwards the sum is the same as before, no account is below zero, and every transfer is there
+//! whose acknowledgement has come through the pipe.
 //!
-//! Each transfer writes a record of its own beside the two balances, in the same transaction. So the balances must be
-//! what the records come to, and a thread's records must be its first ones. Order over threads: a record says how many
-//! transfers of each thread had been acknowledged before it began. Whatever is there then names what must be there too.
+//! Each transfer writes a record of its own beside the two balances, in the same transaction. So
+//! the balances must equal the sums of the records, and a thread's records must be its first ones.
+//! Order over threads: a record says for each thread how many of its transfers had been
+//! acknowledged before this one began. So each record that is there names other transfers that must
+//! be there too.
 //!
-//! The test binary starts itself as the process to be killed. `EVENDB_BANK_KILLS` sets how many kills per durability
-//! level; 200 is the full campaign.
+//! The test binary starts itself as the process to be killed. `EVENDB_BANK_KILLS` sets the number
+//! of kills for each durability level; 200 is the full campaign.
 
 mod common;
 
@@ -19,10 +22,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Accounts of each keyspace, and what each has in the beginning.
+/// The number of accounts in each keyspace, and the first balance of each.
 const ACCOUNTS: u64 = 12;
 const FIRST_BALANCE: u64 = 100;
-/// Every so many transfers of a thread is raised.
+/// One transfer in this number of a thread's transfers has raised durability.
 const RAISED: u64 = 12;
 
 /// The keyspaces of accounts.
@@ -31,10 +34,10 @@ struct Bank {
     spaces: [Keyspace; 2],
 }
 
-/// Which account: the place of its keyspace, and its number there.
+/// An account: the index of its keyspace, and its number there.
 type Account = (usize, u64);
 
-/// What the record of a transfer says.
+/// The content of the record of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Transfer {
     from: Account,
@@ -140,7 +143,8 @@ impl Bank {
         Ok(transfers)
     }
 
-    /// Checks the whole bank, as one transaction sees it; the transfers of each thread.
+    /// Checks the whole bank, as one transaction sees it; returns the number of transfers of each
+    /// thread.
     fn check(&self) -> Result<Counts, String> {
         let transaction = self.db.transaction().map_err(|error| error.to_string())?;
         let balances = self.balances(&transaction)?;
@@ -166,7 +170,7 @@ impl Bank {
         for (account, &balance) in &balances {
             let moved = folded.get(account).copied().unwrap_or(0);
             let expected = i128::from(FIRST_BALANCE) + moved;
-            // So none is below zero either.
+            // So no balance is below zero either.
             if i128::from(balance) != expected {
                 return Err(format!(
                     "{account:?} has {balance}, and its transfers come to {expected}"
@@ -214,7 +218,7 @@ impl Bank {
         transaction.put(&self.spaces[0], key, transfer.encoded())
     }
 
-    /// By hand: both accounts are locked, in any order, until it succeeds.
+    /// Locks both accounts by hand, in any order, until it succeeds.
     fn transfer_locked(
         &self,
         key: &str,
@@ -300,7 +304,7 @@ fn child_process() {
     });
 }
 
-/// Each process checks what the one before left; now and then, and at the end, this one does.
+/// Each process checks what the one before left; now and then, and at the end, this process does.
 fn kill_again_and_again(level: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let kills = count_from_env("EVENDB_BANK_KILLS", 10);

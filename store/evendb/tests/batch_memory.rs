@@ -1,9 +1,9 @@
-//! A small batch asks the allocator for no more than the puts it is made of: what it needs on the way lies on
-//! the stack, and its stamp is one that was there before.
+//! A small batch does not ask the allocator for more than the puts that it is made of: its
+//! temporary data lies on the stack, and its stamp is one that exists already.
 //!
-//! A binary of its own, because it counts what the allocator is asked for. Without workers everything happens
-//! inside the calls. Records and pages of deltas are slabs' (no allocation each); what single puts allocate is
-//! pages that grow.
+//! This is a binary of its own, because it counts the requests to the allocator. Without workers
+//! everything happens inside the calls. Records and pages of deltas are in slabs, so they are not
+//! allocated one by one; single puts allocate only for pages that grow.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use evendb::{Db, Options};
@@ -20,18 +20,18 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 }
@@ -52,8 +52,8 @@ fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()
 }
 
-/// What `RECORDS` new records cost in calls of the allocator, in batches of so many, 0 for single puts; in
-/// `keyspaces` keyspaces.
+/// The allocator's calls for `RECORDS` new records in `keyspaces` keyspaces, in batches of `batch`
+/// records; 0 stands for single puts.
 fn calls_of(batch: u64, keyspaces: u64) -> u64 {
     let dir = tempfile::tempdir().expect("a directory");
     let options = Options::new().memory_budget(64 << 20).workers(0);
@@ -77,27 +77,28 @@ fn calls_of(batch: u64, keyspaces: u64) -> u64 {
             writes.commit().expect("commits");
         }
     };
-    // The first puts start what is there once.
+    // The first puts allocate what a database allocates once.
     fill(RECORDS, 200);
     let calls = asked(|| fill(0, RECORDS));
     db.close().expect("closes");
     calls
 }
 
-/// Before stamps were claimed words, and what is on the way had its place on the stack, a batch of 2 in one
-/// chunk asked twice more than two puts.
+/// Before stamps were claimed words, and temporary data was on the stack, a batch of 2 in one chunk
+/// made two requests more than two puts.
 #[test]
 fn a_small_batch_asks_the_allocator_no_more_than_single_puts() {
     let single = calls_of(0, 1);
     for batch in [1, 2, 3, 5, 8] {
         let calls = calls_of(batch, 1);
-        // Objects that wait for their grace period are passed on in bags of 64, at moments that differ.
+        // Objects that wait for their grace period are handed over in bags of 64, at moments that
+        // differ.
         assert!(
             calls <= single + single / 20 + 20,
             "{calls} calls in batches of {batch}, {single} by single puts"
         );
     }
-    // Two lists grow: of the writes, and of their operations.
+    // Two lists grow: the writes, and their operations.
     let calls = calls_of(16, 1);
     assert!(
         calls <= single + single / 20 + 20 + 2 * RECORDS.div_ceil(16),
@@ -105,7 +106,7 @@ fn a_small_batch_asks_the_allocator_no_more_than_single_puts() {
     );
 }
 
-/// Two chunks: before, a batch of 2 asked six times more than two puts.
+/// Two chunks: earlier, a batch of 2 made six requests more than two puts.
 #[test]
 fn a_small_batch_over_two_keyspaces_asks_the_allocator_no_more_than_single_puts() {
     let single = calls_of(0, 2);

@@ -31,7 +31,7 @@ fn a_batch_is_read_back_measured_and_cleared() {
     assert_eq!(writes, expected);
     assert_eq!(batch.counted_bytes(), 4 * 65 + 1 + 6);
     assert_eq!(batch.counted_bytes_max(), 1 << 18);
-    // What makes it fail goes too.
+    // The reason for the failure is cleared too.
     batch.put(own, vec![0; 70_000], "");
     batch.clear();
     assert!(batch.is_empty() && batch.counted_bytes() == 0);
@@ -46,7 +46,7 @@ fn a_batch_is_read_back_measured_and_cleared() {
     );
     assert!(other.contains_key("a").expect("gets") && own.contains_key("b").expect("gets"));
     assert!(!own.contains_key("k").expect("gets"));
-    // At the measure that it tells it fits, and a byte above it does not.
+    // A batch of exactly the reported limit fits, and a batch that is a byte larger does not.
     for over in [0, 1] {
         let mut batch = db.batch();
         batch.put(own, "a", vec![0; 100_000]);
@@ -60,7 +60,7 @@ fn a_batch_is_read_back_measured_and_cleared() {
     }
 }
 
-/// What a batch gives, from both ends, is as much as it says that it has.
+/// The items that a batch gives, from both ends, have the number that it reports.
 #[test]
 fn range_deletions_are_among_what_a_batch_gives_in_their_order() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -89,7 +89,7 @@ fn range_deletions_are_among_what_a_batch_gives_in_their_order() {
     assert_eq!(batch.len(), expected.len());
     let backwards: Vec<_> = batch.iter().rev().collect();
     assert!(backwards.iter().eq(expected.iter().rev()));
-    // The ends meet wherever they stand.
+    // The ends meet, wherever they stand.
     for from_front in 0..=expected.len() {
         let mut both = batch.iter();
         let front: Vec<_> = both.by_ref().take(from_front).collect();

@@ -1,5 +1,6 @@
-//! Batches cost no more than the puts they are made of: in memory, in waits, in checkpoints. No clock is
-//! asked; without workers everything happens inside the calls, at the same moments in every run.
+//! Batches cost no more than the puts that they are made of: in memory, in waits, in checkpoints.
+//! No clock is used; without workers everything happens inside the calls, at the same moments in
+//! every run.
 
 use evendb::{Db, Options, Stats};
 fn open(dir: &tempfile::TempDir, memory_bytes: u64) -> Db {
@@ -7,8 +8,8 @@ fn open(dir: &tempfile::TempDir, memory_bytes: u64) -> Db {
     options.open(dir.path()).expect("opens")
 }
 
-/// One after the other: what other databases of the process retire is reclaimed by whoever comes first, so
-/// side by side they would see each other's.
+/// One after the other: any thread of the process reclaims what other databases of the process
+/// retire, so side by side they would see each other's memory.
 #[test]
 fn batches_cost_no_more_than_single_puts() {
     a_tiny_record_takes_at_most_72_bytes_alone_or_in_a_batch();
@@ -22,7 +23,7 @@ fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()
 }
 
-/// Writes those records, single puts if `batch` is 0; shows the database after every write.
+/// Writes these records, as single puts if `batch` is 0; shows the database after every write.
 fn fill(db: &Db, records: u64, value: &[u8], batch: u64, see: &mut dyn FnMut(&Db)) {
     if batch == 0 {
         for number in 0..records {
@@ -50,12 +51,12 @@ fn stats_after(records: u64, value: &[u8], batch: u64, memory_bytes: u64) -> Sta
     stats
 }
 
-/// Writes of puts that waited because of room or debt.
+/// The number of puts that waited because of room or debt.
 fn waits(stats: &Stats) -> u64 {
     stats.pauses.room.count + stats.pauses.pace.count + stats.pauses.debt.count
 }
 
-/// 32 bytes of header, 9 of data, rounded up to 48; and 21 at most for the page's slot.
+/// 32 bytes of header and 9 of data, rounded up to 48; and at most 21 for the page's slot.
 fn a_tiny_record_takes_at_most_72_bytes_alone_or_in_a_batch() {
     const RECORDS: u64 = 20_000;
     for batch in [0, 2, 5, 100, RECORDS] {
@@ -78,7 +79,7 @@ fn batches_wait_no_more_than_single_puts_and_need_no_more_checkpoints() {
             let stats = stats_after(records, value, batch, 8 << 20);
             let what = format!("batches of {batch}, values of {} bytes", value.len());
             assert_eq!(waits(&stats), 0, "{what}");
-            // Half of the room, 512 KiB, is used a batch earlier.
+            // A batch reaches half of the room, 512 KiB, one batch earlier.
             let batch_bytes = batch * (72 + value.len() as u64);
             let allowed = single.checkpoints + single.checkpoints * batch_bytes / (512 << 10);
             assert!(
@@ -91,8 +92,8 @@ fn batches_wait_no_more_than_single_puts_and_need_no_more_checkpoints() {
     }
 }
 
-/// A checkpoint is due when half of the room is used by records that it would free. Deltas that only wait
-/// for their grace period when it ends do not hold the next one up.
+/// A checkpoint is due when records that it would free use half of the room. Deltas that only wait
+/// for their grace period when it ends do not delay the next one.
 fn every_checkpoint_comes_when_half_of_the_room_is_used() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = open(&dir, 8 << 20);
@@ -104,8 +105,8 @@ fn every_checkpoint_comes_when_half_of_the_room_is_used() {
     assert!(most < (1 << 20) * 6 / 10, "{most} bytes of deltas of 1 MiB");
 }
 
-/// However many records a batch has, it leaves one thing to be reclaimed later, so that the memory of
-/// deltas is not behind a hundred thousand others.
+/// However many records a batch has, it leaves one object to be reclaimed later, so that the memory
+/// of deltas does not wait behind a hundred thousand others.
 fn the_memory_of_a_large_batch_comes_back_with_its_checkpoint() {
     const RECORDS: u64 = 100_000;
     let dir = tempfile::tempdir().expect("a directory");

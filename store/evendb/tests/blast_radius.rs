@@ -1,5 +1,5 @@
-//! One chunk of 64 or more is damaged: the others are read, written and scanned as before, a scan that comes to it says so, and what
-//! lies behind it can be reached.
+//! One chunk of 64 or more is damaged: the others are read, written and scanned as before, a scan
+//! that comes to it reports the damage, and the keys behind it can be reached.
 
 mod common;
 
@@ -10,12 +10,13 @@ use evendb::Durability;
 use evendb::vfs::SimVfs;
 use std::path::Path;
 
-/// Records, whose chunks are far more than 64.
+/// The number of records; their chunks are far more than 64.
 const RECORDS: u32 = 2400;
-/// The keys of one chunk are never more.
+/// A chunk never has more keys than this.
 const CHUNK_KEYS_MAX: usize = 80;
 
-// It merges, so it reads the next block of each table, of which a chunk has some; all of them are the damaged chunk's.
+// The engine merges, so it reads the next block of each table. A chunk has several tables, and all
+// of these belong to the damaged chunk.
 blast::database!(evendb, reads_beyond: 16);
 
 fn database() -> (SimVfs, Map) {
@@ -50,7 +51,7 @@ fn one_damaged_chunk_leaves_the_others_whole() {
     for (number, name) in damaged.iter().enumerate() {
         let path = dir.join(name.as_str());
         let mut bytes = vfs.read_file(&path);
-        // The first block, one in the middle, the last bytes, where index and footer are.
+        // The first block, a block in the middle, or the last bytes, where index and footer are.
         let at = [20, bytes.len() / 2, bytes.len() - 30][number % 3];
         bytes[at] ^= 0x10;
         let copy = vfs.fork_state();

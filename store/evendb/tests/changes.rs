@@ -1,5 +1,6 @@
-//! The change feed beside an oracle: what one thread or several wrote, in order, whole; beside checkpoints and
-//! a log that goes round; from snapshots; over reopenings; and the errors of positions that lead nowhere.
+//! The change feed beside an oracle: what one thread or several wrote, in order, whole; beside
+//! checkpoints and a log that goes round; from snapshots; over reopenings; and the errors of
+//! positions that lead nowhere.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,9 +22,9 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 type Map = BTreeMap<(String, Vec<u8>), Vec<u8>>;
-/// Keyspace, key, value or deletion.
+/// A keyspace, a key, and a value or a deletion.
 type Write = (String, Vec<u8>, Option<Vec<u8>>);
-/// Keyspaces by number: their names, and what they hold.
+/// Keyspaces by number: their names and contents.
 type Keyspaces = BTreeMap<u32, (String, BTreeMap<Vec<u8>, Vec<u8>>)>;
 
 const WITH_LOG: [Durability; 2] = [Durability::Process, Durability::Sync];
@@ -58,7 +59,7 @@ fn contents(db: &Db) -> Map {
     map
 }
 
-/// Tells the first key in which they differ, and no more.
+/// Panics with the first key in which the two differ, and no others.
 fn assert_same(found: &Map, expected: &Map, what: &str) {
     let start = |value: Option<&Vec<u8>>| {
         let value = String::from_utf8_lossy(value?).into_owned();
@@ -86,7 +87,7 @@ fn drain(feed: &mut Changes) -> Result<Vec<Vec<Write>>, Error> {
     Ok(all)
 }
 
-/// Options under which the log goes round again and again, and checkpoints come often.
+/// Options with which the log goes round again and again, and checkpoints come often.
 fn small(level: Durability, mapped: bool, workers: usize) -> Options {
     tiny(level, workers).advanced(|advanced| advanced.commit_log_mapped(mapped))
 }
@@ -97,7 +98,7 @@ fn kinds() -> impl Iterator<Item = (Durability, bool)> {
         .flat_map(|level| [true, false].map(|mapped| (level, mapped)))
 }
 
-/// Writes one batch of a few records; what it is.
+/// Writes one batch of a few records, and returns it.
 fn write_some(db: &Db, seed: u64) -> Vec<Write> {
     let number = scramble(seed);
     let mut batch = db.batch();
@@ -148,7 +149,7 @@ fn changes_are_what_was_written_in_order() {
             let written = write_some(&db, seed);
             let change = feed.next().expect("it is visible").unwrap();
             assert_eq!(writes_of(&change), written, "{level:?} {mapped} {seed}");
-            // What is seen can be read.
+            // A change that is seen can be read.
             for (name, key, value) in &written {
                 let got = db.keyspace(name).unwrap().get(key).unwrap();
                 assert_eq!(got.as_deref(), value.as_deref());
@@ -182,14 +183,16 @@ fn changes_are_what_was_written_in_order() {
     }
 }
 
-/// So many writes of a thread may be unread: a reader that gets little of a processor would see the log go round.
+/// The most writes of a thread that may be unread: a reader that gets little processor time would
+/// see the log go round.
 const BEHIND_MAX: usize = 100;
 
 #[test]
 fn several_threads_and_checkpoints_beside_a_feed() {
     for (level, mapped) in kinds() {
         let dir = tempfile::tempdir().unwrap();
-        // A ring that checkpoints empty often, and that is large enough for what the reader may be behind.
+        // A ring that checkpoints empty often, and that is large enough for the writes that the
+        // reader is behind.
         let options = small(level, mapped, 1).advanced(|a| a.commit_log_bytes(4 << 20));
         let db = options.open(dir.path()).unwrap();
         db.keyspace("other").unwrap();
@@ -202,7 +205,7 @@ fn several_threads_and_checkpoints_beside_a_feed() {
         let (mut map, mut counts) = (Map::new(), [0_u32; 3]);
         let (unread, read): (Vec<_>, Vec<_>) = (0..3).map(|_| sync_channel(BEHIND_MAX)).unzip();
         std::thread::scope(|scope| {
-            // Gone with the reader if it fails, so that no writer waits for it.
+            // Dropped with the reader if it fails, so that no writer waits for it.
             let read = read;
             for (thread, unread) in (0..3_u8).zip(unread) {
                 let db = &db;
@@ -228,7 +231,7 @@ fn several_threads_and_checkpoints_beside_a_feed() {
             while counts != [rounds; 3] {
                 let change = feed.next_blocking().unwrap();
                 let writes = writes_of(&change);
-                // Whole, and each thread's in its order.
+                // The change is whole, and each thread's changes are in order.
                 assert_eq!(writes.len(), 3);
                 let value = writes[0].2.clone().unwrap();
                 assert!(writes.iter().all(|write| write.2.as_ref() == Some(&value)));
@@ -236,7 +239,7 @@ fn several_threads_and_checkpoints_beside_a_feed() {
                 read[thread].recv().unwrap();
                 counts[thread] += 1;
                 assert_eq!(value[1..], counts[thread].to_be_bytes());
-                // It can be found, or something newer can.
+                // The change can be found, or a newer one.
                 let got = db.get([b'a', value[0]]).unwrap().unwrap();
                 assert!(got[1..] >= value[1..]);
                 apply(&mut map, writes);
@@ -247,7 +250,7 @@ fn several_threads_and_checkpoints_beside_a_feed() {
     }
 }
 
-/// A reader that the head overtakes is told so, and never gets anything that was not written.
+/// A reader that the head overtakes gets an error, and never gets anything that was not written.
 #[test]
 fn a_slow_reader_is_told() {
     for (level, mapped) in kinds() {
@@ -284,7 +287,7 @@ fn a_slow_reader_is_told() {
                             assert!(value[4..].iter().all(|&byte| byte == round as u8));
                             next = Some(round + 1);
                             seen += 1;
-                            // Twice as many as the log holds.
+                            // Twice the number of changes that the log holds.
                             while seen % 301 == 0
                                 && written.load(Ordering::Relaxed) < round + 1_000
                                 && !writer.is_finished()
@@ -406,7 +409,7 @@ fn a_position_survives_reopening() {
                 unseen.push(write_some(&db, life * 1_000 + seed));
             }
             if life % 5 == 3 {
-                // Read without writing; the feed is the same.
+                // Opened only for reading; the feed is the same.
                 db.close().unwrap();
                 let reader = Options::new()
                     .read_only(true)
@@ -448,7 +451,7 @@ fn waiting_ends_with_a_put_a_timeout_or_the_end() {
             std::thread::sleep(Duration::from_millis(30));
             db.put("a", "1").unwrap();
         });
-        // No timeout helps here: a wake-up does.
+        // No timeout helps here: only a wake-up does.
         let change = feed.next_blocking().unwrap();
         assert_eq!(change.len(), 1);
         db.put("b", "2").unwrap();
@@ -515,7 +518,7 @@ fn a_dropped_keyspace_has_no_changes() {
     db.drop_keyspace("gone").unwrap();
     let mut feed = db.changes_since(&position).unwrap();
     assert_eq!(drain(&mut feed).unwrap().len(), 1);
-    // Under the same name another one.
+    // Another keyspace under the same name.
     fill("new");
     let after = ids(&mut db.changes_since(&position).unwrap());
     assert_eq!(after.len(), 3);
@@ -523,7 +526,8 @@ fn a_dropped_keyspace_has_no_changes() {
     assert!(after[1][0].1 != before[0][0].1);
 }
 
-/// What `Db::changes_since` says of replicas: by numbers they find out what was dropped, and made anew.
+/// What `Db::changes_since` promises replicas: by numbers they notice which keyspaces were dropped
+/// and made anew.
 #[test]
 fn a_replica_follows_drops_by_numbers() {
     let dir = tempfile::tempdir().unwrap();
@@ -586,7 +590,7 @@ fn without_a_log_there_is_no_feed() {
     let position = db.position().unwrap();
     db.put("a", "2").unwrap();
     db.close().unwrap();
-    // A life without a log in between: what it wrote is not passed over.
+    // A life without a log in between: its writes are not passed over.
     let db = relaxed().open(dir.path()).unwrap();
     unsupported(db.changes_since(&position).unwrap_err());
     db.put("a", "3").unwrap();
@@ -620,7 +624,7 @@ fn positions_of_elsewhere_are_refused() {
     let elsewhere = one.position().unwrap();
     let error = other.changes_since(&elsewhere).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ChangesLost, "{error}");
-    // A copy goes on in its own way.
+    // A copy continues in its own way.
     let copies = tempfile::tempdir().unwrap();
     let at = one.position().unwrap();
     one.put("k", "after the copy begins").unwrap();
@@ -639,7 +643,7 @@ fn positions_of_elsewhere_are_refused() {
         let error = found.and_then(|drained| drained).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
-    // Up to where the copy was made both have the same.
+    // Up to the point of the copy both have the same changes.
     let mut feed = copy.changes_since(&later).unwrap();
     let changes = drain(&mut feed).unwrap();
     assert_eq!(changes[0][0].2, Some(b"only in the copy".to_vec()));

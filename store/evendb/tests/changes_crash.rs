@@ -1,8 +1,9 @@
-//! A consumer of changes over crashes: what it has seen before one and what it is given after it are what the
-//! database has; or it is told that this cannot be, and fills itself anew.
+//! A consumer of changes over crashes: what it has seen before a crash and what it gets after it
+//! are what the database has; or it gets an error that says that this cannot be, and fills itself
+//! anew.
 //!
-//! Everything replays from the seed in the message. `EVENDB_CHANGES_CRASHES` sets how many crashes there are at
-//! each level (default 600).
+//! Everything replays from the seed in the message. `EVENDB_CHANGES_CRASHES` sets the number of
+//! crashes at each level (default 600).
 
 #![expect(
     clippy::unwrap_used,
@@ -41,7 +42,7 @@ struct Consumer {
 }
 
 impl Consumer {
-    /// Takes in what there is; fills itself from a snapshot where that is the way.
+    /// Takes in the available changes; fills itself from a snapshot if that is necessary.
     fn catch_up(&mut self, db: &Db) -> evendb::Result<Option<ErrorKind>> {
         match self.follow(db) {
             Err(error) if error.kind() == ErrorKind::ChangesGone => {
@@ -87,7 +88,7 @@ impl Consumer {
                 }
             }
             self.given += 1;
-            // As bytes, as one that keeps them would.
+            // As bytes, like a consumer that stores them.
             self.position = Some(Position::from_bytes(&change.position().to_bytes())?);
         }
         Ok(())
@@ -135,7 +136,8 @@ fn step(db: &Db, number: u64) -> evendb::Result<()> {
     }
 }
 
-/// A life: some steps, the consumer now and then; the consumer as it was when the machine still ran.
+/// A life: some steps, with the consumer now and then; returns the consumer as it was while the
+/// machine still ran.
 fn live(vfs: &SimVfs, db: &Db, seed: u64, consumer: &mut Consumer) {
     for number in 0..scramble(seed) % 120 {
         if step(db, seed.wrapping_mul(1_000).wrapping_add(number)).is_err() || vfs.crashed() {
@@ -172,7 +174,7 @@ fn crashes(seed: u64, level: Durability, keep: bool, totals: &mut Consumer) -> u
     let mut consumer = Consumer::default();
     let mut count = 0;
     let open = |vfs: &SimVfs, number: u64| {
-        // A life without the option now and then.
+        // Some lives are without the option.
         let bytes = if keep && !number.is_multiple_of(9) {
             64 << 10
         } else {
@@ -184,7 +186,7 @@ fn crashes(seed: u64, level: Durability, keep: bool, totals: &mut Consumer) -> u
     };
     for round in 0..6 {
         let number = scramble(seed * 10 + round);
-        // From one to many operations after here, so that openings are hit as well.
+        // The crash comes after one to many operations from here, so that openings are hit as well.
         vfs.set_crash_at(vfs.op_count() + number % (1 << (2 + number / 8 % 9)));
         if let Ok(db) = open(&vfs, number)
             && !vfs.crashed()
@@ -228,7 +230,7 @@ fn what_was_seen_and_what_comes_is_what_there_is() {
         let mut totals = Consumer::default();
         let (mut seed, mut count) = (1, 0);
         let wanted = count_from_env("EVENDB_CHANGES_CRASHES", 600);
-        // Where changes are kept, they are gone seldom: some more crashes until that has come, too.
+        // If changes are kept, they are seldom gone: some more crashes until that has happened too.
         while count < wanted || (totals.refilled[0] == 0 && count < 10 * wanted) {
             count += crashes(seed, level, keep, &mut totals);
             seed += 1;

@@ -12,7 +12,7 @@ fn there_is_one_checkpoint_for_each_half_of_the_commit_log() {
         .advanced(|advanced| advanced.commit_log_bytes(RING))
         .open(dir.path())
         .unwrap();
-    // One key: the deltas stay small, so that the log alone asks.
+    // One key: the deltas stay small, so only the log asks for checkpoints.
     let value = vec![b'v'; 1000];
     for _ in 0..100_000 {
         db.put(b"key", &value).unwrap();
@@ -20,8 +20,9 @@ fn there_is_one_checkpoint_for_each_half_of_the_commit_log() {
     let stats = db.stats();
     let logged = stats.bytes_written.commit_log;
     assert!(stats.checkpoints >= logged / RING, "{stats:?}");
-    // Each begins when half of what may be used is used, and frees that; but a put that waits for room
-    // may ask for another. Those asked for while one ran found nothing to do.
+    // Each checkpoint begins when half of the usable bytes are used, and frees these; but a put
+    // that waits for room may ask for another. Checkpoints that were asked for while one ran found
+    // nothing to do.
     let half = RING / 8 * 7 / 2;
     let most = logged / half + stats.pauses.room.count + 2;
     assert!(stats.checkpoints <= most, "at most {most}: {stats:?}");

@@ -1,4 +1,5 @@
-//! Closing: what is asked of a database afterwards, what other threads ask of it meanwhile, and who may close.
+//! Closing: calls of a database after it, calls of other threads during it, and which threads may
+//! close.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod closing {

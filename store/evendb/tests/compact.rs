@@ -1,4 +1,4 @@
-//! Compaction on demand: what is read stays the same, what lies on disk becomes the least.
+//! Compaction on demand: reads return the same as before, and the disk holds as little as possible.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::vfs::SimVfs;
@@ -15,8 +15,9 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 fn options() -> Options {
     Options::new()
         .vfs(Arc::new(SimVfs::new(7)))
-        // So much that metadata is a small part of it, also while another test's pins keep what is
-        // freed: where it is a large part, chunks are rewritten for it before they are compacted.
+        // Enough memory that metadata is a small part of it, also while another test's pins keep
+        // freed objects: if metadata is a large part, chunks are rewritten for it before they are
+        // compacted.
         .memory_budget(16 << 20)
         .advanced(|advanced| {
             advanced
@@ -31,7 +32,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("{:02}/{:04}", number / 50, number).into_bytes()
 }
 
-/// So many random puts and deletes, with a checkpoint now and then.
+/// Does `steps` random puts and deletes, with a checkpoint now and then.
 fn work(db: &Db, keyspace: &Keyspace, model: &mut Model, random: &mut StdRng, steps: u32) {
     for step in 0..steps {
         let key = key(random.random_range(0..400));
@@ -72,7 +73,7 @@ fn nothing_is_left_but_what_is_read() {
         let (mut model, mut other_model) = (Model::new(), Model::new());
         work(&db, db.default_keyspace(), &mut model, &mut random, 1500);
         work(&db, &other, &mut other_model, &mut random, 800);
-        // Little enough that by itself nothing would be rewritten for it.
+        // So little that nothing would be rewritten for it alone.
         db.settle_debt().unwrap();
         work(&db, db.default_keyspace(), &mut model, &mut random, 30);
         let done = db.compact().unwrap();
@@ -127,7 +128,7 @@ fn a_prefix_alone() {
     let mut random = StdRng::seed_from_u64(3);
     work(&db, db.default_keyspace(), &mut model, &mut random, 3000);
     db.settle_debt().unwrap();
-    // A short log in every chunk, as no rule of reorganisation minds.
+    // A short log in every chunk, which no rule of reorganisation acts on.
     for number in (0..400).step_by(40) {
         db.put(key(number), "new").unwrap();
         model.insert(key(number), b"new".to_vec());
@@ -218,8 +219,8 @@ fn refused_where_nothing_may_be_written() {
     assert_eq!(error.kind(), evendb::ErrorKind::ReadOnly);
 }
 
-/// A keyspace that is dropped just when all are compacted, settled, copied or backed up is not made anew, and fails none of
-/// these calls.
+/// A keyspace that is dropped while all are compacted, settled, copied or backed up is not made
+/// anew, and makes none of these calls fail.
 #[test]
 fn calls_that_go_over_all_keyspaces_pass_over_those_that_are_dropped() {
     let dir = tempfile::tempdir().unwrap();

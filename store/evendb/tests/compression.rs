@@ -1,4 +1,5 @@
-//! Compressed keyspaces: their compression changes while the database lives, and all that handles tables handles theirs.
+//! Compressed keyspaces: their compression changes while the database lives, and all code that
+//! handles tables handles theirs.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::inspect::{self, Dump, DumpOptions, DumpValue, InspectOptions};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What this build has.
+/// The compressions of this build.
 fn compressions() -> &'static [Compression] {
     match cfg!(feature = "zstd") {
         true => &[
@@ -111,7 +112,7 @@ fn tables_are_read_whatever_is_chosen_now_and_written_as_chosen() {
         for &after in compressions() {
             let db = open(&vfs, "/db", before);
             fill(db.default_keyspace(), &mut map, life);
-            // A run over tables of the kind before.
+            // A run over tables of the compression before.
             db.flush().unwrap();
             check(db.default_keyspace(), &map);
             db.compact().unwrap();

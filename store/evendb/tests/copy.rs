@@ -1,4 +1,4 @@
-//! `Db::copy_to(dir)`: copies made while writers go on, by links and without, on disks that
+//! `Db::copy_to(dir)`: copies made while writers continue, by links and without, on disks that
 //! fail, fill up, or stop in the middle.
 
 mod common;
@@ -74,7 +74,7 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
                 summary.tables_linked + summary.tables_copied
             );
 
-            // Several readers at once; then nobody may write.
+            // Several readers at once; meanwhile no process may write.
             let reader = open(&vfs, COPY, true).expect("opens for reading");
             let second = open(&vfs, COPY, true).expect("opens beside a reader");
             assert_eq!(everything(&reader).expect("reads"), then);
@@ -111,7 +111,8 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
             let copy_now = everything(&copy).expect("reads");
             assert_ne!(copy_now, source_now);
             assert_eq!(everything(db).expect("reads"), source_now);
-            // Both survive a power loss as what their levels promise; closed, all of it.
+            // After a power loss both hold what their levels promise; after closing, they hold
+            // everything.
             copy.close().expect("closes");
             db.persist().expect("persists");
             let vfs = vfs.crash(CrashMode::PowerLossNothing);
@@ -119,7 +120,7 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
             assert_eq!(everything(&copy).expect("reads"), copy_now);
             let source = on_sim(&vfs, level, 0).open(DIR).expect("opens");
             assert_eq!(everything(&source).expect("reads"), source_now);
-            // A copy of a copy, and the first can go.
+            // A copy of a copy; the first copy can go.
             copy.copy_to("/third").expect("copies");
             copy.close().expect("closes");
             for name in vfs.file_names(Path::new(COPY)) {
@@ -207,7 +208,7 @@ fn modes(number: u64) -> [CrashMode; 6] {
     ]
 }
 
-/// Whatever is at the target is the whole copy, or nothing that opens.
+/// The target is the whole copy, or nothing that opens.
 fn check_target(vfs: &SimVfs, then: &Contents, place: &str) -> bool {
     for read_only in [true, false] {
         let machine = vfs.fork_state();
@@ -220,8 +221,8 @@ fn check_target(vfs: &SimVfs, then: &Contents, place: &str) -> bool {
             Err(error) => {
                 let expected = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corruption);
                 assert!(expected, "{place}: {error:?}");
-                // Nor is it taken for a place where a new database can be made, once anything of
-                // the copy is there.
+                // It does not count as a place for a new database either, once any file of the copy
+                // is there.
                 let files = machine.file_names(Path::new(COPY));
                 if files.iter().any(|name| name != "LOCK") {
                     let outcome = on_sim(&machine, Durability::Process, 0).open(COPY);
@@ -249,7 +250,7 @@ fn a_crash_at_every_step_of_a_copy() {
                 let then = everything(runner.db()).expect("reads");
                 vfs.set_crash_at(at);
                 let outcome = runner.db().copy_to(COPY);
-                // If the call has returned well, whatever follows, the copy is there.
+                // If the call has succeeded, the copy is there, whatever follows.
                 drop(vfs.crash(CrashMode::Process));
                 runner.abandon();
                 for mode in modes(at) {
@@ -312,14 +313,14 @@ fn failures_at_every_step_of_a_copy() {
                             FaultKind::NoSpace => ErrorKind::NoSpace,
                             _ => ErrorKind::Io,
                         };
-                        // A failure of the name's last sync is of unknown outcome.
+                        // The outcome is unknown if the name's last sync fails.
                         let odd = error.kind() == ErrorKind::Io;
                         assert!(error.kind() == expected || odd, "{place}: {error:?}");
                         assert!(error.to_string().contains("/elsewhere"), "{place}: {error}");
                         expect_no_target(&vfs, &place);
                         failures += 1;
                     }
-                    // Linking is only tried; so is the removal of the mark.
+                    // A failed link is no error, and neither is a failed removal of the mark.
                     Ok(_) => assert!(check_target(&vfs, &then, &place)),
                 }
                 // The source never noticed.
@@ -345,7 +346,7 @@ fn a_full_disk_at_every_size_of_a_copy() {
             let vfs = SimVfs::new(4);
             vfs.allow_links(links);
             let runner = filled(&vfs, Durability::Process, 4);
-            // Nothing is left for the copy to give back to the disk on its way.
+            // No room is left that the copy could give back to the disk while it runs.
             runner.db().settle_debt().expect("settles");
             let used = vfs.used_bytes();
             runner.db().copy_to(COPY).expect("copies");
@@ -359,7 +360,8 @@ fn a_full_disk_at_every_size_of_a_copy() {
             let mut runner = filled(&vfs, Durability::Process, 4);
             runner.db().settle_debt().expect("settles");
             let then = everything(runner.db()).expect("reads");
-            // By what is there now: how much background work has written differs from one filling to the next.
+            // Based on the bytes that are there now: the bytes that background work has written
+            // differ from one filling to the next.
             let capacity = vfs.used_bytes() + room;
             let place = format!("links {links}, room for {room} of {grows} bytes");
             vfs.set_capacity(capacity);
@@ -383,7 +385,8 @@ fn a_full_disk_at_every_size_of_a_copy() {
     }
 }
 
-/// A value file is as long as what was written into it, whatever room values had taken that then could not be written.
+/// A value file is as long as the bytes written into it, even if values had taken room that could
+/// not be written then.
 #[test]
 fn copies_and_backups_after_a_value_that_was_not_written() {
     for links in [true, false] {
@@ -432,7 +435,7 @@ fn value_of(number: u64) -> Vec<u8> {
 
 const SLOTS: u64 = 150;
 
-/// Every write is a batch: the slot in turn, and the counter in another keyspace.
+/// Every write is a batch: the next slot, and the counter in another keyspace.
 fn write(db: &Db, writer: u64, stop: &AtomicBool, acknowledged: &AtomicU64) -> Result<(), Error> {
     let counters = db.keyspace("counters")?;
     for number in 0.. {
@@ -452,7 +455,7 @@ fn write(db: &Db, writer: u64, stop: &AtomicBool, acknowledged: &AtomicU64) -> R
     Ok(())
 }
 
-/// How many writes of the writer the database holds, all of them whole.
+/// The number of the writer's writes in the database; all are whole.
 fn writes_in(db: &Db, writer: u64) -> u64 {
     let counters = db.keyspace("counters").expect("exists");
     let last = counters.get(format!("w{writer}")).expect("gets");
@@ -568,7 +571,7 @@ fn a_copy_on_another_file_system() {
     let db = tiny(Durability::Process, 0)
         .open(dir.path())
         .expect("opens");
-    // Not in order: that would be written once, to the container.
+    // Not in order: records in order would be written once, to the container.
     for number in (0..2_000).map(|number| number * 7_919 % 2_000) {
         db.put(format!("{number:05}"), vec![1; 60]).expect("puts");
     }
@@ -587,7 +590,8 @@ fn a_copy_on_another_file_system() {
     assert_eq!(everything(&copy).expect("reads"), then);
 }
 
-/// A copy does not hold what it no longer needs: what the source drops meanwhile goes afterwards.
+/// A copy does not hold files that it no longer needs: files that the source drops meanwhile go
+/// afterwards.
 #[test]
 fn a_copy_gives_the_source_its_space_back() {
     let vfs = SimVfs::new(9);

@@ -2,20 +2,21 @@
 //! missing, empty and foreign. Opening or reading gives a typed error or exactly the right answer;
 //! never a panic, never a wrong value, never a scan with a gap.
 //!
-//! What counts as right depends on where the damage is. After a clean close everything must be
-//! there. In a commit log that is still needed, damage with records behind it must be refused; damage
-//! to its last records looks like the place where a crash ended it, and there what is left must be a
-//! prefix of the writes that holds at least what a checkpoint had taken. A value extent that a record
-//! names must be whole. The last edits of a manifest after an unclean end are such a tail too.
-//! `damage_trials.rs` counts how often which of these comes, and allows nothing else.
+//! The right answer depends on the place of the damage. After a clean close everything must be
+//! there. In a commit log that is still needed, damage with records behind it must be refused.
+//! Damage to its last records looks like the place where a crash ended the log: the records that
+//! are left must be a prefix of the writes that holds at least the writes of the last checkpoint. A
+//! value extent that a record names must be whole. The last edits of a manifest after an unclean
+//! end are such a tail too. `damage_trials.rs` counts how often each of these outcomes comes, and
+//! allows no other.
 //!
-//! What the engine may take for an end, `verify` must not: every planted damage is a finding that
-//! names file and place, but for bytes that mean nothing (free extents, padding, passed laps of the
-//! ring: [`VerifyReport::live`] of the undamaged disk says which), for which it must say that all
-//! is sound, and all must be. One kind is left: damage that leaves no trace of the log's last
-//! records is the same as their never having been written.
+//! The engine may take some damage for an end; `verify` must not. Every planted damage is a finding
+//! that names file and place, with one exception: bytes that mean nothing (free extents, padding,
+//! passed laps of the ring: [`VerifyReport::live`] of the undamaged disk says which). For these
+//! `verify` must say that all is sound, and all must be. One kind is left: damage that leaves no
+//! trace of the log's last records looks as if they had never been written.
 //!
-//! `EVENDB_DAMAGE_STRIDE` sets how many bytes are left out between two flips (default 97).
+//! `EVENDB_DAMAGE_STRIDE` sets the number of bytes between two flips (default 97).
 
 mod common;
 
@@ -43,7 +44,7 @@ fn check_error(error: &Error, what: &str) {
     assert!(is_typed(error), "{what}: {error:?}");
 }
 
-/// Every kind of read; true if any told of damage.
+/// Tries every kind of read; returns whether any reported damage.
 fn check_reads(db: &Db, expected: &BTreeMap<String, Map>, what: &str) -> bool {
     let mut told = false;
     for (name, map) in expected {
@@ -104,7 +105,7 @@ fn check_scan<'m>(
     false
 }
 
-/// What the database should hold, given where it was damaged.
+/// The expected content of the database, given where it was damaged.
 fn expectation(db: &Db, image: &Image, what: &str) -> Option<BTreeMap<String, Map>> {
     let mut oracle = image.oracle.clone();
     if !image.closed {
@@ -131,7 +132,8 @@ fn expectation(db: &Db, image: &Image, what: &str) -> Option<BTreeMap<String, Ma
     Some(names.iter().cloned().zip(maps).collect())
 }
 
-/// Opens a damaged disk, reads, writes, reorganises, and opens it again. Whether damage was told.
+/// Opens a damaged disk, reads, writes, reorganises, and opens it again. Returns whether damage was
+/// reported.
 fn judge(machine: &SimVfs, image: &Image, what: &str) -> bool {
     let db = match on_sim(machine, LEVEL, 0).open(DIR) {
         Ok(db) => db,
@@ -151,7 +153,7 @@ fn judge(machine: &SimVfs, image: &Image, what: &str) -> bool {
         }
         Err(error) => check_error(&error, what),
     }
-    // Reorganising must not spread the damage, nor lose what it cannot read.
+    // Reorganising must not spread the damage, nor lose records that it cannot read.
     if let Err(error) = db.settle_debt() {
         check_error(&error, what);
         told = true;
@@ -170,7 +172,7 @@ fn judge(machine: &SimVfs, image: &Image, what: &str) -> bool {
     }
 }
 
-/// What became of damages planted in one test.
+/// The outcomes of the damages planted in one test.
 #[derive(Default)]
 struct Tally {
     found: AtomicU32,
@@ -221,7 +223,7 @@ fn damage(
     told
 }
 
-/// Whether verify says that the damage means nothing; panics if it does not say what it should.
+/// Whether verify says that the damage means nothing; panics if its report is wrong.
 fn judge_verify(
     machine: &SimVfs,
     image: &Image,
@@ -240,7 +242,7 @@ fn judge_verify(
     let named = |finding: &&Finding| {
         let place = finding.offset.zip(finding.len);
         let here = |at: &u64| place.is_some_and(|(start, len)| (start..start + len).contains(at));
-        // What a cut leaves of an edit that was not synced yet ends at the cut.
+        // If a cut leaves a part of an edit that was not synced yet, that part ends at the cut.
         let end = place.map(|(start, len)| start + len);
         let is_cut = after.len() < before.len() && end == Some(after.len() as u64);
         finding.file == name && (is_cut || changed.iter().any(here))
@@ -263,14 +265,14 @@ fn judge_verify(
     false
 }
 
-/// Whether the header of the first record that verify did not find any more is overwritten, so that
-/// the log ends where one may end.
+/// Whether the header of the first record that verify no longer found is overwritten, so that the
+/// log ends at a valid end.
 fn wiped_end(image: &Image, report: &VerifyReport, before: &[u8], after: &[u8]) -> bool {
     let sound = &image.sound;
     let kept = report.checked.commit_log_records;
     let end = report.live.get("COMMIT-LOG").and_then(|live| live.last());
     let all = &sound.live["COMMIT-LOG"];
-    // They are in the order of the log, which may go on at the start of the file.
+    // They are in the order of the log, which may continue at the start of the file.
     let kept_ranges = end.map_or(Some(0), |end| {
         let last = all
             .iter()
@@ -299,7 +301,7 @@ fn the_images_hold_every_kind_of_file() {
         }
         assert!(closed || has(".val"), "{names:?}");
         let machine = image.disk.fork_state();
-        // A table that a view had when the process ended is still there, and no more than that.
+        // A table that a view had when the process ended is still there, and no other orphan.
         let mut findings = image.sound.findings.iter();
         let orphan = |finding: &Finding| finding.kind == FindingKind::Orphan;
         assert!(findings.all(orphan), "{:#?}", image.sound.findings);
@@ -400,7 +402,7 @@ fn missing_and_exchanged_files() {
     for closed in [true, false] {
         let image = image(closed);
         let mut names = files(&image);
-        // Nobody misses an orphan.
+        // An orphan is not needed by anything.
         let orphans = &image.sound.findings;
         names.retain(|name| orphans.iter().all(|orphan| orphan.file != *name));
         for name in &names {
@@ -544,7 +546,7 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
         bad.len()
     );
     let (first, last) = (bad[0], bad[bad.len() - 1]);
-    // Around the damage all is well; across it the scan stops with an error.
+    // Around the damage everything is well; a scan across it stops with an error.
     assert_eq!(
         db.range(..key(first)).map_while(Result::ok).count() as u32,
         first
@@ -562,7 +564,7 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
     assert_eq!(good, first, "a gap, or an early end");
     assert!(is_typed(&error), "{error:?}");
     assert!(scan.next().is_none(), "an error is given once");
-    // Writes go on everywhere, over the bad keys too.
+    // Writes continue everywhere, over the damaged keys too.
     for number in 0..count {
         db.put(key(number), "new").expect("puts");
     }

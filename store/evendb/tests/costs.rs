@@ -1,4 +1,5 @@
-//! Costs that grow as what is asked for does, and not with its square: counted in steps, never in time.
+//! Costs that grow in proportion to the request, and not with its square: counted in steps, never
+//! in time.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const MERGES: u64 = 4096;
 
-/// Appends, and counts what it is called with.
+/// Appends, and counts the bytes of its operands.
 struct Counting {
-    /// Whether it makes one operand of several.
+    /// Whether it combines several operands into one.
     partial: bool,
     operands: Arc<AtomicU64>,
     bytes: Arc<AtomicU64>,
@@ -51,8 +52,9 @@ impl MergeOperator for Counting {
     }
 }
 
-/// What the operator was called with while `write` merged `operand(0)`, `operand(1)`, ... into the key "k": each operand is
-/// handed to it some times at most, and what comes out is what went in.
+/// Checks the operator's calls while `write` merges `operand(0)`, `operand(1)`, ... into the key
+/// "k": each operand is handed to it a limited number of times, and the result has all that went
+/// in.
 fn check_steps(what: &str, before: &[u8], write: impl Fn(&Db, &Keyspace)) {
     for partial in [false, true] {
         let (operands, bytes) = (Arc::default(), Arc::default());
@@ -84,7 +86,8 @@ fn check_steps(what: &str, before: &[u8], write: impl Fn(&Db, &Keyspace)) {
     }
 }
 
-/// While a value is short it is folded with each operand at once: up to 4 KiB for every 10 of them.
+/// While a value is short it is folded with each operand at once: up to 4 KiB for every 10
+/// operands.
 const OVER_SHORT_VALUES: u64 = 4096 * 4096 / 10;
 
 fn operand(number: u64) -> String {
@@ -180,7 +183,7 @@ fn merges_that_are_taken_back_one_by_one_leave_the_others_as_they_were() {
     }
 }
 
-/// A value that operands have made too long is refused, as one that was put.
+/// A value that operands have made too long is refused, like a put of such a value.
 #[test]
 fn a_batch_or_transaction_whose_merges_make_a_value_too_long_is_refused() {
     let db = on_sim(&SimVfs::new(1), Durability::Process, 0)
@@ -211,7 +214,7 @@ fn a_batch_or_transaction_whose_merges_make_a_value_too_long_is_refused() {
     assert!(keyspace.get("k").unwrap().is_none());
 }
 
-/// An operator whose value is longer than what went in.
+/// An operator whose result is longer than its operands.
 #[test]
 fn operands_that_become_too_long_at_the_commit_are_refused_there() {
     struct Doubling;

@@ -1,9 +1,9 @@
 //! Crashes at every operation: of a workload, of the recovery after it, and of the recovery after
-//! that. Whatever a crash leaves, the database opens and equals one prefix of the writes, no
-//! shorter than what was promised, and goes on from there.
+//! that. Whatever a crash leaves, the database opens, equals one prefix of the writes that has at
+//! least all promised ones, and continues from there.
 //!
-//! Everything replays from the seed in the message. `EVENDB_CRASH_STATES` sets how many states are
-//! looked at (default 40,000), `EVENDB_CRASH_SEED` the first seed.
+//! Everything replays from the seed in the message. `EVENDB_CRASH_STATES` sets the number of states
+//! that are looked at (default 40,000), `EVENDB_CRASH_SEED` the first seed.
 
 mod common;
 
@@ -15,7 +15,7 @@ use evendb::{Durability, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const STEPS: usize = 260;
-/// States that are looked at as a rule.
+/// The usual number of states that are looked at.
 const USUAL: u64 = 40_000;
 
 fn end_of(mode: CrashMode) -> End {
@@ -25,7 +25,7 @@ fn end_of(mode: CrashMode) -> End {
     }
 }
 
-/// The ways a crash is looked at.
+/// The ways to look at a crash.
 fn modes(number: u64) -> [CrashMode; 6] {
     [
         CrashMode::Process,
@@ -41,7 +41,7 @@ fn worst(a: End, b: End) -> End {
     if a == End::Power { a } else { b }
 }
 
-/// The steps of a seed, so many of them.
+/// Makes the given number of steps of a seed.
 type Workload = fn(u64, usize) -> Vec<Step>;
 
 struct Campaign {
@@ -57,14 +57,14 @@ impl Campaign {
         }
     }
 
-    /// Steps taken after a recovery, to find what it left behind.
+    /// Steps taken after a recovery, to find damage that it left behind.
     fn more_steps(&self, number: u64) -> Vec<Step> {
         let mut more = (self.workload)(number, 14);
         more.retain(|step| !matches!(step, Step::Drop(_)));
         more
     }
 
-    /// Looks at one machine after a crash: opens, compares, goes on, crashes again.
+    /// Looks at one machine after a crash: opens, compares, continues, crashes again.
     fn verify(
         &self,
         machine: &SimVfs,
@@ -91,7 +91,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// Crashes a recovery in the middle and looks at what that leaves.
+    /// Crashes a recovery in the middle and looks at the state that this leaves.
     fn crash_recovery(
         &self,
         before: &SimVfs,
@@ -162,7 +162,7 @@ impl Campaign {
     }
 }
 
-/// Number of operations of a seed's workload that nothing stops.
+/// The number of operations of a seed's workload that nothing stops.
 fn length_of(workload: Workload, seed: u64, level: Durability) -> u64 {
     let vfs = SimVfs::new(seed);
     let mut runner = Runner::new(&vfs, level).vary(seed);
@@ -175,9 +175,9 @@ fn length_of(workload: Workload, seed: u64, level: Durability) -> u64 {
     vfs.op_count()
 }
 
-/// The operations of a workload at which it is crashed: one of `stride`, which is a prime, so that several
-/// workloads are looked at, and over the seeds every place. From the middle on and then from the
-/// beginning, so that a small campaign sees a database at work.
+/// The operations of a workload at which it is crashed: one of `stride`, which is a prime, so that
+/// several workloads are looked at, and over the seeds every place. They go from the middle to the
+/// end and then from the beginning, so that a small campaign sees a database at work.
 fn places(seed: u64, stride: u64, operations: u64) -> impl Iterator<Item = u64> {
     let all = move || (seed % stride..operations).step_by(stride as usize);
     let second_half = move |at: &u64| *at >= operations / 2;
@@ -216,8 +216,8 @@ fn crash_at_every_operation_sync() {
     campaign(steps, Durability::Sync, 3);
 }
 
-/// Many writes too long for the commit log: their extents are synced with it, or before it where a batch
-/// waits for the disk, or never.
+/// Many writes too long for the commit log: their extents are synced with it, or before it if a
+/// batch waits for the disk, or never.
 #[test]
 fn crashes_with_value_extents_process() {
     campaign(extent_steps, Durability::Process, 8);
@@ -228,7 +228,7 @@ fn crashes_with_value_extents_sync() {
     campaign(extent_steps, Durability::Sync, 16);
 }
 
-/// Steps of a workload on a disk that is full in the middle half.
+/// The number of steps of a workload on a disk that is full in the middle half.
 const FULL_STEPS: usize = 200;
 
 fn full_disk_steps(seed: u64) -> Vec<Step> {
@@ -237,15 +237,15 @@ fn full_disk_steps(seed: u64) -> Vec<Step> {
     all
 }
 
-/// Runs the workload, with the disk full in its middle half, up to its end or a crash. How many
-/// steps were refused.
+/// Runs the workload, with the disk full in its middle half, up to its end or a crash. Returns the
+/// number of refused steps.
 fn run_on_full_disk(runner: &mut Runner, seed: u64, place: &str) -> u64 {
     let vfs = runner.vfs.clone();
     let all = full_disk_steps(seed);
     let mut refused = 0;
     for (index, step) in all.iter().enumerate() {
         if index == all.len() / 4 {
-            // What is freed meanwhile can be had again, or is taken by somebody else.
+            // Room that is freed meanwhile can be used again, or another process takes it.
             let slack = (scramble(seed) % 8) << 12;
             let own = seed.is_multiple_of(2);
             vfs.set_capacity(if own { vfs.used_bytes() + slack } else { 0 });
@@ -269,8 +269,9 @@ fn run_on_full_disk(runner: &mut Runner, seed: u64, place: &str) -> u64 {
 }
 
 impl Campaign {
-    /// As [`Campaign::crash_at`], with a full disk in the middle: it opens while the disk is full, but
-    /// for what power took of the room kept for that, and with room all is as ever.
+    /// Like [`Campaign::crash_at`], with a full disk in the middle. The database opens while the
+    /// disk is full, unless the power loss has taken room that is kept for that; with room
+    /// everything is as usual.
     fn crash_on_full_disk(&self, seed: u64, level: Durability, at: u64) -> u64 {
         let vfs = SimVfs::new(seed);
         vfs.set_crash_at(at);
@@ -307,8 +308,8 @@ fn full_disk_campaign(level: Durability) {
     let campaign = Campaign::new(steps);
     let states = || campaign.states.load(Ordering::Relaxed);
     let was_full = |refused: u64| refused > states() / 20;
-    // Not every workload asks a full disk for room. A campaign of a few goes on until the disk has been full
-    // as often as it should, and gives up after as many states as are looked at as a rule.
+    // Not every workload asks a full disk for room. A small campaign continues until the disk has
+    // been full often enough, and gives up after the usual number of states.
     let goes_on = |refused| states() < wanted || !was_full(refused) && states() < USUAL / share;
     let mut seed = number_from_env("EVENDB_CRASH_SEED", 1);
     let mut refused = 0;
@@ -358,7 +359,7 @@ fn crash_at_one_operation() {
     }
 }
 
-/// The durability level may be another in each life.
+/// The durability level may be different in each life.
 #[test]
 fn levels_change_between_lives() {
     for seed in 0..count_from_env("EVENDB_LEVEL_SEEDS", 60) {
@@ -387,7 +388,7 @@ fn levels_change_between_lives() {
             runner.abandon();
             let level = LEVELS[(number / 16 % 3) as usize];
             let mut oracle = runner.oracle.clone();
-            // What the last life promised is looked at with its own level.
+            // The promises of the last life are checked with its own level.
             runner = Runner::resume(&machine, level, oracle.clone());
             let outcome = runner.open();
             outcome.unwrap_or_else(|error| panic!("{place} then {level:?}: {error:?}"));

@@ -1,10 +1,11 @@
-//! Crashes under threads: two writers, background workers, and calls of `persist` between. Every
-//! fifth write is a batch over both keyspaces, every seventh is raised to the process or the sync level.
+//! Crashes under threads: two writers, background workers, and calls of `persist` in between. Every
+//! fifth write is a batch over both keyspaces, every seventh is raised to the process or the sync
+//! level.
 //!
-//! What survives must be a prefix of each thread's writes, and the two prefixes must fit: if a
-//! write is there, so is every write of the other thread that had returned before it began.
-//! Where a crash hits differs from run to run; the workload and the disk follow the seed.
-//! `EVENDB_THREAD_CRASHES` sets how many crashes per level (default 150).
+//! The surviving writes must be a prefix of each thread's writes, and the two prefixes must fit: if
+//! a write is there, so is every write of the other thread that had returned before it began. The
+//! place of a crash differs from run to run; the workload and the disk follow the seed.
+//! `EVENDB_THREAD_CRASHES` sets the number of crashes for each level (default 150).
 
 mod common;
 
@@ -25,7 +26,7 @@ struct Span {
     level: Durability,
 }
 
-/// The level that a write is raised to: mixed in one database, whatever its own.
+/// The level that a write is raised to: one database has several, whatever its own level.
 fn raised(number: u64) -> Durability {
     match number % 14 {
         3 => Durability::Sync,
@@ -34,7 +35,7 @@ fn raised(number: u64) -> Durability {
     }
 }
 
-/// Writes number n of a writer; every fifth is a batch over both keyspaces.
+/// The writes number n of a writer; every fifth is a batch over both keyspaces.
 fn writes_of(writer: usize, number: u64) -> Vec<(&'static str, String, Vec<u8>)> {
     let key = format!("{:03}/w{writer}", number * 7 % SLOTS);
     let mut value = format!("{number:08}").into_bytes();
@@ -82,7 +83,7 @@ fn write(
         let began = clock.fetch_add(1, Ordering::SeqCst);
         let outcome = batch.commit();
         let returned = clock.fetch_add(1, Ordering::SeqCst);
-        // A copy into a mapping cannot tell that the machine has stopped.
+        // A copy into a mapping cannot notice that the machine has stopped.
         let crashed = vfs.crashed();
         if let Err(error) = &outcome {
             assert!(crashed, "{error:?}");
@@ -100,7 +101,7 @@ fn write(
     }
 }
 
-/// The number of writes of a thread that the database equals.
+/// The number of writes of a thread whose state the database equals.
 fn prefix_of(
     found: &BTreeMap<(String, Vec<u8>), Vec<u8>>,
     writer: usize,
@@ -127,7 +128,7 @@ fn prefix_of(
     None
 }
 
-/// What differs from the state after the last write that can be seen.
+/// The differences from the state after the last visible write.
 fn complaint(found: &BTreeMap<(String, Vec<u8>), Vec<u8>>, writer: usize, begun: usize) -> String {
     let suffix = format!("/w{writer}").into_bytes();
     let number = |value: &[u8]| String::from_utf8_lossy(&value[..8]).parse::<u64>();
@@ -162,7 +163,8 @@ fn read_all(db: &Db) -> BTreeMap<(String, Vec<u8>), Vec<u8>> {
     found
 }
 
-/// Runs the threads up to a crash. The spans, and how many writes of each were made durable.
+/// Runs the threads up to a crash. Returns the spans, and the number of each thread's writes that
+/// were made durable.
 fn run(vfs: &SimVfs, level: Durability, crash: u64) -> (Vec<Vec<Span>>, [u64; WRITERS]) {
     let Ok(db) = perhaps_apart(on_sim(vfs, level, 1), crash).open(DIR) else {
         assert!(vfs.crashed());
@@ -211,7 +213,7 @@ fn check(
     let mut lengths = [0; WRITERS];
     for (writer, spans) in spans.iter().enumerate() {
         let begun = spans.len();
-        // A promise for a write holds for all before it too: recovery is to a prefix.
+        // A promise for a write holds for all earlier writes too: recovery is to a prefix.
         let power = mode != CrashMode::Process;
         let promised = |span: &Span| {
             let level = level.max(span.level);

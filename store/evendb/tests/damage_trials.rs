@@ -1,19 +1,21 @@
-//! One bit or one sector damaged, anywhere in any file of a database at each level, after `kill -9`, a
-//! clean close and a power loss: nothing that was acknowledged is lost without a word, and no read is
-//! wrong. Beside it stands every state that the database ever had.
+//! One bit or one sector damaged, anywhere in any file of a database at each level, after `kill
+//! -9`, a clean close and a power loss: no acknowledged write is lost without a report, and no read
+//! is wrong. The test knows every state that the database ever had.
 //!
 //! Each trial ends in one of these ways; anything else fails:
 //!
-//! * the damage is told: by the opening, by a read, or by `verify`;
-//! * nobody needs the bytes, and all is there;
-//! * the damage hits the end of a log, and no intact record or edit behind it proves that the log went
-//!   on there ([`Disk::is_open_end`]), or a value extent or a value that nobody had synced when power was lost. What is left is a state that the database once had. No format
-//!   without a second copy of its end can tell this from a crash.
+//! * the damage is reported: by the opening, by a read, or by `verify`;
+//! * nothing needs the bytes, and all records are there;
+//! * the damage hits the end of a log, and no intact record or edit behind it proves that the log
+//!   continued there ([`Disk::is_open_end`]); or it hits a value extent or a value that was not
+//!   synced when power was lost. The remaining records are a state that the database once had. No
+//!   format without a second copy of its end can tell this from a crash.
 //!
-//! Where the opening refuses damage in the commit log, giving up what lies behind it gives such a
-//! state too, and `repair` saves what lies before and behind.
+//! If the opening refuses damage in the commit log, giving up the records behind it gives such a
+//! state too, and `repair` saves the records before and behind.
 //!
-//! `EVENDB_DAMAGE_TRIALS` sets the trials per level (default 150; 2,000 is the full campaign).
+//! `EVENDB_DAMAGE_TRIALS` sets the number of trials for each level (default 150; 2,000 is the full
+//! campaign).
 
 mod common;
 
@@ -34,10 +36,10 @@ use std::path::PathBuf;
 
 const SECTOR_BYTES: usize = 512;
 const COMMIT_LOG: &str = "COMMIT-LOG";
-/// Before a record's payload.
+/// Bytes before a record's payload.
 const RECORD_HEADER_BYTES: u64 = 40;
 
-/// What is in each keyspace.
+/// The contents of each keyspace.
 type Contents = BTreeMap<String, Map>;
 
 /// How the database ended before it was damaged.
@@ -47,7 +49,7 @@ enum End {
     /// Opened and killed once more.
     KilledTwice,
     Closed,
-    /// All that was written had reached the disk.
+    /// Everything written had reached the disk.
     PowerLoss,
 }
 
@@ -63,14 +65,14 @@ const ENDS: [End; 5] = [
 #[derive(Clone, Debug)]
 struct Unit {
     place: Range<u64>,
-    /// Position in the log, and up to where it says that all was durable.
+    /// Position in the log, and the position up to which it says that all was durable.
     lsn: u64,
     durable: u64,
     /// The value extent that it names, and whether that was synced before it was written.
     extent: Option<(String, bool)>,
     /// The places in value files that its operations name.
     values: Vec<(String, Range<u64>)>,
-    /// One of its operations deletes a range.
+    /// Whether one of its operations deletes a range.
     deletes_range: bool,
 }
 
@@ -82,7 +84,7 @@ struct Disk {
     machine: SimVfs,
     /// Every state that was acknowledged, in order.
     history: Vec<Contents>,
-    /// What opening finds.
+    /// The state that opening finds.
     expected: Contents,
     sound: VerifyReport,
     files: Vec<String>,
@@ -166,7 +168,8 @@ impl Disk {
         let vfs = SimVfs::new(seed);
         let mut runner = Runner::new(&vfs, level).vary(seed);
         runner.open().expect("opens");
-        // Without dropping keyspaces: the states would have to tell one of a name from the next.
+        // Without dropping keyspaces: otherwise the states would need to distinguish keyspaces of
+        // one name.
         let make = match seed.is_multiple_of(4) {
             true => extent_steps,
             false => steps,
@@ -230,7 +233,8 @@ impl Disk {
         }
         let mut files = machine.file_names(&PathBuf::from(DIR));
         files.retain(|name| !common::damage::WITHOUT_MEANING.contains(&name.as_str()));
-        // Without it there is nothing to be read or saved (`a_damaged_file_of_keys_is_corruption` in tests/encryption.rs).
+        // Without it nothing can be read or saved (`a_damaged_file_of_keys_is_corruption` in
+        // tests/encryption.rs).
         files.retain(|name| name != "KEYS");
         let verified_up_to = number(&dumped(&machine, &Dump::Current)[0], "verified-up-to");
         let mut edits = units(&machine, &Dump::Manifest, "edit");
@@ -249,8 +253,8 @@ impl Disk {
         }
     }
 
-    /// Whether these bytes are the end of a log of which nothing intact proves that it went on: then
-    /// only may something be missing without a word.
+    /// Whether these bytes are the end of a log, and no intact record proves that the log
+    /// continued: only then may records be missing without a report.
     fn is_open_end(&self, file: &str, changed: &[u64]) -> bool {
         let touches = |place: &Range<u64>| changed.iter().any(|at| place.contains(at));
         if file.starts_with("MANIFEST-") {
@@ -279,8 +283,8 @@ impl Disk {
         !self.log[first + 1..].iter().any(proves)
     }
 
-    /// Whether a value extent may have been lost with the power: it was not synced before its record, and
-    /// no record says that it was afterwards.
+    /// Whether a value extent may have been lost with the power: it was not synced before its
+    /// record, and no record says that it was synced afterwards.
     fn is_open_extent(&self, file: &str) -> bool {
         let names = |unit: &&Unit| unit.extent.as_ref().is_some_and(|(name, _)| name == file);
         let Some(record) = self.log.iter().find(names) else {
@@ -291,8 +295,8 @@ impl Disk {
         self.end == End::PowerLoss && !is_synced && !proven
     }
 
-    /// Whether a value of a value file may have been lost with the power: a record of the log names it, and none says that
-    /// this one was durable.
+    /// Whether a value of a value file may have been lost with the power: a record of the log names
+    /// it, and no record says that this one was durable.
     fn is_open_value(&self, file: &str, changed: &[u64]) -> bool {
         let touches = |place: &Range<u64>| changed.iter().any(|at| place.contains(at));
         let names = |unit: &&Unit| {
@@ -306,7 +310,8 @@ impl Disk {
         self.end == End::PowerLoss && !proven
     }
 
-    /// Whether it once held this. A keyspace whose creation is at the open end may be missing.
+    /// Whether the database once held these contents. A keyspace whose creation is at the open end
+    /// may be missing.
     fn once_held(&self, found: &Contents) -> bool {
         let nothing = Map::new();
         self.history.iter().any(|state| {
@@ -318,7 +323,7 @@ impl Disk {
     }
 }
 
-/// What became of the trials of a level.
+/// The outcomes of the trials of a level.
 #[derive(Default, Debug)]
 struct Tally {
     by_opening: u32,
@@ -338,8 +343,9 @@ fn is_told(error: &evendb::Error) -> bool {
     matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported)
 }
 
-/// Reads everything, by scans and by gets: the contents, or nothing if a read told of damage. Beside an
-/// error, what other reads give must be right; at an open end, right once.
+/// Reads everything, by scans and by gets: returns the contents, or `None` if a read reported
+/// damage. Beside an error, other reads must give right values; at an open end, values that were
+/// right once.
 fn read_all(disk: &Disk, db: &Db, is_open_end: bool, what: &str) -> Option<Contents> {
     let whole = match all_of(db) {
         Ok(whole) => Some(whole),
@@ -364,7 +370,7 @@ fn read_all(disk: &Disk, db: &Db, is_open_end: bool, what: &str) -> Option<Conte
             };
             let of = |contents: &Contents| contents.get(name).and_then(|map| map.get(key)).cloned();
             let is_right = match &whole {
-                // By whichever way it is read.
+                // The same by each way of reading.
                 Some(whole) => got == of(whole),
                 None => got.as_ref() == Some(value),
             };
@@ -384,7 +390,7 @@ fn trial(disk: &Disk, number: u64, tally: &mut Tally) {
     let (file, before, after, how) = loop {
         let file = match random.random_range(0..3) {
             0 if disk.files.iter().any(|name| name == COMMIT_LOG) => COMMIT_LOG.to_owned(),
-            // Of each kind as often, and of each file.
+            // Each kind is drawn equally often, and each file of it.
             1 => {
                 let kinds = ["CURRENT", "MANIFEST-", "CHUNK-LOGS", ".sst", ".val"];
                 let kind = kinds[random.random_range(0..kinds.len())];
@@ -401,7 +407,7 @@ fn trial(disk: &Disk, number: u64, tally: &mut Tally) {
         if before.is_empty() {
             continue;
         }
-        // Half of them where it hurts.
+        // Half of the damages hit bytes in use.
         let live = disk.sound.live.get(&file).filter(|live| !live.is_empty());
         let at = match live.filter(|_| random.random_bool(0.5)) {
             Some(live) => {
@@ -424,7 +430,7 @@ fn trial(disk: &Disk, number: u64, tally: &mut Tally) {
                 format!("sector at {start}")
             }
         };
-        // A sector of zeros is as it was.
+        // A sector of zeros may be unchanged.
         if after != before {
             break (file, before, after, how);
         }
@@ -441,7 +447,7 @@ fn trial(disk: &Disk, number: u64, tally: &mut Tally) {
         finding.file == file && (place.is_none() || changed.iter().any(here))
     });
     let is_found = named.count() > 0;
-    // A lost edit of the manifest may show in the commit log alone.
+    // A lost edit of the manifest may show only in the commit log.
     let is_corrupt = !report.is_sound();
     let is_open_end = disk.is_open_end(&file, &changed);
     let opened = on_sim(&machine.fork_state(), disk.level, 0).open(DIR);
@@ -486,7 +492,8 @@ fn trial(disk: &Disk, number: u64, tally: &mut Tally) {
     tally.open_end_hinted += u32::from(is_found);
 }
 
-/// What lies behind the damage is given up: a state that once was, and it is told afterwards.
+/// The records behind the damage are given up: the rest is a state that once was, and that is
+/// reported afterwards.
 fn give_up(disk: &Disk, machine: &SimVfs, tally: &mut Tally, what: &str) {
     let machine = machine.fork_state();
     let options = || on_sim(&machine, disk.level, 0);
@@ -521,7 +528,7 @@ fn give_up(disk: &Disk, machine: &SimVfs, tally: &mut Tally, what: &str) {
     tally.given_up += 1;
 }
 
-/// Repair has all but what the damaged records alone hold.
+/// Repair saves everything except what only the damaged records hold.
 fn save(disk: &Disk, machine: &SimVfs, changed: &[u64], tally: &mut Tally, what: &str) {
     let options = RepairOptions::default();
     let report = repair(DIR, "/saved", options, inspect_options(machine)).expect("repairs");
@@ -534,7 +541,7 @@ fn save(disk: &Disk, machine: &SimVfs, changed: &[u64], tally: &mut Tally, what:
         .log
         .iter()
         .filter(|unit| changed.iter().any(|at| unit.place.contains(at)));
-    // A record is a batch of at most eight, each of one key if it deletes no range.
+    // A record is a batch of at most eight operations, each on one key if it deletes no range.
     let of_record = |unit: &Unit| match unit.deletes_range {
         true => usize::MAX / 8,
         false => 8,
@@ -559,7 +566,7 @@ fn save(disk: &Disk, machine: &SimVfs, changed: &[u64], tally: &mut Tally, what:
 fn trials(level: Durability) {
     let wanted = count_from_env("EVENDB_DAMAGE_TRIALS", 150);
     let first = number_from_env("EVENDB_DAMAGE_SEED", 1);
-    // A disk for some trials, so that damage meets many states.
+    // Each disk serves some trials, so that damage meets many states.
     let per_disk = wanted.div_ceil(10).min(40);
     let mut tally = Tally::default();
     let mut done = 0;

@@ -1,5 +1,5 @@
-//! Encrypted databases: nothing of what was written can be found in any file, the key is asked for before anything is
-//! touched, and bytes that somebody moved or made are refused.
+//! Encrypted databases: no plaintext can be found in any file, the key is asked for before anything
+//! is touched, and bytes that somebody moved or made are refused.
 
 #![cfg(feature = "encryption")]
 #![expect(
@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What stands in every key, value, name and property of these tests.
+/// A text in every key, value, name and property of these tests.
 const MARK: &[u8] = b"plaintext";
 
 fn keys(byte: u8) -> Arc<KeyRing> {
@@ -69,14 +69,14 @@ fn files(vfs: &SimVfs, dir: &str) -> BTreeMap<String, Vec<u8>> {
     names.map(read).collect()
 }
 
-/// Which files have the mark in them.
+/// The files that have the mark in them.
 fn marked(files: &BTreeMap<String, Vec<u8>>) -> Vec<&str> {
     let has = |bytes: &[u8]| bytes.windows(MARK.len()).any(|window| window == MARK);
     let marked = files.iter().filter(|(_, bytes)| has(bytes));
     marked.map(|(name, _)| &**name).collect()
 }
 
-/// A value that begins with the mark, and has it again and again.
+/// A value that begins with the mark, and repeats it.
 fn value(number: u64, bytes: usize) -> Vec<u8> {
     let text = format!("plaintext {number} {} ", scramble(number));
     text.bytes().cycle().take(bytes.max(9)).collect()
@@ -86,7 +86,7 @@ fn key(number: u64) -> String {
     format!("plaintext key {:04}", number % 500)
 }
 
-/// Uses all that puts bytes into files.
+/// Uses every call that puts bytes into files.
 fn write_everything(db: &Db) -> evendb::Result<()> {
     let named = db.keyspace("plaintext name")?;
     named.set_property("plaintext property", "plaintext text")?;
@@ -115,7 +115,7 @@ fn write_everything(db: &Db) -> evendb::Result<()> {
             db.flush()?;
         }
     }
-    // A value extent, which a checkpoint takes into a table, and one that stays.
+    // A value extent that a checkpoint takes into a table, and one that stays.
     db.put("plaintext large", value(1, 100_000))?;
     db.settle_debt()?;
     let mut ingest = named.begin_ingest()?;
@@ -143,7 +143,7 @@ fn contents(db: &Db) -> Vec<(String, Vec<u8>, Vec<u8>)> {
     all
 }
 
-/// Parts of the names of all files that have something of what is written.
+/// Parts of the names of all files that hold written data.
 const KINDS: [&str; 7] = [
     "COMMIT-LOG",
     "CHUNK-LOGS",
@@ -164,7 +164,7 @@ fn nothing_that_was_written_can_be_found_in_any_file() {
         write_everything(&db).unwrap();
         let written = contents(&db);
         assert!(written.len() > 500, "{}", written.len());
-        // What the process's death leaves, with what no checkpoint has.
+        // The files after the process's death, with the records that no checkpoint has.
         let killed = vfs.crash(CrashMode::Process);
         let found = files(&killed, DIR);
         assert_eq!(marked(&found), [""; 0], "{level:?}");
@@ -188,7 +188,7 @@ fn nothing_that_was_written_can_be_found_in_any_file() {
     }
 }
 
-/// The search of the test above finds what is there.
+/// The search of the test above finds plaintext that is there.
 #[test]
 fn what_is_written_without_a_key_is_found() {
     let vfs = SimVfs::new(1);
@@ -214,7 +214,7 @@ fn compressed_tables_are_encrypted_after_that() {
     assert!(verify(DIR, inspecting(&vfs, 1)).unwrap().is_sound());
 }
 
-/// On the system's files, with threads: `HEAT`, `STATS` and the mapped log, too.
+/// On the system's files, with threads: `HEAT`, `STATS` and the mapped log too.
 #[test]
 fn files_of_a_database_with_threads_show_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -227,7 +227,8 @@ fn files_of_a_database_with_threads_show_nothing() {
             .unwrap()
     };
     let mut rounds_with_heat = 0;
-    // What is hot at a closing depends on how far the threads are: most rounds leave it, and some do not.
+    // Which spans are hot at a closing depends on the progress of the threads: nearly all rounds
+    // leave the file, and some do not.
     for round in 0..20 {
         if rounds_with_heat == 2 {
             return;
@@ -238,7 +239,7 @@ fn files_of_a_database_with_threads_show_nothing() {
         for _ in 0..3 {
             let _ = db.range::<&[u8]>(..).count();
         }
-        // Warm reopening has nothing left to load, so that the close writes what is hot.
+        // Warm reopening has nothing left to load, so the close writes the hot spans.
         std::thread::sleep(std::time::Duration::from_millis(1500));
         let _ = db.get("plaintext").unwrap();
         db.close().unwrap();
@@ -387,7 +388,7 @@ fn a_changed_key_opens_and_the_one_before_does_not() {
     assert_eq!(contents(&db), written);
 }
 
-/// Every place of a change of the key where power may fail: one of the two keys opens it.
+/// Every operation of a change of the key at which power may fail: one of the two keys opens it.
 #[test]
 fn a_crash_while_the_key_changes_leaves_one_that_opens() {
     let vfs = SimVfs::new(1);
@@ -446,7 +447,7 @@ fn copies_and_backups_are_encrypted_and_open_by_the_same_key() {
         if dir != "/backups/000002" {
             let copy = with(bare(), 1).open(dir).unwrap();
             assert_eq!(contents(&copy), written, "{dir}");
-            // The two go on apart.
+            // The two continue separately.
             copy.put("plaintext apart", value(3, 500)).unwrap();
             copy.close().unwrap();
             assert_eq!(marked(&files(&vfs, dir)), [""; 0], "{dir}");
@@ -525,7 +526,7 @@ fn repair_saves_into_an_encrypted_database() {
     assert_eq!(contents(&repaired).len(), written.len());
 }
 
-/// What no checkpoint has, and a value extent, are saved, too.
+/// Records that no checkpoint has, and a value extent, are saved too.
 #[test]
 fn repair_reads_the_commit_log_of_a_killed_database() {
     let vfs = SimVfs::new(1);
@@ -560,7 +561,8 @@ fn repair_reads_the_commit_log_of_a_killed_database() {
     assert!(records > 0);
 }
 
-/// Reads all there is; whether anything was refused, and nothing is another value than was written.
+/// Reads everything, and returns whether anything was refused; no value may differ from the written
+/// one.
 fn is_refused(vfs: &SimVfs, written: &[(String, Vec<u8>, Vec<u8>)]) -> bool {
     let db = match options(vfs, Durability::Process).open(DIR) {
         Ok(db) => db,
@@ -593,7 +595,8 @@ fn is_refused(vfs: &SimVfs, written: &[(String, Vec<u8>, Vec<u8>)]) -> bool {
     refused
 }
 
-/// A table's file of another database that has the same key, and of the same database under another name.
+/// A table's file of another database that has the same key, and of the same database under another
+/// name.
 #[test]
 fn tables_of_other_databases_and_places_are_refused() {
     let make = |vfs: &SimVfs, dir: &str| {
@@ -616,7 +619,7 @@ fn tables_of_other_databases_and_places_are_refused() {
         names
     };
     let (own, others) = (tables(DIR), tables("/other"));
-    // The same writes in the same order: names that both have, and other bytes.
+    // The same writes in the same order give common names, but other bytes.
     let common = own.iter().filter(|name| others.contains(name)).count();
     assert!(own.len() > 1 && common > 0, "{own:?}, {others:?}");
     assert!(!is_refused(&vfs.fork_state(), &written));
@@ -636,7 +639,7 @@ fn tables_of_other_databases_and_places_are_refused() {
             );
         }
     }
-    // The container of the other, and its manifest with its logs.
+    // The other database's container, manifest and logs.
     for name in ["CHUNK-LOGS", "MANIFEST-000001", "COMMIT-LOG", "KEYS"] {
         let moved = vfs.fork_state();
         let from = Path::new("/other").join(name);
@@ -647,7 +650,8 @@ fn tables_of_other_databases_and_places_are_refused() {
     }
 }
 
-/// Any bit of the file of keys: told as damage, and not as a wrong key, except in what is the key's id.
+/// Any bit of the file of keys: it is reported as damage, and not as a wrong key, except in the
+/// bytes of the key's id.
 #[test]
 fn a_damaged_file_of_keys_is_corruption() {
     let vfs = SimVfs::new(1);

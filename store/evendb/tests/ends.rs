@@ -85,8 +85,7 @@ fn what_is_popped_is_gone_after_reopening_and_a_reader_may_not_pop() {
     assert_eq!(db.pop_first().unwrap_err().kind(), ErrorKind::ReadOnly);
 }
 
-/// Pops until nothing comes while `more` says that something may; what came.
-/// The least key may be locked still by a transaction that began before.
+/// The least key may still be locked by a transaction that began before.
 #[test]
 fn a_dropped_keyspace_is_told_and_not_waited_for() {
     let db = open(0);
@@ -99,10 +98,11 @@ fn a_dropped_keyspace_is_told_and_not_waited_for() {
     drop(transaction);
 }
 
+/// Pops until nothing comes and `more` says that nothing will; returns the popped records.
 fn pop_all(keyspace: &Keyspace, last: bool, more: &AtomicU64) -> Vec<Vec<u8>> {
     let mut popped = Vec::new();
     loop {
-        // Asked before: what was put before it said no is found.
+        // Asked before: records that were put before it became zero are found.
         let may_come = more.load(Ordering::SeqCst) > 0;
         let record = match last {
             true => keyspace.pop_last_prefix("job/"),

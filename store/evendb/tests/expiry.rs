@@ -1,5 +1,5 @@
-//! Records that expire, against an ordered map with a clock of its own: by every read, across checkpoints, rewrites,
-//! openings and crashes; tables that go unread; single deletes; and filters.
+//! Records that expire, against an ordered map with a clock of its own: by every read, across
+//! checkpoints, rewrites, openings and crashes; tables that go unread; single deletes; and filters.
 
 mod common;
 mod expiring;
@@ -62,7 +62,7 @@ fn get(keyspace: &Keyspace, key: &str) -> Option<Vec<u8>> {
     keyspace.get(key).expect("gets").map(|value| value.to_vec())
 }
 
-/// What each kind of read says of a key.
+/// The result of each kind of read of a key.
 fn reads(db: &Db, key: &str) -> Vec<Option<Vec<u8>>> {
     let keyspace = db.default_keyspace();
     let own = |items: Iter| {
@@ -110,7 +110,7 @@ fn check(db: &Db, key: &str, expected: Option<&str>, what: &str) {
     }
 }
 
-/// The records in tables, as `verify` counts them in what a kill would leave.
+/// The number of records in tables, as `verify` counts them in the files that a kill would leave.
 fn records(vfs: &SimVfs, db: &Db) -> u64 {
     // Queued edits are in the manifest then.
     db.flush().expect("a checkpoint");
@@ -165,7 +165,7 @@ fn every_read_hides_what_has_expired_wherever_it_lies() {
     db.compact().expect("compacts");
     check(&db, "b", None, "compacted");
     assert_eq!(records(&vfs, &db), 0, "something is left");
-    // What is put now counts from the time that is in force.
+    // A put counts now from the time that is in force.
     keyspace
         .put_with_ttl("a", "anew", seconds(1))
         .expect("puts");
@@ -203,7 +203,7 @@ fn a_snapshot_an_iterator_and_a_transaction_see_one_time() {
         db.compact().expect("compacts");
     }
     assert_eq!(iter.count(), 299);
-    // Its own writes, by its own time.
+    // The transaction's own writes, by its own time.
     transaction
         .put_with_ttl(keyspace, "own", "value", seconds(5))
         .expect("notes");
@@ -262,7 +262,7 @@ fn a_keyspace_has_a_time_to_live_of_its_own() {
     let refused = events.set_options(&KeyspaceOptions::new().ttl(Duration::from_micros(1)));
     assert!(refused.is_err(), "less than a millisecond is none");
     db.close().expect("closes");
-    // It is remembered.
+    // The reopened database remembers it.
     let db = open(&vfs, &hands);
     let events = db.keyspace("events").expect("there");
     assert_eq!(events.options().expect("options"), options);
@@ -282,7 +282,7 @@ fn tables_in_which_all_has_expired_go_unread() {
         let hands = Hands::at(0);
         let db = open(&vfs, &hands);
         let keyspace = db.default_keyspace();
-        // An event log, and a record between that stays.
+        // An event log, and a record in between that stays.
         for number in 0..2_000 {
             let key = format!("event/{number:06}");
             let ttl = seconds(100 + number / 20);
@@ -295,7 +295,7 @@ fn tables_in_which_all_has_expired_go_unread() {
         let snapshot = with_snapshot.then(|| db.snapshot().expect("a snapshot"));
         let read = db.stats().bytes_read;
         hands.set(150);
-        // As upkeep does, without a write or a read.
+        // Like upkeep, without a write or a read.
         db.settle_debt().expect("settles");
         assert_eq!(db.stats().bytes_read, read, "something was read");
         if let Some(snapshot) = snapshot {
@@ -345,7 +345,8 @@ fn changes_tell_when_a_value_expires() {
     assert_eq!(seen, expected);
 }
 
-/// In one write a merge becomes a part of the put before it. A merge of its own does not expire.
+/// In one write a merge becomes a part of the put before it. A merge in a later write does not
+/// expire.
 #[test]
 fn a_merge_expires_with_a_put_of_its_own_write_only() {
     for (number, settled) in [(1, false), (2, true)] {
@@ -377,7 +378,7 @@ fn a_merge_expires_with_a_put_of_its_own_write_only() {
             .expect("puts");
         settle();
         keyspace.merge("apart", "b").expect("merges");
-        // Over what was put in the same way before, which has expired by then.
+        // Over an earlier put of the same kind, which has expired by then.
         keyspace
             .put_with_ttl("late", "a", seconds(5))
             .expect("puts");
@@ -406,7 +407,7 @@ fn a_merge_expires_with_a_put_of_its_own_write_only() {
     }
 }
 
-/// Counts how often it is asked.
+/// A clock that counts how often it is asked.
 #[derive(Debug, Default)]
 struct Asked(AtomicU64);
 
@@ -452,7 +453,7 @@ fn what_does_not_expire_asks_for_no_time() {
     drop(snapshot);
     db.compact().expect("compacts");
     assert_eq!(asked(), 0, "nothing expires");
-    // Beside what expires, gets and puts of other records ask as little.
+    // Beside expiring records, gets and puts of others ask the clock just as rarely.
     keyspace
         .put_with_ttl("expires", "", seconds(9))
         .expect("puts");
@@ -493,7 +494,7 @@ fn pairs_back(keyspace: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Has the database look at its clock, which it does when something expires.
+/// Makes the database look at its clock, which it does when something expires.
 fn tell(keyspace: &Keyspace, model: &mut Model, time: u64) {
     keyspace.put_with_ttl("~", "", seconds(1)).expect("puts");
     model
@@ -507,7 +508,7 @@ fn run(seed: u64, steps: u64) {
     let hands = Hands::at(1_000);
     let mut random = Random(seed << 32);
     let open = |vfs: &SimVfs| {
-        // Operands over a value apart stay beside it, and count too in the end.
+        // Operands over a separately stored value stay beside it, and count too at the end.
         let options = common::varied(vfs, Durability::Process, seed)
             .advanced(|advanced| advanced.values_apart_from(None));
         by(options, &hands).open(DIR).expect("opens")
@@ -543,7 +544,7 @@ fn run(seed: u64, steps: u64) {
                 model.merge(key, operand.as_bytes());
             }
             52..55 => {
-                // In one write a merge becomes a part of what was put before it, and expires with that.
+                // In one write a merge becomes a part of the put before it, and expires with it.
                 let (operand, expires) = (format!("+{step}"), time + random.below(40));
                 if step % 2 == 0 {
                     let mut batch = db.batch();
@@ -620,7 +621,7 @@ fn run(seed: u64, steps: u64) {
             _ => {
                 snapshots.clear();
                 drop(keyspace);
-                // The time of a new life is that of its clock.
+                // The time of a new life is its clock's time.
                 hands.set(time);
                 if random.below(2) == 0 {
                     db.close().expect("closes");
@@ -647,7 +648,8 @@ fn run(seed: u64, steps: u64) {
     assert_eq!(records(&vfs, &db), model.0.len() as u64);
 }
 
-/// After a crash: the same records, of which none comes back; and a repair saves them with their times.
+/// After a crash: the same records, and no expired one comes back; and a repair saves them with
+/// their times.
 fn run_on(vfs: SimVfs, model: &Model, time: u64, seed: u64) {
     let hands = Hands::at(time);
     let open = || {
@@ -680,7 +682,8 @@ fn random_operations_agree_with_a_map_that_has_a_clock() {
     }
 }
 
-/// Drops keys that begin with `d`, doubles values of those that begin with `r`, panics at the key `p`.
+/// Drops keys that begin with `d`, doubles values of keys that begin with `r`, panics at the key
+/// `p`.
 struct ByName;
 
 impl CompactionFilter for ByName {
@@ -718,7 +721,7 @@ fn a_filter_decides_at_rewrites_only_and_not_for_what_a_snapshot_sees() {
         keyspace
             .set_compaction_filter(Some(Arc::new(ByName)))
             .expect("sets");
-        // Rows and spans in RAM.
+        // Brings rows and spans into RAM.
         for _ in 0..3 {
             assert_eq!(keyspace.iter().count(), 301);
             assert_eq!(get(keyspace, "d001"), Some(b"12345678".to_vec()));
@@ -727,7 +730,7 @@ fn a_filter_decides_at_rewrites_only_and_not_for_what_a_snapshot_sees() {
         db.compact().expect("compacts");
         assert_eq!(keyspace.iter().count(), 301, "a snapshot sees them");
         assert_eq!(snapshot.iter(keyspace).count(), 301);
-        // Newer ones than the snapshot sees are filtered, and hide what it sees.
+        // Records newer than the snapshot are filtered, and hide the records that it sees.
         fill();
         db.compact().expect("compacts");
         assert_eq!(snapshot.iter(keyspace).count(), 301);

@@ -2,9 +2,9 @@
     unsafe_code,
     reason = "a lock of the application's, which a thread that is not there holds"
 )]
-//! Forked children: what they ask of their parent's database is refused, at once and by every call; what
-//! they drop harms nobody; the parent goes on. The children are real ones. One that hangs, in a lock
-//! that nobody gives back, is ended by an alarm and fails the test.
+//! Forked children: their calls of their parent's database are refused, at once and each of them;
+//! their drops do no harm; the parent continues. The children are real ones. A child that hangs, in
+//! a lock that nobody releases, is ended by an alarm and fails the test.
 
 #[path = "common/forking.rs"]
 mod forking;
@@ -58,7 +58,7 @@ fn calls_of_db(db: &Db, copy: &Path) -> Calls {
     ]
 }
 
-/// Of a keyspace.
+/// Every public call of a keyspace.
 fn calls_of_keyspace(db: &Db, keyspace: &Keyspace) -> Calls {
     let mut cursor = keyspace.cursor::<&str>(..);
     let commit = |fill: &dyn Fn(&mut Batch)| {
@@ -99,7 +99,7 @@ fn calls_of_keyspace(db: &Db, keyspace: &Keyspace) -> Calls {
     ]
 }
 
-/// Of a snapshot.
+/// Every public call of a snapshot.
 fn calls_of_snapshot(snapshot: &Snapshot, keyspace: &Keyspace) -> Calls {
     let mut cursor = snapshot.cursor::<&str>(keyspace, ..);
     let none: [&str; 0] = [];
@@ -149,7 +149,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
             let options = || options().durability(durability).workers(workers);
             let db = options().open(dir.path()).expect("opens");
             let edges = fill(&db);
-            // All that can be begun before and gone on with in the child.
+            // Everything that can be begun before the fork and continued in the child.
             let gone = db.keyspace("gone").expect("a keyspace");
             gone.put("k", "parent").expect("puts");
             let gone_iter = gone.iter();
@@ -184,7 +184,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
                     if values[0] != "parent" || values[1] != [1; 100][..] {
                         wrong.push("values lost their bytes".to_owned());
                     }
-                    // The last of each goes here.
+                    // The last handle of each goes here.
                     drop((cursor, gone_iter, gone, values, snapshot, edges, db));
                     leave(sink, &wrong);
                 }
@@ -194,7 +194,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
             if workers == 0 {
                 assert!(files(dir.path()) == before, "the child touched files");
             }
-            // Still the parent's, and only its.
+            // The database is still the parent's, and only the parent's.
             let again = options().open(dir.path()).expect_err("the lock is held");
             assert_eq!(again.kind(), ErrorKind::Locked);
             drop((iter, cursor, gone_iter, gone, values, snapshot, batch));
@@ -212,7 +212,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
     }
 }
 
-/// Whatever locks the parent's threads hold at the moment of the fork.
+/// It does not wait, whatever locks the parent's threads hold at the moment of the fork.
 #[test]
 fn a_child_of_a_busy_parent_never_waits() {
     let _alone = ALONE.lock();
@@ -226,7 +226,7 @@ fn a_child_of_a_busy_parent_never_waits() {
             .for_each(work);
     };
     std::thread::scope(|scope| {
-        // Also when something fails here.
+        // Stops them also if something fails here.
         let stopping = Stop(&stop);
         scope.spawn(|| {
             until_stopped(&|turn| {
@@ -253,7 +253,7 @@ fn a_child_of_a_busy_parent_never_waits() {
             });
         });
         for _ in 0..60 {
-            // As old as the fork: what it holds is freed in the child.
+            // Made at the time of the fork: the child frees their memory.
             let held = (db.iter(), db.snapshot().expect("a snapshot"), db.get("k"));
             match fork() {
                 Who::Child(sink) => {
@@ -271,8 +271,8 @@ fn a_child_of_a_busy_parent_never_waits() {
     db.close().expect("closes");
 }
 
-/// Threads of the application that wait for locks of its own, in a table that all of these locks share, until it is
-/// dropped. A forked child has the table and not the threads.
+/// Threads of the application that wait for locks of its own until this is dropped. All such locks
+/// share a table. A forked child has the table and not the threads.
 struct Waiting(Vec<(Arc<Mutex<()>>, std::thread::JoinHandle<()>)>);
 
 impl Waiting {
@@ -291,7 +291,7 @@ impl Waiting {
         waiting
     }
 
-    /// In a child: new threads take the memory of those that it does not have.
+    /// Called in a child: new threads take the memory of the threads that it does not have.
     fn overwrite() {
         let nap = |_| std::thread::spawn(|| std::thread::sleep(Duration::from_millis(5)));
         let threads: Vec<_> = (0..Waiting::THREADS).map(nap).collect();
@@ -357,7 +357,7 @@ fn a_child_opens_a_database_of_its_own_when_its_parent_has_none_open() {
     }
 }
 
-/// What of a trace in a file has been read: keys, and whether it is whole.
+/// The content of a trace's file: keys, and whether the trace is whole.
 fn read_trace(path: &Path) -> (Vec<Vec<u8>>, bool) {
     let bytes = std::fs::read(path).expect("reads");
     let mut reader = Reader::new(&bytes[..]).expect("a trace");
@@ -366,8 +366,8 @@ fn read_trace(path: &Path) -> (Vec<Vec<u8>>, bool) {
     (keys, reader.losses().is_nothing())
 }
 
-/// While the parent's threads record, and its trace is written: the child is refused, hangs nowhere, and nothing of it is
-/// in the trace, which has all that the parent did.
+/// While the parent's threads record, and its trace is written: the child is refused and never
+/// hangs, and the trace has everything of the parent and nothing of the child.
 #[test]
 fn a_child_of_a_parent_that_records_leaves_its_trace_alone() {
     let _alone = ALONE.lock();
@@ -399,7 +399,7 @@ fn a_child_of_a_parent_that_records_leaves_its_trace_alone() {
             });
         }
         for number in 0..forks {
-            // So that this thread has a buffer of the trace too.
+            // Makes a buffer of the trace for this thread too.
             drop(db.get("parent/forks").expect("gets"));
             match fork() {
                 Who::Child(sink) => {
@@ -434,7 +434,8 @@ fn a_child_of_a_parent_that_records_leaves_its_trace_alone() {
     db.close().expect("closes");
 }
 
-/// Also where the child has opened a database of its own, and is no child to the store any more.
+/// The same for a child that has opened a database of its own, and so no longer counts as a child
+/// to the store.
 #[test]
 fn a_child_with_a_database_of_its_own_does_not_wait_for_its_parents_trace() {
     let _alone = ALONE.lock();

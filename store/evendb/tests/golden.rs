@@ -1,14 +1,17 @@
-//! Whole databases, as bytes, that every later version must open and read: one for each format version
-//! from 2 on. One of version 1, which was never released, is refused by its version's number.
+//! Whole databases, as bytes, that every later version must open and read: one for each format
+//! version from 2 on. One of version 1, which was never released, is refused by its version's
+//! number.
 //!
 //! `tests/golden/database_v2.txt` holds the files of a database whose process was killed: tables of
-//! both kinds, a commit log that is still needed, a value extent. The text is that of `common/dumped.rs`. From version 3 on a database has range deletions
-//! as well, in its manifest and in its commit log; from version 4 on records that expire and single deletes, in tables and in
-//! its commit log; from version 5 on values apart, which tables and its commit log name.
+//! both kinds, a commit log that is still needed, a value extent. The form of the text is that of
+//! `common/dumped.rs`. From version 3 on a database has range deletions as well, in its manifest
+//! and in its commit log; from version 4 on records that expire and single deletes, in tables and
+//! in its commit log; from version 5 on separately stored values, which tables and its commit log
+//! name.
 //!
-//! If the format changes on purpose, its version does too, and
-//! `EVENDB_BLESS=1 cargo test -p evendb --test golden` adds the database of the new version. It never
-//! writes over one that is there: that one shows that databases of the past can be read.
+//! If the format changes on purpose, its version does too, and `EVENDB_BLESS=1 cargo test -p evendb
+//! --test golden` adds the database of the new version. It never replaces an existing one: that one
+//! shows that databases of the past can be read.
 
 mod common;
 #[path = "golden/contents.rs"]
@@ -47,7 +50,8 @@ fn write_gone(db: &Db) {
     }
 }
 
-/// A value that stays for some thousand years, one that is gone, and a single delete of a key that was put before.
+/// A value that stays for some thousand years, an expired one, and a single delete of a key that
+/// was put before.
 fn write_expiring(db: &Db, place: &str) {
     let keyspace = db.default_keyspace();
     let far = SystemTime::UNIX_EPOCH + Duration::from_secs(STAYS_SECONDS);
@@ -68,7 +72,7 @@ type OptionsOf<'a> = &'a dyn Fn(&SimVfs, Durability, usize) -> Options;
 
 fn make_by(options: OptionsOf<'_>) -> SimVfs {
     let vfs = SimVfs::new(1);
-    // More than anything else that is put, but for what goes to a value extent.
+    // Larger than all other values, except those of value extents.
     let db = options(&vfs, Durability::Process, 0)
         .advanced(|advanced| advanced.values_apart_from(Some(600)))
         .open(DIR)
@@ -90,7 +94,7 @@ fn make_by(options: OptionsOf<'_>) -> SimVfs {
     write_gone(&db);
     write_expiring(&db, "in a table");
     db.flush().expect("a checkpoint");
-    // In the manifest, over a run; and in the commit log.
+    // One in the manifest, over a run; and one in the commit log.
     db.delete_prefix("gone/").expect("deletes");
     db.flush().expect("a checkpoint");
     write_part(&db, 2);
@@ -112,7 +116,8 @@ fn kept_databases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Adds the database that this build makes to those in `dir`. Whether there was none of its version.
+/// Adds the database that this build makes to those in `dir`. Returns whether there was none of its
+/// version.
 fn bless(dir: &Path) -> bool {
     bless_made(dir, "database", &make())
 }
@@ -157,7 +162,7 @@ fn check_by(options: OptionsOf<'_>, vfs: &SimVfs, version: char, read_only: bool
     }
 }
 
-/// Annotated hex: what is before `#` in each line.
+/// The bytes of annotated hex: the part before `#` in each line.
 fn bytes_of(text: &str) -> Vec<u8> {
     text.lines()
         .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
@@ -165,7 +170,7 @@ fn bytes_of(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The operations of one batch, in the order of keyspace and key; those before the long value.
+/// The operations of one batch before the long value, in the order of keyspace and key.
 const OPERATIONS: &str = "
 01                          # u8 kind: put
 00 00 00 00                 # u32 keyspace 0, default
@@ -184,14 +189,15 @@ LENGTH                      # u32 length of the value
 6b                          # key k
 ";
 
-/// Behind the long value.
+/// The operation behind the long value.
 const LAST_OPERATION: &str = "
 01 01 00 00 00              # put, keyspace 1
 01 00 00 00 01 00 00 00     # lengths of key and value
 7a 21                       # key z, value !
 ";
 
-/// Writes the batch of [`OPERATIONS`] and [`LAST_OPERATION`], kills the process; and those bytes.
+/// Writes the batch of [`OPERATIONS`] and [`LAST_OPERATION`], kills the process; returns the disk
+/// and these bytes.
 fn one_batch(level: Durability, long: &[u8]) -> (SimVfs, Vec<u8>) {
     let len = (long.len() as u32)
         .to_le_bytes()
@@ -215,7 +221,7 @@ fn one_batch(level: Durability, long: &[u8]) -> (SimVfs, Vec<u8>) {
     (machine, bytes)
 }
 
-/// The only file whose name ends so.
+/// The only file whose name has this end.
 fn only_file(vfs: &SimVfs, end: &str) -> Option<(String, Vec<u8>)> {
     let names = vfs.file_names(Path::new(DIR));
     let mut names = names.into_iter().filter(|name| name.ends_with(end));
@@ -249,7 +255,7 @@ fn a_batch_in_the_commit_log() {
     reads_one_batch(&vfs, &long);
 }
 
-/// A value extent has the bytes that the commit log would have, and its checksum goes on over the
+/// A value extent has the bytes that the commit log would have. Its checksum continues over the
 /// pieces in which it was written: the records before the long value, that value, and the rest.
 fn check_value_extent(level: Durability, name_in_log: &str) {
     let long = vec![0xab; (256 << 10) + 3];
@@ -259,7 +265,7 @@ fn check_value_extent(level: Durability, name_in_log: &str) {
     assert!(extent == bytes, "{} bytes", extent.len());
     let (_, log) = only_file(&vfs, "COMMIT-LOG").expect("is there");
     assert_eq!(log[40..61], bytes_of(name_in_log));
-    // A bit of any piece is noticed.
+    // A changed bit of any piece is noticed.
     for at in [5, 1 << 10, 200 << 10, extent.len() - 1] {
         let damaged = vfs.fork_state();
         let mut bytes = extent.clone();
@@ -282,7 +288,7 @@ fn a_value_extent_that_was_not() {
     check_value_extent(Durability::Process, &format!("fe {EXTENT_NAME}"));
 }
 
-/// What the commit log says of the extent, behind the byte of its kind: 0xff if the extent was synced
+/// The extent's name in the commit log, behind the byte of its kind: 0xff if the extent was synced
 /// before the record was written, 0xfe if not.
 const EXTENT_NAME: &str = "
 02 00 00 00 01 00 00 00     # u64 file: 0000000100000002.val
@@ -302,7 +308,7 @@ fn version_1_is_refused() {
     }
 }
 
-/// The databases of version 2 to that of this build, each of which has to be there.
+/// The databases from version 2 to the version of this build; each must be there.
 #[test]
 fn every_kept_database_opens() {
     if flag_from_env("EVENDB_BLESS") {
@@ -316,8 +322,8 @@ fn every_kept_database_opens() {
     }
 }
 
-/// The encrypted ones, of version 5, in which values apart had their offsets as nonces, and of that
-/// of this build.
+/// The encrypted databases of version 5, in which separately stored values had their offsets as
+/// nonces, and of this build's version.
 #[cfg(feature = "encryption")]
 #[test]
 fn every_kept_encrypted_database_opens_and_is_raised_to_this_version() {
@@ -396,7 +402,7 @@ fn blessing_adds_what_is_missing_and_changes_nothing_that_is_kept() {
     );
 }
 
-/// What is made today is read today, so the fixture's workload is what it is taken for.
+/// Databases made today are read today, so the fixture's workload makes the expected contents.
 #[test]
 fn the_workload_gives_the_contents() {
     let vfs = make();

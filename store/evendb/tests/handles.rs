@@ -1,5 +1,5 @@
-//! Handles, snapshots and iterators: sent to, shared with and kept by any thread; after an error, after
-//! their keyspace was dropped, and given to a database that is not theirs.
+//! Handles, snapshots and iterators: sent to, shared with and kept by any thread; after an error,
+//! after their keyspace was dropped, and given to a database that is not theirs.
 
 use evendb::{
     Batch, Cursor, Db, Error, ErrorKind, Iter, Keyspace, Options, Result, Snapshot, Stats, Value,
@@ -77,8 +77,8 @@ fn kind<T>(result: Result<T>) -> ErrorKind {
     }
 }
 
-/// What an iterator gives that should give one error and end: records, errors, and whether it ended
-/// within `limit` items, taken from the front or the back.
+/// The items of an iterator that should give one error and end: the number of records, that of
+/// errors, and whether it ended within `limit` items, taken from the front or the back.
 fn drain(iter: &mut Iter, forward: bool, limit: usize) -> (usize, usize, bool) {
     let (mut records, mut errors) = (0, 0);
     for _ in 0..limit {
@@ -129,12 +129,12 @@ fn an_iterator_over_a_damaged_block_gives_the_error_once_and_ends() {
             records < 2000 && errors == 1 && ended,
             "{records} {errors} {ended}"
         );
-        // Neither end goes on.
+        // Neither end continues.
         assert!(iter.next().is_none() && iter.next_back().is_none());
     }
     let collected: Result<Vec<_>> = db.iter().collect();
     assert_eq!(kind(collected), ErrorKind::Corruption);
-    // `count` as a newcomer writes it.
+    // `count` as a beginner writes it.
     assert!(db.iter().flatten().take(4000).count() < 2000);
     // A cursor stays at its error, at both ends.
     let mut cursor = db.cursor::<&str>(..);
@@ -179,7 +179,7 @@ fn an_iterator_over_a_closed_database_gives_the_error_once_and_ends() {
         );
         assert!(iter.next().is_none() && iter.next_back().is_none());
     }
-    // Those that begin now.
+    // Iterators that begin now.
     for mut iter in [
         keyspace.iter(),
         keyspace.prefix("key"),
@@ -189,7 +189,7 @@ fn an_iterator_over_a_closed_database_gives_the_error_once_and_ends() {
     }
 }
 
-/// What every call that takes a snapshot and a keyspace returns.
+/// The result of every call that takes a snapshot and a keyspace.
 fn read_through(snapshot: &Snapshot, keyspace: &Keyspace) -> Vec<(&'static str, Result<usize>)> {
     let first = |mut iter: Iter| match iter.next() {
         None => Ok(0),
@@ -229,7 +229,7 @@ fn read_through(snapshot: &Snapshot, keyspace: &Keyspace) -> Vec<(&'static str, 
     ]
 }
 
-/// What every call that takes a batch and a keyspace returns, at the batch's commit.
+/// The result of every call that takes a batch and a keyspace, at the batch's commit.
 fn write_through(db: &Db, keyspace: &Keyspace) -> Vec<(&'static str, Result<usize>)> {
     let commit = |fill: &dyn Fn(&mut Batch)| {
         let mut batch = db.batch();
@@ -262,7 +262,7 @@ fn a_keyspace_of_another_database_is_refused_by_every_call_that_takes_two_handle
     for (call, answer) in calls.into_iter().chain(writes) {
         let error = answer.expect_err(call);
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{call}");
-        // Whose it is, and whose it should be.
+        // The keyspace's own database, and the one that it should belong to.
         for dir in &dirs {
             assert!(
                 error.to_string().contains(&*dir.path().to_string_lossy()),
@@ -270,7 +270,7 @@ fn a_keyspace_of_another_database_is_refused_by_every_call_that_takes_two_handle
             );
         }
     }
-    // Nothing of the refused batches took effect, here or there.
+    // The refused batches have no effect, here or there.
     assert!(!db.contains_key("beside").expect("gets"));
     assert_eq!(other.get("k").expect("gets").expect("is there"), "foreign");
 }
@@ -299,7 +299,8 @@ fn a_keyspace_of_an_earlier_life_is_a_stranger_to_the_database_opened_again() {
             "{call}: {error}"
         );
     }
-    // Handles of the old life among themselves are closed, and write nothing into the new one.
+    // Handles of the old life are closed, also when used with each other, and write nothing into
+    // the new one.
     assert_eq!(kind(old_batch.commit()), ErrorKind::Closed);
     assert_eq!(kind(old.put("k", "old")), ErrorKind::Closed);
     for (call, answer) in read_through(&old_snapshot, &old) {
@@ -308,7 +309,7 @@ fn a_keyspace_of_an_earlier_life_is_a_stranger_to_the_database_opened_again() {
     assert_eq!(db.get("k").expect("gets").expect("is there"), "v");
 }
 
-/// What every call on a keyspace returns.
+/// The result of every call on a keyspace.
 fn use_all(db: &Db, keyspace: &Keyspace) -> Vec<(&'static str, Result<usize>)> {
     let first = |mut iter: Iter| match iter.next() {
         None => Ok(0),
@@ -349,7 +350,7 @@ fn after_a_drop_every_new_call_is_refused_and_what_was_begun_before_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = small(dir.path());
     let keyspace = db.keyspace("edges").expect("a keyspace");
-    // Some in tables, some in memory.
+    // Some records in tables, some in memory.
     for number in 0..500 {
         keyspace
             .put(format!("k{number:03}"), [1; 200])
@@ -373,7 +374,7 @@ fn after_a_drop_every_new_call_is_refused_and_what_was_begun_before_goes_on() {
 
     for handle in [&keyspace, &second_handle] {
         let mut calls = use_all(&db, handle);
-        // First those that are not refused, if there are any.
+        // First the calls that are not refused, if there are any.
         calls.sort_by_key(|(_, answer)| answer.is_err());
         for (call, answer) in calls {
             let error = answer.expect_err(call);
@@ -384,7 +385,7 @@ fn after_a_drop_every_new_call_is_refused_and_what_was_begun_before_goes_on() {
     }
     assert_eq!(kind(begun.commit()), ErrorKind::KeyspaceDropped);
     assert_eq!(keyspace.name(), "edges");
-    // What looked before sees all of it, also what lies in tables.
+    // Iterators that began before see everything, including records in tables.
     assert_eq!(drain(&mut iter, true, 4000), (501, 0, true));
     assert_eq!(drain(&mut half, false, 4000), (500, 0, true));
     let mut records = 0;
@@ -396,7 +397,7 @@ fn after_a_drop_every_new_call_is_refused_and_what_was_begun_before_goes_on() {
         assert_eq!(answer.expect(call), 1, "{call}");
     }
 
-    // One of the same name is another one.
+    // A new keyspace of the same name is a different one.
     let again = db.keyspace("edges").expect("made again");
     again.put("k", "another").expect("puts");
     for (call, answer) in use_all(&db, &keyspace) {

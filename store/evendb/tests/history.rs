@@ -1,9 +1,11 @@
-//! Real threads, real schedules: gets, puts, deletes, range deletions, batches, scans, multi-gets and snapshots of four threads are
-//! recorded (`common/clients.rs`), and each history is checked to be linearizable, all kinds together (`common/linearizable.rs`);
-//! where all threads write the same few keys, what must hold of each key (`common/sharing.rs`).
+//! Real threads, real schedules: gets, puts, deletes, range deletions, batches, scans, multi-gets
+//! and snapshots of four threads are recorded (`common/clients.rs`), and each history is checked to
+//! be linearizable, all kinds together (`common/linearizable.rs`). If all threads write the same
+//! few keys, the checks for each key are made (`common/sharing.rs`).
 //!
-//! `EVENDB_HISTORY_OPERATIONS` sets how many operations there are, `EVENDB_HISTORY_SEED` the first seed. With `EVENDB_HISTORY_OUT` the
-//! histories are written to files, for `scripts/check-linearizability`.
+//! `EVENDB_HISTORY_OPERATIONS` sets the number of operations, `EVENDB_HISTORY_SEED` the first seed.
+//! With `EVENDB_HISTORY_OUT` the histories are written to files, for
+//! `scripts/check-linearizability`.
 
 mod common;
 
@@ -32,7 +34,8 @@ fn own_keys(seed: u64, operations: u64) -> Plan {
     }
 }
 
-/// Runs the clients; tells what they saw and what scans of everything saw after each round and after reopening.
+/// Runs the clients; returns what they saw, and what scans of everything saw after each round and
+/// after reopening.
 fn record(plan: Plan, tune: impl FnOnce(Options) -> Options) -> (Vec<Op>, evendb::Stats) {
     let vfs = SimVfs::new(plan.seed);
     let options = Options::new()
@@ -51,7 +54,7 @@ fn record(plan: Plan, tune: impl FnOnce(Options) -> Options) -> (Vec<Op>, evendb
     let stats = db.stats();
     run.release();
     db.close().expect("closes");
-    // The same once more from the disk.
+    // The same scan once more from the disk.
     run.read_everything(&options.open("/db").expect("reopens"));
     (run.into_ops(), stats)
 }
@@ -66,7 +69,7 @@ fn run(seed: u64, operations: u64, tune: impl FnOnce(Options) -> Options) -> eve
     stats
 }
 
-/// Values lie apart, in files that go again soon.
+/// Values are stored separately, in files that go again soon.
 fn apart(advanced: Advanced) -> Advanced {
     let advanced = advanced.values_apart_from(Some(20));
     advanced
@@ -74,10 +77,10 @@ fn apart(advanced: Advanced) -> Advanced {
         .value_file_live_percent(60)
 }
 
-/// The runs of the test, each of four threads.
+/// The number of the test's runs, each of four threads.
 const RUNS: u64 = 6;
 
-/// The first seed of the runs, and that of those of shared keys.
+/// The first seed of the runs, and of the runs with shared keys.
 fn first_seed() -> u64 {
     number_from_env("EVENDB_HISTORY_SEED", 1)
 }
@@ -111,8 +114,8 @@ fn histories_are_linearizable() {
         options.durability(Durability::Sync)
     }));
     let sum = |count: fn(&evendb::Stats) -> u64| all.iter().map(count).sum::<u64>();
-    // With how many operations it must have been seen: what comes of data beyond memory only in longer
-    // histories.
+    // The number of operations from which on each event must have been seen: events of data beyond
+    // memory come only in longer histories.
     let seen = [
         ("splits", 20_000, sum(|stats| stats.splits)),
         ("rebalances", 20_000, sum(|stats| stats.rebalances)),
@@ -131,7 +134,8 @@ fn histories_are_linearizable() {
     }
 }
 
-/// Every thread writes every key, and there are few: an order among writers that their readers do not agree upon shows.
+/// Every thread writes every key, and there are few keys: so it shows if readers do not agree on an
+/// order of writers.
 #[test]
 fn shared_keys_hold_what_was_written() {
     let operations = count_from_env("EVENDB_HISTORY_OPERATIONS", 1_000_000) / 10;
@@ -165,7 +169,8 @@ fn op(begin: u32, end: u32, reads: &[(u32, u32)], writes: &[(u32, u32)]) -> Op {
 
 #[test]
 fn the_checker_accepts_what_has_a_moment() {
-    // A get beside a put may see it or not; a scan beside two puts may see the one or the other.
+    // A get beside a put may see it or not; a scan beside two puts may see only one of them, either
+    // one.
     let concurrent = [
         op(0, 5, &[], &[(1, 1)]),
         op(1, 2, &[(1, 1)], &[]),
@@ -201,8 +206,8 @@ fn the_checker_refuses_what_has_none() {
         op(2, 3, &[(1, 1), (2, ABSENT)], &[]),
         op(4, 5, &[(1, ABSENT), (2, 1)], &[]),
     ];
-    // A put stalls; a younger put returns; a get misses the first, a scan begun earlier has it
-    // without the second.
+    // A put stalls; a younger put returns; a get misses the first put, and a scan begun earlier has
+    // the first without the second.
     let out_of_order = [
         op(0, 9, &[], &[(1, 1)]),
         op(1, 8, &[(1, 1), (2, ABSENT)], &[]),
@@ -231,10 +236,11 @@ fn the_checker_refuses_what_has_none() {
     }
 }
 
-/// The checker of shared keys looks at each key alone: what it must accept, and what it must not.
+/// The checker of shared keys looks at each key alone: this shows what it accepts and what it does
+/// not.
 #[test]
 fn shared_keys_are_judged_one_by_one() {
-    // Two writers beside each other: either may have been the last.
+    // Two concurrent writers: either may have been the last.
     let writers = [op(0, 5, &[], &[(1, 1)]), op(1, 6, &[], &[(1, 2)])];
     for seen in [1, 2] {
         let mut history = writers.to_vec();
@@ -272,7 +278,7 @@ fn shared_keys_are_judged_one_by_one() {
     }
 }
 
-/// The other checker reads what `common/history_file.rs` describes.
+/// The other checker reads the format that `common/history_file.rs` describes.
 #[test]
 fn histories_are_written_as_they_are_described() {
     let mut write = op(4, 9, &[], &[(17, 3), (18, 8)]);

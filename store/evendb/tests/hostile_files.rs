@@ -1,7 +1,8 @@
-//! Files with right checksums that no EvenDB wrote: numbers that nothing reaches, files that claim to be long, edits that are
-//! many. Each ends in a typed error or works, nothing panics, and memory stays near the bytes that the files really have.
+//! Files with right checksums that no EvenDB wrote: numbers that nothing reaches, files that claim
+//! to be long, very many edits. Each ends in a typed error or works, nothing panics, and memory
+//! stays near the bytes that the files really have.
 //!
-//! A binary of its own, because it counts what the allocator is asked for.
+//! This is a binary of its own, because it counts the requests to the allocator.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,13 +26,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const MIB: usize = 1 << 20;
-/// Where `CURRENT` has the manifest's number.
+/// The offset of the manifest's number in `CURRENT`.
 const NUMBER_AT: usize = 8;
 const FORMAT: u64 = 1;
 const EPOCH: u64 = 2;
 const REMOVE_CHUNK: u64 = 6;
 const CHECKPOINT: u64 = 8;
-/// A checkpoint later than those of the databases here.
+/// A checkpoint later than all checkpoints of the databases here.
 const LATER: u64 = 1 << 20;
 
 fn options() -> Options {
@@ -89,7 +90,8 @@ fn kind_of(result: Result<()>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// With numbers of this kind nothing opens, and nothing is changed; an inspection says what is wrong.
+/// Numbers of this kind make each opening fail, and nothing is changed; an inspection says what is
+/// wrong.
 fn refuses(edits: &[Vec<u8>]) {
     let dir = database();
     forge(dir.path(), edits);
@@ -130,7 +132,8 @@ fn an_epoch_that_no_database_reaches_is_damage() {
     refuses(&[change(&of_end)]);
 }
 
-/// What the last epoch but one writes is sound, and the last one is read and not written to.
+/// A database at the last epoch but one is written and stays sound; at the last epoch it is read
+/// and not written to.
 #[test]
 fn behind_the_last_epoch_a_database_is_read_and_not_opened_for_writing() {
     let dir = database();
@@ -162,7 +165,7 @@ fn a_manifest_and_kept_changes_of_the_greatest_number_are_no_panic() {
     assert_eq!(kind_of(use_it(dir.path())), Some(ErrorKind::Corruption));
 }
 
-/// Reserved room can be of any length, and a file with a hole in it too.
+/// Reserved room can be of any length, and so can a file with a hole in it.
 #[test]
 fn a_sparse_manifest_takes_no_memory() {
     let dir = database();
@@ -186,7 +189,8 @@ fn a_sparse_manifest_takes_no_memory() {
     }
 }
 
-/// Each takes two bytes in the file, and many more as a change: they are taken one by one, and one tells of all.
+/// Each removal takes two bytes in the file, and many more as a change: they are taken one by one,
+/// and one finding stands for all.
 #[test]
 fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     let dir = database();
@@ -204,12 +208,13 @@ fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
     assert_eq!(contradictions.iter().filter(told).count(), 1);
 }
 
-/// What a table takes that is named in as few bytes as can be.
+/// The memory of a table that is named in as few bytes as possible.
 #[test]
 fn tables_take_a_bounded_multiple_of_their_bytes() {
     let dir = database();
     let (_, plain) = peak_of(|| use_it(dir.path()));
-    // A chunk behind the others, and its tables: number, place, role, epoch, checkpoint, then lengths, counts and keys.
+    // A chunk behind the others, and its tables: number, place, role, epoch, checkpoint, then
+    // lengths, counts and keys.
     let tables = change(&[5, 1 << 40, 0, 1, 0x7a]);
     let count = 300_000;
     let table = |number| change(&[number, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0]);
@@ -225,7 +230,7 @@ fn tables_take_a_bounded_multiple_of_their_bytes() {
     assert!(!report.unwrap().is_sound());
 }
 
-/// So it is with many edits, of which each is wrong by itself: a report that is full says so.
+/// The same with many edits that are each wrong by itself: a full report says that it is full.
 #[test]
 fn a_report_on_many_wrong_edits_is_short() {
     let dir = database();
@@ -260,7 +265,8 @@ fn a_sparse_list_of_a_backup_takes_no_memory() {
     }
 }
 
-/// Epochs that a checkpoint forgets one by one, of which each took a step for each that stayed.
+/// A checkpoint forgets epochs one by one. Once, each of these took one step for every epoch that
+/// stayed.
 #[test]
 fn a_million_epochs_are_forgotten_in_a_million_steps() {
     let dir = database();
@@ -273,7 +279,7 @@ fn a_million_epochs_are_forgotten_in_a_million_steps() {
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
-/// Nothing opens such a database, since the file is shorter; what is there is saved.
+/// Nothing opens such a database, since the file is shorter; the existing records are saved.
 #[test]
 fn a_repair_does_not_look_through_a_ring_that_is_not_there() {
     let dir = database();

@@ -1,9 +1,9 @@
-//! The order of the house: rooms that import downwards only, an engine that stays small, functions
-//! and files that fit the eye, few options.
+//! The order of the house: rooms that import only downwards, an engine that stays small, functions
+//! and files of limited length, few options.
 //!
 //! The rooms and their order are declared in ARCHITECTURE.md, in the block that begins with
 //! "```rooms", top first: a room is a module of the crate's root, a file or a folder. A room may
-//! import what stands on a line below its own, and nothing else. Code that only tests see is exempt.
+//! import rooms on lines below its own, and no others. Code that only tests see is exempt.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::{fs, io};
 const ENGINE_FIELDS_MAX: usize = 12;
 const ENGINE_IMPL_FILES_MAX: usize = 2;
 const OPTIONS_SETTERS_MAX: usize = 12;
-/// Lines of a function of the engine, and of any source file.
+/// The most lines of a function of the engine, and of any source file.
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 800;
 
@@ -56,7 +56,7 @@ fn declared_order(architecture: &str) -> BTreeMap<String, usize> {
     let block = block.split_once("```").unwrap().0;
     let mut order = BTreeMap::new();
     for (line, text) in block.lines().rev().enumerate() {
-        // What follows two spaces explains.
+        // Text after two spaces explains.
         for room in text.split("  ").next().unwrap().split_whitespace() {
             assert!(
                 order.insert(room.to_owned(), line).is_none(),
@@ -71,8 +71,8 @@ fn is_test_gate(line: &str) -> bool {
     line.starts_with("#[cfg(") && line.contains("test") && !line.contains("not(test)")
 }
 
-/// The file without comments and without the parts that only tests see; and the names of the modules in
-/// files of their own that only tests see.
+/// The file without comments and without the parts that only tests see; and the names of the
+/// modules in files of their own that only tests see.
 fn code_of(text: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut code, mut test_modules) = (Vec::new(), Vec::new());
     let mut lines = text.lines();
@@ -138,7 +138,7 @@ fn first_name(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Which room each name that the crate's root gives out comes from.
+/// The room of each name that the crate's root exports.
 fn given_out(lib: &str) -> BTreeMap<String, String> {
     let mut from = BTreeMap::new();
     for statement in lib
@@ -190,7 +190,7 @@ fn upward_imports(
         };
         let code = code_of(text).0.join("\n");
         let mut names = names_after(&code, "crate::");
-        // As many `super` as the file is deep lead to the root.
+        // `super` repeated to the file's depth leads to the root.
         let up = "super::".repeat(of.len());
         names.extend(
             names_after(&code, &up)
@@ -254,7 +254,7 @@ fn an_upward_import_is_named() {
         };
         assert!(one.contains(file) && one.contains("goes upwards"), "{one}");
     }
-    // What only tests see may look up.
+    // Code that only tests see may import upwards.
     let mut sources = sources();
     let gated = "\n#[cfg(test)]\nmod more_tests {\n    use crate::worker;\n}\n";
     sources
@@ -289,8 +289,8 @@ fn the_engine_only_holds() {
     );
 }
 
-/// The public functions in `impl` blocks of a type: the name of each, and the comments and attributes
-/// above it.
+/// The public functions in `impl` blocks of a type: the name of each, and the comments and
+/// attributes above it.
 fn public_functions(text: &str, of: &str) -> Vec<(String, String)> {
     let begin = format!("\nimpl {of} {{\n");
     let mut functions = Vec::new();
@@ -310,7 +310,8 @@ fn public_functions(text: &str, of: &str) -> Vec<(String, String)> {
     functions
 }
 
-/// Those of all files, but for the functions that make the options and that open with them.
+/// The setters of all files: the public functions without those that make the options or open with
+/// them.
 fn options_setters(sources: &BTreeMap<String, String>) -> Vec<String> {
     let functions = sources
         .values()
@@ -330,7 +331,7 @@ fn a_user_sees_few_options() {
         "{} setters: {setters:?}",
         setters.len()
     );
-    // One more, in whatever file, is counted.
+    // One more setter, in whatever file, is counted.
     let planted = "\nimpl Options {\n    pub fn planted(self) -> Self {\n        self\n    }\n}\n";
     sources.get_mut("files.rs").unwrap().push_str(planted);
     assert_eq!(options_setters(&sources).len(), setters.len() + 1);
@@ -352,7 +353,7 @@ fn every_advanced_setting_says_when_to_touch_it() {
     assert!(count > 0, "no setting was found");
 }
 
-/// Where each function begins, its name and its lines.
+/// For each function, the line where it begins, its name and its number of lines.
 fn functions(text: &str) -> Vec<(usize, String, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

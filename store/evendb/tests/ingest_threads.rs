@@ -1,8 +1,10 @@
-//! Ingests beside threads that put, delete, scan, hold snapshots, run checkpoints and compact; each history is judged.
+//! Ingests beside threads that put, delete, scan, hold snapshots, run checkpoints and compact; each
+//! history is judged.
 //!
-//! Keys of one kind are written by ingests alone, so every moment has them all of one round. Keys of the other kind, among
-//! those, belong to a writer each and are ingested, too. After a put has returned, its writer reads it, or a round that had
-//! not returned when the put began: nothing else is newer.
+//! Keys of one kind are written only by ingests, so at every moment all of them are of one round.
+//! Keys of the other kind lie among those; each belongs to one writer and is ingested too. After a
+//! put has returned, its writer reads its own value, or the value of a round that had not returned
+//! when the put began: nothing else is newer.
 
 mod common;
 
@@ -19,7 +21,7 @@ fn shared_key(number: u64) -> String {
     format!("k{number:04}")
 }
 
-/// Between two shared keys.
+/// A key between two shared keys.
 fn own_key(writer: u64, number: u64) -> String {
     format!("k{number:04}/w{writer}")
 }
@@ -37,7 +39,8 @@ fn parse(bytes: &[u8]) -> (u64, u64) {
     (kind, number)
 }
 
-/// What an ingest of a round brings, in order. Each has all shared keys, and others now and then.
+/// The records of an ingest of a round, in order. Each has all shared keys, and others now and
+/// then.
 fn records(round: u64) -> Vec<(String, Vec<u8>)> {
     let mut records = Vec::new();
     for number in 0..KEYS {
@@ -74,7 +77,7 @@ impl World {
 
     fn write(&self, writer: u64) {
         let mut number = 0;
-        // Of each key the greatest round that was seen.
+        // The greatest round that was seen of each key.
         let mut seen = vec![0; KEYS as usize];
         while self.goes_on() {
             number += 1;
@@ -148,7 +151,7 @@ impl World {
         while self.goes_on() {
             number += 1;
             last = self.done.load(Ordering::SeqCst).max(last);
-            // All are shown by one store: no get goes back behind another one.
+            // One store shows all of them: no get goes back behind an earlier one.
             if let Some(value) = self.db.get(shared_key(number * 11 % KEYS)).expect("gets") {
                 let (_, round) = parse(&value);
                 assert!(round >= last, "round {round} after {last}");
@@ -187,7 +190,7 @@ fn every_moment_has_an_ingest_whole_or_not_at_all() {
             scope.spawn(|| world.get());
             scope.spawn(|| world.reorganise());
             scope.spawn(|| {
-                // So that the others end, too.
+                // Caught so that the other threads end too.
                 let ends = std::panic::AssertUnwindSafe(|| world.ingest());
                 let ended = std::panic::catch_unwind(ends);
                 world.is_over.store(true, Ordering::SeqCst);

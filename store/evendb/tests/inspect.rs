@@ -1,9 +1,9 @@
-//! Looking inside and saving: `verify` raises no false alarm after crashes, `dump` shows what is
-//! there and where it stops, `repair` of an undamaged database loses nothing, and of a damaged one
-//! no more than it says; no key ever gets a value that it never had.
+//! Inspecting and saving: `verify` raises no false alarm after crashes; `dump` shows the content
+//! and where it stops; `repair` of an undamaged database loses nothing, and of a damaged one no
+//! more than it reports; no key ever gets a value that it never had.
 //!
-//! That verify finds every planted damage is tested in `corruption.rs`.
-//! `EVENDB_REPAIR_STRIDE` sets how many bytes are left out between two flips (default 499).
+//! `corruption.rs` tests that verify finds every planted damage. `EVENDB_REPAIR_STRIDE` sets the
+//! number of bytes between two flips (default 499).
 
 mod common;
 
@@ -27,7 +27,7 @@ const SAVED: &str = "/saved";
 
 type Contents = BTreeMap<String, Map>;
 
-/// Repairs and reads what became of it.
+/// Repairs and reads the result.
 fn saved(disk: &SimVfs, one_keyspace: bool) -> (RepairReport, Contents) {
     let options = RepairOptions { one_keyspace };
     let names = disk.file_names(&PathBuf::from(DIR));
@@ -52,8 +52,8 @@ fn saved(disk: &SimVfs, one_keyspace: bool) -> (RepairReport, Contents) {
     (report, contents)
 }
 
-/// What is in the new database must have been in the old one, and what is not must be told. Returns
-/// how many keys differ.
+/// Each record of the new database must have been in the old one, and missing ones must be
+/// reported. Returns the number of keys that differ.
 fn judge(image: &Image, report: &RepairReport, saved: &Contents, what: &str) -> usize {
     let expected = image.expected();
     let nothing = Map::new();
@@ -185,7 +185,7 @@ fn repair_loses_what_is_damaged_and_no_more() {
             let (report, contents) = saved(&machine, false);
             let what = format!("{} {name} missing", image.name);
             let differing = judge(&image, &report, &contents, &what);
-            // The one manifest that there is stands in for it.
+            // The only manifest stands in for it.
             let costs_nothing = name == "CURRENT";
             assert_eq!(report.losses.is_empty(), costs_nothing, "{what}");
             let is_told = !report.findings.is_empty();
@@ -212,7 +212,8 @@ fn exchanged_tables_are_found_by_what_they_are() {
     assert_eq!(contents, image.expected());
 }
 
-/// A database of one keyspace without a manifest: all of it comes back, if the caller vouches.
+/// A database of one keyspace without a manifest: everything comes back if the caller confirms that
+/// it had one keyspace.
 #[test]
 fn tables_without_a_manifest() {
     let vfs = SimVfs::new(3);
@@ -258,7 +259,7 @@ fn a_hole_in_the_commit_log_is_no_end() {
     let live = &image.sound.live["COMMIT-LOG"];
     let records = image.sound.checked.commit_log_records;
     assert!(records > 10);
-    // In a stretch of many records, amid it.
+    // In the middle of a stretch of many records.
     let longest = live
         .iter()
         .max_by_key(|range| range.end - range.start)
@@ -286,7 +287,7 @@ fn a_hole_in_the_commit_log_is_no_end() {
     assert_eq!(hole.offset, Some(longest.start));
 }
 
-/// Whatever a crash leaves is sound, a hole where pages were never synced included.
+/// Whatever a crash leaves is sound, including a hole of pages that were never synced.
 #[test]
 fn no_false_alarm_after_a_crash() {
     let all = steps(31, 200);
@@ -385,7 +386,7 @@ fn dumps_show_what_is_there() {
         .iter()
         .rev()
         .filter(|item| field(item, "what") == Some(&DumpValue::Text("set-chunk".into())));
-    // The last that is still there.
+    // The last chunk that still exists.
     let is_there = |id: &u64| dumped(&image.disk, &Dump::Chunk(*id), &all).is_ok();
     let chunk = sets.map(|item| number(item, "id")).find(is_there);
     let chunk = chunk.expect("chunks were set");

@@ -1,5 +1,5 @@
-//! Cursors and iterators that are sought, limited, or of keys alone: random programs against an ordered map, over
-//! munks, tables and deltas, while the chunks below them change.
+//! Cursors and iterators that are sought, limited, or of keys alone: random programs against an
+//! ordered map, over munks, tables and deltas, while the chunks below them change.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 #[path = "../../storage/tests/knobs/mod.rs"]
@@ -45,7 +45,7 @@ fn key(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// Some writes, and at times what moves records from one place to another.
+/// Some writes, and sometimes a job that moves records from one place to another.
 fn disturb(db: &Db, map: &mut BTreeMap<Vec<u8>, Vec<u8>>, random: &mut StdRng) {
     for _ in 0..random.random_range(0..40) {
         let key = key(random);
@@ -67,7 +67,7 @@ fn disturb(db: &Db, map: &mut BTreeMap<Vec<u8>, Vec<u8>>, random: &mut StdRng) {
     }
 }
 
-/// What is left of a range between two ends, as its documentation says.
+/// The part of a range between two ends, as its documentation says.
 struct Model {
     records: Vec<Pair>,
     front: usize,
@@ -97,7 +97,7 @@ impl Model {
     }
 }
 
-/// Each kind of cursor and iterator, by one face.
+/// Each kind of cursor and iterator, behind one interface.
 enum Any {
     Cursor(Cursor),
     KeyCursor(KeyCursor),
@@ -150,7 +150,7 @@ fn opened(db: &Db, map: &BTreeMap<Vec<u8>, Vec<u8>>, random: &mut StdRng) -> (An
     let (mut low, mut high) = (Vec::new(), None);
     if random.random_bool(0.6) {
         let (a, b) = (key(random), key(random));
-        // Inverted ones too, at times.
+        // Sometimes inverted ranges too.
         let in_order = a <= b || random.random_range(0..8) == 0;
         (low, high) = if in_order { (a, Some(b)) } else { (b, Some(a)) };
     }
@@ -276,7 +276,7 @@ fn a_seek_within_what_is_gathered_reads_nothing() {
         cursor.seek_back("k050");
         let error = cursor.next_back().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed, "munks {munks}");
-        // And that stays.
+        // The error stays.
         cursor.seek("");
         assert_eq!(cursor.next().unwrap_err().kind(), ErrorKind::Closed);
     }
@@ -335,7 +335,7 @@ fn a_limit_counts_both_ends_and_gathers_no_more() {
     assert_eq!(db.keys::<&str>(..).limit(7).count(), 7);
     assert_eq!(db.iter().limit(2).limit(9).count(), 2);
     assert_eq!(db.iter().limit(0).count(), 0);
-    // A hint is none of that.
+    // A hint is no limit.
     let mut cursor = db.cursor::<&str>(..).limit_hint(1);
     let mut records = 0;
     while cursor.next().unwrap().is_some() {
@@ -359,7 +359,8 @@ fn a_snapshot_has_keys_too() {
     assert_eq!(kept, "k000");
 }
 
-/// An iterator that failed does not look as if it had come to its end: after a seek it tells the error again.
+/// An iterator that failed does not seem to have come to its end: after a seek it returns the error
+/// again.
 #[test]
 fn a_seek_after_an_error_is_no_silent_end() {
     let db = filled(10, 10, true);

@@ -1,5 +1,5 @@
-//! Changes that are kept beyond the commit log: everything comes, over checkpoints, laps and lives; the oldest go; damage
-//! and a full disk cost what is kept, and nothing else.
+//! Changes that are kept beyond the commit log: everything comes, over checkpoints, laps and lives;
+//! the oldest go; damage and a full disk cost only kept changes.
 
 #![expect(
     clippy::unwrap_used,
@@ -56,7 +56,7 @@ fn write_some(db: &Db, seed: u64) -> Writes {
     writes
 }
 
-/// Tells where they begin to differ, and no more.
+/// Panics with the first difference, and no others.
 fn assert_same(found: &[Writes], expected: &[Writes], what: &str) {
     let differ = found.iter().zip(expected).position(|(a, b)| a != b);
     assert!(
@@ -91,7 +91,7 @@ fn everything_comes_over_laps_and_lives() {
         let mut db = open();
         let start = db.position().unwrap();
         let mut written = Vec::new();
-        // More lives than the manifest keeps seeds of.
+        // More lives than the number of seeds that the manifest keeps.
         for life in 0..90_u64 {
             for number in 0..scramble(life) % 40 {
                 written.push(write_some(&db, life * 100 + number));
@@ -123,7 +123,7 @@ fn everything_comes_over_laps_and_lives() {
         );
         let oldest = db.oldest_position().unwrap();
         assert!(drain(&mut db.changes_since(&oldest).unwrap()).unwrap() == written);
-        // And of a database that is open for reading only.
+        // Also from a database that is open only for reading.
         db.close().unwrap();
         let reader = Options::new()
             .read_only(true)
@@ -158,7 +158,7 @@ fn the_oldest_go_and_what_is_left_has_no_gap() {
         let of = |name: &String| vfs.open(&Path::new(DIR).join(name), false).unwrap().len();
         if seed % 97 == 0 {
             let bytes: u64 = names(&vfs).iter().map(|name| of(name).unwrap()).sum();
-            // One file and one checkpoint more, at most.
+            // At most one file and one checkpoint more.
             assert!(bytes <= 3 * KEEP, "{bytes} bytes");
         }
     }
@@ -173,7 +173,7 @@ fn the_oldest_go_and_what_is_left_has_no_gap() {
         .map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len))
         .sum();
     assert!(bytes as u64 > KEEP / 2, "only {bytes} bytes are kept");
-    // The option goes, and the files with it.
+    // The option is removed, and the files with it.
     db.close().unwrap();
     assert!(!names(&vfs).is_empty());
     let db = on_sim(&vfs, Durability::Process, 0).open(DIR).unwrap();
@@ -248,7 +248,7 @@ fn damage_is_told_and_keeps_nothing_from_opening() {
     }
 }
 
-/// Where there is no room, what is kept goes, and writes go on.
+/// If there is no room, kept changes go, and writes continue.
 #[test]
 fn a_full_disk_costs_what_is_kept() {
     let vfs = SimVfs::new(1);
@@ -278,7 +278,7 @@ fn a_full_disk_costs_what_is_kept() {
     );
 }
 
-/// `dump` prints every kept change, and `verify` looks at what each says.
+/// `dump` prints every kept change, and `verify` checks the content of each.
 #[test]
 fn kept_changes_are_printed_and_verified() {
     use evendb_storage::framed_log::{
@@ -328,7 +328,8 @@ fn kept_changes_are_printed_and_verified() {
         found
     };
     assert!(findings().is_empty());
-    // A change that verifies and comes in the wrong place: the last frame of the first file once more in its middle.
+    // A change that verifies but is in the wrong place: the last frame of the first file once more
+    // in its middle.
     let name = &names(&vfs)[0];
     let path = Path::new(DIR).join(name);
     let (file, id) = (vfs.open(&path, false).unwrap(), name[8..].parse().unwrap());
@@ -354,7 +355,7 @@ fn kept_changes_are_printed_and_verified() {
     let found = findings();
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].what.contains("makes no sense"), "{found:?}");
-    // And one that is no change at all is named by both.
+    // A frame that is no change at all is named by both.
     frames[2] = vec![77; FRAME_HEADER_BYTES];
     write(&frames);
     assert_eq!(findings().len(), 1);

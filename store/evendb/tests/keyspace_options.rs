@@ -1,4 +1,4 @@
-//! Options that keyspaces have of their own: recorded, refused where they contradict, and heeded.
+//! Options that keyspaces have of their own: recorded, refused where they contradict, and applied.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::vfs::SimVfs;
@@ -89,7 +89,7 @@ fn options_are_changed_and_go_with_their_keyspace() {
         .unwrap();
     keyspace.set_options(&lz4).unwrap();
     db.default_keyspace().set_options(&lz4).unwrap();
-    // They are properties, which nothing else may set.
+    // They are properties, which no other call may set.
     let property = keyspace.property("evendb.option.compression").unwrap();
     assert_eq!(property.unwrap(), b"lz4");
     let refused = keyspace.set_property("evendb.option.compression", "zstd");
@@ -137,7 +137,7 @@ fn compression_holds_for_tables_and_logs_of_one_keyspace() {
     }
     drop((packed, plain));
     db.close().unwrap();
-    // The database's own option is the other one now.
+    // The database's own option differs now.
     let db = options(&vfs)
         .compression(Compression::Lz4)
         .open("/db")

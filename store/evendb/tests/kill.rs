@@ -1,13 +1,15 @@
 //! `kill -9` of a real process with four writing threads and one that scans, again and again on one
 //! directory. Every write whose acknowledgement has come through the pipe is there afterwards, no
-//! batch is halved, and what is there is a prefix: of each thread's writes, and over all threads.
+//! batch is halved, and the writes that are there are a prefix: of each thread's writes, and over
+//! all threads.
 //!
 //! The writes are single puts, batches over two keyspaces, and batches raised to a higher level.
 //! Order over threads: before each write a thread notes how far all others have been acknowledged,
-//! and writes that into the value. Whatever is there then names what must be there too.
+//! and writes that into the value. So each write that is there names other writes that must be
+//! there too.
 //!
-//! The test binary starts itself as the process to be killed. `EVENDB_KILLS` sets how many kills
-//! per durability level (default 25; 1000 is the full campaign).
+//! The test binary starts itself as the process to be killed. `EVENDB_KILLS` sets the number of
+//! kills for each durability level (default 25; 1000 is the full campaign).
 
 mod common;
 
@@ -21,17 +23,17 @@ use std::time::{Duration, Instant};
 
 /// Each thread writes its slots in turn.
 const SLOTS: u64 = 120;
-/// Every so many writes is a batch that also writes to the keyspace `mirror`.
+/// One write in this number is a batch that also writes to the keyspace `mirror`.
 const BATCH: u64 = 8;
-/// And every so many of a raised one.
+/// One write in this number is a batch of a raised level.
 const RAISED: u64 = 24;
 
 fn slot_key(writer: usize, number: u64) -> String {
     format!("w{writer}/{:04}", number * 7 % SLOTS)
 }
 
-/// Number, what had been acknowledged before, and a filling of a different length each time, so
-/// that a value is told from its neighbours.
+/// The write's number, the counts that had been acknowledged before, and a filling of a different
+/// length each time, so that a value differs from its neighbours.
 fn value(number: u64, before: &Counts) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     for count in before {
@@ -58,8 +60,8 @@ fn parse(bytes: &[u8]) -> Result<(u64, Counts), String> {
     Ok((number, before))
 }
 
-/// Checks that a thread's slots hold exactly its first writes; how many, and what the last of them
-/// knew of the other threads.
+/// Checks that a thread's slots hold exactly its first writes; returns their number, and what the
+/// last of them knew of the other threads.
 fn check_writer(
     writer: usize,
     records: impl Iterator<Item = evendb::Result<(evendb::Value, evendb::Value)>>,
@@ -92,7 +94,7 @@ fn check_writer(
     Ok((last + 1, before))
 }
 
-/// Checks the whole database; the number of writes of each thread.
+/// Checks the whole database; returns the number of writes of each thread.
 fn check_all(db: &Db) -> Result<Counts, String> {
     let mirror = db.keyspace("mirror").map_err(|error| error.to_string())?;
     let mut counts = [0; WRITERS];
@@ -200,7 +202,7 @@ fn child_process() {
     });
 }
 
-/// Each process checks what the one before left; now and then, and at the end, this one does.
+/// Each process checks what the one before left; now and then, and at the end, this process does.
 fn kill_again_and_again(level: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let kills = count_from_env("EVENDB_KILLS", 25);

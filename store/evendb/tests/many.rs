@@ -1,5 +1,4 @@
-//! Many databases in one process that hardly uses them.
-//! `cargo test -p evendb --test many`
+//! Many databases in one process that hardly uses them. `cargo test -p evendb --test many`
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
@@ -23,8 +22,8 @@ fn wait_for_threads(most: usize) {
     panic!("{} threads instead of {most}", threads());
 }
 
-/// One thread each once they are left alone, after opening and after they were used; and none when they
-/// are closed.
+/// Each has one thread when it is left alone, after opening and after use; and none when it is
+/// closed.
 #[test]
 fn idle_databases_have_one_thread_each() {
     let before = threads();

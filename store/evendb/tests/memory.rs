@@ -1,4 +1,4 @@
-//! The memory budget under small limits: what is charged stays within it while there are far more
+//! The memory budget under small limits: charged memory stays within it while there are far more
 //! chunks, tables and log records than it holds, and everything still reads right.
 
 use evendb::{Db, LogSearch, Options};
@@ -6,11 +6,12 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 const BUDGET: u64 = 4 << 20;
-/// What may be charged above the budget for a moment: a munk that is being replaced, a table that was
-/// just opened, a record that was admitted alone.
+/// The bytes that may be charged above the budget for a moment: a munk that is being replaced, a
+/// table that was just opened, a record that was admitted alone.
 const ALLOWANCE: u64 = 768 << 10;
 
-/// One test at a time: a thread of another one that is pinned, and gets no processor, would keep what this one has let go.
+/// One test at a time: a pinned thread of another test that gets no processor would keep memory
+/// that this one has released.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn options() -> Options {
@@ -32,7 +33,7 @@ fn value(number: u64, round: u64) -> Vec<u8> {
 
 fn check(db: &Db, what: &str) {
     let memory = db.stats().memory;
-    // Holes in slabs are the process's: here those of all tests.
+    // Holes in slabs belong to the process: here to all tests.
     let used = memory.used() - memory.unreclaimed;
     assert!(
         used <= BUDGET + ALLOWANCE,
@@ -205,7 +206,7 @@ fn runs_of_a_log_are_merged() {
     let _alone = ALONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
-        // Logs that are never at their limit: only their runs are too many.
+        // Logs that are never at their limit: only the number of their runs is too large.
         let options = Options::new()
             .memory_budget(BUDGET)
             .advanced(|advanced| advanced.log_bytes_limits(1 << 30, 1 << 30).munks(false));

@@ -1,4 +1,5 @@
-//! Merge operators: what operands become wherever they lie, what is refused, and what a failing operator loses (nothing).
+//! Merge operators: the results of operands wherever these lie, what is refused, and what a failing
+//! operator loses (nothing).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -150,7 +151,7 @@ fn batches_fold_what_they_write_to_one_key() {
     let all: Vec<_> = ["a", "b", "c", "d"].map(|key| number(&counts, key)).into();
     assert_eq!(all, [Some(6), Some(5), Some(11), Some(4)]);
 
-    // What cannot be folded fails as a whole.
+    // If operands cannot be folded, the whole write fails.
     let moody = KeyspaceOptions::new().merge_operator(Moody(Arc::new(AtomicU8::new(1))));
     let moody = db.keyspace_with("moody", &moody).unwrap();
     let mut batch = db.batch();
@@ -166,7 +167,7 @@ fn batches_fold_what_they_write_to_one_key() {
     );
 }
 
-/// Each way of a write refuses `bad` in the keyspace, and nothing of it is there.
+/// Each way of writing refuses `bad` in the keyspace, and nothing of the write is there.
 fn refuse_everywhere(db: &Db, keyspace: &Keyspace, bad: &[u8], why: &str) {
     let (good, hour) = (&Merges::set(["1234567"])[..], Duration::from_secs(3600));
     let refused = |what: &str, done: evendb::Result<()>| {
@@ -225,7 +226,7 @@ fn a_value_or_an_operand_that_the_operator_cannot_read_is_refused_by_every_write
         let keyspace = db.keyspace_with(&name, &options).unwrap();
         refuse_everywhere(&db, &keyspace, bad, why);
     }
-    // Bytes are what these take.
+    // These operators take bytes.
     for merges in [Merges::Max, Merges::Min, Merges::Append] {
         let options = KeyspaceOptions::new().merge_operator(merges);
         let keyspace = db.keyspace_with(merges.name(), &options).unwrap();
@@ -234,7 +235,7 @@ fn a_value_or_an_operand_that_the_operator_cannot_read_is_refused_by_every_write
     }
 }
 
-/// What was put before the keyspace got its operator is there, and an error of the key says where
+/// Values from before the keyspace got its operator are there, and an error of the key says where
 /// it is.
 #[test]
 fn a_value_from_before_the_operator_makes_an_error_that_names_key_and_keyspace() {
@@ -250,7 +251,7 @@ fn a_value_from_before_the_operator_makes_an_error_that_names_key_and_keyspace()
     let expected = "in the keyspace \"counts\" the merge operator \"evendb.add-u64\" failed for the \
                     key b\"page\": 9 bytes where a number has 8";
     assert_eq!(error.to_string(), expected);
-    // A repair refuses nothing of what there was.
+    // A repair refuses none of the existing operands.
     drop(counts);
     db.close().unwrap();
     let repair = evendb::inspect::RepairOptions::default();
@@ -304,7 +305,7 @@ fn transactions_see_their_merges_which_are_no_reads() {
         seen,
         [25u64, 2, 9].map(|value| value.to_le_bytes().to_vec())
     );
-    // It has read now, so another's merge is a conflict.
+    // It has read now, so a merge by another transaction is a conflict.
     add(&counts, "a", 1);
     assert_eq!(
         transaction.commit().unwrap_err().kind(),
@@ -344,7 +345,7 @@ fn another_operator_or_none_is_refused_with_both_names() {
         .set_options(&tail)
         .unwrap_err();
     refused(error, &["evendb.add-u64", "tail"]);
-    // What its name says need not be given. Jobs go on without the other.
+    // An operator whose name says what it does need not be given. Jobs continue without the other.
     add(&db.keyspace("counts").unwrap(), "a", 1);
     db.flush().unwrap();
     db.settle_debt().unwrap();
@@ -359,7 +360,8 @@ fn another_operator_or_none_is_refused_with_both_names() {
     assert_eq!(plain.get("a").unwrap().unwrap(), "z", "an operator stays");
 }
 
-/// Whoever merges into a keyspace without an operator does what the message says, and it works: by every call that merges.
+/// A user who merges into a keyspace without an operator does what the message says, and it works:
+/// by every call that merges.
 #[test]
 fn the_message_of_a_merge_without_an_operator_names_the_way_that_works() {
     let db = open(&SimVfs::new(7));
@@ -387,7 +389,7 @@ fn the_message_of_a_merge_without_an_operator_names_the_way_that_works() {
     }
 }
 
-/// Adds as `AddU64`, unless it is told to fail or to panic.
+/// Adds like `AddU64`, unless it is told to fail or to panic.
 struct Moody(Arc<AtomicU8>);
 
 impl MergeOperator for Moody {
@@ -449,10 +451,10 @@ fn an_operator_that_fails_or_panics_loses_and_latches_nothing() {
                 assert_eq!(scanned.unwrap_err().kind(), ErrorKind::MergeFailed);
             }
         }
-        // Other keys are as they were.
+        // Other keys are unchanged.
         assert_eq!(counts.get("b").unwrap().unwrap(), "no number");
     }
-    // An operand that never makes sense is an error of its key until that is put again.
+    // An operand that never makes sense is an error of its key until the key is put again.
     add(&counts, "b", 1);
     assert_eq!(counts.get("b").unwrap_err().kind(), ErrorKind::MergeFailed);
     db.flush().unwrap();
@@ -496,7 +498,7 @@ fn changes_copies_and_repairs_have_operands() {
         (Some(3), Some(3))
     );
     drop((copied, copy));
-    // In tables, runs and the log.
+    // Operands in tables, runs and the log.
     db.flush().unwrap();
     add(&counts, "a", 10);
     let machine = vfs.crash(CrashMode::Process);

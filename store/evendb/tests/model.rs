@@ -1,6 +1,6 @@
 //! Random operations against an ordered map, with reopens, snapshots, batches, both directions and
-//! tiny limits, so that splits, rebalances and merges happen all the time. `EVENDB_MODEL_SEEDS` sets how many
-//! seeds are run (default 16).
+//! tiny limits, so that splits, rebalances and merges happen all the time. `EVENDB_MODEL_SEEDS`
+//! sets the number of seeds (default 16).
 
 #[path = "../../storage/tests/knobs/mod.rs"]
 mod knobs;
@@ -19,12 +19,12 @@ use std::time::{Duration, SystemTime};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// In a hundred years or so.
+/// A time about a hundred years from now.
 fn far() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(5_000_000_000)
 }
 
-/// Tiny limits; what else there is to choose differs from seed to seed, and must not matter.
+/// Tiny limits; the other options differ from seed to seed, and must not matter.
 fn options(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> Options {
     let mut random = StdRng::seed_from_u64(seed ^ 0x0971);
     let search = match random.random_range(0..3) {
@@ -136,7 +136,7 @@ fn operand(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// Does in a map what a merge does.
+/// Merges an operand in a map.
 fn merge(map: &mut Map, key: &[u8], operand: &[u8]) {
     match merging::merged(map.get(key).map(Vec::as_slice), operand) {
         Some(value) => drop(map.insert(key.to_vec(), value)),
@@ -160,7 +160,7 @@ fn check_all(db: &Db, maps: &[Map; 2], what: &str) {
     }
 }
 
-/// One run: a database, what it should hold, and snapshots with what they should see.
+/// One run: a database, its expected content, and snapshots with their expected contents.
 struct Run {
     seed: u64,
     durability: Durability,
@@ -193,7 +193,7 @@ impl Run {
         let keyspace = keyspaces(&self.db)[which].clone();
         match self.random.random_range(0..1000) {
             0..200 => {
-                // Half of them to few keys, so that many operands meet.
+                // Half of them go to few keys, so that many operands meet.
                 let mut key = key(&mut self.random);
                 if self.random.random_bool(0.5) {
                     key.truncate(2);
@@ -215,7 +215,8 @@ impl Run {
             520..600 => {
                 let key = key(&mut self.random);
                 let deleted = match self.random.random_range(0..6) {
-                    // What has expired is as good as deleted, and so is what a single delete removes beside an operator.
+                    // An expired record equals a deleted one, and so does a record that a single
+                    // delete removes beside an operator.
                     0 => keyspace.put_expiring_at(&key, "gone", SystemTime::UNIX_EPOCH),
                     1 => keyspace.single_delete(&key),
                     _ => keyspace.delete(&key),
@@ -317,7 +318,8 @@ impl Run {
         map.retain(|key, _| !(low <= &key[..] && &key[..] < high));
     }
 
-    /// Ingests records among the others or beside them, or finds out that they do not ascend.
+    /// Ingests records among the others or beside them, or checks that an ingest refuses records
+    /// that do not ascend.
     fn ingest(&mut self, which: usize, keyspace: &Keyspace) {
         let prefix = *["k", "k0", "kz", "p", "z"]
             .choose(&mut self.random)
@@ -419,7 +421,7 @@ impl Run {
 
 fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
     let mut run = Run::new(seed, durability, workers);
-    // Finds the very step after which something is wrong.
+    // Finds the exact step after which something is wrong.
     let thorough = flag_from_env("EVENDB_THOROUGH");
     for step in 0..steps {
         let what = format!("seed {seed} step {step}");
@@ -435,7 +437,8 @@ fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
     );
 }
 
-/// How many seeds there are at process level without threads; of others there are three for eight of these.
+/// The number of seeds at process level without threads; the other configurations have three seeds
+/// for eight of these.
 fn seeds() -> u64 {
     count_from_env("EVENDB_MODEL_SEEDS", 16)
 }

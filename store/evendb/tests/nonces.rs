@@ -1,8 +1,8 @@
-//! No key and nonce encrypts two bodies: of all that the lives of one database and of its copies
-//! encrypt, in this process and in forked children, every pair is collected
-//! (`evendb_storage::sealing::watch`), and none comes twice. The children are alike in all that the
-//! program knows: their memory, the files they open and what they call, so that chance which the
-//! system did not give at that moment is the same in both.
+//! No key and nonce encrypts two bodies. Every pair is collected that the lives of one database and
+//! of its copies use to encrypt, in this process and in forked children
+//! (`evendb_storage::sealing::watch`), and no pair comes twice. The children are equal in all that
+//! the program knows: their memory, the files that they open and their calls. So random values that
+//! the system did not give at that moment are the same in both.
 
 #![cfg(feature = "encryption")]
 #![expect(
@@ -64,8 +64,8 @@ fn on_disk() -> Options {
     on(Arc::new(OsVfs))
 }
 
-/// Writes all that is encrypted, several laps of the commit log and several value files. What
-/// differs between two writers are the values, and never their lengths.
+/// Writes everything that is encrypted: several laps of the commit log and several value files. Two
+/// writers differ in their values, and never in the lengths.
 fn write(db: &Db, who: u8) {
     let apart = KeyspaceOptions::new().values_apart_from(200);
     let apart = db.keyspace_with("apart", &apart).unwrap();
@@ -87,7 +87,7 @@ fn write(db: &Db, who: u8) {
     apart.put("last", vec![who; 300]).unwrap();
 }
 
-/// As a process that is killed: without closing.
+/// Like a process that is killed: without closing.
 fn write_and_die(options: Options, dir: &Path, who: u8) {
     let db = options.open(dir).unwrap();
     write(&db, who);
@@ -102,9 +102,9 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Two children at once, each of which does `work` in its own directory; and what they told.
+/// Runs two children at once, each with `work` in its own directory; returns what they reported.
 fn two_children(dir: &Path, work: &dyn Fn(&Path, u8)) -> String {
-    // The keys that a fork would copy are there.
+    // The random keys that a fork would copy exist already.
     let _ = RandomState::new();
     let children: Vec<_> = [1, 2]
         .map(|who| match fork() {
@@ -128,7 +128,7 @@ fn two_children(dir: &Path, work: &dyn Fn(&Path, u8)) -> String {
         .concat()
 }
 
-/// In `dir`: forks, what was killed and opens again, copies, backups, a repair, another key.
+/// In `dir`: forks, a killed database that opens again, copies, backups, a repair, another key.
 fn lives_on_disk(dir: &Path) -> BTreeSet<Sealed> {
     let template = dir.join("template");
     let db = on_disk().open(&template).unwrap();
@@ -163,7 +163,7 @@ fn lives_on_disk(dir: &Path) -> BTreeSet<Sealed> {
         let inspected = InspectOptions::new().encryption(keys(1));
         let how = RepairOptions::default();
         repair(into("killed"), into("repaired"), how, inspected).unwrap();
-        // Closed, and opened again: all of one child, and of the other what was killed.
+        // Closed, and opened again: everything of one child, and the killed database of the other.
         let lives = [
             "killed",
             "killed",
@@ -187,7 +187,7 @@ fn lives_on_disk(dir: &Path) -> BTreeSet<Sealed> {
     told.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// What a lost power leaves, opened on two machines, each of which loses its power again.
+/// The files after a power loss, opened on two machines that each lose power again.
 fn lives_after_power_losses() {
     let mut machines = vec![SimVfs::new(1)];
     let modes = [
@@ -231,7 +231,7 @@ fn no_key_and_nonce_encrypts_two_bodies_in_any_life_or_copy() {
     );
     let keys: BTreeSet<_> = all.iter().map(|one| one.key).collect();
     assert!(keys.len() > 200, "{} keys", keys.len());
-    // And a pair that comes twice is found.
+    // A pair that comes twice is found.
     let cipher = Secrets::new(Key::new([1; 32]))
         .unwrap()
         .cipher(Use::Table, 1, &[]);
@@ -241,8 +241,8 @@ fn no_key_and_nonce_encrypts_two_bodies_in_any_life_or_copy() {
     assert_eq!(watch::repeated(&watch::seen()).len(), 1);
 }
 
-/// Forked children of a process are told apart by the system's chance alone, without encryption
-/// too: by the seeds of their lives, which keep records of other lives from being read, and by the
+/// Only the system's random values distinguish forked children of a process, without encryption
+/// too: the seeds of their lives, which keep records of other lives from being read, and the
 /// numbers of value files, by which backups share them.
 #[test]
 fn each_opening_asks_the_system_for_its_seed_and_its_numbers() {
@@ -256,7 +256,7 @@ fn each_opening_asks_the_system_for_its_seed_and_its_numbers() {
     }
     two_children(dir.path(), &|dir, _| write_and_die(options(), dir, 1));
     let [one, other] = [1, 2].map(|who| files(&dir.path().join(format!("child{who}"))));
-    // What was written is the same: only the seed makes the logs differ.
+    // The writes are the same: only the seed makes the logs differ.
     assert!(one["COMMIT-LOG"] != other["COMMIT-LOG"], "the same seed");
     let values = |name: &&String| name.ends_with(".values");
     let one: Vec<_> = one.keys().filter(values).collect();

@@ -1,6 +1,5 @@
-//! The live figures of an open database, and with the features `metrics` and `tracing` what
-//! recorders and subscribers are given.
-//! `cargo test -p evendb --features metrics,tracing --test observe`
+//! The live figures of an open database; with the features `metrics` and `tracing`, also what
+//! recorders and subscribers get. `cargo test -p evendb --features metrics,tracing --test observe`
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::vfs::{SimVfs, Vfs};
@@ -51,8 +50,9 @@ fn figures_follow_the_database_until_it_is_closed() {
     assert!(LiveStats::read(dir.path()).unwrap().is_none());
 }
 
-/// The figures' file of a database that is at work. Left alone it would write once more and then not again, however late
-/// this thread looks; so each look comes after a put, and what was read is looked at, not what may be there later.
+/// The figures' file of a database that is at work. A database that is left alone would write once
+/// more and then stop, however late this thread looks. So each look comes after a put, and the
+/// bytes that were read are checked, not the bytes that may be there later.
 fn bytes_at_work(db: &Db, file: &Path) -> Vec<u8> {
     let copy = tempfile::tempdir().unwrap();
     for _ in 0..10_000 {
@@ -62,7 +62,7 @@ fn bytes_at_work(db: &Db, file: &Path) -> Vec<u8> {
             continue;
         };
         std::fs::write(copy.path().join("STATS"), &bytes).unwrap();
-        // One that was being written meanwhile does not verify.
+        // A file that was being written meanwhile does not verify.
         let read = LiveStats::read(copy.path());
         if read.is_ok_and(|live| live.is_some_and(|live| live.sequence() > 2 && !live.is_idle())) {
             return bytes;
@@ -71,7 +71,8 @@ fn bytes_at_work(db: &Db, file: &Path) -> Vec<u8> {
     panic!("never at work: {:?}", LiveStats::read(copy.path()));
 }
 
-/// What a killed owner leaves is told from the figures of one that lives, and goes with the next.
+/// The file that a killed owner leaves differs from the figures of a live owner, and goes with the
+/// next one.
 #[test]
 fn what_is_left_of_a_dead_owner() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,7 +81,7 @@ fn what_is_left_of_a_dead_owner() {
     let bytes = bytes_at_work(&db, &file);
     db.close().unwrap();
     std::fs::write(&file, &bytes).unwrap();
-    // Not of the database: a reader ignores it, and leaves it.
+    // It is not the database's: a reader ignores it, and leaves it.
     let reader = Options::new().read_only(true).open(dir.path()).unwrap();
     drop(reader);
     let left = LiveStats::read(dir.path()).unwrap().unwrap();
@@ -258,7 +259,8 @@ mod metrics_facade {
             b.publish_metrics();
             assert_eq!(kept.value("evendb_puts_total", "/a"), Some(1.0));
             assert_eq!(kept.value("evendb_puts_total", "/b"), Some(0.0));
-            // All but those that others say, too: mean times of gets, and the longest pauses.
+            // All figures except those that others include: mean times of gets, and the longest
+            // pauses.
             let figures = a.stats().figures();
             assert_eq!(
                 kept.values.lock().unwrap().len(),
@@ -270,7 +272,7 @@ mod metrics_facade {
             assert_eq!(kept.value("evendb_puts_total", "/a"), Some(2.0));
             let budget = a.stats().memory.budget as f64;
             assert_eq!(kept.value("evendb_memory_budget_bytes", "/a"), Some(budget));
-            // The counters of the next life begin at zero, the recorder's go on.
+            // The counters of the next life begin at zero, the recorder's continue.
             a.close().unwrap();
             let a = open("/a");
             a.put("k", "x").unwrap();
@@ -282,8 +284,9 @@ mod metrics_facade {
         assert_eq!(described["evendb_get_seconds_sum"].1, Unit::Seconds);
     }
 
-    /// docs/metrics.md has a line for each metric: name, type, unit, values of the label `part`, and what it says. What there is and what is
-    /// written there are the same; counters end with `_total`, no other one does, times are seconds, and no two say the same.
+    /// docs/metrics.md has a line for each metric: name, type, unit, values of the label `part`,
+    /// and meaning. The page has exactly the metrics of the source. Counters end with `_total` and
+    /// no other metric does, times are in seconds, and no two have the same meaning.
     #[test]
     fn the_page_lists_all_metrics_and_no_others() {
         let vfs = SimVfs::new(1);
@@ -329,7 +332,7 @@ mod metrics_facade {
         );
     }
 
-    /// A recorder of the application that panics takes the figures with it, not the database.
+    /// A recorder of the application that panics stops the figures, not the database.
     #[test]
     fn a_recorder_that_panics() {
         struct Panics;
@@ -386,7 +389,7 @@ mod tracing_events {
 
     type Fields = BTreeMap<&'static str, String>;
 
-    /// What was told in one test.
+    /// The events of one test.
     #[derive(Clone, Default)]
     struct Told {
         events: Arc<Mutex<Vec<(String, Fields)>>>,
@@ -398,8 +401,8 @@ mod tracing_events {
         static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
     }
 
-    /// The process's one subscriber, for threads that listen. Subscribers of single threads would
-    /// not do: what a thread without one meets first is switched off for all.
+    /// The process's only subscriber, for threads that listen. Subscribers of single threads would
+    /// not work: events that a thread without one meets first are switched off for all.
     struct Router(AtomicU64);
 
     fn listening(told: &Told, body: impl FnOnce()) {
@@ -517,10 +520,10 @@ mod tracing_events {
         assert!(told.entered.lock().unwrap().is_empty());
     }
 
-    /// Longer than what is told of.
+    /// Longer than the time from which on a wait is reported.
     const LONG: Duration = Duration::from_millis(15);
 
-    /// Files that take long to lay down room.
+    /// Files that are slow to reserve room.
     #[derive(Debug)]
     struct Slow {
         inner: SimVfs,
@@ -611,7 +614,8 @@ mod tracing_events {
         }
     }
 
-    /// However long that takes: the first puts of an empty database lay down room for those to come, and wait for nobody.
+    /// However long that takes: the first puts of an empty database reserve room for later ones,
+    /// and do not wait for another thread.
     #[test]
     fn a_put_that_lays_down_room_for_puts_to_come_is_no_stall() {
         let told = Told::default();

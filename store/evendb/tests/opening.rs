@@ -1,5 +1,5 @@
-//! Who may open what, where, and what is said to those who may not: read-only openings, second
-//! openers, directories that were moved or copied, and the texts of errors.
+//! Which processes may open which database where, and the errors for those that may not: read-only
+//! openings, second openers, directories that were moved or copied, and the texts of errors.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn refused(options: Options, dir: &Path) -> Error {
     options.open(dir).expect_err("it is refused")
 }
 
-/// Every error says what happened; these say where and what to do, too.
+/// Every error says what happened; these also say where, and what to do.
 fn says(error: &Error, kind: ErrorKind, parts: &[&str]) {
     assert_eq!(error.kind(), kind, "{error:?}");
     let text = error.to_string();
@@ -89,7 +89,7 @@ fn a_second_opener_is_told_who_the_first_is() {
         ErrorKind::Locked,
         &[&path, &holder],
     );
-    // Killed, it leaves its number in the file; that must not mislead anybody.
+    // The killed process leaves its number in the file; that must not mislead anybody.
     child.kill().expect("it runs");
     child.wait().expect("it was started");
     let left = std::fs::read_to_string(dir.path().join("LOCK")).expect("reads");
@@ -142,20 +142,20 @@ fn moved_renamed_and_copied_directories_open() {
         fill(&db);
         db.close().expect("closes");
     }
-    // Nowhere in the files does a path stand.
+    // No file contains a path.
     for entry in std::fs::read_dir(&second).expect("lists") {
         let bytes = std::fs::read(entry.expect("an entry").path()).expect("reads");
         let needle = dir.path().as_os_str().as_encoded_bytes();
         let found = bytes.windows(needle.len()).any(|window| window == needle);
         assert!(!found, "a path is stored");
     }
-    // By a relative path, too.
+    // By a relative path too.
     assert!(small().open("relative/../relative").is_ok());
     std::fs::remove_dir_all("relative").expect("removes");
 }
 
-/// Moved while open: what is opened later is looked for at the old place. The error says where,
-/// the next checkpoint notices and stops all writes, and nothing is lost.
+/// Moved while open: files that are opened later are looked for at the old place. The error says
+/// where, the next checkpoint notices and stops all writes, and nothing is lost.
 #[test]
 fn a_directory_moved_while_open() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -178,7 +178,8 @@ fn a_directory_moved_while_open() {
     assert_eq!(db.iter().count(), 600);
 }
 
-/// Programs give some threads small stacks. Without threads of its own all of the work is done in the calls, on that stack.
+/// Programs give some threads small stacks. Without threads of the database all work is done in the
+/// calls, on that stack.
 #[test]
 fn calls_fit_a_stack_of_128_kib() {
     let bytes = 128 << 10;
@@ -222,7 +223,8 @@ fn calls_fit_a_stack_of_128_kib() {
     }
 }
 
-/// What is read of a table that is not open yet is looked for at the old place. That the whole directory is not there is no damage.
+/// A table that is not open yet is looked for at the old place. It is no damage that the whole
+/// directory is not there.
 #[test]
 fn reads_in_a_directory_moved_while_open_name_it_and_do_not_say_damage() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -249,7 +251,7 @@ fn reads_in_a_directory_moved_while_open_name_it_and_do_not_say_damage() {
     }
     let error = db.iter().find_map(Result::err).expect("finds no table");
     says(&error, ErrorKind::Io, &[&name]);
-    // A file alone that is missing is damage, as ever.
+    // A single missing file is damage, as usual.
     std::fs::rename(&second, &first).expect("moves back");
     assert_eq!(
         db.get("large").expect("reads").map(|value| value.len()),
@@ -296,8 +298,8 @@ fn reading_a_directory_in_which_nothing_can_be_written() {
     }
 }
 
-/// Beside a writer's directory that is closed, one reader sees what another sees, and a crash's
-/// commit log is replayed in memory only.
+/// In a closed directory of a writer, each reader sees the same as the others, and the commit log
+/// of a crash is replayed only in memory.
 #[test]
 fn readers_after_a_crash() {
     let vfs = SimVfs::new(1);
@@ -320,7 +322,7 @@ fn readers_after_a_crash() {
     assert_eq!(vfs.op_count(), before, "a reader changed something");
 }
 
-/// A database is not made among files of somebody else, and nothing is left there by trying.
+/// A database is not made among foreign files, and an attempt leaves nothing there.
 #[test]
 fn no_database_is_created_among_foreign_files() {
     let foreign = ["notes.txt", "a.sst", "MANIFEST-old", "data"];
@@ -328,7 +330,7 @@ fn no_database_is_created_among_foreign_files() {
         ".DS_Store",
         ".Trash-1000",
         "lost+found",
-        // What a creation that was cut short leaves.
+        // Files of a creation that was cut short.
         "LOCK",
         "CURRENT.tmp",
         "MANIFEST-000001",
@@ -383,14 +385,14 @@ fn no_database_is_created_among_foreign_files() {
     }
     let db = small().open(&place).expect("it is created");
     db.put("a", "1").expect("puts");
-    // What comes later is the user's own affair.
+    // Files that the user adds later are allowed.
     std::fs::write(place.join("notes.txt"), "").expect("writes");
     db.close().expect("closes");
     assert!(small().open(&place).is_ok());
 }
 
-/// What a crash leaves in the commit log overwrites itself where a key was put again. Only what stays is charged: else puts would
-/// wait for room that never comes.
+/// Records that a crash leaves in the commit log replace each other if a key was put again. Only
+/// those that stay are charged: otherwise puts would wait for room that never comes.
 #[test]
 fn what_is_replayed_is_charged_as_what_stays() {
     let options = |vfs: &SimVfs| {
@@ -419,7 +421,7 @@ fn what_is_replayed_is_charged_as_what_stays() {
     assert_eq!(db.iter().count(), 1);
 }
 
-/// A database whose `CURRENT` is gone is damaged, whoever asks and wherever its data lies.
+/// A database whose `CURRENT` is gone is damaged, for every caller and wherever its data lies.
 #[test]
 fn a_database_without_current_is_damaged() {
     for flushed in [false, true] {
@@ -436,7 +438,7 @@ fn a_database_without_current_is_damaged() {
             let path = |name: &str| Path::new(DIR).join(name);
             vfs.remove_file(&path("CURRENT"));
             if id == 2 {
-                // Only the manifest's number tells.
+                // Only the manifest's number shows that there was a database.
                 vfs.remove_file(&path("COMMIT-LOG"));
                 vfs.remove_file(&path("CHUNK-LOGS"));
                 let manifest = vfs.read_file(&path("MANIFEST-000001"));
@@ -494,7 +496,7 @@ fn missing_files_are_damage() {
     says(&error, ErrorKind::Corruption, &[table, "missing"]);
 }
 
-/// Whatever moment of a database's creation a crash leaves, `verify` and a reader find no database or
+/// Whatever moment of a database's creation a crash hits, `verify` and a reader find no database or
 /// an empty one, and change nothing.
 #[test]
 fn readers_of_a_creation_cut_short() {
@@ -528,7 +530,7 @@ fn readers_of_a_creation_cut_short() {
                     outcomes.insert("none");
                 }
             }
-            // The lock's file is made where it is missing, and nothing else.
+            // The lock's file is made if it is missing, and nothing else.
             assert!(vfs.op_count() <= before + 1, "{op}: a reader wrote");
             on_sim(&vfs, level, 0).open(DIR).expect("a writer goes on");
         }
@@ -536,8 +538,8 @@ fn readers_of_a_creation_cut_short() {
     assert_eq!(outcomes, BTreeSet::from(["empty", "none"]));
 }
 
-/// What a writer with much memory left in its commit log is replayed by a reader with little: it can
-/// run no checkpoint, so it takes the memory.
+/// A reader with little memory replays the commit log of a writer that had much: the reader can run
+/// no checkpoint, so it takes the memory.
 #[test]
 fn a_reader_with_less_memory_than_it_must_replay() {
     let dir = tempfile::tempdir().expect("a directory");

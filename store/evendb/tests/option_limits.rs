@@ -1,4 +1,5 @@
-//! Every setter of every option, tried with 0, 1, the most, and what lies beyond: the database works, or says which option is wrong.
+//! Every setter of every option, tried with 0, 1, the greatest value, and values beyond: the
+//! database works, or says which option is wrong.
 
 mod common;
 
@@ -11,14 +12,14 @@ use std::time::Duration;
 
 const U32: u64 = u32::MAX as u64;
 
-/// They choose one of a few, or an object, or nothing.
+/// They choose one of a few values, or an object, or take nothing.
 const CHOICES: &str = "Options::new Options::open Options::durability Options::create_if_missing \
     Options::error_if_exists Options::read_only Options::accept_log_loss Options::advanced Options::vfs \
     Advanced::wall_clock Advanced::encryption Advanced::munks Advanced::warm_reopening Advanced::row_cache \
     Advanced::commit_log_mapped Advanced::undo KeyspaceOptions::new KeyspaceOptions::row_cache \
     KeyspaceOptions::merge_operator KeyspaceOptions::chosen";
 
-/// A number with its limits and the greatest of its type.
+/// A number with its limits and the greatest value of its type.
 struct Number<T> {
     name: &'static str,
     limits: (u64, u64),
@@ -112,7 +113,7 @@ fn numbers() -> Vec<Number<Options>> {
     ]
 }
 
-/// 0 is allowed, for none, and what lies between it and the least is not.
+/// 0 is allowed and means none; values between it and the least are not allowed.
 fn keep_changes() -> Number<Options> {
     advanced!(keep_changes_bytes, (64 << 10, 1 << 40), u64)
 }
@@ -165,7 +166,7 @@ fn small() -> Options {
         .vfs(Arc::new(vfs))
 }
 
-/// Puts and reads, before and after it is closed.
+/// Puts and reads, before and after closing.
 fn use_it(options: &Options, of_keyspace: &KeyspaceOptions) -> Result<()> {
     for life in 0..2u8 {
         let db = options.clone().open("/db")?;
@@ -184,7 +185,7 @@ fn use_it(options: &Options, of_keyspace: &KeyspaceOptions) -> Result<()> {
 
 fn look(db: &Db, keyspace: &evendb::Keyspace) -> Result<()> {
     let is_short = keyspace.options()?.chosen().any(|(name, value)| {
-        // Such values may be gone before they are looked at.
+        // Such values may be gone before they are read.
         name == "ttl_millis" && value == "1"
     });
     let found = keyspace
@@ -196,11 +197,12 @@ fn look(db: &Db, keyspace: &evendb::Keyspace) -> Result<()> {
     Ok(())
 }
 
-/// Says what is wrong with the outcome, if anything is.
+/// Returns what is wrong with the outcome, if anything is.
 fn judge(name: &str, value: u64, is_allowed: bool, outcome: Result<()>) -> Option<String> {
     let kind = outcome.as_ref().err().map(Error::kind);
     let is_right = match (is_allowed, kind) {
-        // A disk of that size is not large enough for what may be reserved; this build has no Zstandard.
+        // A disk of that size is not large enough for the room that may be reserved; this build has
+        // no Zstandard.
         (true, kind) => matches!(
             kind,
             None | Some(ErrorKind::NoSpace | ErrorKind::Unsupported)

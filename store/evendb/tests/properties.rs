@@ -1,4 +1,5 @@
-//! Properties of keyspaces: what they survive, and what crashes and faults in the middle leave.
+//! Properties of keyspaces: what they survive, and their state after crashes and faults in the
+//! middle.
 
 mod common;
 
@@ -25,7 +26,7 @@ fn values(a: Option<&str>, b: Option<&str>) -> [Option<Vec<u8>>; 2] {
     [a, b].map(|value| value.map(|text| text.as_bytes().to_vec()))
 }
 
-/// Each keyspace's own: set, replaced, removed, empty.
+/// Sets, replaces and removes properties of each keyspace, and sets an empty one.
 fn fill(db: &Db) {
     let other = db.keyspace("other").expect("creates");
     let default = db.default_keyspace();
@@ -167,7 +168,7 @@ fn limits_are_errors_that_change_nothing() {
     assert_eq!(both(keyspace), values(Some("x"), Some("x")));
 }
 
-/// Sets so many that the manifest is rotated, and one in the other keyspace before them all.
+/// Sets properties until the manifest is rotated, and one in the other keyspace before all of them.
 fn rotate(db: &Db, until: u64) -> evendb::Result<u64> {
     let other = db.keyspace("other")?;
     other.set_property("b", "kept")?;
@@ -238,9 +239,9 @@ fn properties_survive_rotations_and_crashes_in_them() {
     }
 }
 
-/// Sets `a` until it fails; what is seen then is what was set before.
+/// Sets `a` until it fails; the properties seen then are those that were set before.
 fn set_until_failure(keyspace: &Keyspace) -> (ErrorKind, [Option<Vec<u8>>; 2]) {
-    // The room reserved for edits lasts for some.
+    // The room reserved for edits is enough for some edits.
     for number in 0..200 {
         let before = both(keyspace);
         if let Err(error) = keyspace.set_property("a", format!("{number:>9999}")) {

@@ -1,4 +1,4 @@
-//! How far the sizes of ranges are off that are told without reading.
+//! The errors of range sizes that are estimated without reading.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::vfs::SimVfs;
@@ -33,7 +33,7 @@ fn put(db: &Db, map: &mut Map, key: Vec<u8>, len: usize) {
     map.insert(key, value);
 }
 
-/// Keys that do not lie evenly.
+/// Keys that are not spread evenly.
 fn random_key(random: &mut StdRng) -> Vec<u8> {
     let group: u32 = random.random_range(0..20);
     let number: u32 = random.random_range(0..1 << (group % 12));
@@ -75,13 +75,14 @@ fn after_compaction_only_the_ends_are_off() {
         assert_eq!((all.records, all.bytes), (records, bytes));
         assert!(all.disk_bytes > bytes / 2 && all.disk_bytes < bytes * 2);
         let reads = db.stats().block_reads;
-        // Rows take some bytes beside key and value; keys have 16 bytes, of which most are shared.
+        // Rows take some bytes beside key and value; keys have 16 bytes, and blocks share the
+        // larger part of these.
         let (block, record_min) = (BLOCK_BYTES + 200, 4);
         for _ in 0..500 {
             let (low, high) = (random_key(random), random_key(random));
             let size = db.approximate_size(&low[..]..&high[..]).unwrap();
             let (records, bytes) = counted(&map, &low, &high);
-            // Key bytes that blocks share are bytes all the same.
+            // Key bytes that blocks share count too.
             let bytes_off = size.bytes.abs_diff(bytes);
             assert!(bytes_off <= 4 * 2 * block, "{bytes} and not {size:?}");
             let records_off = size.records.abs_diff(records);
@@ -101,7 +102,7 @@ fn what_is_in_memory_and_in_logs_counts() {
     for n in 0..3000 {
         put(&db, &mut map, format!("{n:06}").into_bytes(), 50);
     }
-    // In deltas, in runs and deltas, in tables and runs.
+    // Records in deltas, in runs and deltas, in tables and runs.
     for step in 0..3 {
         let some = db.approximate_size("000500".."001500").unwrap();
         assert!(
@@ -123,7 +124,7 @@ fn what_is_in_memory_and_in_logs_counts() {
     let of = db.default_keyspace();
     let prefix = of.approximate_size_of_prefix("0010").unwrap();
     assert!((50..=150).contains(&prefix.records), "{prefix:?}");
-    // All deleted, and nothing reorganised: the tombstones take away what they hide.
+    // All deleted, and nothing reorganised: the tombstones subtract the records that they hide.
     for key in map.keys() {
         db.delete(key).unwrap();
     }

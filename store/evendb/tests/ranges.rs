@@ -1,5 +1,5 @@
-//! Ranges and prefixes deleted as one record: what is hidden, from whom, what that costs, and what is kept of it by a
-//! batch, a transaction, a crash, a copy and a repair.
+//! Ranges and prefixes deleted as one record: what is hidden, from which readers, what that costs,
+//! and how it survives in a batch, a transaction, a crash, a copy and a repair.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What comes by itself comes within this.
+/// The longest time that the database's own jobs may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn key(number: u32) -> Vec<u8> {
@@ -82,7 +82,7 @@ fn of_a_batch_the_order_of_calls_decides() {
         assert_eq!(b.get(key(3)).expect("gets").as_deref(), Some(&b"stays"[..]));
     };
     check(&db);
-    // One that is nothing but range deletions.
+    // A batch of nothing but range deletions.
     let mut batch = db.batch();
     batch
         .delete_range(&a, key(20)..key(30))
@@ -243,7 +243,7 @@ fn a_transaction_sees_its_own_and_meets_others() {
     let expected: Vec<u32> = (0..4).chain([6]).chain(12..20).collect();
     assert_eq!(numbers(&keyspace), expected);
 
-    // What was read is deleted by a range meanwhile: keys that were there, and ranges.
+    // A range deletion hits spans that were read before: keys that existed, and ranges.
     type Read = fn(&evendb::Transaction, &Keyspace);
     let reads: [Read; 3] = [
         |transaction, keyspace| drop(transaction.get(keyspace, key(2)).expect("gets")),
@@ -280,7 +280,7 @@ fn a_transaction_sees_its_own_and_meets_others() {
     assert!(!db.contains_key("z").expect("gets"));
 }
 
-/// The manifest has one, and so has the commit log.
+/// The manifest has a range deletion, and so has the commit log.
 fn with_both(vfs: &SimVfs) -> (Db, Vec<u32>) {
     let db = loaded(vfs, 600);
     let snapshot = db.snapshot().expect("a snapshot");
@@ -353,7 +353,7 @@ fn they_are_seen_by_inspection_and_kept_by_copy_and_repair() {
     }
 }
 
-/// With threads: the room comes back by itself.
+/// With threads the room comes back by itself.
 #[test]
 fn a_deleted_prefix_gives_its_room_back_while_nothing_is_put() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -382,7 +382,7 @@ fn a_deleted_prefix_gives_its_room_back_while_nothing_is_put() {
     db.close().expect("closes");
 }
 
-/// Without the records that a range deletion hides what is in RAM stays there when it has been applied.
+/// Images in RAM stay when a range deletion has been applied, without the records that it hides.
 #[test]
 fn what_is_in_ram_stays_there_when_a_range_deletion_leaves() {
     const RECORDS: u32 = 4_000;
@@ -405,7 +405,7 @@ fn what_is_in_ram_stays_there_when_a_range_deletion_leaves() {
     while read_by_gets().1 > 0 {
         rounds += 1;
         assert!(rounds < 30, "not all of it comes into RAM");
-        // Without threads this call loads what gets have asked for.
+        // Without threads this call loads the spans that gets have asked for.
         db.settle_debt().expect("settles");
     }
     db.put(key(700), "new").expect("puts");
@@ -426,9 +426,9 @@ fn what_is_in_ram_stays_there_when_a_range_deletion_leaves() {
     db.close().expect("closes");
 }
 
-/// Hundreds of thousands of range deletions, more than the memory budget could hold: they are made durable, and
-/// applied, as they come. Threads that get little of a processor may be behind for a while, and what they have not applied goes down by
-/// itself then.
+/// Hundreds of thousands of range deletions, more than the memory budget could hold: they are made
+/// durable, and applied, as they come. Threads that get little processor time may be behind for a
+/// while, and then the range deletions that they have not applied become fewer by themselves.
 #[test]
 fn range_deletions_without_end_take_a_part_of_the_memory() {
     const DELETIONS: u32 = 120_000;
@@ -513,8 +513,8 @@ fn what_is_refused_changes_nothing() {
     );
 }
 
-/// Found by `programs`: a batch that deleted ranges of two keyspaces filed the rows of both under one tag, so that a get
-/// of one was answered from a row of the other.
+/// Found by `programs`: a batch that deleted ranges of two keyspaces filed the rows of both under
+/// one tag, so that a get of one was answered from a row of the other.
 #[test]
 fn rows_of_two_keyspaces_stay_apart_after_one_batch_deletes_ranges_of_both() {
     let vfs = SimVfs::new(1);
@@ -548,8 +548,9 @@ fn rows_of_two_keyspaces_stay_apart_after_one_batch_deletes_ranges_of_both() {
     assert!(other.get("k").expect("gets").is_none());
 }
 
-/// Found by `programs`: a write to a dropped keyspace was refused only after it had queued the chunk, and the next
-/// checkpoint named range deletions of a chunk that the manifest did not have any more.
+/// Found by `programs`: a write to a dropped keyspace was refused only after it had queued the
+/// chunk, and the next checkpoint named range deletions of a chunk that the manifest did not have
+/// any more.
 #[test]
 fn a_write_to_a_dropped_keyspace_leaves_nothing_for_a_checkpoint() {
     let vfs = SimVfs::new(1);

@@ -1,5 +1,5 @@
-//! What long scans ask the disk for before they read it: over borders of blocks, tables and chunks, in both
-//! directions, and no more than they may.
+//! What long scans ask the disk for before they read it: over borders of blocks, tables and chunks,
+//! in both directions, and no more than they may.
 
 use evendb::vfs::{ReadAheadCounts, SimVfs};
 use evendb::{Db, Options};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const RECORDS: u32 = 10_000;
 const VALUE_BYTES: usize = 800;
-/// Most that a scan asks for ahead of what it has read.
+/// The most bytes that a scan asks for ahead of its reads.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 fn open(vfs: &SimVfs, munks: bool) -> Db {
@@ -37,7 +37,7 @@ fn round_of(number: u32, runs: u32) -> u32 {
     }
 }
 
-/// Many chunks on a disk, each of a base and so many runs; closed.
+/// Many chunks on a disk, each with a base and `runs` runs; closed.
 fn disk(runs: u32) -> SimVfs {
     let vfs = SimVfs::new(1);
     let db = open(&vfs, false);
@@ -56,7 +56,7 @@ fn disk(runs: u32) -> SimVfs {
     vfs
 }
 
-/// What a call has read and asked for.
+/// The bytes that a call has read and asked for.
 fn counted(vfs: &SimVfs, call: impl FnOnce()) -> ReadAheadCounts {
     let before = vfs.read_ahead();
     call();
@@ -89,7 +89,7 @@ fn long_scans_have_nearly_all_read_ahead() {
             let db = open(&vfs, munks);
             let counts = counted(&vfs, || scan(&db, runs, backward, RECORDS));
             let case = format!("{runs} runs, munks: {munks}, backward: {backward}: {counts:?}");
-            // All but the beginning, before it is known to be long.
+            // All except the beginning, before the scan is known to be long.
             let missed = counts.read - counts.read_as_asked;
             assert!(missed < 800 << 10, "{missed} missed; {case}");
             assert!(counts.asked < 2 * counts.read, "{case}");
@@ -124,7 +124,8 @@ fn a_scan_that_stops_has_asked_for_a_bounded_window() {
             let given = u64::from(records) * VALUE_BYTES as u64;
             let before = vfs.read_ahead();
             let counts = counted(&vfs, || scan(&db, 0, backward, records));
-            // What was asked for and not read: half of what was taken, a window, and what a buffer and a cursor have ahead.
+            // Bytes that were asked for and not read: half of the bytes that were taken, a window,
+            // and what a buffer and a cursor have ahead.
             let waste = counts.asked.saturating_sub(counts.read_as_asked);
             let most = WINDOW_BYTES.min(given) + (512 << 10);
             assert!(
@@ -137,7 +138,7 @@ fn a_scan_that_stops_has_asked_for_a_bounded_window() {
     }
 }
 
-/// What was said of the number of records ends what a scan asks for.
+/// A hint on the number of records ends the requests of a scan.
 #[test]
 fn a_hint_limits_what_is_asked_for() {
     let vfs = disk(0);
@@ -155,7 +156,7 @@ fn a_hint_limits_what_is_asked_for() {
     assert!(waste < 640 << 10, "{waste} in vain; {counts:?}");
 }
 
-/// The range of a scan ends what it asks for.
+/// The range of a scan ends its requests.
 #[test]
 fn nothing_behind_the_range_is_asked_for() {
     let vfs = disk(0);
@@ -167,7 +168,7 @@ fn nothing_behind_the_range_is_asked_for() {
     });
     let data = 2 * 1000 * (VALUE_BYTES as u64 + 40);
     assert!(counts.asked > 0);
-    // A block at each end, and what was asked for twice: by a cursor for its table, too.
+    // A block at each end, and bytes that were asked for twice: also by a cursor for its table.
     assert!(counts.asked < 2 * data + (64 << 10), "{counts:?}");
     let read_far = counts.read > 2 * data;
     assert!(!read_far, "{counts:?}");

@@ -1,4 +1,4 @@
-//! Traces: every public call is in them, as what it was.
+//! Traces: every public call is in them, with its own kind.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 type Counts = BTreeMap<&'static str, u64>;
 
-/// Has what a call gave go, whatever it is.
+/// Drops the result of a call, whatever it is.
 fn done<T>(_: T) {}
 
 struct World {
@@ -72,7 +72,7 @@ impl World {
         operations
     }
 
-    /// What is recorded of a call.
+    /// The operations that are recorded during a call.
     fn recorded(&self, call: impl FnOnce(&World)) -> Vec<Operation> {
         let trace = self.start();
         call(self);
@@ -162,7 +162,7 @@ fn scans_have_their_ends_counts_and_seeks() {
         cursor.seek("c");
         cursor.next().unwrap();
         assert!(cursor.next().unwrap().is_none());
-        // The front has passed it.
+        // The front has passed this key.
         cursor.seek_back("b");
         assert!(cursor.next_back().unwrap().is_none());
         done(cursor);
@@ -256,7 +256,7 @@ fn a_scan_in_a_transaction_has_the_time_that_it_took() {
     );
 }
 
-/// What belongs to one batch or transaction has one group, and what ends it comes last.
+/// The operations of one batch or transaction have one group, and its end comes last.
 fn check_groups(operations: &[Operation]) -> Result<(), String> {
     let mut ended = BTreeSet::new();
     for operation in operations {
@@ -325,7 +325,7 @@ fn batches_and_transactions_are_groups() {
     assert_eq!(operations[8].count, Some(2));
 }
 
-/// Who counts the writes of a trace leaves out those that failed, each by its own outcome.
+/// A reader that counts the writes of a trace leaves out the failed ones, each by its own outcome.
 #[test]
 fn the_writes_of_a_batch_have_the_outcome_of_its_commit() {
     let world = World::new();
@@ -349,7 +349,7 @@ fn the_writes_of_a_batch_have_the_outcome_of_its_commit() {
         done(refused.commit().unwrap_err());
         written.commit().unwrap();
         done(too_long.commit().unwrap_err());
-        // One write alone goes another way.
+        // A single write goes another way.
         let mut single = w.db.batch();
         single.put(&gone, "b", "refused");
         done(single.commit().unwrap_err());
@@ -447,7 +447,7 @@ fn what_cannot_be_recorded_is_refused_by_name() {
         ErrorKind::Io
     );
     std::fs::remove_file(world.path("trace")).unwrap();
-    // A trace outlives the handles of the database, and is ended by its drop.
+    // A trace outlives the handles of the database, and ends when it is dropped.
     done(world.db.start_trace(options()).unwrap());
     assert!(read(&world.path("trace")).is_empty());
     world.db.clone().close().unwrap();

@@ -1,6 +1,7 @@
-//! A process takes no more memory than its budget and 64 MiB, whatever it does (`common/resident.rs`).
+//! A process takes at most its budget and 64 MiB of memory, whatever it does
+//! (`common/resident.rs`).
 //!
-//! `EVENDB_RESIDENT=1` runs all workloads, else two.
+//! `EVENDB_RESIDENT=1` runs all workloads; without it two are run.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Room on the disk: a new database takes little, says what it takes, and takes nothing where it cannot
-//! be created; what it keeps back follows the data.
+//! Room on the disk: a new database takes little, says what it takes, and takes nothing where it
+//! cannot be created; the room that it keeps back follows the data.
 //!
 //! `EVENDB_ROOM_STRIDE` sets the pages between two sizes of a disk (default 1).
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `du` says of the files, in bytes.
+/// The bytes of the files, as `du` counts them.
 fn blocks(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).expect("lists");
     let bytes = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -23,8 +23,8 @@ fn blocks(dir: &Path) -> u64 {
     entries.map(bytes).sum()
 }
 
-/// A thread of another test that is pinned, and gets no processor, keeps what nothing names any more. A compaction waits for it
-/// only for a while.
+/// Waits for removals. A pinned thread of another test that gets no processor keeps files that
+/// nothing names any more, and a compaction waits for it only for a while.
 fn wait_for_removals(db: &Db) {
     for _ in 0..12_000 {
         if db.stats().space.deletion_pending_bytes == 0 {
@@ -48,7 +48,7 @@ fn a_database_of_one_record_takes_little_and_says_how_much() {
         };
         let db = options().open(&path).expect("opens");
         db.put("key", "value").expect("puts");
-        // Upkeep may be reserving at this moment: what it says is asked until nothing moves.
+        // Upkeep may be reserving at this moment: the figures are asked for until nothing changes.
         let said = (0..1_000).find_map(|_| {
             let before = blocks(&path);
             let said = db.stats().space;
@@ -72,7 +72,8 @@ fn a_database_of_one_record_takes_little_and_says_how_much() {
     }
 }
 
-/// What much data needed goes when somebody asks for the least, and the next life begins small.
+/// Room that much data needed goes when a caller asks for the least, and the next life begins
+/// small.
 #[test]
 fn what_was_kept_for_much_data_goes_with_it() {
     for level in LEVELS {
@@ -129,7 +130,8 @@ fn needed(message: &str) -> u64 {
     number.parse::<u64>().expect("a number") << 10
 }
 
-/// A disk too small for a new database is left as it was, and the message says how large it must be.
+/// A disk that is too small for a new database is left unchanged, and the message says how large it
+/// must be.
 #[test]
 fn a_creation_that_finds_no_room_leaves_nothing() {
     let stride = count_from_env("EVENDB_ROOM_STRIDE", 1) << 12;
@@ -177,11 +179,12 @@ fn a_creation_that_finds_no_room_leaves_nothing() {
             assert!(refused > 0);
         }
     }
-    // Relaxed has no log; with one, smaller budgets need less.
+    // The relaxed level has no log; at a level with a log, smaller budgets need less.
     assert!(needs[1] > needs[4] && needs[4] > needs[7], "{needs:?}");
 }
 
-/// Whatever fails in a creation, once: nothing is left, or it is created all the same.
+/// Whatever operation of a creation fails, once: nothing is left, or the database is created all
+/// the same.
 #[test]
 fn a_creation_that_fails_leaves_nothing() {
     for level in LEVELS {
@@ -210,10 +213,10 @@ fn a_creation_that_fails_leaves_nothing() {
                 let Err(error) = opened else { continue };
                 failed += 1;
                 let place = format!("{level:?} {kind:?} at {at}: {error}");
-                // The lock's file cannot be told from another's if it was made and not locked.
+                // A lock's file that was made and not locked cannot be told from a foreign one.
                 let exists = vfs.exists(Path::new("/a")).expect("looks");
                 assert!(!exists, "{place}: {:?}", vfs.file_names(Path::new("/a/db")));
-                // Nor is anything in the way after a power loss.
+                // After a power loss nothing prevents a creation either.
                 for mode in [CrashMode::PowerLossNothing, CrashMode::PowerLossRandom(at)] {
                     let vfs = vfs.crash(mode);
                     let db = on_disk(&vfs, level, 1 << 20).open("/a/db");
@@ -255,8 +258,8 @@ fn a_creation_that_was_cut_short_is_done_again() {
     }
 }
 
-/// What is kept back follows the data, and is there when the disk is full: whatever there is can be
-/// deleted, and then something put.
+/// The room kept back follows the data, and is there when the disk is full: all existing records
+/// can be deleted, and then something can be put.
 #[test]
 fn what_is_kept_back_is_enough_for_the_data_there_is() {
     let mut sizes = std::collections::BTreeSet::new();
@@ -265,7 +268,7 @@ fn what_is_kept_back_is_enough_for_the_data_there_is() {
             let place = format!("{level:?} {capacity} KiB");
             let vfs = SimVfs::new(capacity);
             vfs.set_capacity(capacity << 10);
-            // Chunks of 1 MiB: two of them are kept back at most.
+            // Chunks of 1 MiB: at most two of them are kept back.
             let open = || on_disk(&vfs, level, 16 << 20).open("/db");
             let db = open().expect("opens");
             let mut count = 0;

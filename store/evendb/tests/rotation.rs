@@ -1,5 +1,5 @@
-//! Crashes and faults at every operation of a rotation of the manifest. Keys of the greatest
-//! length make edits so large that a rotation comes after some tens of checkpoints.
+//! Crashes and faults at every operation of a rotation of the manifest. Keys of the greatest length
+//! make edits so large that a rotation comes after some tens of checkpoints.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn workload() -> Vec<Step> {
     (0..90).flat_map(round).collect()
 }
 
-/// Operations from the new manifest's creation to some after the old one's removal.
+/// The operations from the new manifest's creation to some after the old one's removal.
 fn window() -> std::ops::Range<u64> {
     let vfs = SimVfs::new(1);
     vfs.trace(true);
@@ -107,7 +107,7 @@ fn faults_in_a_rotation() {
             runner.open().expect("opens");
             for step in workload() {
                 let outcome = runner.step(&step);
-                // Soon, before another rotation puts right what this one did.
+                // Soon enough that no other rotation corrects the effects of this one.
                 if vfs.op_count() > at + 40 {
                     break;
                 }

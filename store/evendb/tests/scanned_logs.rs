@@ -1,4 +1,5 @@
-//! Scans that read many runs from disk have them merged; other reads, and scans that cannot write, do not.
+//! Scans that read many runs from disk cause merges of these; other reads, and scans that cannot
+//! write, do not.
 
 use evendb::vfs::SimVfs;
 use evendb::{Db, Options};
@@ -7,10 +8,10 @@ use std::time::{Duration, Instant};
 
 const RECORDS: u32 = 1000;
 const RUNS: u32 = 8;
-/// So long may something take that happens at once: then the test fails instead of hanging.
+/// The longest time that an immediate event may take: then the test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// All reads are from disk: neither munks nor rows.
+/// All reads are from disk: there are neither munks nor rows.
 fn options() -> Options {
     Options::new()
         .memory_budget(16 << 20)
@@ -31,7 +32,7 @@ fn value(number: u32) -> Vec<u8> {
     value
 }
 
-/// A chunk with a base and as many runs, each spread over all of it.
+/// A chunk with a base and the greatest number of runs, each spread over all of it.
 fn db_with_runs(place: &std::path::Path) -> Db {
     let db = options().open(place).expect("opens");
     for number in 0..RECORDS {
@@ -81,7 +82,7 @@ fn scans_from_disk_have_runs_merged() {
         scan(&db, RECORDS / 2);
     }
     scan(&db, 0);
-    // What is one run is not merged again, however often it is read.
+    // A log of one run is not merged again, however often it is read.
     db.settle_debt().expect("settles");
     let merged = db.stats().log_merges;
     (0..200).for_each(|_| scan(&db, 0));
@@ -100,7 +101,8 @@ fn scans_of_a_database_for_reading_only_change_nothing() {
     assert_eq!(db.stats().log_merges, 0);
 }
 
-/// The most runs that a log may have: a checkpoint merges the runs of a longer one before it adds one.
+/// The most runs that a log may have: a checkpoint merges the runs of a longer one before it adds
+/// one.
 const RUNS_MOST: u64 = 48;
 
 /// A composite key: an application, and a moment. A few applications have most of the records.
@@ -109,7 +111,7 @@ fn event(random: u64) -> String {
     format!("app{:02}/{:05}", app >> skew, random / 244 % 400)
 }
 
-/// After puts to many tiny chunks, however many, a scan visits no more runs than that.
+/// After puts to many tiny chunks, however many, a scan visits at most that number of runs.
 #[test]
 fn no_log_has_more_runs_than_the_limit_whatever_was_put() {
     for workers in [0, 2] {
@@ -134,7 +136,7 @@ fn no_log_has_more_runs_than_the_limit_whatever_was_put() {
         let before = (db.stats().log_merges, db.stats().rebalances);
         let scanned = (0..61).map(|app| db.prefix(format!("app{app:02}/")).count());
         assert!(scanned.sum::<usize>() > 10_000);
-        // A scan asks for merges and does none. Workers may have done some meanwhile.
+        // A scan asks for merges and does none itself. Workers may have done some meanwhile.
         if workers == 0 {
             assert_eq!((db.stats().log_merges, db.stats().rebalances), before);
         }

@@ -39,21 +39,22 @@ fn a_load_in_key_order_is_written_once() {
     }
 }
 
-/// Events of many apps in the order of time, most of them of a few: keys are app and time.
+/// Events of many apps in the order of time, nearly all of them of a few apps: keys are app and
+/// time.
 fn many_streams(workers: usize, hot_share: u32) -> Db {
     let db = open(workers);
     let mut random = 1u32;
     for time in 0..40_000u32 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // Scattered over the key space.
+        // The hot apps are scattered over the key space.
         let app = match (random >> 8) % 100 < hot_share {
             true => (random >> 16) % 4 * 250 + 100,
             false => (random >> 16) % 1000,
         };
         db.put(format!("app{app:04}:{time:010}"), [time as u8; 200])
             .expect("puts");
-        // A chunk that waits for its cut gathers a log, which the cut writes again. How long it waits
-        // behind a worker is the machine's affair: here it does not fall behind.
+        // A chunk that waits for its cut gathers a log, which the cut writes again. How long it
+        // waits behind a worker depends on the machine: here it does not fall behind.
         if workers > 0 && time % 500 == 499 {
             db.settle_debt().expect("settles");
         }

@@ -1,11 +1,14 @@
-//! Transactions of real threads, by hand and by `transact`, beside puts, batches, checkpoints, splits and compaction:
-//! all that happened is recorded, and each history is checked to be strictly serializable.
+//! Transactions of real threads, by hand and by `transact`, beside puts, batches, checkpoints,
+//! splits and compaction: everything is recorded, and each history is checked to be strictly
+//! serializable.
 //!
-//! Strictly: as if each transaction had happened at one moment between its begin and its end. For one that writes
-//! that is its commit; for one that only reads, and for one that was refused, the moment that it reads.
+//! Strictly: as if each transaction had happened at one moment between its begin and its end. For a
+//! transaction that writes, that moment is its commit; for one that only reads, and for one that
+//! was refused, it is the moment that it reads.
 //!
-//! `EVENDB_TRANSACTIONS` sets how many transactions there are in all; a million is the full campaign. They are made
-//! in rounds, each with a database of its own. `EVENDB_TRANSACTIONS_SEED` is the seed of the first round.
+//! `EVENDB_TRANSACTIONS` sets the total number of transactions; a million is the full campaign.
+//! They are made in rounds, each with a database of its own. `EVENDB_TRANSACTIONS_SEED` is the seed
+//! of the first round.
 
 mod common;
 
@@ -32,10 +35,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Transactions of a round, at most.
+/// The most transactions of a round.
 const ROUND: u64 = 25_000;
 
-/// The rounds take turns: log and search, memory, cache, level and threads differ.
+/// The number of variants; the rounds take turns: log and search, memory, cache, level and threads
+/// differ.
 const VARIANTS: u64 = 6;
 
 fn options(vfs: &SimVfs, variant: u64) -> Options {
@@ -71,12 +75,12 @@ fn disturb(db: &Db, mut random: StdRng, done: &AtomicBool) {
             5..10 => db.idle_pass().map(drop).expect("a pass"),
             _ => db.flush().expect("flushes"),
         }
-        // So that there is something to do.
+        // Leaves time for new work.
         thread::sleep(Duration::from_micros(random.random_range(0..4_000)));
     }
 }
 
-/// One transaction that reads everything, and what it found.
+/// One transaction that reads everything, and the lists that it found.
 fn read_all(db: &Db, shared: &Shared) -> (Tx, HashMap<Key, List>) {
     let begin = shared.now();
     let transaction = db.transaction().expect("begins");
@@ -99,7 +103,7 @@ fn read_all(db: &Db, shared: &Shared) -> (Tx, HashMap<Key, List>) {
     (transaction, last)
 }
 
-/// Runs the clients; the logs of all of them, and the figures of the database.
+/// Runs the clients; returns the logs of all of them, and the figures of the database.
 fn run_clients(db: &Db, shared: &Arc<Shared>, seed: u64, each: u32) -> (Vec<Log>, Stats) {
     let client = |own| Client {
         db: db.clone(),
@@ -128,7 +132,7 @@ fn run_clients(db: &Db, shared: &Arc<Shared>, seed: u64, each: u32) -> (Vec<Log>
     (logs.collect(), db.stats())
 }
 
-/// What a round has seen.
+/// The events that a round has seen.
 #[derive(Default)]
 struct Seen {
     committed: u64,
@@ -154,7 +158,7 @@ fn round(seed: u64, variant: u64, transactions: u64, seen: &mut Seen) {
     history.transactions.push(all);
     history.last = last;
     db.close().expect("closes");
-    // The same once more from the disk.
+    // The same read once more from the disk.
     let db = options(&vfs, variant).open(common::DIR).expect("reopens");
     let (all, last) = read_all(&db, &shared);
     history.transactions.push(all);
@@ -188,7 +192,7 @@ fn transactions_are_strictly_serializable() {
     } = seen;
     println!("{rounds} rounds: {committed} transactions committed, {refused} attempts refused");
     let sum = |count: fn(&Stats) -> u64| stats.iter().map(count).sum::<u64>();
-    // With how many transactions it must have been seen.
+    // The number of transactions from which on each event must have been seen.
     let seen = [
         ("conflicts", 2_000, sum(|stats| stats.transaction_conflicts)),
         ("commits", 2_000, sum(|stats| stats.transactions)),

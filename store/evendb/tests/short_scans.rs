@@ -1,4 +1,5 @@
-//! What scans of few records read from disk, and that they give the same as others.
+//! The bytes that scans of few records read from disk, and that such scans give the same records as
+//! others.
 
 use evendb::vfs::SimVfs;
 use evendb::{Db, Options};
@@ -6,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const VALUE_BYTES: usize = 800;
-/// Most that a block takes: it may be longer than a page by a record.
+/// The most bytes of a block: it may be longer than a page by a record.
 const BLOCK_BYTES: u64 = 4096 + 900;
 
-/// All reads are from disk: neither munks nor rows.
+/// All reads are from disk: there are neither munks nor rows.
 fn open(vfs: &SimVfs) -> Db {
     Options::new()
         .vfs(Arc::new(vfs.clone()))
@@ -30,7 +31,8 @@ fn value(number: u32, round: u32) -> Vec<u8> {
     value
 }
 
-/// A database of a base with every second number, and of so many runs, each of which has one of ten of them anew.
+/// A database with a base of every second number, and with `runs` runs that each have one of ten of
+/// these numbers anew.
 fn filled(vfs: &SimVfs, records: u32, runs: u32) -> Db {
     let db = open(vfs);
     let numbers = || (0..records).map(|number| 2 * number);
@@ -47,7 +49,7 @@ fn filled(vfs: &SimVfs, records: u32, runs: u32) -> Db {
     db
 }
 
-/// The value that [`filled`] has given a number of its own.
+/// The value that [`filled`] has given to a number of its own.
 fn newest(number: u32, runs: u32) -> Vec<u8> {
     match number / 2 % 10 {
         run if run <= runs => value(number, run),
@@ -73,7 +75,7 @@ fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
     // Ten records, and a block at each end of them.
     assert!(few >= 10 * VALUE_BYTES as u64, "{few} bytes");
     assert!(few <= 10 * 900 + 2 * BLOCK_BYTES, "{few} for ten records");
-    // A short one forward is one read, wherever in a block it begins.
+    // A short forward scan is one read, wherever in a block it begins.
     for limit in 1..=9 {
         for start in 500..508 {
             for backward in [false, true] {
@@ -85,7 +87,8 @@ fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
                     };
                     assert_eq!(given as u64, limit);
                 });
-                // Backward a range may end with the first record of a block: then there is a second read, of eight pages.
+                // A backward range may end with the first record of a block: then there is a second
+                // read, of eight pages.
                 let more = if backward { 9 * BLOCK_BYTES } else { 0 };
                 let most = limit * 900 + 2 * BLOCK_BYTES + more;
                 assert!(
@@ -125,7 +128,7 @@ fn one_record_whose_key_is_there_is_one_block() {
                 assert_eq!(bytes, newest(number, runs));
             });
             assert!(read > 0, "nothing was read for {number}");
-            // That scans take one record is known behind the first one.
+            // After the first scan it is known that scans take one record.
             if hinted || number > 0 {
                 assert!(read <= BLOCK_BYTES, "{read} for {number}");
             }
@@ -149,13 +152,13 @@ fn one_record_behind_a_key_that_is_not_there_is_a_block_of_each_table() {
         });
         scans += 1;
     }
-    // Where the key lies between two blocks the next one is read too.
+    // If the key lies between two blocks the next one is read too.
     let tables = u64::from(runs) + 1;
     assert!(read <= scans * (tables + 1) * BLOCK_BYTES, "{read} bytes");
     db.close().expect("closes");
 }
 
-/// What scans of one record from each key on give, and five more behind it.
+/// The records that scans from each key on give: one record, and five more behind it.
 fn check(db: &Db, of: &BTreeMap<u32, Vec<u8>>, snapshot: Option<&evendb::Snapshot>) {
     let keyspace = db.default_keyspace();
     for number in 0..64 {
@@ -219,7 +222,7 @@ fn scans_of_one_record_give_what_is_there() {
     db.close().expect("closes");
 }
 
-/// Records that each of the small runs has.
+/// The number of records of each small run.
 const FEW: u32 = 20;
 
 /// The number of the record that a small run has in one of the parts of the key space.
@@ -227,7 +230,8 @@ fn number_of(run: u32, part: u32) -> u32 {
     400 * part + 200 + 2 * run
 }
 
-/// A database of a base, and of small runs that each have a record in each of some parts of the key space.
+/// A database with a base, and with small runs that each have a record in each of some parts of the
+/// key space.
 fn with_small_runs(vfs: &SimVfs, runs: u32) -> Db {
     let db = filled(vfs, 4000, 0);
     for run in 1..=runs {
@@ -240,8 +244,8 @@ fn with_small_runs(vfs: &SimVfs, runs: u32) -> Db {
     db
 }
 
-/// The index of a small run has its keys, so a scan that meets none of them reads no block of it, whatever the direction; of those
-/// that it meets it reads the records.
+/// The index of a small run has its keys, so a scan that meets none of them reads no block of it,
+/// in either direction; of keys that it meets it reads the records.
 #[test]
 fn a_scan_reads_of_small_runs_what_it_gives_out() {
     const RUNS: u32 = 7;
@@ -276,22 +280,23 @@ fn a_scan_reads_of_small_runs_what_it_gives_out() {
                 assert_eq!(bytes.as_ref(), value(number_of(run, part), run));
             }
         }
-        // A chunk may begin within what one of the two databases is asked for, and then another base is read.
+        // A chunk may begin within a range that one of the two databases is asked for, and then
+        // another base is read.
         for own in [&mut between, &mut at_them] {
             own.sort_unstable();
             own.truncate(FEW as usize - 3);
         }
-        // Less than two of the seven records that a read of each run would bring.
+        // Less than two of the seven records that a read of each run would cost.
         let none = |&own: &u64| own < 2 * VALUE_BYTES as u64;
         assert!(between.iter().all(none), "{between:?}");
-        // A page of each run would be five times as much.
+        // A page of each run would be five times that.
         let records = u64::from(RUNS) * VALUE_BYTES as u64;
         let few = |&own: &u64| own <= records / 4 * 5;
         assert!(at_them.iter().all(few), "{at_them:?}");
     }
 }
 
-/// A snapshot sees what small runs had before, and nothing of keys that only newer ones have.
+/// A snapshot sees the earlier records of small runs, and no keys that only newer runs have.
 #[test]
 fn a_snapshot_sees_of_small_runs_what_was_there() {
     let vfs = SimVfs::new(1);

@@ -1,4 +1,5 @@
-//! What is overwritten and deleted gives its space back, and nobody who still needs it misses it.
+//! Overwritten and deleted records give their space back, and no reader misses a record that it
+//! still needs.
 
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Options};
@@ -125,8 +126,8 @@ fn a_crash_between_the_deletion_and_the_edit_that_drops_tables_loses_nothing() {
     assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
 }
 
-/// What an idle database does, by a tick instead of the time: garbage within the space budget goes, as
-/// far as a third of that, once.
+/// The work of an idle database, started by a tick instead of the time: garbage within the space
+/// budget goes, down to a third of the budget, once.
 #[test]
 fn an_idle_database_pays_garbage_below_its_budget() {
     let vfs = SimVfs::new(5);
@@ -141,8 +142,8 @@ fn an_idle_database_pays_garbage_below_its_budget() {
         let space = stats.space;
         space.garbage_log_bytes + space.garbage_sstable_bytes
     };
-    // How much garbage is left below the budget depends on the time at which chunks were rewritten:
-    // puts go on until there is some to pay.
+    // The garbage left below the budget depends on the time at which chunks were rewritten: puts
+    // continue until there is some to remove.
     let mut rounds = 0;
     let (busy, target) = loop {
         db.settle_debt().unwrap();
@@ -166,10 +167,10 @@ fn an_idle_database_pays_garbage_below_its_budget() {
         space.disk_bytes - space.deletion_pending_bytes
     };
     assert!(disk_bytes(&idle) < disk_bytes(&busy));
-    // No more is written than what lives.
+    // Only about the live bytes are written.
     let written = idle.bytes_written.sstable - busy.bytes_written.sstable;
     assert!(written <= busy.space.live_bytes * 11 / 10, "{written}");
-    // It is done, and stays so.
+    // The work is done, and stays done.
     assert_eq!(db.idle_pass().unwrap(), 0);
     assert_eq!(db.stats().bytes_written.sstable, idle.bytes_written.sstable);
     assert_eq!(count(&db, b'a'), RECORDS as usize);
@@ -181,7 +182,7 @@ fn an_idle_database_pays_garbage_below_its_budget() {
     }
 }
 
-/// Whoever asks for the paper's log limits gets them, idle or not.
+/// A database with the paper's log limits keeps them, idle or not.
 #[test]
 fn fixed_limits_stay_when_idle() {
     let vfs = SimVfs::new(6);
@@ -216,7 +217,7 @@ fn the_log_container_shrinks() {
     let grown = db.stats();
     db.delete_prefix("").unwrap();
     db.settle_debt().unwrap();
-    // Pins of other tests' threads may keep what was dropped for a while.
+    // Pins of other tests' threads may keep dropped objects for a while.
     while db.stats().space.deletion_pending_bytes > 0 {
         std::thread::yield_now();
         db.settle_debt().unwrap();
@@ -226,7 +227,7 @@ fn the_log_container_shrinks() {
     assert!(logs > 8 << 20, "{logs}");
     let disk = emptied.disk_bytes - emptied.commit_log_bytes - emptied.ballast_bytes;
     assert!(disk < logs / 2, "{disk} of {logs}: {emptied:?}");
-    // What was given back is taken again.
+    // The room that was given back is taken again.
     for number in 0..RECORDS {
         db.put(key(b'a', number), [1; 100]).unwrap();
     }

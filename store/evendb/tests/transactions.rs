@@ -1,8 +1,9 @@
-//! What a transaction promises, one promise a test: what makes it fail, and what does not, whatever the database does
-//! between (checkpoints, splits, rewrites).
+//! The promises of a transaction, one for each test: what makes it fail, and what does not,
+//! whatever the database does in between (checkpoints, splits, rewrites).
 //!
-//! Iterators that are sought are in `transactions/cursors.rs`, locks in `transactions/locks.rs`, errors and `transact` in `transactions/errors.rs`, own reads against an ordered
-//! map in `transactions/model.rs`, iterators over own merges in `transactions/operands.rs`.
+//! Iterators that are sought are in `transactions/cursors.rs`, locks in `transactions/locks.rs`,
+//! errors and `transact` in `transactions/errors.rs`, own reads against an ordered map in
+//! `transactions/model.rs`, iterators over own merges in `transactions/operands.rs`.
 
 mod common;
 
@@ -54,7 +55,7 @@ fn refused<T: std::fmt::Debug>(done: Result<T, Error>, kind: ErrorKind) -> Error
     error
 }
 
-/// What the database does between the steps of a test.
+/// The work of the database between the steps of a test.
 #[derive(Clone, Copy, Debug)]
 enum Between {
     Nothing,
@@ -92,8 +93,8 @@ impl Between {
     }
 }
 
-/// A database with the keys `a` to `z` but `m`, of which some are in memory only, and what happens before and after
-/// what others write.
+/// A database with the keys `a` to `z` without `m`, some of them in memory only; and the work of
+/// the database before and after the writes of others.
 fn in_each_case(test: impl Fn(&Db, &dyn Fn(&str), &dyn Fn(&str))) {
     for before in BETWEEN {
         for after in BETWEEN {
@@ -216,7 +217,7 @@ fn a_phantom_is_a_conflict() {
             refused(commit(transaction, db), ErrorKind::Conflict);
         });
     }
-    // Into a range that was empty, and of a prefix.
+    // Puts into a range that was empty, and into one of a prefix.
     in_each_case(|db, put, _| {
         let transaction = begin(db);
         let iter = transaction
@@ -255,7 +256,8 @@ fn what_lies_beside_a_range_is_none() {
     });
 }
 
-/// Takes `front` records from the front of everything below `m` and `back` from the back, and drops the iterator.
+/// Takes `front` records from the front of everything below `m` and `back` from the back, and drops
+/// the iterator.
 fn read_a_part(transaction: &Transaction, db: &Db, front: usize, back: usize) {
     let mut iter = transaction
         .range(db.default_keyspace(), .."m")

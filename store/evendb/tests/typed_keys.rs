@@ -38,7 +38,7 @@ fn values(records: impl Iterator<Item = evendb::Result<(Value, Value)>>) -> Vec<
     records.map(value).collect()
 }
 
-/// Those of the keys that a filter takes, in the order of keys.
+/// The values of the keys that a filter takes, in the order of keys.
 fn wanted(filter: impl Fn(&Key) -> bool) -> Vec<String> {
     let sorted: BTreeMap<Key, ()> = all().map(|key| (key, ())).collect();
     let kept = sorted.into_keys().filter(filter);

@@ -1,5 +1,5 @@
-//! Warm reopening: what was in RAM comes back, and whatever becomes of the file that says what it was, every record
-//! reads right.
+//! Warm reopening: the spans that were in RAM come back; and whatever happens to the file that
+//! lists them, every record reads right.
 
 use evendb::{Db, Options};
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 const RECORDS: u32 = 40_000;
 const HOT: u32 = 2_000;
-/// So long may something take that happens at once: then the test fails instead of hanging.
+/// The longest time that an immediate event may take: then the test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// About 40 MiB of data in 16 MiB. How many hot records rows take before spans are loaded, and then keep, is chance: hence
-/// without rows.
+/// About 40 MiB of data in 16 MiB. The number of hot records that rows take before spans are
+/// loaded, and then keep, is random: so there are no rows.
 fn options() -> Options {
     with_rows(false)
 }
@@ -54,7 +54,7 @@ fn closed_hot(place: &Path) {
     closed_hot_with(false, place);
 }
 
-/// The same, and how many of the hot records spans held.
+/// Like [`closed_hot`]; returns the number of the hot records that spans held.
 fn closed_hot_with(rows: bool, place: &Path) -> u64 {
     let db = with_rows(rows).open(place).expect("opens");
     for number in 0..RECORDS {
@@ -68,7 +68,8 @@ fn closed_hot_with(rows: bool, place: &Path) -> u64 {
     in_spans
 }
 
-/// Reads the hot records until nearly all are read from RAM. How many of them spans hold then.
+/// Reads the hot records until nearly all are read from RAM. Returns the number of them that spans
+/// hold then.
 fn heat(db: &Db) -> u64 {
     let mut in_spans = 0;
     wait("hot records are read from RAM", || {
@@ -87,7 +88,7 @@ fn is_warm(db: &Db) -> bool {
     stats.warmed_spans > 0 && stats.spans_to_warm == 0
 }
 
-/// How many of the hot records a fresh opening reads from spans in RAM.
+/// The number of the hot records that a fresh opening reads from spans in RAM.
 fn hot_hits(db: &Db) -> u64 {
     let before = db.stats().gets.munk;
     (0..HOT).for_each(|number| get(db, number));
@@ -112,7 +113,8 @@ fn what_was_hot_is_in_ram_before_it_is_read() {
             assert!(memory.used() <= memory.budget + (1 << 20), "{memory:?}");
             db.close().expect("closes");
         }
-        // The same database without: nothing is loaded, and what was written stays for the next life.
+        // The same database without warm reopening: nothing is loaded, and the file stays for the
+        // next life.
         let db = cold().open(dir.path()).expect("opens");
         hot_hits(&db);
         let stats = db.stats();
@@ -169,7 +171,7 @@ fn what_comes_back_by_heat_stays_in_order() {
     }
 }
 
-/// Neither has threads that could load.
+/// Neither kind has threads that could load.
 #[test]
 fn readers_and_databases_without_workers_leave_the_file_alone() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -202,7 +204,7 @@ fn whatever_the_file_holds_the_records_are_there() {
         assert_eq!(db.stats().warmed_spans, 0);
         db.close().expect("closes");
     }
-    // Neither read nor replaced.
+    // The file is neither read nor replaced.
     std::fs::remove_file(&path).expect("removes");
     std::fs::create_dir(&path).expect("creates");
     std::fs::write(path.join("inside"), "").expect("writes");
@@ -217,7 +219,7 @@ fn what_is_no_longer_there_is_not_loaded() {
     closed_hot(dir.path());
     let path = dir.path().join("HEAT");
     let old = std::fs::read(&path).expect("it was written");
-    // Everything goes, in lives that neither read nor write the file.
+    // Everything is deleted, in lives that neither read nor write the file.
     let db = cold().open(dir.path()).expect("opens");
     db.delete_prefix("").expect("deletes");
     let other = db.keyspace("other").expect("creates");

@@ -1,16 +1,17 @@
-//! Runs on their way to the container: tables are built behind one another in a buffer, and neighbouring extents
-//! are written at once. Where puts wait, another thread writes one buffer while the next is filled.
+//! Runs on their way to the container: tables are built one after another in a buffer, and
+//! neighbouring extents are written at once. Where puts wait, another thread writes one buffer
+//! while the next is filled.
 //!
 //! ```text
 //! buffer | tables of one place | tables of another place | the table being built |
 //!        ^ written at once       ^ written at once
 //! ```
-//! Invariants: what [`Gatherer::finish`] returned without an error is written, though not synced. After an error, or
-//! when the gatherer is dropped, nothing is being written any more, so extents may be freed. At most two buffers
-//! are in use.
+//! Invariants: when [`Gatherer::finish`] has returned without an error, everything is written,
+//! though not synced. After an error, or when the gatherer is dropped, no write is under way, so
+//! extents may be freed. At most two buffers are in use.
 //!
-//! Thread safety: one thread has the gatherer; its own thread has nothing but the file and the buffer that it
-//! writes. Not here: what a run holds, where it goes, and its sync.
+//! Thread safety: one thread has the gatherer; the gatherer's own thread has only the file and the
+//! buffer that it writes. Not here: what a run holds, where it goes, and its sync.
 
 use crate::engine::core::Core;
 use crate::error::Result;
@@ -20,19 +21,19 @@ use crate::pace;
 use crate::sync::thread;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
-/// A buffer is written from about this size on.
+/// Bytes from which on a buffer is written.
 pub(super) const WRITE_BYTES: usize = 1 << 20;
 
-/// Extents begin at a multiple of this.
+/// Extents begin at a multiple of this number of bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// Bytes, and where they go.
+/// Bytes, and the places that they go to.
 #[derive(Default)]
 struct Batch {
     buffer: Vec<u8>,
-    /// Where in the buffer a place begins, and its offset in the container; in order.
+    /// For each place, in order: where it begins in the buffer, and its offset in the container.
     places: Vec<(usize, u64)>,
-    /// Pieces that may be on their way.
+    /// The number of pieces that may be on their way at once.
     depth: usize,
 }
 
@@ -50,25 +51,25 @@ impl Batch {
     }
 }
 
-/// The thread that writes, and the ways to it and back.
+/// The thread that writes, with the channels to it and back.
 struct Helper {
-    /// Gone once there is nothing more to write.
+    /// `None` once there is nothing more to write.
     full: Option<SyncSender<Batch>>,
     empty: Receiver<Batch>,
     thread: Option<thread::JoinHandle<Result<()>>>,
 }
 
 impl Helper {
-    /// `None` where the system has no thread.
+    /// `None` if the system has no thread.
     fn start(container: &Container) -> Option<Helper> {
-        // Without a place in between: the helper has one buffer, and the gatherer the other.
+        // The channel holds no batch: the helper has one buffer, and the gatherer the other.
         let (full, batches) = sync_channel::<Batch>(0);
         let (back, empty) = channel();
         let mut writer = container.run_writer();
         let body = move || {
             for mut batch in batches {
                 batch.write_by(&mut writer)?;
-                // The gatherer may be at its end.
+                // The gatherer may be gone already.
                 let _ = back.send(batch);
             }
             Ok(())
@@ -82,12 +83,12 @@ impl Helper {
         })
     }
 
-    /// Hands a batch over, and gives an empty one.
+    /// Hands a batch over, and returns an empty one.
     fn pass_on(&mut self, batch: Batch) -> Result<Batch> {
         let sent = self.full.as_ref().map(|full| full.send(batch));
         match sent {
             Some(Ok(())) => Ok(self.empty.try_recv().unwrap_or_default()),
-            // It ended, because of an error.
+            // The thread ended, because of an error.
             _ => self.end().map(|()| Batch::default()),
         }
     }
@@ -108,20 +109,20 @@ impl Drop for Helper {
     fn drop(&mut self) {
         self.full = None;
         if let Some(thread) = self.thread.take() {
-            // The error that the caller has came first.
+            // The caller's error came first.
             let _ = thread.join();
         }
     }
 }
 
-/// See the module.
+/// See the head of this module.
 pub(super) struct Gatherer<'c> {
     core: &'c Core,
     container: &'c Container,
     batch: Batch,
     writer: RunWriter,
     helper: Option<Helper>,
-    /// For the buffers.
+    /// The memory charge of the buffers.
     charge: Charge,
 }
 
@@ -137,7 +138,7 @@ impl<'c> Gatherer<'c> {
         }
     }
 
-    /// The next table is built at the buffer's end, which is where this says: extents are padded to sectors.
+    /// Returns where the next table is built: the buffer's end. Extents are padded to sectors.
     pub(super) fn begin(&mut self) -> Result<usize> {
         if self.batch.buffer.len() > WRITE_BYTES {
             self.pass_on()?;
@@ -166,7 +167,7 @@ impl<'c> Gatherer<'c> {
         }
     }
 
-    /// Writes what is gathered, or has it written.
+    /// Writes the gathered tables, or hands them to the thread.
     fn pass_on(&mut self) -> Result<()> {
         self.batch.depth = pace::writes_ahead(self.core);
         let alone = self.core.manual() || cfg!(any(evendb_loom, evendb_shuttle));
@@ -183,7 +184,7 @@ impl<'c> Gatherer<'c> {
         }
     }
 
-    /// Writes all that is left.
+    /// Writes everything that is left.
     pub(super) fn finish(mut self) -> Result<()> {
         self.pass_on()?;
         match &mut self.helper {
@@ -212,7 +213,7 @@ mod tests {
         bench
     }
 
-    /// Places `count` tables, of which every third has a neighbour; their offsets.
+    /// Places `count` tables, and gives every third one a neighbour; returns their offsets.
     fn place(gatherer: &mut Gatherer<'_>, count: u8) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         for number in 0..count {

@@ -1,25 +1,28 @@
-//! Which part of a chunk's run joins the base instead of the log, so that it is never written again.
+//! Which part of a chunk's run joins the base instead of the log, so that it is never written
+//! again.
 //!
 //! ```text
 //!   base           |--------- S S S S|
-//!   log                 . .     .          ..           a few records that came late, and those of others
+//!   log                 . .     .          ..       a few late records, and records of others
 //!   the run            |.   .|       |S S S S S S||.|
 //!                       log           base         log
 //! ```
 //!
-//! Data often arrives in key order behind one prefix: the events of an application, the messages of a user.
-//! Where the chunk was cut behind such a stream ([`crate::rebalance`], growth), its next records lie above all
-//! of the base. They join it as a table of their own. What lies among the base goes to the log, and so does what
-//! lies above the stream: if it were in the stream's table, that would reach over the place at which the stream
-//! goes on. Where a stream ends is not known. It is taken to end where a key leaves the prefix that the keys of the
+//! Data often arrives in key order behind one prefix: the events of an application, the messages of
+//! a user. Where the chunk was cut behind such a stream ([`crate::rebalance`], growth), the
+//! stream's next records lie above all of the base. They join the base as a table of their own.
+//! Records among the base's keys go to the log, and so do records above the stream: if they were in
+//! the stream's table, that table would reach over the place at which the stream continues. The end
+//! of a stream is not known. It is assumed where a key leaves the prefix that the keys of the
 //! base's last table share.
 //!
-//! Invariants: the tables of a base are disjoint and ascending. No key is in the base while an older record of it is
-//! in the log, which is read first: a table joins only if the log has none of its keys. Its runs tell by their
-//! limits, or its index does, which finds every key that there is.
+//! Invariants: the tables of a base are disjoint and ascending. The log is read before the base, so
+//! no key is in the base while an older record of the key is in the log: a table joins only if the
+//! log has none of its keys. The limits of the log's runs show this, or the log's index does, which
+//! finds every key of the log.
 //!
-//! Thread safety: the checkpoint's own. The caller has marked the run as one that may join, so neither base
-//! nor log changes. Not here: writing, naming and publishing the tables.
+//! Thread safety: the checkpoint's own. The caller has marked the run as one that may join, so
+//! neither base nor log changes. Not here: writing, naming and publishing the tables.
 
 use super::Runs;
 use crate::funk::log_index::Candidates;
@@ -28,14 +31,15 @@ use crate::plant::planted;
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::TableMeta;
 
-/// Smaller tables join only while there are few of them: each costs memory, and a read of its own.
+/// A table smaller than this part of a chunk's limit joins only while the base has few such tables:
+/// each costs memory, and a read of its own.
 const STRETCH_PART: u64 = 640;
 const STRETCH_BYTES_MIN: u64 = 1 << 10;
 const SMALL_TABLES_MAX: usize = 16;
-/// The index of a larger log than this part of a chunk is not loaded for it.
+/// The index is not loaded for this check if the log is larger than this part of a chunk.
 const LOG_LOADED_PART: u64 = 4;
 
-/// From how many bytes on a stretch of records is a table of its own.
+/// The least bytes of a stretch of records that is a table of its own.
 pub(crate) fn stretch_bytes_min(chunk_bytes_max: u64) -> u64 {
     (chunk_bytes_max / STRETCH_PART).max(STRETCH_BYTES_MIN)
 }
@@ -44,11 +48,11 @@ pub(crate) fn stretch_bytes_min(chunk_bytes_max: u64) -> u64 {
 pub(super) struct Joining<'a> {
     of: &'a Runs<'a>,
     funk: &'a Funk,
-    /// The greatest key of the base, with what joined it since.
+    /// The greatest key of the base and of the tables that have joined it.
     greatest: Option<Vec<u8>>,
-    /// What the keys of the base's last table begin with.
+    /// The prefix that the keys of the base's last table share.
     prefix: Vec<u8>,
-    /// A table with that prefix was taken.
+    /// Whether a table with that prefix was taken.
     follows: bool,
 }
 
@@ -75,7 +79,8 @@ impl<'a> Joining<'a> {
         first.starts_with(&self.prefix) && !key.starts_with(&self.prefix)
     }
 
-    /// Whether the table joins the base; the next ones are then told from it. `keys`: hash and block of each.
+    /// Whether the table joins the base; the next tables are then compared with it. `keys`: hash
+    /// and block of each key.
     pub(super) fn takes(&mut self, table: &TableMeta, keys: &[(RamHash, usize)]) -> bool {
         let is_above = self
             .greatest
@@ -96,7 +101,8 @@ impl<'a> Joining<'a> {
         table.len >= stretch_bytes_min(self.of.core.options.chunk_bytes_max())
     }
 
-    /// Whether a table may join that is no stretch: not behind a stream, and while there are few.
+    /// Whether a small table may join: one that is not behind a stream, while there are few small
+    /// tables.
     fn may_be_small(&self, has_prefix: bool) -> bool {
         let small = self.funk.base.iter();
         let small = small.filter(|table| !self.is_large(&table.part.meta));
@@ -115,7 +121,7 @@ impl<'a> Joining<'a> {
             None if self.funk.log_bytes() <= load => self.funk.search(self.of.search).ok(),
             search => search,
         };
-        // A filter would find one of many keys by mistake, nearly always.
+        // With many keys a filter would nearly always report one by mistake.
         let Some(Search::Index(index)) = search.as_deref() else {
             return false;
         };
@@ -127,7 +133,7 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// What both keys begin with.
+/// The prefix that both keys share.
 fn shared(a: &[u8], b: &[u8]) -> Vec<u8> {
     let pairs = a.iter().zip(b).take_while(|(a, b)| a == b);
     pairs.map(|(byte, _)| *byte).collect()

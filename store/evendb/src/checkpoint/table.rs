@@ -1,7 +1,8 @@
 //! One table of a chunk's log, built in RAM: of a checkpoint's run, or of runs that are merged.
 //!
-//! Small runs of large records are keyed ([`crate::funk::tables::are_worth_naming`]): a scan reads nothing of them but what it gives out. Thread
-//! safety: none is needed, nothing is shared. Not here: where a table goes, and what names it.
+//! Small runs of large records are keyed ([`crate::funk::tables::are_worth_naming`]): a scan reads
+//! only the records that it returns. Thread safety: none is needed, nothing is shared. Not here:
+//! where a table goes, and what names it.
 
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -21,18 +22,18 @@ pub(crate) struct BuiltTable {
     pub(crate) keys: Vec<(RamHash, usize)>,
 }
 
-/// What a table of a log is to be like.
+/// The limits and the form of a table of a log.
 pub(crate) struct TableShape<'a> {
-    /// It ends at about so many bytes.
+    /// The table ends at about this number of bytes.
     pub(crate) bytes_max: u64,
-    /// It ends before a key of which this says so.
+    /// The table ends before a key for which this returns true.
     pub(crate) ends: &'a dyn Fn(&[u8]) -> bool,
-    /// It has a block for each key.
+    /// The table has a block for each key.
     pub(crate) is_keyed: bool,
 }
 
-/// Appends to `buffer` one table of the merge's next records, of which it has one at least. After an error the buffer is
-/// empty.
+/// Appends to `buffer` one table of the merge's next records. The merge has at least one record.
+/// After an error the buffer is empty.
 pub(crate) fn build_table(
     core: &Core,
     disk: &Disk,

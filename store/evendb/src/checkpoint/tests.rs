@@ -1,4 +1,4 @@
-//! The steps of a checkpoint on a bench, and what is left of one that found no room.
+//! The steps of a checkpoint on a bench, and what a checkpoint leaves that found no room.
 
 use super::gather::WRITE_BYTES;
 use super::*;
@@ -54,7 +54,7 @@ fn scattered_tables_are_written_and_leave_the_buffer() {
         let from = writer.begin().unwrap();
         writer.buffer().resize(from + TABLE_BYTES, number);
         let offset = container.allocate(TABLE_BYTES as u64).unwrap();
-        // Every third one has the next one for its neighbour.
+        // Every third table has the next one for its neighbour.
         if number % 3 > 0 {
             kept.push(container.allocate(512).unwrap());
         }
@@ -92,7 +92,7 @@ fn runs_are_written_then_named_then_seen() {
         .map(|table| table.part.meta.entries)
         .sum();
     assert_eq!(records, 100, "tombstones too: older runs may lie below");
-    // A put that comes now is of the next one, and of no run.
+    // A put that comes now belongs to the next checkpoint, and to no run of this one.
     bench.put(50..60, 2);
     assert_eq!(chunk.latch.lock().run, RunStage::ForBase);
     assert_eq!(
@@ -120,7 +120,7 @@ fn runs_are_written_then_named_then_seen() {
     bench.check();
 }
 
-/// The tables of the chunk that its view names are those that the manifest names for it.
+/// The manifest names the same tables for the chunk as its view.
 fn named_is_seen(bench: &Bench, chunk: &Chunk) {
     let view = chunk.view.load_full();
     let mut seen: Vec<_> = view.funk.tables().map(|table| table.part.table).collect();
@@ -196,7 +196,7 @@ fn neighbours_in_the_key_space_join_the_base_or_the_log() {
     bench.checkpoint();
     let funk = bench.chunk().view.load_full().funk.clone();
     assert_eq!((funk.base.len(), funk.runs.len()), (2, 0), "in key order");
-    // Some below the greatest key and some above it.
+    // Some keys are below the greatest key, and some above it.
     bench.put(80..100, 2);
     bench.checkpoint();
     let funk = bench.chunk().view.load_full().funk.clone();
@@ -227,7 +227,7 @@ fn what_lies_above_a_stream_is_kept_out_of_its_table() {
     let mut bench = Bench::with_chunks_of(512 << 10);
     bench.put(100..140, 1);
     bench.checkpoint();
-    // They all begin with 000001, and then another stream's single record comes.
+    // All these keys begin with 000001; then comes a single record of another stream.
     bench.put(140..180, 1);
     bench.put(500..501, 1);
     bench.checkpoint();
@@ -250,13 +250,13 @@ fn a_run_joins_below_what_the_log_has_but_never_over_it() {
     bench.put([500], 1);
     bench.checkpoint();
     assert_eq!(tables(&bench), (2, 1));
-    // The log has a record of the run: the index says so.
+    // The log has a record of the run, as its index shows.
     bench.put(490..510, 2);
     bench.checkpoint();
     assert_eq!(tables(&bench), (2, 2));
     assert_eq!(newest_on_disk(&bench, 500), 2);
     bench.check();
-    // It reaches over the log's runs, and has none of their records.
+    // The new table spans the log's runs, and has none of their records.
     bench.put([480, 600], 3);
     bench.put(485..489, 3);
     bench.checkpoint();
@@ -308,7 +308,8 @@ fn a_checkpoint_without_room_leaves_all_for_the_next() {
     bench.check();
 }
 
-/// What the row of key 1 is after a checkpoint of two deltas that have it, the older one as 2, the newer one as 3.
+/// The row of key 1 after a checkpoint of two deltas: the older delta has value 2, the newer one
+/// value 3.
 fn row_after_two_deltas(plant: Plant) -> Option<u8> {
     let mut bench = Bench::new();
     bench.core.options.plant = plant;

@@ -1,9 +1,10 @@
 //! A cursor over the distinct keys of a delta, in both directions.
 //!
-//! It keeps the directory (or the single page) of the moment it was made, so it sees every record
-//! that was linked before; the pages themselves may grow under it, and what it sees of later
-//! records is left open. For a reader at a version below which all puts are visible that is enough: later records have
-//! higher versions. A page's slots are put in order when the cursor enters the page.
+//! It keeps the directory (or the single page) of the moment when it was made, so it sees every
+//! record that was linked before. The pages themselves may grow meanwhile; whether it sees later
+//! records is left open. That is enough for a reader at a version below which all puts are visible:
+//! later records have higher versions. A page's slots are put in order when the cursor enters the
+//! page.
 //!
 //! Thread safety: one thread, under one pin.
 
@@ -14,15 +15,16 @@ use crate::record::Record;
 use crate::sync::reclaim::Guard;
 use evendb_storage::{Kind, Version};
 
-/// So many pages at most, and one more, are looked at for an estimate.
+/// An estimate looks at the records of at most this number of pages, and of one more page.
 const PAGES_LOOKED_AT: usize = 16;
 
-/// About what a delta has of a key range: the newest record of each key, pending ones too.
+/// An estimate of a delta's records in a key range: the newest record of each key, pending ones
+/// included.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(crate) struct DeltaShare {
     pub(crate) puts: f64,
     pub(crate) deletes: f64,
-    /// Bytes of keys and values of the puts.
+    /// Bytes of the puts' keys and values.
     pub(crate) put_bytes: f64,
 }
 
@@ -37,7 +39,7 @@ impl DeltaShare {
         }
     }
 
-    /// The same of `keys` keys, if it is now of so many of them.
+    /// The share of `keys` keys, estimated from this one of `looked_at` keys.
     fn scaled(self, keys: usize, looked_at: usize) -> DeltaShare {
         let factor = keys as f64 / looked_at.max(1) as f64;
         DeltaShare {
@@ -60,7 +62,8 @@ enum Pages<'g> {
     Many(&'g Directory),
 }
 
-/// See the module. Valid after a seek that found a key, until `next` or `prev` leaves the last.
+/// See the head of this module. Valid after a seek that found a key, until `next` or `prev` leaves
+/// the last key.
 pub(crate) struct DeltaCursor<'g> {
     guard: &'g Guard,
     pages: Pages<'g>,
@@ -68,13 +71,13 @@ pub(crate) struct DeltaCursor<'g> {
     /// The entered page, with its slots in order of keys.
     page: Option<PageRef<'g>>,
     sorted: Sorted<'g>,
-    /// Place in its slots; behind them if the cursor is not valid.
+    /// Place in the page's slots; behind them if the cursor is not valid.
     at: usize,
 }
 
 impl<'g> DeltaCursor<'g> {
     pub(super) fn new(delta: &'g Delta, guard: &'g Guard) -> Self {
-        // The order of the loads, and why: see `Delta::locate`.
+        // For the order of the loads, and its reason, see `Delta::locate`.
         let pages = match delta.single(guard) {
             Some(page) => Pages::Single(page),
             None => match delta.directory(guard) {
@@ -145,7 +148,7 @@ impl<'g> DeltaCursor<'g> {
         self.at = self.len();
     }
 
-    /// To the first key of the page `page_at` or of one behind it.
+    /// Moves to the first key of the page `page_at` or of a later page.
     fn first_from(&mut self, page_at: usize) {
         // No page is empty.
         if self.enter(page_at) {
@@ -155,7 +158,7 @@ impl<'g> DeltaCursor<'g> {
         }
     }
 
-    /// To the last key before page `page_at`.
+    /// Moves to the last key before page `page_at`.
     fn last_before(&mut self, page_at: usize) {
         match page_at.checked_sub(1) {
             Some(page_at) if self.enter(page_at) => self.at = self.len() - 1,
@@ -163,7 +166,7 @@ impl<'g> DeltaCursor<'g> {
         }
     }
 
-    /// To the first key at or above `key`.
+    /// Moves to the first key at or above `key`.
     pub(crate) fn seek(&mut self, key: &[u8]) {
         if self.enter_for(key) {
             self.at = self.count_below(key);
@@ -173,7 +176,7 @@ impl<'g> DeltaCursor<'g> {
         }
     }
 
-    /// To the last key below `key`.
+    /// Moves to the last key below `key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) {
         if self.enter_for(key) {
             match self.count_below(key).checked_sub(1) {
@@ -191,7 +194,7 @@ impl<'g> DeltaCursor<'g> {
         self.last_before(self.pages_len());
     }
 
-    /// Has the processor fetch the key that it is on, if it is on one.
+    /// Prefetches the current key into the processor's cache, if there is one.
     #[inline]
     pub(crate) fn fetch(&self) {
         if let Some(record) = self.record_at(self.at) {
@@ -199,7 +202,7 @@ impl<'g> DeltaCursor<'g> {
         }
     }
 
-    /// To the next key. The cursor must be valid.
+    /// Moves to the next key. The cursor must be valid.
     pub(crate) fn next(&mut self) {
         debug_assert!(self.valid());
         #[cfg(test)]
@@ -210,7 +213,7 @@ impl<'g> DeltaCursor<'g> {
         }
     }
 
-    /// To the previous key. The cursor must be valid.
+    /// Moves to the previous key. The cursor must be valid.
     pub(crate) fn prev(&mut self) {
         debug_assert!(self.valid());
         #[cfg(test)]
@@ -230,8 +233,8 @@ impl<'g> DeltaCursor<'g> {
         self.key_at(self.at)
     }
 
-    /// What the delta has of the keys from `low` to below `high`, or to the end. Records are looked at in some of the
-    /// pages; the others are taken to be like those.
+    /// Estimates the records of the keys from `low` to below `high`, or to the end. It looks at the
+    /// records of some pages, and assumes that the other pages are like these.
     pub(crate) fn estimate(&mut self, low: &[u8], high: Option<&[u8]>) -> DeltaShare {
         let Some((first, skipped)) = self.place_of(Some(low)) else {
             return DeltaShare::default();
@@ -258,7 +261,8 @@ impl<'g> DeltaCursor<'g> {
         share.scaled(keys, looked_at)
     }
 
-    /// The page of a key, and how many keys of it are below; behind the last key for `None`. `None` in an empty delta.
+    /// The page of a key, and the number of its keys below `key`. With `None` it is the place
+    /// behind the last key. Returns `None` in an empty delta.
     fn place_of(&mut self, key: Option<&[u8]>) -> Option<(usize, usize)> {
         let Some(key) = key else {
             let last = self.pages_len().checked_sub(1)?;

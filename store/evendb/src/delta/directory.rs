@@ -1,15 +1,15 @@
 //! The directory of a delta of several pages: which page a key belongs to.
 //!
 //! ```text
-//! prefix  shared by all lows but the first page's (which is empty)
+//! prefix  shared by all lows except the first page's (which is empty)
 //! heads   | - | 8 bytes of low 1 behind the prefix | of low 2 | ...   ascending
 //! pages   | page 0 | page 1 | page 2 | ...
 //! ```
 //!
 //! Invariants
-//! * Prefix and heads never change. A page pointer is replaced only by that of a larger page with
-//!   the same low key and at least the same records, so a directory that was replaced meanwhile
-//!   still covers all keys.
+//! * Prefix and heads never change. A page pointer is replaced only by the pointer of a larger page
+//!   with the same low key and at least the same records. So a directory that was replaced
+//!   meanwhile still covers all keys.
 //! * A directory owns no pages.
 //!
 //! Thread safety: one writer; readers under a pin.
@@ -26,7 +26,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// A directory of two pages, which halve what one page held.
+    /// A directory of two pages, which share the keys of one old page.
     pub(super) fn of_two(first: PageRef<'_>, second: PageRef<'_>) -> Directory {
         Directory {
             prefix: second.low().into(),
@@ -69,7 +69,7 @@ impl Directory {
         self.pages.len()
     }
 
-    /// A page. The caller is pinned or the writer, and stays so while it uses the page.
+    /// A page. The caller is pinned or is the writer, as long as it uses the page.
     #[expect(unsafe_code, reason = "a page out of a published pointer")]
     #[inline]
     pub(super) fn page<'g>(&self, at: usize) -> PageRef<'g> {
@@ -79,12 +79,12 @@ impl Directory {
         unsafe { PageRef::at(page) }.expect("a directory holds no null")
     }
 
-    /// Puts a larger page in the place of one.
+    /// Replaces a page by a larger one.
     pub(super) fn replace_page(&self, at: usize, page: PageRef<'_>) {
         self.pages[at].store(page.as_ptr(), Ordering::Release);
     }
 
-    /// The page whose range holds the key: the last one whose low key is not above it.
+    /// The page whose range holds the key: the last page whose low key is not above it.
     pub(super) fn locate(&self, key: &[u8]) -> usize {
         // The first page has no lower bound.
         let heads = &self.heads[1..];
@@ -93,7 +93,7 @@ impl Directory {
         })
     }
 
-    /// What the allocator holds for the directory.
+    /// The bytes that the allocator holds for the directory.
     pub(super) fn memory_bytes(&self) -> usize {
         allocated_bytes(size_of::<Directory>())
             + allocated_bytes(self.prefix.len())

@@ -84,7 +84,7 @@ fn loom_l2_a_new_key_appears_whole_and_the_order_is_offered_by_a_race() {
     });
 }
 
-/// A delta with `k` and as many other keys as make it hold `keys`; all of them sort below `k`.
+/// A delta of `keys` keys: `k`, and other keys that all sort below it.
 fn filled(keys: usize) -> Delta {
     let delta = Delta::new(0);
     for key in 1..keys as u8 {
@@ -135,7 +135,7 @@ fn loom_l2_gets_cross_a_later_split() {
         for key in 0..=SLOTS_MAX as u8 {
             delta.insert(record(&[b'm', key], 1, 1));
         }
-        // The page behind the first is full again but for what its split left.
+        // The page behind the first one is full again, except for what its split left.
         reorganise_scenario(delta, b"z");
     });
 }
@@ -231,7 +231,7 @@ fn loom_l4_two_readers_in_either_order() {
     model.check(|| batch_scenario(&[(0, 1), (1, 0)], After::Nothing, BatchStamp::claim));
 }
 
-/// The stamp's next batch is pending while readers ask for records of the one before.
+/// The stamp's next batch is pending while readers ask for records of the batch before.
 #[test]
 fn loom_l4_a_stamp_that_another_batch_has_hides_nothing() {
     explore(|| batch_scenario(&[(0, 1)], After::PendingBatch, BatchStamp::claim));
@@ -251,10 +251,10 @@ fn loom_l4_no_second_look_is_caught() {
     });
 }
 
-/// More batches than stamps: each is claimed by one at a time, and the others wait.
+/// There are more batches than stamps: one batch at a time claims a stamp, and the others wait.
 #[test]
 fn loom_l4_a_stamp_has_one_batch_at_a_time() {
-    // Not loom's: what is counted is no step of a schedule.
+    // A counter outside loom: counting is no step of a schedule.
     type Count = std::sync::atomic::AtomicU64;
     fn claim_one(batches: &[Count; 3]) {
         let stamp = BatchStamp::claim();

@@ -10,30 +10,32 @@
 //! page: hash tags, heads -> Record -> older Record -> ...     (page.rs, directory.rs)
 //! ```
 //!
-//! A page fills in order of arrival, doubles up to 128 slots, then splits in half; if the new key
-//! is above all of a full page, a new page begins behind it, so that keys which arrive in order
-//! leave full pages and are never moved again.
+//! A page fills in order of arrival, doubles up to 128 slots, then splits in half. If the new key
+//! is above all keys of a full page, a new page begins behind it: keys that arrive in order leave
+//! full pages and are never moved again.
 //!
 //! Invariants
 //! * One writer at a time (the chunk's latch). Records of a key are linked with versions that do
-//!   not fall; below the newest record versions fall strictly, except that a pending record (at
-//!   most the newest) may have one of its own version under it.
+//!   not fall. Below the newest record versions fall strictly, with one exception: a pending record
+//!   (only the newest can be pending) may have a record of its own version under it.
 //! * Readers start at `single` or `directory` and reach every linked record of their key.
-//! * What is unlinked (a record, a page, a directory, an order) is released a grace period later.
-//!   The delta owns one count of each linked record and gives it back when it is dropped.
+//! * Whatever is unlinked (a record, a page, a directory, an order) is released a grace period
+//!   later. The delta owns one count of each linked record and releases it when the delta is
+//!   dropped.
 //!
-//! Why readers need no retry. A page is replaced (grown, split) by the writer: it copies the
-//! heads, publishes the copy, and never writes the old page again. A reader that found the old
-//! page reads it as it was when it was replaced, which is a moment after the reader began: its
-//! answer is that of this moment. Memory: what a reader can reach was either current when it
-//! pinned or linked later, so it was unlinked after the pin began and stays for the pin. A link
-//! out of an unlinked record or page may lead to further unlinked ones; by the same argument these
-//! were unlinked after the pin began too.
+//! Why readers need no retry. The writer replaces a page (grown, split) as follows: it copies the
+//! heads, publishes the copy, and never writes the old page again. A reader that found the old page
+//! reads it as it was when it was replaced, which is a moment after the reader began: its answer is
+//! the answer of this moment. Memory: an object that a reader can reach was either current when the
+//! reader pinned, or linked later. So it was unlinked after the pin began, and it stays for the
+//! pin. A link out of an unlinked record or page may lead to further unlinked ones; by the same
+//! argument these were unlinked after the pin began too.
 //!
-//! Dropping: a delta leaves as part of a retired view, a grace period after it was unpublished. So
-//! nobody holds a reference from [`Delta::get`] when it is dropped; counted references live on.
+//! Dropping: a delta leaves as part of a retired view, a grace period after the view was
+//! unpublished. So nobody holds a reference from [`Delta::get`] when it is dropped; counted
+//! references live on.
 //!
-//! Not here: accounting of what waits for its grace period; deciding when to freeze.
+//! Not here: accounting of memory that waits for its grace period; deciding when to freeze.
 
 mod cursor;
 mod directory;
@@ -59,23 +61,23 @@ use evendb_storage::key_hash::RamHash;
 use page::{Page, PageRef, SLOTS_MAX, SLOTS_MIN};
 use std::ptr;
 
-/// Slots of a page that begins behind a full one: more keys in order are likely.
+/// Slots of a page that begins behind a full one: more keys will probably arrive in order.
 const SLOTS_BEHIND: usize = if cfg!(evendb_loom) { SLOTS_MIN } else { 32 };
 
-/// See the module.
+/// See the head of this module.
 pub(crate) struct Delta {
     checkpoint: u64,
     /// The only page; null before the first record and from the first split on.
     single: AtomicPtr<Page>,
     /// Published before `single` becomes null.
     directory: AtomicPtr<Directory>,
-    // Written by the one writer (a load and a store), read by anyone.
+    // Written by the one writer (a load and a store), read by any thread.
     bytes: AtomicUsize,
     data_bytes: AtomicUsize,
     keys: AtomicUsize,
 }
 
-/// Where a key's page hangs.
+/// The place that points to a key's page.
 #[derive(Clone, Copy)]
 enum PagePlace<'g> {
     Single,
@@ -99,7 +101,7 @@ impl Delta {
         self.checkpoint
     }
 
-    /// Memory held, structure included; not what waits for its grace period.
+    /// Memory held, structure included; without memory that waits for its grace period.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -120,7 +122,8 @@ impl Delta {
 
     /// The newest committed record of a key with a version up to `at`.
     ///
-    /// The delta must be found under this pin (in a view), or not be dropped while it lasts.
+    /// The delta must have been found under this pin (in a view), or must not be dropped during the
+    /// pin.
     #[inline]
     pub(crate) fn get<'g>(
         &self,
@@ -151,14 +154,15 @@ impl Delta {
         if let Some(page) = self.single(guard) {
             return Some((page, PagePlace::Single));
         }
-        // Null either because of the first split, then the Acquire of `single` shows the directory; or
-        // because there was nothing, then any answer that the directory gives is a later one.
+        // `single` is null for one of two reasons. After the first split, the Acquire of `single`
+        // shows the directory. In an empty delta, any answer that the directory gives is a later
+        // one.
         let directory = self.directory(guard)?;
         let at = directory.locate(key);
         Some((directory.page(at), PagePlace::In(directory, at)))
     }
 
-    /// The only page, if there is one and no more.
+    /// The only page, if there is exactly one.
     #[inline]
     fn single<'g>(&self, _guard: &'g Guard) -> Option<PageRef<'g>> {
         // SAFETY: loaded under the pin; a page is freed a grace period after it left.
@@ -168,7 +172,8 @@ impl Delta {
     /// The directory, if there is one.
     #[inline]
     fn directory<'g>(&self, _guard: &'g Guard) -> Option<&'g Directory> {
-        // SAFETY: loaded under the pin; the writer frees a directory a grace period after replacing it.
+        // SAFETY: loaded under the pin; the writer frees a directory a grace period after replacing
+        // it.
         unsafe { self.directory.load(Ordering::Acquire).as_ref() }
     }
 
@@ -176,7 +181,8 @@ impl Delta {
     /// latch calls.
     ///
     /// Versions of a key must not fall. A committed record replaces the committed ones of its own
-    /// version; a pending one leaves the one below it, in case a reader is not to see the batch.
+    /// version. A pending record leaves the record below it, for readers that must not see the
+    /// batch.
     pub(crate) fn insert(&self, record: RecordRef) {
         let guard = &reclaim::pin();
         debug_assert!(
@@ -218,7 +224,7 @@ impl Delta {
         }
     }
 
-    /// Puts a page of twice the size in the place of a full one, with one more record.
+    /// Replaces a full page by one of twice the size, with one more record.
     fn grow(&self, page: PageRef<'_>, place: PagePlace<'_>, record: *mut Record, guard: &Guard) {
         let heads = page.heads().iter().map(|head| head.load(Ordering::Relaxed));
         let heads = heads.chain(std::iter::once(record));
@@ -233,7 +239,7 @@ impl Delta {
         unsafe { page.free_later(guard) };
     }
 
-    /// Makes two pages of a full one, with one more record.
+    /// Splits a full page in two, with one more record.
     fn split(&self, page: PageRef<'_>, place: PagePlace<'_>, record: RecordRef, guard: &Guard) {
         let sorted = page.sorted_once();
         let (slots, len) = (sorted.slots(), sorted.slots().len());
@@ -281,7 +287,7 @@ impl Delta {
         let old = self.directory.load(Ordering::Relaxed);
         self.directory.store(new, Ordering::Release);
         if old.is_null() {
-            // After the directory: a reader that sees null here sees the directory.
+            // Stored after the directory: a reader that sees null here sees the directory.
             self.single.store(ptr::null_mut(), Ordering::Release);
             return;
         }
@@ -292,7 +298,8 @@ impl Delta {
         }
     }
 
-    /// Puts a record on top of the chain of its key and unlinks what nobody can read any more.
+    /// Puts a record on top of its key's chain and unlinks the records that nobody can read any
+    /// more.
     fn link(&self, head: &AtomicPtr<Record>, record: RecordRef, guard: &Guard) {
         let version = record.version();
         let pending = !record.is_committed();
@@ -318,8 +325,8 @@ impl Delta {
         // Publishes the record: pairs with the Acquire of `PageRef::head`.
         head.store(record, Ordering::Release);
         self.release(top, below, guard);
-        // Batches leave a record of their own version below; it goes now, when the batch's record
-        // is no longer the newest (or else batches on a hot key would fill the memory).
+        // Batches leave a record of their own version below. It goes now, when the batch's record
+        // is no longer the newest; otherwise batches on a hot key would fill the memory.
         if !below.is_null() && linked(below).is_of_batch() && linked(below).is_committed() {
             let shadowed = linked(below).older.load(Ordering::Relaxed);
             let mut rest = shadowed;
@@ -333,12 +340,11 @@ impl Delta {
         }
     }
 
-    /// Gives back the delta's counts of the unlinked records from `first` down to, but without,
-    /// `end`.
+    /// Releases the delta's counts of the unlinked records from `first` down to before `end`.
     fn release(&self, first: *mut Record, end: *mut Record, guard: &Guard) {
         let mut next = first;
         while !ptr::eq(next, end) {
-            // SAFETY: unlinked by the caller, live until its count is given back a line below.
+            // SAFETY: unlinked by the caller, live until its count is released a line below.
             unsafe {
                 let record = next;
                 next = (*record).older.load(Ordering::Relaxed);
@@ -369,8 +375,8 @@ fn chain(newest: &Record) -> impl Iterator<Item = &Record> {
 
 impl Drop for Delta {
     fn drop(&mut self) {
-        // SAFETY: the delta was unpublished a grace period ago (see the module), so nobody reads
-        // it; pages and directory are the current ones, and each goes once.
+        // SAFETY: the delta was unpublished a grace period ago (see the head of this module), so
+        // nobody reads it; pages and directory are the current ones, and each is freed once.
         unsafe {
             if let Some(page) = PageRef::at(self.single.load(Ordering::Acquire)) {
                 free_with_records(page);
@@ -386,7 +392,7 @@ impl Drop for Delta {
     }
 }
 
-/// Gives back the delta's counts of a page's records, and frees the page.
+/// Releases the delta's counts of a page's records, and frees the page.
 ///
 /// # Safety
 /// Nobody can reach the page any more, and this is called once for it.
@@ -399,7 +405,7 @@ unsafe fn free_with_records(page: PageRef<'_>) {
             next = record.older.load(Ordering::Acquire);
         }
     }
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller ensures it.
     unsafe { page.free() };
 }
 

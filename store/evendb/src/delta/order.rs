@@ -2,13 +2,14 @@
 //! The slots of a page in order of their keys, with the keys' heads beside them.
 //!
 //! ```text
-//! | n u16, length of prefix u16 | n words u32: 25 bits of the key's head, 7 of the slot's number | prefix |
+//! | n u16, length of prefix u16 | n words u32 | prefix |
+//! word: 25 bits of the key's head, 7 bits of the slot's number
 //! ```
-//! A search in it looks at a few lines, and at a record only where heads are equal. Without the heads each step of a
-//! search is a record, somewhere in memory.
+//! A search in it reads a few cache lines, and reads a record only where heads are equal. Without
+//! the heads each step of a search reads a record, somewhere in memory.
 //!
-//! Invariants: it never changes. The prefix is one that all n keys begin with, cut off at [`prefix_max`] bytes.
-//! Thread safety: immutable; freed a grace period after it was replaced.
+//! Invariants: it never changes. All n keys begin with the prefix, which is cut off at
+//! [`prefix_max`] bytes. Thread safety: immutable; freed a grace period after it was replaced.
 
 use super::page::SLOTS_MAX;
 use crate::key_heads::{Head, common_prefix, count_before};
@@ -16,21 +17,21 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Bytes of the prefix that are kept at most: few in the page that every delta begins with, of which there are many, and
-/// where a search without heads is short too.
+/// The most bytes of the prefix that are kept. The first page of a delta keeps few: there are many
+/// such pages, and a search in them is short even without heads.
 const fn prefix_max(slots: usize) -> usize {
     if slots <= 8 { 16 } else { 48 }
 }
 
-/// Words of an order.
+/// The number of words of an order.
 fn words(slots: usize, prefix: usize) -> usize {
     1 + slots + prefix.div_ceil(size_of::<u32>())
 }
 
-/// Bits of a word that are the slot's number.
+/// Bits of a word that hold the slot's number.
 const SLOT_BITS: u32 = (SLOTS_MAX - 1) as u32;
 
-/// A slot's number and the head of its key, which alone is compared.
+/// A slot's number, and the head of its key. Only the head is compared.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Word(u32);
@@ -71,7 +72,7 @@ impl Ord for Word {
     }
 }
 
-/// Bytes of an order of a page of so many slots, at most.
+/// The most bytes of an order of a page with this number of slots.
 pub(super) fn bytes_max(slots: usize) -> usize {
     words(slots, prefix_max(slots)) * size_of::<u32>()
 }
@@ -96,7 +97,8 @@ impl<'g> Order<'g> {
         })
     }
 
-    /// Of slots and their keys, in order of these. The caller frees it by [`Order::free`].
+    /// Makes an order of slots that are sorted by their keys. The caller frees it by
+    /// [`Order::free`].
     pub(super) fn create<'k>(slots: &[u8], key_of: impl Fn(u8) -> &'k [u8]) -> *mut u32 {
         let (Some(&first), Some(&last)) = (slots.first(), slots.last()) else {
             return ptr::null_mut();
@@ -111,19 +113,19 @@ impl<'g> Order<'g> {
         let mut bytes = first[..prefix].iter().copied();
         while let Some(byte) = bytes.next() {
             let mut next = || bytes.next().unwrap_or(0);
-            // As they lie in memory, on any machine.
+            // Stored in the same byte order on any machine.
             order.push(u32::from_le_bytes([byte, next(), next(), next()]).to_le());
         }
         debug_assert_eq!(order.len(), words(slots.len(), prefix));
         Box::into_raw(order.into_boxed_slice()).cast::<u32>()
     }
 
-    /// Frees an order; null is none.
+    /// Frees an order; null is no order.
     ///
     /// # Safety
     /// It came from [`Order::create`], nobody can reach it, and it is freed once.
     pub(super) unsafe fn free(order: *mut u32) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         let Some(known) = (unsafe { Order::at(order) }) else {
             return;
         };
@@ -137,7 +139,7 @@ impl<'g> Order<'g> {
     }
 
     fn first(self) -> u32 {
-        // SAFETY: an order has one word at least, and stays for 'g.
+        // SAFETY: an order has at least one word, and stays for 'g.
         unsafe { self.words.read() }
     }
 
@@ -148,7 +150,7 @@ impl<'g> Order<'g> {
 
     #[inline]
     fn words(self) -> &'g [Word] {
-        // SAFETY: they follow the first word; see `create`. A `Word` is laid out as a `u32`.
+        // SAFETY: the words follow the first one; see `create`. A `Word` is laid out as a `u32`.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().add(1).cast(), self.len()) }
     }
 
@@ -161,14 +163,14 @@ impl<'g> Order<'g> {
     #[inline]
     fn prefix(self) -> &'g [u8] {
         let len = (self.first() >> 16) as usize;
-        // SAFETY: it follows the words; see `create`. Bytes have no alignment.
+        // SAFETY: the prefix follows the words; see `create`. Bytes have no alignment.
         unsafe {
             let bytes = self.words.as_ptr().add(1 + self.len()).cast::<u8>();
             std::slice::from_raw_parts(bytes, len)
         }
     }
 
-    /// How many of its keys are below `key`.
+    /// The number of its keys below `key`.
     #[inline]
     pub(super) fn count_below<'k>(self, key: &[u8], key_of: impl Fn(u8) -> &'k [u8]) -> usize {
         let words = self.words();
@@ -199,7 +201,7 @@ mod tests {
                     key.extend_from_slice(format!("{number:05}").as_bytes());
                     key
                 };
-                // Slot numbers run backwards, so that they are not places by accident.
+                // Slot numbers run backwards, so that they do not equal the places by accident.
                 let keys: Vec<Vec<u8>> = (0..count).map(|at| key(7 * (count - at))).collect();
                 let slots: Vec<u8> = (0..count as u8).rev().collect();
                 let of = |slot: u8| &keys[usize::from(slot)][..];

@@ -2,7 +2,7 @@
 //! A page of a delta: up to 128 distinct keys in order of arrival, found by hash tags.
 //!
 //! ```text
-//! | length | capacity | low_len | order | tags: 8 bits a slot | heads: a pointer a slot | low key |
+//! | length | capacity | low_len | order | tags: 8 bits each | heads: a pointer each | low key |
 //!                                 |
 //!                                 +-> slot numbers in order of their keys (order.rs)
 //! ```
@@ -29,13 +29,13 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Most keys of a page; few in a model, or else no schedule gets as far as a split.
+/// Most keys of a page. A model has few, because otherwise no schedule gets as far as a split.
 pub(super) const SLOTS_MAX: usize = if cfg!(evendb_loom) { 16 } else { 128 };
 /// Slots of a delta's first page.
 pub(super) const SLOTS_MIN: usize = 8;
-/// Slots that a cursor inserts into the page's order; more of them, and it sorts all.
+/// The most slots that a cursor inserts into the page's order; with more new slots it sorts all.
 const INSERTED_MAX: usize = 16;
-/// Slots that it inserts for itself alone before it renews the order for all.
+/// The most slots that a cursor inserts for itself alone; with more it renews the order for all.
 const UNSORTED_MAX: usize = 2;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
@@ -96,8 +96,9 @@ impl<'g> PageRef<'g> {
     /// The page behind a pointer that a delta published, or none for null.
     ///
     /// # Safety
-    /// The page is not freed during `'g`: it was loaded under a pin that lasts so long, or by the
-    /// delta's one writer, who retires it after `'g`, or its delta is being dropped.
+    /// The page is not freed during `'g`, for one of three reasons: it was loaded under a pin that
+    /// lasts for `'g`, or by the delta's one writer, which retires it after `'g`, or its delta is
+    /// being dropped.
     #[inline]
     pub(super) unsafe fn at(page: *mut Page) -> Option<PageRef<'g>> {
         Some(PageRef {
@@ -198,11 +199,11 @@ impl<'g> PageRef<'g> {
         // Pairs with the Release of the writer's stores: the record's contents are visible.
         let record = self.heads()[slot].load(Ordering::Acquire);
         // SAFETY: a published slot is never empty; its record is released a grace period after it
-        // was unlinked, and who unlinked it did so after this page was found under a pin.
+        // was unlinked, and it was unlinked after this page was found under a pin.
         unsafe { &*record }
     }
 
-    /// The slot of a key; of its hash as records keep it.
+    /// The slot of a key. `hash` is the hash as records keep it.
     #[inline]
     pub(super) fn find(self, key: &[u8], hash: u32) -> Option<usize> {
         let len = self.len();
@@ -210,8 +211,8 @@ impl<'g> PageRef<'g> {
         for (word, tags) in self.tags()[..len.div_ceil(8)].iter().enumerate() {
             // Relaxed: tags of slots below the length came with it.
             let differences = tags.load(Ordering::Relaxed) ^ pattern;
-            // High bit of each byte that is zero; above the lowest such byte there may be false
-            // ones, which the comparison sorts out.
+            // The high bit of each byte that is zero. Above the lowest such byte there may be false
+            // hits, which the comparison of keys sorts out.
             let mut matches = differences.wrapping_sub(LOW_BITS) & !differences & HIGH_BITS;
             while matches != 0 {
                 let slot = word * 8 + matches.trailing_zeros() as usize / 8;
@@ -232,7 +233,7 @@ impl<'g> PageRef<'g> {
     pub(super) fn append(self, record: *mut Record) {
         let slot = self.header().length.load(Ordering::Relaxed) as usize;
         self.heads()[slot].store(record, Ordering::Release);
-        // SAFETY: the caller gives a live record.
+        // SAFETY: the caller passes a live record.
         let tag = u64::from(tag(unsafe { (*record).hash() }));
         let word = &self.tags()[slot / 8];
         let tags = word.load(Ordering::Relaxed) | tag << (slot % 8 * 8);
@@ -250,20 +251,21 @@ impl<'g> PageRef<'g> {
             return sorted;
         }
         self.publish_order(sorted.slots(), guard);
-        // Ours, or one that another cursor has offered: with its heads the search is short.
+        // Our order, or one that another cursor has offered: with its heads the search is short.
         self.sorted_beside(self.order())
     }
 
-    /// The same for one that goes through them once, of a page that will be gone then.
+    /// The published slots in order, without renewing the page's order: for a caller that reads
+    /// them once, and then retires the page.
     pub(super) fn sorted_once(self) -> Sorted<'g> {
         self.sorted_beside(self.order())
     }
 
-    /// The published slots in order of their keys, of which `known` tells a part.
+    /// The published slots in order of their keys; `known` has the order of a part of them.
     fn sorted_beside(self, known: Option<Order<'g>>) -> Sorted<'g> {
         let known_len = known.map_or(0, Order::len);
-        // The order may be newer than our length: it then has slots which `len` does not count,
-        // and which are published all the same.
+        // The order may be newer than our length: it then has slots that `len` does not count but
+        // that are published.
         let len = self.len().max(known_len);
         let mut sorted = Sorted {
             slots: [0; SLOTS_MAX],
@@ -294,7 +296,7 @@ impl<'g> PageRef<'g> {
 
     /// Sorts all slots below `slots.len()`.
     fn sort_all(self, slots: &mut [u8]) {
-        // Keys side by side: one miss per record, not one per comparison.
+        // Keys side by side: one cache miss for each record, not one for each comparison.
         let mut keys: [(&[u8], u8); SLOTS_MAX] = [(&[], 0); SLOTS_MAX];
         let keys = &mut keys[..slots.len()];
         for (slot, key) in keys.iter_mut().enumerate() {
@@ -320,8 +322,8 @@ impl<'g> PageRef<'g> {
         }
         let old = old.map_or(ptr::null_mut(), Order::as_ptr);
         let new = Order::create(slots, |slot| self.head(slot.into()).key());
-        // Release: the words are visible to a thread that loads the pointer. A grown page starts with no
-        // order instead of inheriting this one: a late cursor may still replace it here.
+        // Release: the words are visible to a thread that loads the pointer. A grown page starts
+        // with no order instead of inheriting this one: a late cursor may still replace it here.
         let exchanged =
             self.header()
                 .order
@@ -334,7 +336,7 @@ impl<'g> PageRef<'g> {
         }
     }
 
-    /// What the allocator holds for the page, an order of full length included.
+    /// The bytes that the allocator holds for the page, an order of full length included.
     pub(super) fn memory_bytes(self) -> usize {
         let shape = Shape::of(self.capacity(), self.header().low_len as usize);
         allocated_bytes(shape.layout.size()) + allocated_bytes(order::bytes_max(self.capacity()))
@@ -347,14 +349,14 @@ impl<'g> PageRef<'g> {
     pub(super) unsafe fn free(self) {
         let shape = Shape::of(self.capacity(), self.header().low_len as usize);
         let order = self.header().order.load(Ordering::Acquire);
-        // SAFETY: passed on to the caller; the layout is that of `create`, and atomics need no drop.
+        // SAFETY: the caller ensures it; the layout is that of `create`, and atomics need no drop.
         unsafe {
             Order::free(order);
             dealloc(self.page.as_ptr().cast(), shape.layout);
         }
     }
 
-    /// Frees the page once no pin of this moment is left.
+    /// Frees the page once all pins of this moment are gone.
     ///
     /// # Safety
     /// No reader that pins from now on can reach the page, and it is freed once.
@@ -363,7 +365,7 @@ impl<'g> PageRef<'g> {
             page: self.page,
             lifetime: PhantomData,
         };
-        // SAFETY: passed on to the caller; a page may be freed on any thread.
+        // SAFETY: the caller ensures it; a page may be freed on any thread.
         unsafe { reclaim::defer(guard, move || page.free()) };
     }
 }
@@ -372,15 +374,15 @@ impl<'g> PageRef<'g> {
 pub(super) struct Sorted<'g> {
     slots: [u8; SLOTS_MAX],
     len: usize,
-    /// What the page's order told of them, and the keys of those that it did not tell.
+    /// The part that the page's order has, and the keys of the other slots.
     known: Option<Order<'g>>,
     inserted: SmallVec<[&'g [u8]; UNSORTED_MAX]>,
-    /// Whether `known` and `inserted` are all of them.
+    /// Whether `known` and `inserted` are all slots.
     is_whole: bool,
 }
 
 impl<'g> Sorted<'g> {
-    /// Of no page.
+    /// The slots of no page.
     pub(super) fn empty() -> Sorted<'g> {
         Sorted {
             slots: [0; SLOTS_MAX],
@@ -397,7 +399,7 @@ impl<'g> Sorted<'g> {
         &self.slots[..self.len]
     }
 
-    /// How many keys are below `key`. `page` is the one that they were found in.
+    /// The number of keys below `key`. `page` is the page that the slots were found in.
     #[inline]
     pub(super) fn count_below(&self, page: PageRef<'g>, key: &[u8]) -> usize {
         let key_of = |slot: u8| page.head(slot.into()).key();

@@ -25,7 +25,7 @@ fn value_at<'g>(delta: &Delta, key: &[u8], at: u64, guard: &'g Guard) -> Option<
     Some(record.value())
 }
 
-/// Runs deferred work until `done`; a test that never gets there hangs, which fails it.
+/// Runs deferred work until `done`. A test that never gets there hangs, and so fails.
 fn collect_until(done: impl Fn() -> bool) {
     while !done() {
         reclaim::collect();
@@ -148,7 +148,7 @@ fn put_on_each(delta: &Delta, model: &mut Model, version: u64, all: &mut Vec<Rec
     }
 }
 
-/// Steps of a model: few under Miri, which is a hundred times slower and more.
+/// The steps of a model: few under Miri, which is more than a hundred times slower.
 const fn fewer(steps: u32) -> u32 {
     if cfg!(miri) {
         steps.div_ceil(40)
@@ -164,7 +164,7 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
     let mut model = Model::new();
     let mut all = Vec::new();
     let mut version = 10;
-    // The last record of a batch that is committed, while readers still ask its stamp.
+    // The last record of a committed batch, while readers still ask its stamp.
     let mut asked: Option<(BatchStamp, RecordRef)> = None;
     for step in 0..steps {
         if rng.random_range(0..10) == 0 {
@@ -392,13 +392,15 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
 const ROUNDS: u64 = if cfg!(miri) { 4 } else { 300 };
 const KEYS_A_ROUND: u64 = if cfg!(miri) { 12 } else { 40 };
 
-/// Key `k` is new in round `k / KEYS_A_ROUND`; spread by a multiplication so that they arrive in no order.
+/// Key `k` is new in round `k / KEYS_A_ROUND`. A multiplication spreads the keys so that they
+/// arrive in no order.
 fn spread_key(k: u64) -> Vec<u8> {
     let spread = k.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     format!("{spread:020}").into_bytes()
 }
 
-/// Round `r` writes value `r` to its keys and to those of round `r / 2`: what `round` leaves of key `k`.
+/// Round `r` writes value `r` to its own keys and to the keys of round `r / 2`. This returns the
+/// value of key `k` after `round`.
 fn value_after(k: u64, round: u64) -> Option<u64> {
     let born = k / KEYS_A_ROUND;
     (born..=round.min(2 * born + 1))
@@ -406,7 +408,7 @@ fn value_after(k: u64, round: u64) -> Option<u64> {
         .find(|r| *r == born || r / 2 == born)
 }
 
-/// Follows the writer, and looks at what the last finished round left, by gets and by a cursor.
+/// Follows the writer, and checks what the last finished round left, by gets and by a cursor.
 fn read_snapshots(delta: &Delta, finished: &AtomicU64, seed: u64) {
     let rng = &mut StdRng::seed_from_u64(seed);
     let mut last = 0;
@@ -452,8 +454,8 @@ fn read_snapshots(delta: &Delta, finished: &AtomicU64, seed: u64) {
     }
 }
 
-/// One writer inserts new keys and overwrites old ones, raising the version; readers take the last
-/// finished version and must find by gets and cursors exactly what it left.
+/// One writer inserts new keys and overwrites old ones, raising the version. Readers take the last
+/// finished version and must find, by gets and cursors, exactly what it left.
 #[test]
 fn readers_see_their_snapshot_whole_while_the_writer_goes_on() {
     let delta = Arc::new(Delta::new(0));
@@ -467,7 +469,7 @@ fn readers_see_their_snapshot_whole_while_the_writer_goes_on() {
     for round in 0..ROUNDS {
         for born in [round, round / 2] {
             for k in born * KEYS_A_ROUND..(born + 1) * KEYS_A_ROUND {
-                // Twice: the second unlinks the first under the readers' eyes.
+                // Twice: the second insert unlinks the first while readers look.
                 let key = spread_key(k);
                 delta.insert(record(&key, &round.to_le_bytes(), round));
                 delta.insert(record(&key, &round.to_le_bytes(), round));

@@ -5,32 +5,34 @@
         reason = "one call of the C library that Rust's does not offer"
     )
 )]
-//! Gives back what the general allocator keeps though no object uses it.
+//! Gives back memory that the general allocator keeps though no object uses it.
 //!
-//! Block indexes, filters, handles and buffers come and go in sizes from dozens of bytes to megabytes,
-//! so the heap gets holes. The GNU C library gives whole pages inside of them back only when asked.
-//! It is asked here when the process has more resident bytes than the budget accounts for. The less that
-//! helps, the more rarely it is asked, because an application's own memory counts in the resident size
-//! too. But where the resident size has grown since, it is asked at once: so a wave of rewrites, which frees
-//! the block indexes of many tables, does not take memory twice until the next time comes.
-//! An application whose own memory rises and falls looks just like that, and a trim of its heap may be long. So
-//! trims take at most a fiftieth of the time, whatever they gain.
+//! Block indexes, filters, handles and buffers come and go in sizes from dozens of bytes to
+//! megabytes, so the heap gets holes. The GNU C library gives whole pages inside of them back only
+//! when asked. It is asked here when the process has more resident bytes than the budget accounts
+//! for. The less a trim gains, the later is the next one, because an application's own memory
+//! counts in the resident size too. But if the resident size has grown since, the heap is trimmed
+//! at once: so a wave of rewrites, which frees the block indexes of many tables, does not take
+//! memory twice until the next trim. An application whose own memory rises and falls looks just the
+//! same, and a trim of its heap may take long. So trims take at most a fiftieth of the time,
+//! whatever they gain.
 //!
-//! Thread safety: one thread, the reaper. An allocation of another thread may wait for a trim of its
-//! arena, which takes some 10 ns per free chunk.
+//! Thread safety: one thread, the reaper. An allocation of another thread may wait for a trim of
+//! its arena, which takes some 10 ns for each free chunk.
 
 use std::time::{Duration, Instant};
 
-/// From this many resident bytes above the budget on, a trim is worth a try.
+/// The resident bytes above the budget from which on a trim is worth a try.
 const EXCESS_BYTES: u64 = 8 << 20;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// Growth since the last trim that is worth another, at least; of larger budgets a part.
+/// The least growth, in bytes, since the last trim that is worth another one. For a larger budget
+/// it is one part in [`GROWTH_PART`] of the budget.
 const GROWTH_BYTES: u64 = 4 << 20;
 const GROWTH_PART: u64 = 32;
 
-/// So many times as long as a trim took there is none.
+/// After a trim there is a rest of this many times the trim's duration.
 const REST_FACTOR: u32 = 49;
 
 /// When the heap was last trimmed, and how long it is not trimmed again unless the process grows.
@@ -40,7 +42,7 @@ pub(crate) struct HeapTrim {
     interval: Duration,
     /// How long it is not trimmed again in any case.
     rest: Duration,
-    /// The fewest resident bytes seen since the last trim, or what that left.
+    /// The fewest resident bytes since the last trim; at first the bytes that it left.
     least: u64,
 }
 
@@ -56,8 +58,8 @@ impl HeapTrim {
         }
     }
 
-    /// Trims the heap, if it is time and there is something to gain: the process has more resident bytes
-    /// than a memory budget of `budget` accounts for.
+    /// Trims the heap if it is time and there is something to gain: the process has more resident
+    /// bytes than `memory_budget` accounts for.
     pub(crate) fn tend(&mut self, memory_budget: u64) {
         if self.looked.elapsed() < INTERVAL_MIN {
             return;
@@ -75,7 +77,8 @@ impl HeapTrim {
         }
     }
 
-    /// Whether a trim is due in a process of so many resident bytes, this long after the last.
+    /// Whether a trim is due in a process with this number of resident bytes, this long after the
+    /// last trim.
     fn is_due(&mut self, resident: u64, memory_budget: u64, since: Duration) -> bool {
         self.least = self.least.min(resident);
         if resident <= memory_budget + EXCESS_BYTES {
@@ -86,7 +89,7 @@ impl HeapTrim {
         since >= self.rest && (since >= self.interval || resident - self.least >= growth)
     }
 
-    /// A trim has made of `before` resident bytes `after`.
+    /// Notes that a trim has reduced the resident bytes from `before` to `after`.
     fn note(&mut self, before: u64, after: u64, memory_budget: u64) {
         let excess = before.saturating_sub(memory_budget + EXCESS_BYTES);
         self.interval = match before.saturating_sub(after) > excess / 8 {
@@ -138,10 +141,11 @@ mod tests {
         }
         assert!(!trim.is_due(large, budget, 4 * INTERVAL_MIN));
         assert!(trim.is_due(large, budget, 8 * INTERVAL_MIN));
-        // However short the last trim is past.
+        // However short the last trim was, its rest is over.
         assert!(!trim.is_due(large + 3 * MIB, budget, Duration::ZERO));
         assert!(trim.is_due(large + 4 * MIB, budget, Duration::ZERO));
-        // Growth that a trim does not take back is none the next time; one that came after a smaller size is.
+        // Growth that a trim does not remove does not count the next time; growth after a smaller
+        // size does.
         trim.note(large + 4 * MIB, large + 4 * MIB, budget);
         assert!(!trim.is_due(large + 4 * MIB, budget, Duration::ZERO));
         assert!(!trim.is_due(large, budget, Duration::ZERO));
@@ -161,7 +165,7 @@ mod tests {
                 clock += took;
                 (last, trims) = (clock, trims + took);
                 trim.rest = REST_FACTOR * took;
-                // What the application freed meanwhile looks like a gain.
+                // Memory that the application freed meanwhile looks like a gain.
                 trim.note(resident, resident - 64 * MIB, budget);
             }
         }
@@ -175,7 +179,7 @@ mod tests {
     fn a_trim_gives_holes_back() {
         let blocks: Vec<Vec<u8>> = (0..100_000).map(|n| vec![n as u8; 1000]).collect();
         let full = resident_bytes().unwrap();
-        // One in 16 stays, so that the heap's end is in use.
+        // One block in 16 stays, so that the heap's end is in use.
         let kept: Vec<_> = blocks.into_iter().step_by(16).collect();
         trim();
         let trimmed = resident_bytes().unwrap();

@@ -1,29 +1,30 @@
-//! The memory ledger: what an open database holds in RAM now, by use; and what the caches may take
-//! of the budget.
+//! The memory ledger: the RAM that an open database holds now, by use; and the part of the budget
+//! that the caches may take.
 //!
 //! ```text
 //! budget = | ring | deltas | reserve | metadata | buffers | tables, log searches | munks, rows |
 //!           fixed at opening          as counted now        up to a share          the rest
 //! ```
 //!
-//! **Charging.** What is large or comes in numbers is charged when it is allocated, and released when it
-//! is freed: in the `Drop` of the object itself, after every pin and every user's handle is gone. So
-//! memory that waits for its grace period stays charged, as do pages that a user's value keeps; none of
-//! it has to be estimated. Sizes are the allocator's: a word in front, rounded up to 16 bytes
-//! ([`allocated_bytes`]).
+//! **Charging.** Objects that are large or many are charged when they are allocated, and released
+//! when they are freed: in the `Drop` of the object itself, after every pin and every user's handle
+//! is gone. So memory that waits for its grace period stays charged, and so do pages that a user's
+//! value keeps; no estimate is needed. Sizes are the allocator's: a word in front, rounded up to 16
+//! bytes ([`allocated_bytes`]).
 //!
-//! **Slots.** A ledger is a number: the gauges are in a static array, so that a page finds its gauge
-//! by two bytes in its header, however long it outlives its database. An engine takes a slot whose
-//! gauges are zero. Slot 0 is shared: by structures made outside of an engine, and by engines that find
-//! no other slot.
+//! **Slots.** A ledger is a number: the gauges are in a static array, so that a page finds its
+//! gauge by two bytes in its header, however long it outlives its database. An engine takes a slot
+//! whose gauges are zero. Slot 0 is shared: by structures made outside of an engine, and by engines
+//! that find no other slot.
 //!
-//! **Caps.** [`cache_bytes`](crate::memory_shares::cache_bytes) is what munks and rows may take together now: the budget without
-//! everything else that is charged and without the reserve. Tables and log searches are evicted above
-//! their share ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for what is not
-//! counted: stacks, small allocations, and memory that the allocator holds but has not given out.
+//! **Caps.** [`cache_bytes`](crate::memory_shares::cache_bytes) is what munks and rows may take
+//! together now: the budget without the reserve and without everything else that is charged. Tables
+//! and log searches are evicted above their share
+//! ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for uncounted memory:
+//! stacks, small allocations, and memory that the allocator holds but has not given out.
 //!
-//! Thread safety: gauges are atomics that order no other data. Not here: which munks, rows, tables and
-//! searches go.
+//! Thread safety: gauges are atomics that order no other data. Not here: which munks, rows, tables
+//! and searches go.
 
 pub(crate) mod fetch;
 pub(crate) mod heap;
@@ -32,7 +33,7 @@ pub(crate) mod slab;
 // Not the seam's atomics: gauges order no other data, so the models need not step through them.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What memory is charged for.
+/// The uses that memory is charged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Use {
@@ -49,8 +50,8 @@ pub(crate) enum Use {
 }
 
 const USES: usize = 5;
-/// How many databases that are open at once have gauges of their own. Gauges that are not taken cost
-/// address space only.
+/// The number of databases open at once that have gauges of their own. Gauges that are not taken
+/// cost only address space.
 const SLOTS: usize = 4096;
 
 #[repr(align(64))]
@@ -66,7 +67,7 @@ static LEDGERS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// Bytes the allocator takes for a request: a word in front, rounded up to 16.
+/// Bytes that the allocator takes for a request: a word in front, rounded up to 16.
 pub(crate) const fn allocated_bytes(request_bytes: usize) -> usize {
     (request_bytes + 8).next_multiple_of(16)
 }
@@ -121,7 +122,8 @@ impl LedgerOwner {
         for number in 1..SLOTS as u16 {
             let ledger = Ledger(number);
             let slot = &LEDGERS[usize::from(number)];
-            // Otherwise this database would be charged what users of the slot's last owner still hold.
+            // Otherwise this database would be charged for memory that users of the slot's last
+            // owner still hold.
             if slot.taken.load(Ordering::Relaxed)
                 || !ledger.is_empty()
                 || slot.taken.swap(true, Ordering::AcqRel)
@@ -184,7 +186,7 @@ impl Charge {
 }
 
 impl Clone for Charge {
-    /// A charge for a copy of what is charged: the same number of bytes again.
+    /// A charge for a copy of the charged object: the same number of bytes again.
     fn clone(&self) -> Charge {
         Charge::new(self.ledger, self.of, self.bytes)
     }
@@ -196,11 +198,11 @@ impl Drop for Charge {
     }
 }
 
-/// A chunk with an empty view: itself, view, empty delta, empty funk and search, its places in the
-/// index, in the manifest's state and in its queues.
+/// Bytes of a chunk with an empty view: itself, view, empty delta, empty funk and search, its
+/// places in the index, in the manifest's state and in its queues.
 pub(crate) const CHUNK_BYTES: usize = 1400;
-/// A table that is not open: its handle, its part in the manifest's state, what the two share, its
-/// entries in the registry and in the funks.
+/// Bytes of a table that is not open: its handle, its part in the manifest's state, what the two
+/// share, its entries in the registry and in the funks.
 pub(crate) const TABLE_BYTES: usize = 480;
 
 /// Set while log searches are above their share: then new ones are made small.

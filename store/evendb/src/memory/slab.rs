@@ -1,5 +1,5 @@
 #![expect(unsafe_code, reason = "an allocator")]
-//! Slabs: memory for what a database holds most of, records of deltas and pages of munks.
+//! Slabs: memory for the objects that a database has most of, records of deltas and pages of munks.
 //!
 //! ```text
 //! region, 4 MiB     | headers, 64 KiB | slab 1, 64 KiB | slab 2 | ... | slab 63 |
@@ -8,26 +8,27 @@
 //! ```
 //!
 //! Why not the general allocator: objects of a thousand sizes, made by one thread and freed by
-//! another, leave holes that it neither fills nor returns. Measured with glibc, 1 GiB of budget: 300
-//! to 500 MiB of holes. Here an object goes into a hole of its class before anything new is touched,
-//! a slab without objects is given back, and [`trim`] gives back the pages inside of holes. So what is
-//! resident is known exactly: [`resident_bytes`].
+//! another, leave holes that it neither fills nor returns. Measured with glibc, 1 GiB of budget:
+//! 300 to 500 MiB of holes. Here an object goes into a hole of its class before new memory is
+//! touched, a slab without objects is given back, and [`trim`] gives back the pages inside of
+//! holes. So the resident bytes are known exactly: [`resident_bytes`].
 //!
-//! Classes: multiples of 16 up to 128 bytes, then eight to a doubling, up to 32 KiB; a larger object
-//! goes to the general allocator, which maps it alone, or nearly so. Memory that was never used is not
-//! resident.
+//! Classes: multiples of 16 up to 128 bytes, then eight for each doubling, up to 32 KiB; a larger
+//! object goes to the general allocator, which maps it alone, or nearly so. Memory that was never
+//! used is not resident.
 //!
-//! Thread safety: a lock per class, held for the change of a few words, and one for empty slabs; the
-//! former may be held when the latter is taken. Leaves: nothing else is locked under them. One pool for
-//! the process: objects outlive databases. In models, and with the feature `general-allocator`, which is for
-//! sanitizers and Miri, the general allocator serves all.
+//! Thread safety: a lock for each class, held for the change of a few words, and one for empty
+//! slabs; a lock of a class may be held when the lock for empty slabs is taken. Leaves: nothing
+//! else is locked under them. One pool for the process: objects outlive databases. In models, and
+//! with the feature `general-allocator`, which is for sanitizers and Miri, the general allocator
+//! serves everything.
 
 use evendb_storage::heap;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 const ALIGN: usize = 16;
-/// Largest object of a slab.
+/// Bytes of the largest object of a slab.
 const OBJECT_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes that an object of `bytes` takes.
@@ -38,7 +39,7 @@ pub(crate) fn size_of_object(bytes: usize) -> usize {
     }
 }
 
-/// The class of objects of `bytes`; `None` for those too large for slabs.
+/// The class of objects of `bytes`; `None` if they are too large for slabs.
 #[inline]
 fn class_of(bytes: usize) -> Option<usize> {
     if bytes <= 128 {
@@ -47,7 +48,7 @@ fn class_of(bytes: usize) -> Option<usize> {
     if bytes > OBJECT_BYTES_MAX {
         return None;
     }
-    // Between two powers of two: eight steps.
+    // Eight steps between two powers of two.
     let power = (bytes - 1).ilog2();
     let step = (bytes - 1) >> (power - 3) & 7;
     Some((power as usize - 6) * 8 + step)
@@ -100,14 +101,15 @@ pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
 pub(crate) unsafe fn free(object: NonNull<u8>, bytes: usize) {
     match slab_class(bytes) {
         #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         Some(class) => unsafe { slabs::free(object, class) },
         // SAFETY: as above; `allocate` used the same layout.
         _ => unsafe { dealloc(object.as_ptr(), layout(bytes)) },
     }
 }
 
-/// Bytes of slabs that are resident without being an object: holes, and slabs kept for the next.
+/// Bytes of slabs that are resident but not used by an object: holes, and slabs kept for the next
+/// objects.
 pub(crate) fn slack_bytes() -> u64 {
     #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
     return slabs::slack_bytes();
@@ -124,8 +126,8 @@ pub(crate) fn trim(slack_max: u64) {
     let _ = slack_max;
 }
 
-/// Bytes of holes too small to have a page of their own, which [`trim`] cannot give back: they come back only with the whole
-/// slab.
+/// Bytes of holes too small to have a page of their own. [`trim`] cannot give them back: they come
+/// back only with the whole slab.
 pub(crate) fn small_holes_bytes() -> u64 {
     #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
     return slabs::small_holes_bytes();
@@ -133,15 +135,16 @@ pub(crate) fn small_holes_bytes() -> u64 {
     0
 }
 
-/// Whether the slab of an object of `bytes` bytes has holes for a quarter of its objects or more. Where many slabs are so,
-/// objects that are copied into new ones fill the holes of few slabs and leave others empty.
+/// Whether at least a quarter of the places in the slab of an object of `bytes` bytes are holes. If
+/// many slabs are sparse, objects that are copied into new ones fill the holes of few slabs and
+/// leave others empty.
 ///
 /// # Safety
 /// `object` came from [`allocate`] with the same number of bytes, and was not freed.
 pub(crate) unsafe fn is_sparse(object: NonNull<u8>, bytes: usize) -> bool {
     match slab_class(bytes) {
         #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle))))]
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         Some(class) => unsafe { slabs::is_sparse(object, class) },
         _ => {
             let _ = object;
@@ -150,9 +153,9 @@ pub(crate) unsafe fn is_sparse(object: NonNull<u8>, bytes: usize) -> bool {
     }
 }
 
-/// While it lives, empty slabs of so many bytes more stay resident for the next objects: memory that is freed
-/// and taken again many times a second costs a page fault every 4 KiB. [`trim`] gives them back all the same, also for
-/// another database of the process.
+/// While it lives, this number of bytes more of empty slabs stays resident for the next objects:
+/// memory that is freed and taken again many times a second costs a page fault every 4 KiB.
+/// [`trim`] gives them back all the same, also for another database of the process.
 pub(crate) struct KeepWarm(usize);
 
 impl KeepWarm {
@@ -182,27 +185,27 @@ mod slabs {
     use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering};
 
     const SLAB_BYTES: usize = 64 << 10;
-    /// Smaller under Miri, whose accesses take the longer, the more a region has seen.
+    /// Smaller under Miri, whose accesses get slower with the memory that a region has used.
     const REGION_BYTES: usize = if cfg!(miri) { 512 << 10 } else { 4 << 20 };
     const SLABS: usize = REGION_BYTES / SLAB_BYTES;
     const PAGE_BYTES: usize = 4096;
-    /// Slabs that are trimmed while the lock of their class is held.
+    /// The number of slabs that are trimmed while the lock of their class is held.
     const TRIMMED_AT_ONCE: usize = 4;
-    /// Bytes of empty slabs that are kept as they are, at least.
+    /// The least bytes of empty slabs that stay resident.
     const WARM_BYTES_MIN: isize = 4 << 20;
 
     /// Header of a slab, in the first slab of its region. It lives for ever.
     #[derive(Default)]
     #[repr(C, align(64))]
     struct Slab {
-        /// Objects that were freed.
+        /// The list of freed objects.
         free: Cell<Option<NonNull<Hole>>>,
         /// Neighbours among the class's slabs that have room.
         previous: Cell<Option<&'static Slab>>,
         next: Cell<Option<&'static Slab>>,
         class: Cell<u32>,
         used: Cell<u32>,
-        /// Objects below this have been used; behind them nothing is resident.
+        /// The number of objects that have been used; behind them nothing is resident.
         touched: Cell<u32>,
         listed: Cell<bool>,
         /// Whether the whole pages of every hole have been given back.
@@ -211,19 +214,20 @@ mod slabs {
         warm_bytes: Cell<u32>,
     }
 
-    // SAFETY: the cells of a slab with objects are read and written under the lock of its class alone. Those of an empty
-    // slab belong to whoever took it from a list under a lock, until it is in a list again.
+    // SAFETY: the cells of a slab with objects are read and written only under the lock of its
+    // class. The cells of an empty slab belong to the thread that took it from a list under a lock,
+    // until it is in a list again.
     unsafe impl Sync for Slab {}
 
     /// The first bytes of a free object.
     #[repr(C)]
     struct Hole {
         next: Option<NonNull<Hole>>,
-        /// Bytes inside of it that were given back.
+        /// Bytes inside of the hole that were given back.
         discarded: Cell<usize>,
     }
 
-    /// The slabs of one class that have room; how many slabs there are, and objects in them.
+    /// The slabs of one class that have room; the number of slabs, and of objects in them.
     struct Class {
         first: Option<&'static Slab>,
         slabs: usize,
@@ -231,7 +235,7 @@ mod slabs {
     }
 
     struct Empty {
-        /// Resident ones; taken first.
+        /// Resident slabs; they are taken first.
         warm: Vec<&'static Slab>,
         cold: Vec<&'static Slab>,
     }
@@ -251,12 +255,12 @@ mod slabs {
     static RESIDENT: AtomicI64 = AtomicI64::new(0);
     static USED: AtomicI64 = AtomicI64::new(0);
 
-    /// Bytes of empty slabs that are kept as they are.
+    /// Bytes of empty slabs that stay resident.
     static WARM_BYTES_MAX: AtomicIsize = AtomicIsize::new(WARM_BYTES_MIN);
 
-    /// Changes how much is kept. What is too much now is given back at once.
+    /// Changes the number of bytes that stay resident. A surplus is given back at once.
     pub(super) fn keep_warm(more: isize) {
-        // Relaxed: a slab kept too long does no harm.
+        // Relaxed: a slab that is kept too long does no harm.
         WARM_BYTES_MAX.fetch_add(more, Ordering::Relaxed);
         loop {
             let mut empty = EMPTY.lock();
@@ -290,7 +294,7 @@ mod slabs {
         small.map(holes_of).sum::<usize>() as u64
     }
 
-    /// Bytes of the class's slabs that no object has.
+    /// Bytes of the class's slabs that no object uses.
     pub(super) fn holes_of(class: usize) -> usize {
         let list = BY_CLASS[class].lock();
         let room = list.slabs * (SLAB_BYTES / class_bytes(class));
@@ -301,7 +305,7 @@ mod slabs {
     /// As [`super::is_sparse`].
     pub(super) unsafe fn is_sparse(object: NonNull<u8>, class: usize) -> bool {
         let objects_max = SLAB_BYTES / class_bytes(class);
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         let slab = unsafe { slab_of(object) };
         let _list = BY_CLASS[class].lock();
         (slab.used.get() as usize) < objects_max / 4 * 3
@@ -317,12 +321,13 @@ mod slabs {
         let number = address % REGION_BYTES / SLAB_BYTES;
         let headers = address - address % REGION_BYTES;
         let slab = ptr::with_exposed_provenance::<Slab>(headers + number * size_of::<Slab>());
-        // SAFETY: objects lie in regions, whose headers `add_region` wrote, and which are never unmapped.
+        // SAFETY: objects lie in regions, whose headers `add_region` wrote, and which are never
+        // unmapped.
         unsafe { &*slab }
     }
 
     impl Slab {
-        /// Where its first byte is.
+        /// The address of the slab's first byte.
         #[inline]
         fn start(&self) -> usize {
             let address = ptr::from_ref(self).addr();
@@ -330,9 +335,10 @@ mod slabs {
             address - address % REGION_BYTES + number * SLAB_BYTES
         }
 
-        /// Its holes, while it is guarded as its cells are.
+        /// The slab's holes, while it is guarded like its cells.
         fn holes(&self) -> impl Iterator<Item = &Hole> {
-            // SAFETY: holes were written by `free`, and are nobody's until `allocate` takes them from the list.
+            // SAFETY: holes were written by `free`, and belong to no thread until `allocate` takes
+            // them from the list.
             let hole = |hole: NonNull<Hole>| unsafe { hole.as_ref() };
             iter::successors(self.free.get().map(hole), move |last| last.next.map(hole))
         }
@@ -356,7 +362,7 @@ mod slabs {
             None => {
                 let touched = slab.touched.get();
                 slab.touched.set(touched + 1);
-                // What the slab's last life left resident is counted already.
+                // Memory that the slab's last life left resident is counted already.
                 let known = (slab.warm_bytes.get() as usize).min(bytes);
                 slab.warm_bytes.set(slab.warm_bytes.get() - known as u32);
                 count(&RESIDENT, (bytes - known) as i64);
@@ -384,18 +390,19 @@ mod slabs {
     /// As [`super::free`].
     pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
         if fork::is_child() {
-            // In a forked child the value is the parent's, and a thread that exists only there may hold
-            // the lock.
+            // In a forked child the value is the parent's, and a thread that exists only there may
+            // hold the lock.
             return;
         }
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller ensures it.
         let slab = unsafe { slab_of(object) };
         let mut list = BY_CLASS[class].lock();
         count(&USED, -(class_bytes(class) as i64));
         list.objects -= 1;
         debug_assert_eq!(slab.class.get() as usize, class, "freed with its size");
         let hole = object.cast::<Hole>();
-        // SAFETY: the object's bytes are nobody's any more; no class is smaller, or aligned to less, than a hole.
+        // SAFETY: nobody uses the object's bytes any more; no class is smaller, or aligned to less,
+        // than a hole.
         unsafe {
             hole.write(Hole {
                 next: slab.free.get(),
@@ -464,10 +471,11 @@ mod slabs {
     impl Empty {
         fn add_region(&mut self) -> Option<()> {
             let region = system::map_region()?;
-            // For `slab_of` and `Slab::start`.
+            // Exposed for `slab_of` and `Slab::start`.
             let _ = region.expose_provenance();
             for number in (1..SLABS).rev() {
-                // SAFETY: within the region's first slab, which holds the headers, and which nobody else has.
+                // SAFETY: within the region's first slab, which holds the headers, and which no
+                // other thread has.
                 let slab = unsafe {
                     let slab = region.cast::<Slab>().add(number);
                     slab.write(Slab::default());
@@ -479,9 +487,10 @@ mod slabs {
         }
     }
 
-    /// A slab that lost its last object. It is in no list.
+    /// Takes back a slab that lost its last object. It is in no list.
     fn give_back(slab: &'static Slab) {
-        // Discarded bytes inside count as resident from here on: they will be, if it is used.
+        // Discarded bytes of its holes count as resident from here on: they will be resident when
+        // the slab is used.
         let discarded: usize = slab.holes().map(|hole| hole.discarded.get()).sum();
         count(&RESIDENT, discarded as i64);
         let touched = slab.touched.get() * class_bytes(slab.class.get() as usize) as u32;
@@ -496,9 +505,9 @@ mod slabs {
         EMPTY.lock().cold.push(slab);
     }
 
-    /// Gives the memory of an empty slab, which is this thread's alone, to the system.
+    /// Gives the memory of an empty slab, which only this thread has, to the system.
     fn discard_slab(slab: &'static Slab) {
-        // SAFETY: the slab's bytes are nobody's.
+        // SAFETY: nobody uses the slab's bytes.
         unsafe { system::discard(slab.start(), SLAB_BYTES) };
         count(&RESIDENT, -i64::from(slab.warm_bytes.replace(0)));
     }
@@ -511,7 +520,7 @@ mod slabs {
             discard_slab(slab);
             EMPTY.lock().cold.push(slab);
         }
-        // The largest first: the fewest calls.
+        // The largest class first: this takes the fewest calls.
         for class in (0..CLASSES).rev() {
             if slack_bytes() <= slack_max || class_bytes(class) <= PAGE_BYTES {
                 break;
@@ -520,8 +529,9 @@ mod slabs {
         }
     }
 
-    /// Gives back the whole pages inside of the holes of some of a class's slabs; whether there was a
-    /// slab to look at. Only of some, because puts and reads may wait for the lock meanwhile.
+    /// Gives back the whole pages inside of the holes of some of a class's slabs, and returns
+    /// whether there was a slab to look at. It takes only some slabs, because puts and reads may
+    /// wait for the lock meanwhile.
     fn trim_class(class: usize) -> bool {
         let list = BY_CLASS[class].lock();
         let slabs = iter::successors(list.first, |slab| slab.next.get());
@@ -540,7 +550,8 @@ mod slabs {
         let from = (start + size_of::<Hole>()).next_multiple_of(PAGE_BYTES);
         let to = (start + class_bytes(class)) / PAGE_BYTES * PAGE_BYTES;
         if hole.discarded.get() == 0 && to > from {
-            // SAFETY: the pages lie behind the hole's own words and within the object, which is nobody's.
+            // SAFETY: the pages lie behind the hole's own words and within the object, which nobody
+            // uses.
             unsafe { system::discard(from, to - from) };
             hole.discarded.set(to - from);
             count(&RESIDENT, -((to - from) as i64));
@@ -554,13 +565,13 @@ mod slabs {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         use std::ptr::{self, NonNull};
 
-        /// An aligned region, all zeros, of which nothing is resident. `None` if there is none.
+        /// An aligned region, all zeros, with nothing resident. `None` if there is none.
         pub(super) fn map_region() -> Option<NonNull<u8>> {
-            // Mapping twice the bytes makes sure of an aligned region inside. Only what is used becomes
-            // resident; the address space is not given back.
+            // Mapping twice the bytes ensures that there is an aligned region inside. Only used
+            // memory becomes resident; the address space is not given back.
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping, nobody else's.
+            // SAFETY: a new mapping, which nobody else has.
             let mapped =
                 unsafe { mmap_anonymous(ptr::null_mut(), 2 * REGION_BYTES, access, flags) }.ok()?;
             let mapped = mapped.cast::<u8>();
@@ -570,15 +581,15 @@ mod slabs {
         /// Gives whole pages back.
         ///
         /// # Safety
-        /// They are of a region, and what they hold is not needed any more.
+        /// They belong to a region, and their content is not needed any more.
         pub(super) unsafe fn discard(address: usize, bytes: usize) {
             let pages = ptr::with_exposed_provenance_mut(address);
-            // SAFETY: passed on to the caller.
+            // SAFETY: the caller ensures it.
             let _ = unsafe { madvise(pages, bytes, Advice::LinuxDontNeed) };
         }
     }
 
-    /// Miri, which knows nothing of such calls, takes a region from the general allocator.
+    /// Miri, which does not know such calls, takes a region from the general allocator.
     #[cfg(miri)]
     mod system {
         use super::{PAGE_BYTES, REGION_BYTES};
@@ -592,14 +603,14 @@ mod slabs {
             NonNull::new(unsafe { alloc(layout) })
         }
 
-        /// Whoever reads the pages before they are written again reads what is not initialised.
+        /// A read of these pages before they are written again reads uninitialised memory.
         ///
         /// # Safety
-        /// As for the other one.
+        /// The same as for the other `discard`.
         pub(super) unsafe fn discard(address: usize, bytes: usize) {
             for page in (address..address + bytes).step_by(PAGE_BYTES) {
                 let page = ptr::with_exposed_provenance_mut::<MaybeUninit<[u8; PAGE_BYTES]>>(page);
-                // SAFETY: passed on to the caller.
+                // SAFETY: the caller ensures it.
                 unsafe { page.write(MaybeUninit::uninit()) };
             }
         }
@@ -626,21 +637,21 @@ mod tests {
         assert_eq!(class_of(OBJECT_BYTES_MAX + 1), None);
     }
 
-    /// An object that is full of one byte, and freed with it.
+    /// An object that is filled with one byte, which is checked when it is freed.
     struct Object {
         start: NonNull<u8>,
         bytes: usize,
         fill: u8,
     }
 
-    // SAFETY: it is this value's alone, and any thread may free what another allocated.
+    // SAFETY: only this value has it, and any thread may free what another allocated.
     unsafe impl Send for Object {}
 
     impl Object {
         fn new(bytes: usize, fill: u8) -> Object {
             let start = allocate(bytes);
             assert!(start.addr().get().is_multiple_of(ALIGN));
-            // SAFETY: as many bytes as were asked for.
+            // SAFETY: the allocation has this number of bytes.
             unsafe { start.write_bytes(fill, bytes) };
             Object { start, bytes, fill }
         }
@@ -699,7 +710,7 @@ mod tests {
         let holes = || slabs::holes_of(class_of(BYTES).expect("small"));
         let mut live: Vec<Object> = (0..OBJECTS).map(|_| Object::new(BYTES, 5)).collect();
         assert!(live.iter().filter(|object| object.is_sparse()).count() < 18);
-        // A quarter stays, spread over all slabs.
+        // A quarter of the objects stays, spread over all slabs.
         let mut number = 0;
         live.retain(|_| {
             number += 1;
@@ -708,7 +719,7 @@ mod tests {
         let before = holes();
         assert!(before > OBJECTS * 13 / 18 * BYTES);
         let moved = live.iter_mut().filter(|object| object.is_sparse());
-        // The copy first: a hole that the object left would be filled by it.
+        // The copy is made first: otherwise it would fill the hole that the object left.
         let moved = moved.map(|object| *object = Object::new(BYTES, 6));
         assert!(moved.count() > OBJECTS / 6);
         assert!(holes() < before / 4, "{} of {before}", holes());

@@ -1,5 +1,5 @@
-//! A bench for jobs: the parts that they use, over a simulated disk, and a model of what one keyspace
-//! holds. No database is opened: no commit log, no threads, no recovery.
+//! A bench for jobs: the parts that they use, over a simulated disk, and a model of what one
+//! keyspace holds. No database is opened: no commit log, no threads, no recovery.
 
 use super::rewrite::sources_of;
 use crate::admission::Admission;
@@ -37,7 +37,7 @@ use evendb_storage::{Kind, Version};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Of the chunks on the bench; what is larger is split.
+/// The largest size of the bench's chunks, in bytes; larger chunks are split.
 const CHUNK_BYTES: u64 = 16 << 10;
 
 pub(crate) struct Bench {
@@ -145,7 +145,7 @@ impl Bench {
         }
     }
 
-    /// Of records that were put once, in an earlier checkpoint.
+    /// Puts single deletes of records that were put once, in an earlier checkpoint.
     pub(crate) fn single_delete(&mut self, numbers: impl IntoIterator<Item = u32>) {
         for number in numbers {
             self.add(number, Kind::SingleDelete, &[]);
@@ -180,7 +180,7 @@ impl Bench {
         index.iter().map(|(_, chunk)| chunk.clone()).collect()
     }
 
-    /// The chunk, of which there is one.
+    /// The bench's only chunk.
     pub(crate) fn chunk(&self) -> Arc<Chunk> {
         let chunks = self.chunks();
         assert_eq!(chunks.len(), 1);
@@ -191,8 +191,8 @@ impl Bench {
         &self.model
     }
 
-    /// All that there is to find is what the model holds; the index covers all keys; and the manifest,
-    /// with all edits made durable, names the same chunks and tables.
+    /// Checks that the chunks hold exactly what the model holds, that the index covers all keys,
+    /// and that the manifest, with all edits made durable, names the same chunks and tables.
     pub(crate) fn check(&self) {
         let chunks = self.chunks();
         let mut found = BTreeMap::new();

@@ -1,18 +1,20 @@
-//! What range deletions have left nothing of goes without being read.
+//! Tables whose records are all hidden by range deletions go without being read.
 //!
 //! ```text
 //!   chunk            [ a . . . . . . . . . . . . . . . . . . z ]
 //!   range deletion         [--------- version 9 ----------)
-//!   tables             [4]   [ 7 ]  [ 8 ]  [ 12 ]  [ 5     ]       least and greatest key, greatest version
-//!                            goes   goes   newer   reaches out
+//!   tables             [4]   [ 7 ]  [ 8 ]  [ 12 ]  [ 5     ]    least and greatest key,
+//!                            goes   goes   newer   reaches out  greatest version
 //! ```
-//! Spent: range deletions that are in the manifest and that every reader sees. A table goes if each of its keys in the chunk
-//! is in a spent range deletion that is newer than all of its records. A spent range deletion leaves, stretch by stretch,
-//! where no table is left that may have something for it to hide. What is hidden in other tables goes when these are
-//! rewritten, which the picker decides by [`hidden`], an estimate.
+//! A range deletion is spent if it is in the manifest and every reader sees it. A table goes if
+//! each of its keys in the chunk is in a spent range deletion that is newer than all of the table's
+//! records. A spent range deletion leaves, stretch by stretch, where no table is left that may have
+//! records for it to hide. Hidden records of other tables go when these tables are rewritten, which
+//! the picker decides by [`hidden`], an estimate.
 //!
-//! Why nothing comes back: see [`layout::leave_covers`]. A run that a checkpoint publishes meanwhile has nothing that
-//! spent range deletions hide: they are of a completed checkpoint, and it is not.
+//! Why nothing comes back: see [`layout::leave_covers`]. A run that a checkpoint publishes
+//! meanwhile has no record that spent range deletions hide: they belong to a completed checkpoint,
+//! and this one is not completed.
 //!
 //! Thread safety: any; acting on it needs the chunk's token.
 
@@ -33,14 +35,14 @@ use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 use std::collections::HashSet;
 
-/// Of a chunk with more pieces than this nothing is estimated: it is rewritten.
+/// A chunk with more pieces than this gets no estimate: it is rewritten.
 pub(crate) const PIECES_MAX: usize = 256;
 
-/// What may go unread.
+/// The tables that may go unread, and the deletions' limit.
 struct Plan {
     limit: Version,
     tables: HashSet<TableId>,
-    /// What is left, in no order.
+    /// The tables that are left, in no order.
     left: Vec<Arc<TableMeta>>,
 }
 
@@ -52,7 +54,7 @@ impl Plan {
     }
 }
 
-/// Up to which version the chunk's range deletions are spent, if any is.
+/// The version up to which the chunk's range deletions are spent, if any is.
 fn spent_limit(core: &Core, view: &View) -> Option<(Arc<Covers>, Version)> {
     let covers = view.covers.as_ref()?;
     let limit = covers.spent_limit(&core.clock.horizon());
@@ -79,7 +81,8 @@ fn plan(core: &Core, chunk: &Chunk, view: &View) -> Option<Plan> {
     (!plan.tables.is_empty() || any_leaves).then_some(plan)
 }
 
-/// Whether every key of the table that is the chunk's is in a spent range deletion newer than all of its records.
+/// Whether every key of the table within the chunk is in a spent range deletion newer than all of
+/// the table's records.
 fn is_spent(chunk: &Chunk, covers: &Covers, limit: Version, meta: &TableMeta) -> bool {
     let low: &[u8] = (&*meta.min_key).max(&*chunk.range.low);
     let mut next = Some(covers.stretch(low));
@@ -101,7 +104,8 @@ pub(crate) fn has_spent(core: &Core, chunk: &Chunk, view: &View) -> bool {
     plan(core, chunk, view).is_some()
 }
 
-/// Drops what may go unread. Whether there was anything. The caller holds the token.
+/// Drops the tables and range deletions that may go unread, and returns whether there were any. The
+/// caller holds the token.
 pub(crate) fn drop_covered(
     core: &Core,
     disk: &Disk,
@@ -112,7 +116,7 @@ pub(crate) fn drop_covered(
     let Some(plan) = plan(core, chunk, &chunk.view.load_full()) else {
         return Ok(false);
     };
-    // Else what it has of these keys would leave.
+    // Otherwise the munk's records of these keys would leave.
     munks::mend(core, chunk, plan.limit);
     let spent = Spent {
         table: &|table| plan.tables.contains(&table.part.table),
@@ -121,7 +125,7 @@ pub(crate) fn drop_covered(
     };
     layout::drop_spent(core, disk, flow, keyspace, chunk, &spent)?;
     if plan.left.is_empty() {
-        // What it grew by is gone: it may be merged with its neighbours.
+        // The growth of the chunk is gone: it may be merged with its neighbours.
         chunk.joined_at.store(0, Ordering::Relaxed);
     }
     core.metrics
@@ -130,16 +134,16 @@ pub(crate) fn drop_covered(
     Ok(true)
 }
 
-/// What a rewrite would take away because of range deletions.
+/// The bytes and range deletions that a rewrite would remove because of range deletions.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hidden {
-    /// About so many bytes of keys and values, if keys are spread evenly.
+    /// An estimate of the hidden bytes of keys and values, if keys are spread evenly.
     pub(crate) bytes: u64,
     /// Pieces of spent range deletions.
     pub(crate) pieces: u32,
 }
 
-/// What is hidden in tables that spent range deletions only overlap.
+/// The hidden part of tables that spent range deletions only overlap.
 pub(crate) fn hidden(core: &Core, view: &View) -> Hidden {
     match spent_limit(core, view) {
         Some((covers, limit)) => hidden_by(view, &covers, limit),
@@ -147,7 +151,7 @@ pub(crate) fn hidden(core: &Core, view: &View) -> Hidden {
     }
 }
 
-/// The same if no reader needed any of it.
+/// The hidden bytes if no reader needed any of them.
 pub(crate) fn hidden_if_unread(view: &View) -> u64 {
     let covers = view.covers.as_ref();
     covers.map_or(0, |covers| {
@@ -172,7 +176,7 @@ fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
         for table in view.funk.tables() {
             let meta = &table.part.meta;
             let share = share_within(meta, stretch.low, stretch.high);
-            // Of a run that is newer in part most is newer.
+            // If a run is newer in part, nearly all of it is newer.
             let share = if newest > meta.max_version {
                 share
             } else {
@@ -192,7 +196,7 @@ fn share_within(meta: &TableMeta, low: &[u8], high: Option<&[u8]>) -> f64 {
     }
     let shared = ends.0.iter().zip(ends.1).take_while(|(a, b)| a == b);
     let shared = shared.count();
-    // Both limits are cut to the table's keys, so they begin with what these share.
+    // Both limits are cut to the table's keys, so they begin with the prefix that these share.
     let number = |key: &[u8]| u64::of(&key[shared.min(key.len())..]) as f64;
     let all = number(ends.1) - number(ends.0);
     let to = high.map_or(ends.1, |high| high.min(ends.1));

@@ -1,19 +1,22 @@
 //! Tables in which everything has expired go without being read.
 //!
 //! ```text
-//!   time 50        runs      [ b: last 40 ]  [ a: last 60 ]
-//!                  base    [ c: last 30 ]     [ d: last 45 ]  [ e: 20, and records that stay ]
-//!   gone                     c, then b         a keeps d back: d is older, and a may hide some of it; e stays
+//!   time 50  runs   [ b: last 40 ]  [ a: last 60 ]
+//!            base   [ c: last 30 ]  [ d: last 45 ]  [ e: 20, and records that stay ]
+//!   gone            c, then b
+//!   kept            a keeps d back: d is older, and a may hide some of it; e stays
 //! ```
-//! A table tells how many of its records expire, and when the last of them does. If all the others are tombstones, and every
-//! reader, present or future, judges by that time or a later one, it reads as if there were nothing in it. Still it may hide
-//! older records. So tables are looked at from the oldest on, and one goes if no older one that stays has keys between its
-//! least and its greatest.
+//! A table tells how many of its records expire, and when the last of them does. If all the others
+//! are tombstones, and every reader, present or future, judges by that time or a later one, the
+//! table reads like an empty one. Still it may hide older records. So tables are looked at from the
+//! oldest on, and a table goes if no older table that stays has keys between its least and its
+//! greatest key.
 //!
-//! What images of spans, rows and deltas still have of it has expired for every reader, so they may stay.
+//! Images of spans, rows and deltas may still have these records, which have expired for every
+//! reader. So they may stay.
 //!
-//! Thread safety: any; acting on it needs the chunk's token. Not here: when a chunk is looked at ([`super::space`], and upkeep,
-//! which wakes for it: [`expiry_due`]).
+//! Thread safety: any; acting on it needs the chunk's token. Not here: when a chunk is looked at
+//! ([`super::space`], and upkeep, which wakes for it: [`expiry_due`]).
 
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::chunk::{Chunk, View};
@@ -29,11 +32,12 @@ use evendb_storage::{TableId, Time, Version};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// An idle database looks again so soon after what it waits for, and no later than so long: the clock may jump.
+/// An idle database looks again this long after the awaited expiry, and at the latest after
+/// [`LOOK_AT_THE_LATEST`]: the clock may jump.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 const LOOK_AT_THE_LATEST: Duration = Duration::from_secs(3600);
 
-/// When all of the table has expired, if that is ever so.
+/// The time from which on all of the table has expired, if there is one.
 fn dead_from(meta: &TableMeta) -> Option<Time> {
     let all = meta.expiring > 0 && meta.expiring + meta.deletes == meta.entries;
     all.then_some(meta.last_expiry)
@@ -43,7 +47,7 @@ fn overlap(a: &TableMeta, b: &TableMeta) -> bool {
     *a.min_key <= *b.max_key && *b.min_key <= *a.max_key
 }
 
-/// The tables of a view that may go; the number of those that stay.
+/// The tables of a view that may go; the number of tables that stay.
 fn plan(core: &Core, view: &View) -> Option<(HashSet<TableId>, usize)> {
     if !core.clock.expiry.is_in_use() {
         return None;
@@ -76,7 +80,8 @@ pub(crate) fn has_expired(core: &Core, view: &View) -> bool {
     plan(core, view).is_some()
 }
 
-/// Drops what may go unread. Whether there was anything. The caller holds the token.
+/// Drops the tables that may go unread, and returns whether there were any. The caller holds the
+/// token.
 pub(crate) fn drop_expired(
     core: &Core,
     disk: &Disk,
@@ -89,20 +94,20 @@ pub(crate) fn drop_expired(
     };
     let spent = Spent {
         table: &|table| gone.contains(&table.part.table),
-        // No range deletion leaves for it.
+        // No range deletion leaves because of these tables.
         limit: Version::ZERO,
         stretch: &|_| false,
     };
     layout::drop_spent(core, disk, flow, keyspace, chunk, &spent)?;
     if left == 0 {
-        // What it grew by is gone: it may be merged with its neighbours.
+        // The growth of the chunk is gone: it may be merged with its neighbours.
         chunk.joined_at.store(0, Ordering::Relaxed);
     }
     core.metrics.tables_dropped_unread.add(gone.len() as u64);
     Ok(true)
 }
 
-/// When a database in which nothing happens has to be looked at for tables that expire, if there are any.
+/// When a database without calls has to look for tables that expire, if there are any.
 pub(crate) fn expiry_due(core: &Core, catalog: &Catalog) -> Option<Instant> {
     if !core.clock.expiry.is_in_use() {
         return None;
@@ -115,7 +120,7 @@ pub(crate) fn expiry_due(core: &Core, catalog: &Catalog) -> Option<Instant> {
             .funk
             .tables()
             .filter_map(|table| dead_from(&table.part.meta));
-        // Of what is over the last look has taken what may go.
+        // The last look has already handled tables that expired before `now`.
         of_view.filter(|&from| from > now).min()
     });
     let next = each.min()?;

@@ -1,5 +1,5 @@
-//! Where a chunk grows: the places at which it is best cut, so that what arrives in key order
-//! behind one key (the newest event of an app, the last message of a user) is written once.
+//! Where a chunk grows: the places at which it is best cut, so that records that arrive in key
+//! order behind one key (the newest event of an app, the last message of a user) are written once.
 //!
 //! ```text
 //!   records in key order   o o o f o o o o f f f f f f f f f o o f o o
@@ -7,30 +7,31 @@
 //!    f fresh: newer)                  cut here          and here
 //! ```
 //!
-//! The part between the two cuts becomes a chunk of its own. What arrives later lies above all that this
-//! chunk has, so runs join its base (decisions 0004 and 0041), and its base is never rewritten. If the stream
-//! stayed in one chunk with the records around it, it would be rewritten with them at every rebalance
-//! and split.
+//! The part between the two cuts becomes a chunk of its own. Later records of the stream lie above
+//! all keys of this chunk, so runs join its base (decisions 0004 and 0041), and its base is never
+//! rewritten. If the stream stayed in one chunk with the records around it, it would be rewritten
+//! with them at every rebalance and split.
 //!
-//! A stream's records are of ascending checkpoints, and its last ones of the newest. So where a fresh record is
-//! older than the one before it, another stream begins, or there is none: the next keys are not part of it, and the
-//! chunk is cut there. If they were, they would lie above the stream's next records.
+//! A stream's records are of ascending checkpoints, and its last records are of the newest
+//! checkpoint. So if a fresh record is older than the one before it, another stream begins there,
+//! or there is no stream: the next keys are not part of it, and the chunk is cut there. If they
+//! were part of it, they would lie above the stream's next records.
 //!
-//! Thread safety: pure. Not here: telling overwritten records from new ones. The caller knows that the
-//! chunk has outgrown its limit.
+//! Thread safety: pure. Not here: telling overwritten records from new ones. The caller knows that
+//! the chunk has outgrown its limit.
 
-/// A streak counts if it has at least this share of all bytes.
+/// A streak counts if its bytes are at least one part in this number of all bytes.
 const LIVE_PART_MIN: u64 = 128;
-/// So many records of the checkpoint before may come behind the first one of the newest: several threads put, and a
-/// checkpoint falls between.
+/// The number of records of the checkpoint before that may come behind the first record of the
+/// newest checkpoint: several threads put, and a checkpoint falls between their puts.
 const LATE_MAX: u32 = 16;
 
 /// Sums up records in key order.
 #[derive(Default)]
 pub(crate) struct Growth {
-    /// The last checkpoint of which the base holds everything.
+    /// The base holds everything up to this checkpoint.
     based_at: u64,
-    /// The last checkpoint of all.
+    /// The newest checkpoint of all.
     newest: u64,
     live_bytes: u64,
     records: u64,
@@ -42,12 +43,12 @@ pub(crate) struct Growth {
 struct Streak {
     first_key: Vec<u8>,
     bytes: u64,
-    /// The newest checkpoint, and how many records have followed its first one.
+    /// The newest checkpoint, and the number of records since its first one.
     newest: u64,
     since_newest: u32,
     /// The key after the streak, if there is one.
     end: Option<Vec<u8>>,
-    /// Whether records of the base come before it.
+    /// Whether records of the base come before the streak.
     inside: bool,
 }
 
@@ -110,7 +111,7 @@ impl Growth {
 
     /// The streak ends before `key`.
     fn end_streak(&mut self, key: &[u8]) {
-        // Most are single records.
+        // Nearly all streaks are single records.
         if let Some(mut streak) = self.streak.take()
             && streak.bytes * LIVE_PART_MIN >= self.live_bytes
         {
@@ -129,7 +130,8 @@ impl Growth {
         self.live_bytes
     }
 
-    /// The streams, ascending: those that bring at least `stretch_bytes_min` at a checkpoint.
+    /// The streams, ascending: those whose bytes at each checkpoint are at least
+    /// `stretch_bytes_min`.
     pub(crate) fn streams(mut self, stretch_bytes_min: u64) -> Vec<Stream> {
         self.ended.extend(self.streak.take());
         let checkpoints = self.newest.saturating_sub(self.based_at);
@@ -154,7 +156,8 @@ impl Growth {
 mod tests {
     use super::*;
 
-    /// Streams of records `a`, `b`, ... of 10 bytes and one checkpoint each: 1 for the base.
+    /// Streams of records `a`, `b`, ... of 10 bytes; each has the given checkpoint, and 1 stands
+    /// for the base.
     fn streams(checkpoints: &[u64]) -> Vec<(String, Option<String>)> {
         streams_of(10, checkpoints)
     }
@@ -194,9 +197,9 @@ mod tests {
     fn a_stream_ends_where_an_older_record_follows() {
         let found = |low: &str, end: &str| vec![(low.into(), Some(end.into()))];
         assert_eq!(streams(&[1, 1, 2, 3, 4, 2, 1]), found("c", "f"));
-        // Records of one checkpoint more or less are those of threads side by side.
+        // Records one checkpoint apart are those of threads side by side.
         assert_eq!(streams(&[1, 2, 3, 4, 3, 4, 1]), found("b", "g"));
-        // But not for long.
+        // That holds for a limited number of records.
         let checkpoints = [[1, 3, 4].as_slice(), &[4; 16], &[3, 3, 1]].concat();
         assert_eq!(streams(&checkpoints), found("b", "t"));
     }

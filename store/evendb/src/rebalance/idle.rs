@@ -1,4 +1,4 @@
-//! A database into which nothing is put gives back what it keeps for puts to come.
+//! A database that gets no puts gives back what it keeps for puts to come.
 //!
 //! ```text
 //!   puts              |||||||                                   |||
@@ -7,21 +7,24 @@
 //!   container's reserve  several steps                one step
 //!   garbage           up to the space budget          a third of it, chunk by chunk
 //! ```
-//! The space budget lets garbage lie because rewriting it later costs less; in an idle database it never
-//! gets cheaper. The cost of rewriting is bounded (flash wears, batteries run down):
-//! * A plan is made once per idle time, so no chunk is rewritten twice. A chunk that has less garbage
-//!   than the target allows is not in the plan ([`crate::picker::pick_idle`]).
-//! * Every byte of rewriting has been earned by a byte that came to a log, or that a deletion hid. The
-//!   account of earned bytes begins empty with each opening and holds at most the live bytes. Over time
-//!   idle work adds at most one to the write amplification.
-//! * One chunk at a time, at [`PACE_BYTES`] a second, and only while nothing is owed. A put that comes
-//!   finds at most one chunk being rewritten, and that job rests and yields as all reorganisation does.
+//! The space budget leaves garbage on disk because rewriting it later costs less; in an idle
+//! database it never gets cheaper. The cost of rewriting is bounded (flash wears, batteries run
+//! down):
+//! * A plan is made once in each idle time, so no chunk is rewritten twice. A chunk that has less
+//!   garbage than the target allows is not in the plan ([`crate::picker::pick_idle`]).
+//! * Every byte of rewriting has been earned by a byte that came to a log, or that a deletion hid.
+//!   The account of earned bytes begins empty with each opening and holds at most the live bytes.
+//!   Over time idle work adds at most one to the write amplification.
+//! * One chunk at a time, at [`PACE_BYTES`] a second, and only while nothing is owed. A new put
+//!   finds at most one chunk being rewritten, and that job rests and yields like all
+//!   reorganisation.
 //!
-//! Nothing is done while the disk is full (then garbage is rewritten anyway), while a snapshot is
-//! registered (the versions it sees would have to be kept), or where the limits of logs are fixed.
+//! Nothing is done while the disk is full (garbage is rewritten then anyway), while a snapshot is
+//! registered (the versions that it sees would have to be kept), or where the limits of logs are
+//! fixed.
 //!
-//! Thread safety: the state's mutex is a leaf. Whether the database is idle is an atomic that any thread
-//! may read; to act on it a moment too late does no harm.
+//! Thread safety: the state's mutex is a leaf. Whether the database is idle is an atomic that any
+//! thread may read; acting on it a moment too late does no harm.
 
 use super::space::{self, expected_live_bytes};
 use crate::catalog::Catalog;
@@ -41,10 +44,10 @@ use std::time::{Duration, Instant};
 const IDLE_AFTER: Duration = Duration::from_secs(3);
 /// An idle database comes down to this share of the garbage that the space budget allows.
 const GARBAGE_PART: f64 = 1.0 / 3.0;
-/// Bytes a second that are rewritten.
+/// Bytes that are rewritten in a second.
 const PACE_BYTES: u64 = 32 << 20;
-/// Earns bytes to rewrite: for those that arrived in logs, and those that deletions hid, of a database
-/// of `live_bytes`.
+/// Earns bytes to rewrite, in a database of `live_bytes`: for bytes that arrived in logs, and for
+/// bytes that deletions hid.
 pub(crate) fn earn_for_idle(
     core: &Core,
     idle: &Idle,
@@ -86,9 +89,9 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
             {
                 return;
             }
-            // Room in the container is kept for deltas in memory: if they are many, a checkpoint comes
-            // first.
-            // So it does where ranges were deleted: what they hide can go only then.
+            // Room in the container is kept for deltas in memory: if they are many, a checkpoint
+            // comes first. A checkpoint also comes first where ranges were deleted: only then can
+            // the hidden records go.
             let ranges = core.metrics.range_deletes.get();
             let deleted = std::mem::replace(&mut state.ranges, ranges) < ranges;
             if (deleted || core.admission.delta_to_write() > space::room_step(core, disk, space))
@@ -109,8 +112,8 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
     }
 }
 
-/// When a look will find more to do although nothing happens until then; `None` if it will not. The end
-/// of the last snapshot stirs upkeep by itself.
+/// When a look will find more to do although nothing happens until then; `None` if it will not. The
+/// end of the last snapshot stirs upkeep by itself.
 pub(crate) fn idle_due(core: &Core, idle: &Idle) -> Option<Instant> {
     let state = idle.state.lock();
     if !idle.is_idle(&core.metrics) {
@@ -128,8 +131,8 @@ fn begin_idle(idle: &Idle, state: &mut IdleState, writes: u64) {
     idle.at_writes.store(writes, Ordering::Relaxed);
 }
 
-/// Takes the next chunk of the plan, and pays for it from the account. Makes the plan first if there is
-/// none.
+/// Takes the next chunk of the plan, and pays for it from the account. Makes the plan first if
+/// there is none.
 fn next_idle_chunk(
     core: &Core,
     catalog: &Catalog,
@@ -181,7 +184,8 @@ fn plan_shrinking(
     picked.iter().rev().map(named).collect()
 }
 
-/// The bytes that a rewrite of the chunk would leave, and those it would remove; how many of these range deletions hide.
+/// The bytes that a rewrite of the chunk would leave and remove; and the bytes that range deletions
+/// hide among the removed ones.
 fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> (Shrinking, u64) {
     let stats = jobs::own_figures(core, space, chunk, &chunk.view.load_full());
     let live_bytes = expected_live_bytes(&stats);
@@ -196,8 +200,8 @@ fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> (Shrinking, u64) {
     (shrinking, stats.hidden_bytes)
 }
 
-/// Rewrites a chunk of the plan, if the database is still idle. Whether it was rewritten. On a full
-/// disk, or where another job has the chunk, the chunk stays as it is.
+/// Rewrites a chunk of the plan if the database is still idle, and returns whether it was
+/// rewritten. On a full disk, or where another job has the chunk, the chunk stays as it is.
 pub(crate) fn shrink(
     context: &JobContext<'_>,
     catalog: &Catalog,
@@ -224,8 +228,8 @@ pub(crate) fn shrink(
     Ok(true)
 }
 
-/// Does at once and in this thread what an idle database does over time. Returns the number of chunks
-/// rewritten.
+/// Does at once and in this thread what an idle database does over time. Returns the number of
+/// chunks rewritten.
 pub(crate) fn shrink_all(
     context: &JobContext<'_>,
     catalog: &Catalog,
@@ -286,7 +290,7 @@ mod tests {
         idle_round(&engine.jobs(), catalog, space, &engine.idle);
     }
 
-    /// As upkeep does, as if time had passed since its last look.
+    /// Runs the look of upkeep, as if time had passed since its last one.
     fn later(engine: &Engine) {
         let past = Instant::now().checked_sub(2 * IDLE_AFTER);
         {
@@ -327,7 +331,7 @@ mod tests {
         worker::run_queued_jobs(engine);
         assert_eq!(written() - before, once, "rewritten for a busy database");
         assert!(engine.idle.state.lock().plan.is_empty());
-        // And again, since then, nothing has been put.
+        // Since then nothing has been put.
         later(engine);
         assert!(engine.idle.is_idle(&engine.core.metrics));
         worker::run_queued_jobs(engine);
@@ -359,7 +363,7 @@ mod tests {
             worker::run_queued_jobs(engine);
         }
         assert_eq!(engine.core.metrics.bytes_sstable.get(), written);
-        // A life that nothing was put in has earned nothing.
+        // A life without puts has earned nothing.
         put_some(&db, 5, 1);
         db.settle_debt().unwrap();
         db.close().unwrap();

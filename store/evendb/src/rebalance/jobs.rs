@@ -1,13 +1,13 @@
-//! One look at a chunk: what it needs is decided from its figures, and done.
+//! One look at a chunk: decides from its figures what it needs, and does it.
 //!
 //! ```text
-//! chunk, view, limits --own_figures--> ChunkStats --picker.rs, pure--> Decision --maintain--> again, until
-//!   None  Absorb  RebalanceFunk  Split  Merge                                          nothing is needed
+//! chunk, view, limits --own_figures--> ChunkStats --picker.rs, pure--> Decision --maintain--+
+//!   None  Absorb  RebalanceFunk  Split  Merge          again, until the decision is None <---+
 //! ```
 //!
-//! Invariant: whatever is done to a chunk is done under its token, and a merge has both tokens. Thread
-//! safety: any. Not here: how records are rewritten ([`rewrite`]) and published ([`layout`]), and what a
-//! full disk needs (`making_room`).
+//! Invariant: every change of a chunk is made under its token, and a merge has both tokens. Thread
+//! safety: any. Not here: how records are rewritten ([`rewrite`]) and published ([`layout`]), and
+//! what a full disk needs (`making_room`).
 
 use super::layout::{Munks, NewChunk};
 use crate::catalog::{Catalog, KeyspaceState};
@@ -35,16 +35,17 @@ use crate::version::clock::checkpoint_of;
 use crate::{memory_shares, pace, trace};
 use evendb_storage::codec::hash_key;
 
-/// Edits that may wait for upkeep to make them durable.
+/// The number of edits that may wait for upkeep to make them durable.
 const QUEUED_EDITS_MAX: usize = 64;
 
-/// A log of no more than this part of the base is rewritten with it only when there is another reason.
+/// If a log is at most one part in this number of its base, it is rewritten with the base only for
+/// another reason.
 const LOG_PART_SMALL: u64 = 32;
 
 /// A chunk whose base got nothing for this many checkpoints counts as no longer growing.
 const GROWS_CHECKPOINTS: u64 = 16;
 
-/// Makes queued edits durable. A full disk is no error: they stay queued.
+/// Makes queued edits durable. A full disk is no error: the edits stay queued.
 pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
     let flush = || Ok(disk.manifest().flush(Vec::new())?);
     let flushed = disk.full_disk.with(Need::Jobs, flush);
@@ -64,8 +65,9 @@ pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()
     Ok(())
 }
 
-/// Looks at a chunk until it needs nothing more. Whether anything was done. After an error of kind
-/// `NoSpace` it is tried again later; any other error has marked the chunk or latched the database.
+/// Looks at a chunk until it needs nothing more, and returns whether anything was done. After an
+/// error of kind `NoSpace` it is tried again later; any other error has marked the chunk or latched
+/// the database.
 pub(crate) fn maintain(
     context: &JobContext<'_>,
     caches: &Caches,
@@ -92,7 +94,8 @@ pub(crate) fn maintain(
             break;
         }
         if chunk.damaged.load(Ordering::Relaxed) {
-            // Nothing is done that reads its tables; but the deltas kept for its munk are let go.
+            // Nothing is done that reads the chunk's tables; but the deltas kept for its munk are
+            // released.
             worked |= munks::absorb(core, chunk);
             break;
         }
@@ -114,8 +117,8 @@ pub(crate) fn maintain(
                 munks::absorb(core, chunk);
                 let new_chunks = split(context, &keyspace, chunk)?;
                 if let [whole] = &new_chunks[..] {
-                    // Old versions of one key may be most of its bytes: it is not tried again before the
-                    // chunk grows.
+                    // Old versions of one key may be the larger part of the chunk's bytes: the
+                    // split is not tried again before the chunk grows.
                     let bytes = live_bytes(chunk, &whole.view.load_full());
                     whole.whole_at_bytes.store(bytes, Ordering::Relaxed);
                 }
@@ -134,16 +137,17 @@ pub(crate) fn maintain(
     Ok(worked)
 }
 
-/// Where calls wait for reorganisation: has the disk read the tables of `chunk`, which is about to be rewritten, and
-/// behind them those of the chunk that comes next in the queue, while this one is merged. So the next rewrite finds
-/// its tables in the system's cache. That holds no more than one chunk for each worker ahead of its turn.
+/// Where calls wait for reorganisation, this makes the disk read the tables of `chunk`, which is
+/// about to be rewritten, and then the tables of the next chunk in the queue, while `chunk` is
+/// merged. So the next rewrite finds its tables in the system's cache, which holds at most one
+/// chunk ahead for each worker.
 fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: &Arc<Chunk>) {
     let &JobContext { core, work, .. } = context;
     let Some(next) = work.next_to_ask(core.options.workers, pace::is_behind(core)) else {
         return;
     };
     let ask = |chunk: &Chunk, view: &View| {
-        // A munk takes in what is durable first, and then only what it does not have is read.
+        // A munk takes in the durable deltas first; then only the records that it lacks are read.
         let in_ram = |munk: &Arc<Munk>| munk.absent_share() < 0.25;
         if !view.munk.as_ref().is_some_and(in_ram) {
             rewrite::ask_for_tables(chunk, view);
@@ -160,8 +164,8 @@ fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: 
     }
 }
 
-/// After a layout change: new chunks are looked at. The edit becomes durable with the next
-/// flush, by upkeep or a checkpoint, which saves a sync a job; only a long queue is flushed here.
+/// After a layout change: new chunks are looked at. The edit becomes durable with the next flush,
+/// by upkeep or a checkpoint, which saves one sync for each job; only a long queue is flushed here.
 pub(crate) fn finish_layout(
     core: &Core,
     disk: &Disk,
@@ -177,7 +181,7 @@ pub(crate) fn finish_layout(
     Ok(())
 }
 
-/// Cuts a chunk in two or more, by sharing its tables where that costs nothing later.
+/// Cuts a chunk in two or more. It shares the chunk's tables if that costs nothing later.
 fn split(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
@@ -189,9 +193,9 @@ fn split(
     if let Some(lows) = cuts_between_tables(context.core, chunk, &view) {
         return split_sharing(context, keyspace, chunk, lows);
     }
-    // The first phase of the paper's split: a munk is cut in RAM, the tables are shared until
-    // the halves' next rebalance, which comes before they split again.
-    // Not if the chunk grows in one place: then it is cut around that place.
+    // The first phase of the paper's split: a munk is cut in RAM, and the halves share the tables
+    // until their next rebalance, which comes before they split again. A chunk that grows in one
+    // place is cut around that place instead.
     if let Some(munk) = view.whole_munk()
         && rewrite::growth(context.core, chunk, &view)?
             .streams(stretch_bytes_min(context.core.options.chunk_bytes_max()))
@@ -341,14 +345,14 @@ fn figures(
     (stats, picker_limits(core, space))
 }
 
-/// Whether data arrives in order at the chunk's end. If it were merged with its neighbour, that data
-/// would be rewritten with the neighbour's.
+/// Whether data arrives in order at the chunk's end. If the chunk were merged with its neighbour,
+/// that data would be rewritten with the neighbour's.
 fn grows(core: &Core, chunk: &Chunk) -> bool {
     let joined_at = chunk.joined_at.load(Ordering::Relaxed);
     joined_at > 0 && joined_at + GROWS_CHECKPOINTS >= checkpoint_of(core.clock.now())
 }
 
-/// A chunk's figures without its neighbours'.
+/// A chunk's figures without those of its neighbours.
 pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View) -> ChunkStats {
     let funk = &view.funk;
     let small_log = log_is_small(view);
@@ -399,7 +403,7 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
     }
 }
 
-/// Bytes of values apart that tables name.
+/// Bytes of separately stored values that tables name.
 fn values_apart(tables: &mut dyn Iterator<Item = &Arc<TableHandle>>) -> u64 {
     let named = |table: &Arc<TableHandle>| {
         let files = table.part.meta.value_files.iter();
@@ -408,14 +412,16 @@ fn values_apart(tables: &mut dyn Iterator<Item = &Arc<TableHandle>>) -> u64 {
     tables.map(named).sum()
 }
 
-/// The share of its log's limit at which a chunk is rewritten for the first time; `None` if it has been, or has no
-/// base. Where chunks were loaded in order, their logs grow from nothing at the same time: if all reached their
-/// limits at once, workers would idle until then, and puts would wait for all of them afterwards. The limit falls
-/// with the square of what all logs hold together (rebalance/space.rs), so that with a cube of an even spread the
-/// first chunks come at half of the space for logs, and the last ones a little above all of it.
+/// The share of its log's limit at which a chunk is rewritten for the first time. `None` if it was
+/// rewritten before, or has no base. Where chunks were loaded in order, their logs grow from
+/// nothing at the same time. If all logs reached their limits at once, workers would idle until
+/// then, and puts would wait for all of them afterwards. The limit falls with the square of the
+/// bytes that all logs hold together (rebalance/space.rs). The share is the cube of an even spread,
+/// so the first chunks are rewritten at half of the space for logs, and the last ones a little
+/// above all of it.
 fn first_limit_part(chunk: &Chunk, funk: &Funk) -> Option<f32> {
-    // Only what arrived in order lies in the container; a rewrite makes files. So this is known after an opening
-    // too, and an aged database has no chunk to rewrite early.
+    // Only data that arrived in order lies in the container; a rewrite makes files. So this is
+    // known after an opening too, and an aged database has no chunk to rewrite early.
     let joined = |table: &Arc<TableHandle>| table.part.place != Place::File;
     let loaded = !funk.base.is_empty() && funk.base.iter().all(joined);
     loaded.then(|| {
@@ -447,8 +453,8 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
     }
 }
 
-/// Whether a rewrite of the chunk surely takes less room on the disk than it gives back. Room that it
-/// frees within the container does not count: the container keeps it.
+/// Whether a rewrite of the chunk surely takes less room on the disk than it gives back. Room that
+/// it frees within the container does not count: the container keeps it.
 pub(crate) fn will_shrink(view: &View) -> bool {
     let files = view
         .funk
@@ -457,13 +463,13 @@ pub(crate) fn will_shrink(view: &View) -> bool {
     output_bytes(view) * 4 / 3 <= files.map(|table| table.part_len()).sum()
 }
 
-/// About what a rewrite of the chunk writes.
+/// About the number of bytes that a rewrite of the chunk writes.
 pub(crate) fn output_bytes(view: &View) -> u64 {
     let metas = || view.funk.tables().map(|table| &table.part.meta);
     match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
         None => {
-            // A tombstone is taken to remove one record with itself.
+            // Each tombstone is assumed to remove one record and itself.
             let entries: u64 = metas().map(|meta| meta.entries).sum();
             let deletes: u64 = metas().map(|meta| meta.deletes).sum();
             let bytes: u64 = metas().map(|meta| meta.data_bytes).sum();
@@ -473,8 +479,7 @@ pub(crate) fn output_bytes(view: &View) -> u64 {
     }
 }
 
-/// Whether the log is tiny beside the base: a few records that came late into data that arrives in
-/// order.
+/// Whether the log is tiny beside the base: a few late records of data that arrives in order.
 fn log_is_small(view: &View) -> bool {
     view.funk.log_bytes() * LOG_PART_SMALL <= view.funk.base_bytes()
 }
@@ -485,7 +490,8 @@ pub(super) fn inside(chunk: &Chunk, table: &TableHandle) -> bool {
     chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key)
 }
 
-/// Keys and values of the base within the chunk: of a table shared with a neighbour, half.
+/// Bytes of the base's keys and values within the chunk. A table shared with a neighbour counts
+/// half.
 fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
     let own = |table: &Arc<TableHandle>| {
         table.part.meta.data_bytes / if inside(chunk, table) { 1 } else { 2 }
@@ -493,8 +499,8 @@ fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
     view.funk.base.iter().map(own).sum()
 }
 
-/// Bytes of keys and values that a rewrite would leave. Only a munk knows whether the log's records are
-/// new keys or overwrite old ones; without a munk they are taken for old.
+/// Bytes of keys and values that a rewrite would leave. Only a munk knows whether the log's records
+/// are new keys or overwrite old ones; without a munk they count as overwriting.
 pub(super) fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
@@ -502,7 +508,7 @@ pub(super) fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     }
 }
 
-/// Records of the base, of the log if there is none.
+/// The number of records of the base, or of the log if there is no base.
 fn records(view: &View) -> u64 {
     let entries = |table: &Arc<TableHandle>| table.part.meta.entries;
     match view.funk.base.is_empty() {

@@ -1,13 +1,15 @@
 //! Layout changes: the outcome of a rebalance, split or merge becomes the truth.
 //!
-//! New files are written and synced before; their names are synced with the edit. Then, under the latches
-//! of the chunks concerned and with no checkpoint's run under way on them, the manifest edit is queued (the
-//! queue is the order of edits) and the view or root is published. The edit is durable with the next
-//! manifest sync. What it drops is deleted after that, when no view names it any more (I13).
+//! New files are written and synced before; their names are synced with the edit. Then the manifest
+//! edit is queued (the queue is the order of edits) and the view or root is published, under the
+//! latches of the chunks concerned and with no checkpoint's run under way on them. The edit is
+//! durable with the next manifest sync. The tables that it drops are deleted after that, when no
+//! view names them any more (I13).
 //!
-//! Why no run may be under way: an edit that came behind that of checkpoint n, and did not name the run which the
-//! view does not have yet, would lose run n. Beside a run that goes to the log and that no edit names yet a chunk's
-//! tables may be replaced ([`Beside`]): its edit comes later, and its ordinal is above those of the old tables.
+//! Why no run may be under way: if the edit came after the edit of checkpoint n and did not name
+//! run n, which the view does not have yet, run n would be lost. There is one exception
+//! ([`Beside`]): a chunk's tables may be replaced beside a run that goes to the log and that no
+//! edit names yet. The run's edit comes later, and its ordinal is above those of the old tables.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::check::assert_covers;
@@ -33,7 +35,7 @@ use evendb_storage::Version;
 /// A chunk that replaces others, or the same chunk with new tables.
 pub(crate) struct NewChunk {
     pub(crate) low: Vec<u8>,
-    /// Tables of the new base, not yet named by the manifest.
+    /// Tables of the new base, which the manifest does not name yet.
     pub(crate) base: Vec<Part>,
 }
 
@@ -86,14 +88,14 @@ pub(crate) fn chunk_record(
 /// Which runs of a checkpoint may be under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// None.
+    /// No run.
     NoRun,
-    /// Those that go to the log and are not named yet.
+    /// Runs that go to the log and are not named yet.
     RunsForLog,
 }
 
-/// Latches `chunks` (ascending) once no other run is under way on any. An error if the database fails
-/// or closes meanwhile, or the keyspace is dropped.
+/// Latches `chunks` (ascending) once no other run is under way on any of them. It is an error if
+/// the database fails or closes meanwhile, or if the keyspace is dropped.
 pub(crate) fn latch_beside<'c>(
     beside: Beside,
     core: &Core,
@@ -109,7 +111,7 @@ pub(crate) fn latch_beside<'c>(
     loop {
         core.health.check_healthy()?;
         let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
-        // Under the latches: a drop takes each once after it has set its mark.
+        // Checked under the latches: a drop takes each latch once after it has set its mark.
         if keyspace.is_dropped() {
             return Err(keyspace.dropped_error());
         }
@@ -122,16 +124,18 @@ pub(crate) fn latch_beside<'c>(
         }
         drop(guards);
         let mut wait = flow.run_mutex.lock();
-        // A missed signal costs a moment only: the wait is bounded.
+        // A missed signal costs only a moment: the wait is bounded.
         flow.run_cleared
             .wait_for(&mut wait, std::time::Duration::from_millis(20));
     }
 }
 
-/// Takes the range deletions up to version `limit` out of a view, in the stretches of which `goes` says so. What they
-/// hide is gone from the tables. So that it does not come back out of RAM, the images of these keys leave, too, unless the munk
-/// was mended (`munks::mend`). A durable delta that may have some of it cannot be taken from the images beside it, so with one
-/// the whole munk leaves. Other deltas have nothing of it: what is not in a completed checkpoint is newer than what is.
+/// Removes the range deletions up to version `limit` from a view, in the stretches for which `goes`
+/// returns true. The records that they hide are gone from the tables. These records must not come
+/// back out of RAM, so the images of these keys leave too, unless the munk was mended
+/// (`munks::mend`). A durable delta that may have some of these records cannot be separated from
+/// the images beside it, so with such a delta the whole munk leaves. Other deltas have no such
+/// record: the records of an incomplete checkpoint are newer than those of a complete one.
 pub(crate) fn leave_covers(
     core: &Core,
     view: &mut View,
@@ -165,8 +169,8 @@ pub(crate) fn leave_covers(
     view.keep_deltas_for_spans_alone();
 }
 
-/// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay. The range deletions up to version
-/// `spent` have hidden nothing of `base`, and leave.
+/// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay. The range
+/// deletions up to version `spent` hide nothing of `base`, and leave.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of a context, and what was written"
@@ -192,7 +196,7 @@ pub(crate) fn replace_tables(
         .cloned()
         .collect();
     let base = base.iter().map(|part| disk.tables.acquire(part)).collect();
-    // The kept runs are named by this chunk before and after.
+    // This chunk names the kept runs before and after.
     view.funk = Arc::new(Funk::new(base, runs, old.run_end));
     leave_covers(core, &mut view, spent, &|_| true);
     let record = chunk_record(chunk.id, keyspace, &chunk.range, &view);
@@ -213,11 +217,12 @@ pub(crate) fn replace_tables(
     Ok(())
 }
 
-/// What a deletion has left nothing of.
+/// The tables and range deletions that are not needed any more.
 pub(crate) struct Spent<'a> {
-    /// Tables of which no reader needs any record.
+    /// Tables whose records no reader needs.
     pub(crate) table: &'a dyn Fn(&TableHandle) -> bool,
-    /// Range deletions up to this version, where no table is left that they could hide anything of.
+    /// Range deletions up to this version, in stretches where no table is left that they could hide
+    /// records of.
     pub(crate) limit: Version,
     pub(crate) stretch: &'a dyn Fn(&Stretch<'_>) -> bool,
 }
@@ -251,13 +256,14 @@ pub(crate) fn drop_spent(
     Ok(())
 }
 
-/// What was written of chunks that are replaced.
+/// The result of a rewrite, for the chunks that are replaced.
 pub(crate) struct Rewritten<'a> {
-    /// For each of them: the new tables have what its base and the runs below this ordinal had.
+    /// For each replaced chunk: the new tables have everything of its base and of its runs below
+    /// this ordinal.
     pub(crate) below: &'a [u32],
-    /// The range deletions up to this version have hidden nothing of the new tables, and leave.
+    /// The range deletions up to this version hide nothing of the new tables, and leave.
     pub(crate) spent: Version,
-    /// A compaction filter has changed something: rows of before do not count.
+    /// Whether a compaction filter has changed something: older rows do not count then.
     pub(crate) filtered: bool,
 }
 
@@ -278,7 +284,7 @@ pub(crate) fn joined_covers(
     }
 }
 
-/// The tag under which the rows of all are filed, or one under which there are none.
+/// The tag that the rows of all old chunks have, or else a fresh tag, which no row has.
 fn joined_row_tag(core: &Core, views: &[Arc<View>], rewritten: Option<&Rewritten<'_>>) -> RowTag {
     if rewritten.is_some_and(|rewritten| rewritten.filtered) {
         return core.row_tags.fresh();
@@ -291,9 +297,10 @@ fn joined_row_tag(core: &Core, views: &[Arc<View>], rewritten: Option<&Rewritten
     }
 }
 
-/// Freezes the active deltas of latched chunks in the middle of a checkpoint, whose number is returned. What is put to their
-/// successors is announced later, and so has a greater version than what is frozen here. A merge that shared its version
-/// with a frozen one of its key would be taken for the same record.
+/// Freezes the active deltas of latched chunks in the middle of a checkpoint, and returns the
+/// checkpoint's number. Later puts to the chunks' successors are announced later, so they have
+/// greater versions than the frozen records. Otherwise a merge with the version of a frozen merge
+/// of its key would be taken for the same record.
 fn freeze_all(
     core: &Core,
     chunks: &[Arc<Chunk>],
@@ -312,10 +319,10 @@ fn freeze_all(
     checkpoint
 }
 
-/// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
-/// ones over the same span. With `rewritten` the new chunks' bases hold everything of the
-/// old ones' bases and of their runs below those ordinals; without, the new chunks share the
-/// old ones' tables and are rebalanced later.
+/// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new` ones
+/// over the same span. With `rewritten` the new chunks' bases hold everything of the old ones'
+/// bases and of their runs below those ordinals. Without it the new chunks share the old ones'
+/// tables and are rebalanced later.
 pub(crate) fn replace_chunks(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
@@ -373,7 +380,7 @@ pub(crate) fn replace_chunks(
         if let Some(Rewritten { spent, .. }) = &rewritten {
             leave_covers(core, &mut view, *spent, &|_| true);
         }
-        // The spans that were there may all be of other parts.
+        // The resident spans may all belong to other parts.
         if !planted!(core.options, PartsKeepDeltas) {
             view.keep_deltas_for_spans_alone();
         }
@@ -385,8 +392,9 @@ pub(crate) fn replace_chunks(
     let tables = views.iter().flat_map(|view| view.funk.tables());
     let dropped = tables.cloned().collect();
     enqueue_edit(disk, changes, rewritten.is_some(), dropped);
-    // Behind the edit that makes them, so that a checkpoint's edit of them is behind it, too. A checkpoint that found an old chunk
-    // queued waits for its latch, and finds these then.
+    // Queued after the edit that makes these chunks, so that a checkpoint's edit of them comes
+    // after it too. A checkpoint that found an old chunk queued waits for its latch, and finds the
+    // new chunks then.
     queue_undurable(flow, &chunks);
     context.work.stir();
     publish_chunks(keyspace, old, &chunks);
@@ -397,8 +405,9 @@ pub(crate) fn replace_chunks(
     Ok(chunks)
 }
 
-/// Queues new chunks for the checkpoints of their deltas and range deletions that are not durable. A checkpoint under way takes
-/// only the deltas that are its own. Younger ones are for the next, which must find the chunk queued too.
+/// Queues new chunks for the checkpoints of their deltas and range deletions that are not durable.
+/// A checkpoint under way takes only its own deltas. Younger deltas belong to the next one, which
+/// must find the chunk queued too.
 fn queue_undurable(flow: &Flow, chunks: &[Arc<Chunk>]) {
     let mut dirty = flow.dirty.lock();
     for chunk in chunks {
@@ -421,7 +430,7 @@ fn publish_chunks(keyspace: &KeyspaceState, old: &[Arc<Chunk>], new: &[Arc<Chunk
     publish_groups(keyspace, &[(old, new)]);
 }
 
-/// The same for several groups of neighbours, all at one moment.
+/// Does what [`publish_chunks`] does, for several groups of neighbours, all at one moment.
 pub(crate) fn publish_groups<C: AsRef<[Arc<Chunk>]>>(keyspace: &KeyspaceState, groups: &[(C, C)]) {
     let _root = keyspace.root_lock.lock();
     let mut root = keyspace.index.load_full();
@@ -436,7 +445,7 @@ pub(crate) fn publish_groups<C: AsRef<[Arc<Chunk>]>>(keyspace: &KeyspaceState, g
     keyspace.index.replace(root);
 }
 
-/// What decides about the new chunks goes on from what was counted of an old one.
+/// The new chunks inherit the counters by which decisions about them are made.
 pub(crate) fn inherit(old: &Chunk, new: &[Arc<Chunk>]) {
     for chunk in new {
         chunk.heat.inherit(&old.heat, new.len());
@@ -450,7 +459,7 @@ pub(crate) fn inherit(old: &Chunk, new: &[Arc<Chunk>]) {
     }
 }
 
-/// Queues an edit; the tables it drops are released once it is durable.
+/// Queues an edit; the tables that it drops are released once it is durable.
 pub(crate) fn enqueue_edit(
     disk: &Disk,
     changes: Vec<Change>,
@@ -511,8 +520,8 @@ fn shared_funk(disk: &Disk, range: &KeyRange, views: &[Arc<View>]) -> Funk {
     funk
 }
 
-/// Runs of one or several chunks under new ordinals; where they come from several, their key
-/// ranges are disjoint, so only the order within each matters.
+/// Runs of one or several chunks under new ordinals. The key ranges of several chunks are disjoint,
+/// so only the order within each chunk matters.
 fn renumbered<'r>(disk: &Disk, range: &KeyRange, runs: impl Iterator<Item = &'r Run>) -> Vec<Run> {
     runs.filter(|run| range.overlaps(&run.table.part.meta))
         .enumerate()
@@ -523,7 +532,7 @@ fn renumbered<'r>(disk: &Disk, range: &KeyRange, runs: impl Iterator<Item = &'r 
         .collect()
 }
 
-/// The old chunks' frozen deltas, each limited to the keys that are the new chunk's.
+/// The old chunks' frozen deltas, each limited to the keys of the new chunk.
 fn limited_deltas(
     old: &[Arc<Chunk>],
     views: &[Arc<View>],
@@ -537,7 +546,7 @@ fn limited_deltas(
             let Some(limits) = intersection(own, range) else {
                 continue;
             };
-            // Without a munk to take them, deltas whose run is in the funk are not needed.
+            // Without a munk that takes them, deltas whose run is in the funk are not needed.
             if delta.durable && matches!(munks, Munks::Drop) {
                 continue;
             }
@@ -547,8 +556,8 @@ fn limited_deltas(
             });
         }
     }
-    // Newest first. Deltas of different chunks have disjoint limits, so only the order within each chunk
-    // counts.
+    // Newest first. Deltas of different chunks have disjoint limits, so only the order within each
+    // chunk counts.
     frozen.sort_by_key(|frozen: &Frozen| std::cmp::Reverse(frozen.delta.checkpoint()));
     frozen
 }
@@ -563,7 +572,7 @@ fn intersection(a: &KeyRange, b: &KeyRange) -> Option<KeyRange> {
     (!empty).then_some(KeyRange { low, high })
 }
 
-/// The new chunk's munk, cut or joined from those of the old chunks.
+/// The new chunk's munk, cut or joined from the munks of the old chunks.
 fn joined_munk(
     old: &[Arc<Chunk>],
     views: &[Arc<View>],
@@ -584,7 +593,7 @@ fn joined_munk(
     Some(Arc::new(part_of_munk(whole?, range)))
 }
 
-/// What a munk has of `range`.
+/// The part of a munk within `range`.
 pub(crate) fn part_of_munk(mut munk: Munk, range: &KeyRange) -> Munk {
     if !range.low.is_empty() {
         munk = munk.split_at(&range.low).1;

@@ -4,16 +4,17 @@
 //! runs, oldest first   | 40 | 16 | 1 1 1 1 1 1 1 1 |  -->  | 40 | 24 |
 //! ```
 //!
-//! Where there is far more data than memory, a checkpoint finds a record or two for each of thousands of
-//! chunks. Every run costs a handle and an entry in the manifest's state, and every scan of its chunk
-//! reads it. To rewrite the whole chunk for a few records would cost a hundred times their bytes. So
-//! runs are merged among themselves: the newest ones, and each older one that is no larger than those
-//! after it together. So a record is rewritten only a few times until the log is at its limit.
+//! Where there is far more data than memory, a checkpoint finds a record or two for each of
+//! thousands of chunks. Every run costs a handle and an entry in the manifest's state, and every
+//! scan of its chunk reads it. To rewrite the whole chunk for a few records would cost a hundred
+//! times their bytes. So runs are merged among themselves: the newest ones, and each older run that
+//! is no larger than all later runs together. So a record is rewritten only a few times until the
+//! log is at its limit.
 //!
-//! A merged run takes the greatest ordinal of the runs it replaces, so everything newer stays newer. Of
-//! their records it keeps all that a reader may need: tombstones (I15), and versions (I14). Several
-//! chunks are done with one sync of the container; then each takes a layout change of its own, before
-//! which nothing names the new runs.
+//! A merged run takes the greatest ordinal of the runs that it replaces, so everything newer stays
+//! newer. It keeps all their records that a reader may need: tombstones (I15), and versions (I14).
+//! Several chunks share one sync of the container; then each chunk gets a layout change of its own,
+//! before which nothing names the new runs.
 
 use super::layout::{Beside, chunk_record};
 use crate::catalog::{Catalog, KeyspaceState};
@@ -42,20 +43,20 @@ use crate::visibility::Dropping;
 use evendb_storage::Version;
 use evendb_storage::key_hash::RamHash;
 
-/// Bytes that share one sync; what is merged later takes effect later.
+/// Bytes that share one sync; later merges take effect later.
 const MERGED_BYTES_MAX: u64 = 32 << 20;
 
-/// Chunks whose runs the disk reads ahead of their turn.
+/// The number of chunks whose runs the disk reads ahead of their turn.
 const CHUNKS_AHEAD: usize = 16;
 
-/// No more than this is merged whatever else there is in the chunk.
+/// Up to this number of bytes are merged, whatever else the chunk has.
 const LITTLE_BYTES: u64 = 64 << 10;
 
 /// A chunk whose merged run is written but not yet named by anything.
 struct Merged<'c> {
     chunk: &'c Arc<Chunk>,
     keyspace: Arc<KeyspaceState>,
-    /// Ordinals of the runs that it replaces: first and last.
+    /// Ordinals of the replaced runs: first and last.
     first: u32,
     last: u32,
     /// `None` if no record of the runs lies in the chunk.
@@ -65,8 +66,8 @@ struct Merged<'c> {
     _token: Token<'c>,
 }
 
-/// Index of the first run to merge with all newer ones, if there are `runs_min` of them: `sizes`
-/// oldest first.
+/// Index of the first run to merge with all newer ones, if there are `runs_min` of them. `sizes`
+/// has the oldest run first.
 fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usize> {
     let (mut first, mut sum) = (sizes.len(), 0);
     while let Some(&size) = first.checked_sub(1).and_then(|at| sizes.get(at)) {
@@ -81,7 +82,7 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
-/// Whether the chunk's log has the most runs that a log may have when one more comes.
+/// Whether the chunk's log already has the greatest number of runs that a log may have.
 fn has_most_runs(core: &Core, chunk: &Chunk, view: &View) -> bool {
     view.funk.runs.len() >= memory_shares::log_runs_most(core, chunk, view)
 }
@@ -100,8 +101,8 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
         false => core.options.chunk_bytes_max() / 2,
     };
     let first = first_to_merge(&sizes, many / 2, bytes_max)?;
-    // Where that is most of the chunk, and no scan waits, it waits for a rewrite, which takes little
-    // more.
+    // If these runs are the larger part of the chunk, and no scan waits, the merge waits for a
+    // rewrite, which costs only a little more.
     let merged: u64 = sizes[first..].iter().sum();
     let all = view.funk.base_bytes() + view.funk.log_bytes();
     let waits = !chunk.log_merge_wanted.load(Ordering::Relaxed)
@@ -111,7 +112,7 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     (!waits).then_some(first)
 }
 
-/// Bytes of metadata that a merge of the chunk's runs would free, where one is due.
+/// Bytes of metadata that a merge of the chunk's runs would free, if one is due.
 pub(super) fn mergeable_bytes(core: &Core, chunk: &Chunk, view: &View) -> u64 {
     let runs = &view.funk.runs;
     if runs.len() <= memory_shares::RUNS_USUAL || log_merge_of(core, chunk, view).is_none() {
@@ -121,8 +122,9 @@ pub(super) fn mergeable_bytes(core: &Core, chunk: &Chunk, view: &View) -> u64 {
     excess.map(|run| run.table.charged_bytes() as u64).sum()
 }
 
-/// Merges the runs of dirty chunks that have the most runs a log may have, before a checkpoint adds
-/// one to each. Workers keep logs shorter. Where puts are faster than they are, puts wait for this.
+/// Merges the runs of dirty chunks whose logs have the most runs that a log may have, before a
+/// checkpoint adds one to each. Workers keep logs shorter than this. If puts are faster than the
+/// workers, puts wait for this merge.
 pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Result<()> {
     let mut longest: Vec<_> = {
         let dirty = context.flow.dirty.lock();
@@ -133,7 +135,7 @@ pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Resu
     merge_logs(context, catalog, &longest)
 }
 
-/// Merges the logs of `chunks`, those that have too many runs. Without room on the disk, or where a
+/// Merges the logs among `chunks` that have too many runs. If there is no room on the disk, or a
 /// table cannot be read, chunks stay as they are; a failed sync latches.
 pub(crate) fn merge_logs(
     context: &JobContext<'_>,
@@ -142,7 +144,7 @@ pub(crate) fn merge_logs(
 ) -> Result<()> {
     let health = &context.core.health;
     let mut left = chunks;
-    // On a full disk a merge would, for a while, take room that deletes count on.
+    // On a full disk a merge would temporarily take room that deletes count on.
     while !left.is_empty()
         && !context.disk.full_disk.is_owed()
         && health.failure().is_none()
@@ -155,8 +157,8 @@ pub(crate) fn merge_logs(
     Ok(())
 }
 
-/// Merges the logs of the first of `chunks`, as many as are worth a sync; returns how many it has
-/// looked at.
+/// Merges the logs of the first chunks of `chunks`, until there is enough for one sync; returns the
+/// number of chunks that it has looked at.
 fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]) -> Result<usize> {
     let &JobContext {
         core, disk, flow, ..
@@ -180,8 +182,8 @@ fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]
     if merged.is_empty() {
         return Ok(done);
     }
-    // After a failed sync it is not known which bytes of the file are on the disk: writing stops for
-    // good.
+    // After a failed sync it is not known which bytes of the file are on the disk: writing stops
+    // for good.
     let synced = disk.container.sync();
     synced.map_err(|error| core.health.latch(error.into()))?;
     for one in merged {
@@ -190,7 +192,7 @@ fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]
     Ok(done)
 }
 
-/// Has the disk read the runs that a merge of the chunk's log would read now.
+/// Makes the disk read the runs that a merge of the chunk's log would read now.
 fn ask_for_runs(core: &Core, chunk: &Chunk) {
     let view = chunk.view.load_full();
     if let Some(first) = log_merge_of(core, chunk, &view) {
@@ -219,7 +221,8 @@ fn write_merged_run<'c>(
     let (part, keys) = match written {
         Ok(written) => written,
         Err(error) => {
-            // No room, or a failed read: another time. Any other failed write has latched.
+            // After a lack of room or a failed read the merge is tried another time. Any other
+            // failed write has latched.
             if error.kind() == ErrorKind::Corruption {
                 chunk.note_damage(&error);
             }
@@ -299,7 +302,8 @@ fn write_run_of(
     let offset = disk.container.allocate(meta.len)?;
     if let Err(error) = writer.write(&bytes, offset) {
         disk.container.free(offset, meta.len);
-        // Nothing names the new run yet, so a full disk does not latch, as with a checkpoint's runs.
+        // Nothing names the new run yet, so a full disk does not latch, as with a checkpoint's
+        // runs.
         return Err(match error.kind() {
             evendb_storage::ErrorKind::NoSpace => error.into(),
             _ => core.health.latch(error.into()),

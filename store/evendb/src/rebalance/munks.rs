@@ -1,9 +1,10 @@
-//! Munks: absorbing, evicting all of one, and the round that divides memory.
+//! Munks: absorbing deltas, evicting a whole munk, and the round that divides memory.
 //!
-//! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; one new view
-//!   has the new munk and leaves those deltas out. Puts and gets go on meanwhile.
-//! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed. Where
-//!   puts are about to wait, a munk that is hardly read is evicted instead of absorbing (decision 0033).
+//! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; one new
+//!   view has the new munk and no longer these deltas. Puts and gets continue meanwhile.
+//! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed.
+//!   Where puts are about to wait, a munk that is hardly read is evicted instead of absorbing
+//!   (decision 0033).
 
 use super::spans::{self, make_room};
 use crate::cache::row::RowCache;
@@ -32,7 +33,8 @@ use crate::{memory_shares, trace};
 use evendb_storage::Version;
 use std::time::Duration;
 
-/// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
+/// Merges the durable deltas into the munk, and returns whether there were any. The caller holds
+/// the token.
 pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     let view = chunk.view.load_full();
     chunk.assert_view(&view, "to be absorbed");
@@ -60,7 +62,7 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
             bottom: false,
             zero_below: Version::ZERO,
         };
-        // Only where operands may lie on what they hide.
+        // Range deletions are needed only if operands may lie on records that these hide.
         let named = core.choices.merge_operator(chunk.keyspace);
         let covers = view.covers.as_ref().filter(|_| named.is_some());
         let operator = named.and_then(|named| named.operator);
@@ -101,12 +103,13 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     true
 }
 
-/// Takes what range deletions up to version `limit` hide out of the munk, so that its spans stay when these leave
-/// ([`super::layout::leave_covers`]). They are in the manifest, and every reader reads at `limit` or above. The caller holds the
-/// token.
+/// Removes from the munk the records that range deletions up to version `limit` hide, so that its
+/// spans stay when these deletions leave ([`super::layout::leave_covers`]). The deletions are in
+/// the manifest, and every reader reads at `limit` or above. The caller holds the token.
 ///
-/// None of that version is still to come: what is in the manifest is of a checkpoint that is complete. Nor does a durable
-/// delta come that has anything to hide: later checkpoints have what is newer.
+/// No range deletion of such a version comes later: everything in the manifest belongs to a
+/// complete checkpoint. No later durable delta has records that these deletions hide either: the
+/// records of later checkpoints are newer.
 pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
     let has_any = |covers: &Arc<Covers>| covers.oldest() <= limit;
     let view = chunk.view.load_full();
@@ -140,14 +143,15 @@ pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
     let writer = chunk.latch.lock();
     let mut new_view: View = (*chunk.view.load_full()).clone();
     new_view.munk = Some(Arc::new(mended));
-    // All of its spans may be gone, and a delta may have become durable since the absorb.
+    // All its spans may be gone, and a delta may have become durable since the absorb.
     new_view.keep_deltas_for_spans_alone();
     chunk.publish(new_view);
     drop(writer);
 }
 
-/// Mends the munk where range deletions have come that every reader sees: from then on reads of it need not ask them
-/// ([`View::munk_is_mended`]), however long they stay for the tables. The caller holds the token. Whether there was anything to do.
+/// Mends the munk if there are range deletions that every reader sees, and returns whether there
+/// was anything to do. From then on reads of the munk need not ask these deletions
+/// ([`View::munk_is_mended`]), however long they stay for the tables. The caller holds the token.
 pub(crate) fn mend_spent(core: &Core, chunk: &Arc<Chunk>) -> bool {
     let view = chunk.view.load_full();
     let (Some(munk), Some(covers)) = (&view.munk, &view.covers) else {
@@ -165,9 +169,9 @@ pub(crate) fn mend_spent(core: &Core, chunk: &Arc<Chunk>) -> bool {
     is_due
 }
 
-/// Takes the durable deltas into the munk. Drops the munk instead where three things hold: puts are about
-/// to wait for the deltas' memory, the chunk is hardly read, and munks need not be spared. The caller holds the
-/// token. Whether there was anything to do.
+/// Takes the durable deltas into the munk, and returns whether there was anything to do. It drops
+/// the munk instead if three things hold: puts are about to wait for the deltas' memory, the chunk
+/// is hardly read, and munks need not be spared. The caller holds the token.
 pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) -> bool {
     if spares_munks(caches) || !pace::is_behind(core) || !is_mostly_written(chunk) {
         return absorb(core, chunk);
@@ -180,16 +184,17 @@ pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) 
     waits
 }
 
-/// Whether hardly read munks stay although puts wait: the munks of two chunks in three fit in memory, and puts have
-/// not waited for long. What a short burst of puts leaves in RAM is there for the reads that come after it.
+/// Whether hardly read munks stay although puts wait: the munks of two chunks in three fit in
+/// memory, and puts have not waited for long. After a short burst of puts the munks are still there
+/// for the next reads.
 fn spares_munks(caches: &Caches) -> bool {
-    // Relaxed: a munk more or less does no harm.
+    // Relaxed: one munk more or less does no harm.
     caches.most_fit.load(Ordering::Relaxed)
         && caches.pressed_rounds.load(Ordering::Relaxed) < PRESSED_ROUNDS
 }
 
-/// Whether absorbing what is put to the chunk costs more than its munk saves its readers. A read that
-/// finds no munk costs about as much as absorbing this many records.
+/// Whether absorbing the chunk's puts costs more than its munk saves its readers. A read without a
+/// munk costs about the same as absorbing [`ABSORBED_PER_READ`] records.
 pub(super) fn is_mostly_written(chunk: &Chunk) -> bool {
     let heat = &chunk.heat;
     let sum = |decayed: &AtomicU32, new: &AtomicU32| {
@@ -219,14 +224,14 @@ pub(crate) fn evict_munk(core: &Core, chunk: &Chunk) {
     );
 }
 
-/// The bytes that munks may take now: the caches' memory without that of rows.
+/// The bytes that munks may take now: the caches' memory without the rows' part.
 pub(super) fn munk_bytes_max(core: &Core, log: &Log, caches: &Caches) -> u64 {
     let rows = caches.row_bytes();
     memory_shares::cache_bytes(core, log).saturating_sub(rows)
 }
 
-/// Whether a round is due. Rounds are rarer the more chunks there are, so that their cost is bounded;
-/// when too much is in RAM one is due soon.
+/// Whether a round is due. With more chunks rounds are rarer, so that their cost is bounded; when
+/// too much is in RAM one is due soon.
 pub(crate) fn munk_round_due(core: &Core, log: &Log, caches: &Caches, since: Duration) -> bool {
     // Relaxed: only upkeep writes it.
     let chunks = caches.round_chunks.load(Ordering::Relaxed);
@@ -235,7 +240,7 @@ pub(crate) fn munk_round_due(core: &Core, log: &Log, caches: &Caches, since: Dur
 }
 
 /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
-/// memory, gives rows their room, and evicts spans until the rest fits.
+/// memory, gives rows their room, and evicts spans until the others fit.
 pub(crate) fn munk_round(
     core: &Core,
     disk: &Disk,
@@ -257,8 +262,8 @@ pub(crate) fn munk_round(
     let mut came = Counted::default();
     let (mut residents, mut lists) = (Vec::new(), Lists::default());
     each_chunk(catalog, &mut |chunk, view| {
-        // If another job had the chunk (a load, an eviction) when it was to be looked at, it was passed
-        // over. The deltas left for its munk hold memory that puts wait for.
+        // The chunk was passed over if another job had it (a load, an eviction) when it was due.
+        // The deltas left for its munk hold memory that puts wait for.
         if view.frozen.iter().any(|frozen| frozen.durable) {
             work.push_maintenance(chunk);
         }
@@ -294,14 +299,15 @@ pub(crate) fn munk_round(
     caches
         .most_fit
         .store(all / 3 * 2 <= bytes_max, Ordering::Relaxed);
-    // What fits barely may be a little more the next moment, and then a little of it waits outside.
+    // Chunks that barely fit may be a little larger the next moment; then a small part of them is
+    // not in RAM.
     let most = match caches.all_fit.load(Ordering::Relaxed) {
         true => bytes_max + bytes_max / ALL_FIT_MARGIN,
         false => bytes_max,
     };
     let all_fit = core.options.advanced.munks && all <= most;
     caches.all_fit.store(all_fit, Ordering::Relaxed);
-    // Where all fits into munks, rows have what these leave.
+    // If all chunks fit into munks, rows get the memory that these leave.
     let row_bytes_most = match all_fit {
         true => bytes_max.saturating_sub(all),
         false => bytes_max,
@@ -310,8 +316,9 @@ pub(crate) fn munk_round(
     compact_rows(core, caches);
 }
 
-/// Has rows move together, a part of them in each round, where small holes take much memory. What else than rows leaves
-/// such holes fills them again: after a pass that moved little the next one waits.
+/// Moves rows together, a part of them in each round, if small holes take much memory. Other
+/// objects than rows leave such holes too, and fill them again: after a pass that moved few rows
+/// the next one waits.
 fn compact_rows(core: &Core, caches: &Caches) {
     let Some(rows) = &caches.row_cache else {
         return;
@@ -331,10 +338,11 @@ fn compact_rows(core: &Core, caches: &Caches) {
     }
 }
 
-/// Notes how much of the munks' memory is none of theirs: pages that are not reclaimed yet or that users keep, and
-/// holes of slabs beyond what the reserve is for. Little by little, because most of it is gone soon: spans that are
-/// evicted leave holes until these are trimmed, and holes that deltas leave are filled again. Small holes count at once:
-/// rows that have left some are not done with that memory until others have moved together.
+/// Notes how much of the munks' memory is not used by munks: pages that are not reclaimed yet or
+/// that users keep, and holes of slabs beyond the holes that the reserve covers. The figure rises
+/// slowly, because such memory is usually free again soon: spans that are evicted leave holes until
+/// these are trimmed, and holes that deltas leave are filled again. Small holes count at once: rows
+/// that have left such holes still take that memory until other rows have moved together.
 fn note_others(core: &Core, log: &Log, caches: &Caches, kept: u64) -> u64 {
     let max = memory_shares::cache_bytes(core, log);
     let holes = memory_shares::holes_bytes(core, log).min(max / 4);
@@ -346,13 +354,13 @@ fn note_others(core: &Core, log: &Log, caches: &Caches, kept: u64) -> u64 {
     others
 }
 
-/// What counts as memory of others in this round, if it was `before` in the last one and is `now`, of which small holes
-/// count at once.
+/// The bytes that count as memory of others in this round: `before` counted in the last round,
+/// `now` is measured, and `small_holes` is the part of `now` that counts at once.
 pub(super) fn others_after(before: u64, now: u64, small_holes: u64, max: u64) -> u64 {
     now.min(before + max / OTHERS_STEP).max(small_holes)
 }
 
-/// About how much memory all of the chunk takes in RAM.
+/// About the bytes that the whole chunk takes in RAM.
 fn ram_bytes(chunk: &Chunk, view: &View) -> u64 {
     match view.whole_munk() {
         Some(munk) => munk.bytes() as u64,
@@ -361,7 +369,8 @@ fn ram_bytes(chunk: &Chunk, view: &View) -> u64 {
     }
 }
 
-/// Divides `bytes_max` between rows and spans, by what `came` in this round; and makes room.
+/// Divides `bytes_max` between rows and spans by the accesses in `came`, those of this round; and
+/// makes room.
 fn divide(
     core: &Core,
     disk: &Disk,
@@ -380,7 +389,7 @@ fn divide(
     let rows_max = bytes_max as f32 / row_bytes.max(1) as f32;
     let accesses = came.gets + REFILL_ACCESSES * came.scans;
     let ticks = caches.spans.advance(accesses, rows_max);
-    // What is known of chunks grows old with puts too, and with time.
+    // Counts of chunks decay with puts too, and with time.
     let all_ticks = ticks * (accesses + came.puts) / accesses.max(1.0);
     let left = left_after(all_ticks).min(HEAT_LEFT_MAX);
     caches.heat_left.store(left.to_bits(), Ordering::Relaxed);
@@ -413,8 +422,8 @@ fn divide(
     make_room(core, disk, log, caches, ahead, None);
 }
 
-/// Munks without any span: lists of what is counted, for chunks that are read. Were there one for each chunk of a large
-/// database, they would take all memory.
+/// Munks without any span: they only count, for chunks that are read. With one for each chunk of a
+/// large database, they would take all memory.
 #[derive(Default)]
 struct Lists {
     chunks: Vec<Arc<Chunk>>,
@@ -429,8 +438,8 @@ impl Lists {
         self.heat += chunk.heat.reads();
     }
 
-    /// Drops those of chunks that are read less than others, if all take more than their share; and says how much a
-    /// chunk must be read to get one.
+    /// Drops the munks of chunks that are read less than others, if all take more than their share;
+    /// and sets how much a chunk must be read to get one.
     fn bound(&self, core: &Core, caches: &Caches) {
         let many = self.bytes > core.options.memory_budget / LISTS_SHARE;
         let mean = self.heat / self.chunks.len().max(1) as f32;
@@ -455,7 +464,7 @@ impl Lists {
     }
 }
 
-/// Notes whether puts wait for reorganisation. Called once a round.
+/// Notes whether puts wait for reorganisation. Called once in each round.
 fn note_pressure(core: &Core, caches: &Caches) {
     // Relaxed: only upkeep writes it.
     let pressed = caches.pressed_rounds.load(Ordering::Relaxed);
@@ -466,7 +475,7 @@ fn note_pressure(core: &Core, caches: &Caches) {
     caches.pressed_rounds.store(pressed, Ordering::Relaxed);
 }
 
-/// Shows every chunk with its view; pins for some of them at a time.
+/// Calls `see` for every chunk with its view; one pin serves some of them at a time.
 fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
     for keyspace in catalog.keyspaces() {
         let index = keyspace.index.load_full();
@@ -485,37 +494,40 @@ fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
     }
 }
 
-/// A refill of a scan reads several blocks.
+/// The weight of a scan's refill, in gets: it reads several blocks.
 const SCAN_WEIGHT: f32 = 4.0;
-/// The part of a chunk's counts that is left after a round in which nothing came.
+/// The part of a chunk's counts that is left after a round without accesses.
 const HEAT_LEFT_MAX: f32 = 0.99;
-/// Records that are absorbed at the cost of one get from disk.
+/// The number of records whose absorption costs the same as one get from disk.
 const ABSORBED_PER_READ: f32 = 8.0;
-/// From this many gets in a round on it is worth reading a log's keys again for its index; and how many
-/// logs are read at a time.
+/// From this number of gets in a round on it is worth reading a log's keys again for its index.
+/// [`RESTORES_MAX`] is the number of logs that are read at a time.
 const RESTORE_GETS_MIN: f32 = 4.0;
 const RESTORES_MAX: usize = 8;
-/// Some five seconds: between two rounds there is a whole checkpoint then.
+/// The number of rounds after which munks are not spared any more. It is some five seconds, so
+/// there is a whole checkpoint in it.
 const PRESSED_ROUNDS: u32 = 24;
-/// Memory of a chunk in RAM, of its keys and values.
+/// Memory of a chunk in RAM, in percent of its keys and values.
 const IMAGE_PERCENT: u64 = 108;
-/// The part of the budget that munks without any span may take.
+/// Munks without any span may take one part in this number of the budget.
 const LISTS_SHARE: u64 = 64;
-/// All chunks count as fitting until they are by this part too large.
+/// All chunks count as fitting until they are too large by one part in this number.
 const ALL_FIT_MARGIN: u64 = 64;
-/// The part of the budget from which on holes that are too small to be given back are worth moving rows.
+/// Rows are moved once holes that are too small to be given back take one part in this number of
+/// the budget.
 const SMALL_HOLES_SHARE: u64 = 64;
-/// Rows that are looked at in a round: some milliseconds if all of them move.
+/// Rows that are looked at in a round. It takes some milliseconds if all of them move.
 const ROWS_COMPACTED: usize = 8192;
-/// Rounds after a pass that moved little.
+/// Rounds without compaction after a pass that moved few rows.
 const COMPACTION_PAUSE: u32 = 40;
-/// The part of the memory by which what is not the munks' grows in a round, at most.
+/// The memory that is not the munks' grows in a round by at most one part in this number.
 const OTHERS_STEP: u64 = 256;
-/// Room for spans that is made before any asks for it.
+/// Bytes of room for spans that are made before a load asks for them.
 const ROOM_AHEAD: u64 = 1 << 20;
 /// Chunks looked at under one pin.
 const PINNED_CHUNKS: usize = 64;
-/// The least time between two rounds, per chunk: a round takes a microsecond or two per chunk, so this
-/// is a tenth of a thread at most.
+/// The least time between two rounds is [`ROUND`], or [`ROUND_COST`] for each chunk if that is
+/// longer: a round takes a microsecond or two for each chunk, so rounds take at most a tenth of a
+/// thread.
 const ROUND: Duration = Duration::from_millis(50);
 const ROUND_COST: Duration = Duration::from_micros(20);

@@ -1,21 +1,22 @@
 //! Where a rewrite ends its tables, each of which becomes a chunk.
 //!
 //! ```text
-//!   base and log together fit one chunk                       one table
-//!   they would, if the log overwrites as much as the last     one table; at 7/10 of a chunk it is looked once
-//!   time, as known of the chunk or of its keyspace            more whether the rest fits, by what was dropped so far
-//!   else all is read first, to find out                       one table, or pieces of 7/10, cut around streams
+//!   base and log together fit one chunk             one table
+//!   they would, if the log overwrites like the      one table; at 7/10 of a chunk, the dropped
+//!   last time (of the chunk or its keyspace)        records tell whether the rest fits too
+//!   else all is read first, to find out             one table, or pieces of 7/10, around streams
 //! ```
-//! To read first is to read and merge everything twice, so it is left to chunks that have probably outgrown
-//! their limit. A wrong guess costs little: a chunk too many, or a rewrite more.
+//! To read first is to read and merge everything twice, so only chunks that have probably outgrown
+//! their limit are read first. A wrong guess costs little: one chunk more, or one rewrite more.
 //!
-//! Thread safety: none; one rewrite's own. Not here: what is known of a chunk ([`crate::chunk::share`]).
+//! Thread safety: none; one rewrite's own. Not here: what is known of a chunk
+//! ([`crate::chunk::share`]).
 
 /// How one rewrite cuts its tables.
 pub(super) struct Pieces {
-    /// A table ends above so many bytes.
+    /// A table ends once it is larger than this number of bytes.
     piece_bytes: u64,
-    /// What all of it may have to be one table after all, if that is still to be found out.
+    /// The most bytes that all records may have to be one table, if that is still to be found out.
     whole_bytes_max: Option<u64>,
 }
 
@@ -28,7 +29,7 @@ impl Pieces {
         }
     }
 
-    /// Several, for chunks of up to `chunk_bytes_max`, none of them full.
+    /// Several tables, for chunks of up to `chunk_bytes_max`, each of them with some room left.
     pub(super) fn several(chunk_bytes_max: u64) -> Pieces {
         Pieces {
             piece_bytes: chunk_bytes_max * 7 / 10,
@@ -36,7 +37,7 @@ impl Pieces {
         }
     }
 
-    /// One, if it turns out that all of it fits a chunk.
+    /// One table, if it turns out that everything fits a chunk.
     pub(super) fn one_if_it_fits(chunk_bytes_max: u64) -> Pieces {
         Pieces {
             whole_bytes_max: Some(chunk_bytes_max),
@@ -44,13 +45,13 @@ impl Pieces {
         }
     }
 
-    /// Whether a table may not have so many bytes.
+    /// Whether `bytes` are too many for a table.
     pub(super) fn is_full(&self, bytes: u64) -> bool {
         bytes > self.piece_bytes
     }
 
-    /// The first table is full, with `live_bytes` of keys and values of `taken` records of `held`: whether it
-    /// ends here. The rest is taken to be like it.
+    /// Whether the first table, which is full, ends here. It has `live_bytes` of keys and values,
+    /// from `taken` of `held` records. The other records are assumed to be like them.
     pub(super) fn ends(&mut self, live_bytes: u64, taken: u64, held: u64) -> bool {
         let Some(most) = self.whole_bytes_max.take() else {
             return true;
@@ -74,10 +75,10 @@ mod tests {
     fn a_table_goes_on_if_the_rest_fits() {
         let mut pieces = Pieces::one_if_it_fits(1000);
         assert!(!pieces.is_full(700) && pieces.is_full(701));
-        // 700 bytes are left of 1,400 records, and 600 more would leave 300.
+        // 1,400 records left 700 bytes, so 600 more would leave 300.
         assert!(!pieces.ends(700, 1_400, 2_000));
         assert!(!pieces.is_full(u64::MAX / 4));
-        // With one more it would be too much.
+        // With one more record it would be too much.
         let mut pieces = Pieces::one_if_it_fits(1000);
         assert!(pieces.ends(700, 1_400, 2_002));
         assert!(pieces.is_full(701), "and so for those behind it");

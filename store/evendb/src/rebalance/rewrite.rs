@@ -1,13 +1,13 @@
-//! Rewriting chunks: their bases and logs merged into new SSTables. One chunk in and one out is a
-//! rebalance; one in and several out is a split; two neighbours in is a merge of chunks that have become
-//! small.
+//! Rewriting chunks: their bases and logs are merged into new SSTables. One chunk in and one out is
+//! a rebalance; one in and several out is a split; two neighbours in is a merge of chunks that have
+//! become small.
 //!
-//! Puts and checkpoints go on meanwhile: runs written during the merge stay in the log. A munk that
-//! has taken all that is durable is the source, if there is one; then nothing is read.
+//! Puts and checkpoints continue meanwhile: runs written during the merge stay in the log. If a
+//! munk has taken in everything durable, it is the source, and nothing is read.
 //!
-//! Failing at any point before the layout change deletes the new files and leaves everything as it
-//! was. Records are counted in and out (`merge/count.rs`): a difference latches the database, and
-//! nothing is published. A read error aborts.
+//! A failure at any point before the layout change deletes the new files and leaves everything as
+//! it was. Records are counted in and out (`merge/count.rs`): a difference latches the database,
+//! and nothing is published. A read error aborts.
 
 use super::growth::{Growth, Stream};
 use super::layout::{Beside, Munks, NewChunk, Rewritten};
@@ -46,14 +46,16 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is gathered for one write to a table's file, at least and at most. No more, as memory that is not contiguous
-/// makes a device that takes at most 254 parts a request do with two requests for a MiB.
+/// The least and the most bytes that are gathered for one write to a table's file. Not more: a
+/// device may take at most 254 parts in a request, so a MiB of memory that is not contiguous needs
+/// two requests.
 const WRITE_BYTES_MIN: u64 = 128 << 10;
 const WRITE_BYTES_MAX: u64 = 640 << 10;
 
-/// A log that has gathered half of what its base has is looked through for streams from this share of new records on,
-/// while so many looks of the keyspace find one. What outgrows its chunk is looked through anyhow, so they are found
-/// again.
+/// A log that has half the bytes of its base is looked through for streams if its share of new
+/// records is at least [`MOSTLY_NEW`], and if at least the share [`STREAMS_MIN`] of the keyspace's
+/// looks find one. A chunk that has outgrown its limit is looked through in any case, so streams
+/// are found again.
 const MOSTLY_NEW: f32 = 0.8;
 const STREAMS_MIN: f32 = 0.1;
 
@@ -61,13 +63,13 @@ const STREAMS_MIN: f32 = 0.1;
 struct FileSink<'c> {
     core: &'c Core,
     out: Appender,
-    /// For the buffer.
+    /// The memory charge of the buffer.
     charge: Charge,
 }
 
 impl FileSink<'_> {
     fn new(core: &Core, file: Arc<dyn File>, past_cache: bool) -> FileSink<'_> {
-        // Less where memory is short and chunks are small.
+        // A smaller write where memory is short and chunks are small.
         let piece = (core.options.chunk_bytes_max() / 16).clamp(WRITE_BYTES_MIN, WRITE_BYTES_MAX);
         let piece = (piece as usize).next_multiple_of(BLOCK_BYTES);
         let out = Appender::new(file, piece, past_cache);
@@ -100,7 +102,7 @@ impl TableSink for FileSink<'_> {
     }
 }
 
-/// How tables are made.
+/// How tables are written.
 #[derive(Clone, Copy)]
 struct Making {
     /// See [`goes_past_cache`].
@@ -119,8 +121,8 @@ impl Drop for Rebalancing<'_> {
     }
 }
 
-/// Rewrites `chunks` (one, or two neighbours in order; the caller holds their tokens) into as
-/// many chunks as their size asks for. Returns the chunks that are there afterwards.
+/// Rewrites `chunks` (one, or two neighbours in order; the caller holds their tokens) into the
+/// number of chunks that their size requires. Returns the chunks that are there afterwards.
 pub(crate) fn rewrite(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
@@ -176,7 +178,7 @@ pub(crate) fn rewrite(
     }
     let new = new_chunks(&chunks[0].range.low, &parts);
     let below = &ordinals[..];
-    // What the filter has changed goes out of RAM.
+    // The records that the filter has changed leave RAM.
     let munks = if filtered { Munks::Drop } else { Munks::Keep };
     let rewritten = Some(Rewritten {
         below,
@@ -219,7 +221,7 @@ fn new_chunks(low: &[u8], parts: &[Part]) -> Vec<NewChunk> {
     new
 }
 
-/// Counts a split or a merge, and tells of it.
+/// Counts a split or a merge, and reports it.
 fn count_replaced(
     core: &Core,
     old: &[Arc<Chunk>],
@@ -252,8 +254,8 @@ fn count_replaced(
     }
 }
 
-/// The views to merge, taken while no run is under way that may join a base; from here to the end of
-/// the rewrite none does.
+/// The views to merge, taken while no run is under way that may join a base; from here to the end
+/// of the rewrite no run joins one.
 fn begin_rewrite(
     core: &Core,
     flow: &Flow,
@@ -280,7 +282,7 @@ fn remove_tables(core: &Core, disk: &Disk, parts: &[Part]) {
     }
 }
 
-/// Where the chunk grows, and how much it holds. Reads everything, if not all of it is in RAM.
+/// Where the chunk grows, and how much it holds. Reads everything, unless all of it is in RAM.
 pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> {
     let horizon = core.clock.horizon();
     let dropping = Dropping {
@@ -313,27 +315,30 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
     Ok(growth)
 }
 
-/// What a rewrite wrote.
+/// The result of a rewrite.
 struct Written {
     parts: Vec<Part>,
     /// The streams around which the tables were cut.
     streams: Vec<Stream>,
-    /// Nothing that range deletions up to this version hide is left: they go with the same layout change.
+    /// The range deletions up to this version hide nothing any more: they leave with the same
+    /// layout change.
     spent: Version,
-    /// A compaction filter has changed something, or values were moved: what is in RAM says otherwise.
+    /// Whether a compaction filter has changed something, or values were moved: RAM has outdated
+    /// records then.
     filtered: bool,
     /// The files that values were moved to.
     _moved_to: Vec<Needed>,
 }
 
-/// Merges and writes. The tables are synced here, their names with the edit; on an error no table is
-/// left.
+/// Merges and writes. The tables are synced here, their names with the edit; after an error no
+/// table is left.
 ///
-/// Range deletions are applied that were in the manifest when it began. What one of them hides is left out where no
-/// reader reads below it; those below which nobody reads any more have nothing left to hide then. All others hide what
-/// is written as they did before. For them a version must not become zero that they do not hide: the version stays
-/// from that of the least of them on. (A record that all readers may see, and so could have the version zero, is newer
-/// only than range deletions that all readers see, and those go. So this costs nothing.)
+/// Range deletions are applied that were in the manifest at the beginning. A record that one of
+/// them hides is left out if no reader reads below that deletion. Range deletions below which
+/// nobody reads any more hide nothing afterwards. All others hide the written records as before. So
+/// a record that they do not hide must not get version zero: versions stay from the version of the
+/// least of these deletions on. (A record could have version zero if all readers may see it. It is
+/// newer only than range deletions that all readers see, and those go. So this costs nothing.)
 fn write_tables(
     core: &Core,
     disk: &Disk,
@@ -397,7 +402,7 @@ fn write_tables(
     count
         .check(|| rewrite_and_files(disk, chunks, views))
         .map_err(|error| {
-            // First the tables: after the latch nothing is removed any more.
+            // The tables first: after the latch nothing is removed any more.
             remove_tables(core, disk, &parts);
             core.health.latch(error)
         })?;
@@ -420,7 +425,8 @@ fn making_options(core: &Core, keyspace: &KeyspaceState) -> TableOptions {
     }
 }
 
-/// The filter as a merge calls it. After a panic all is kept: what it has to say is not known any more.
+/// The filter as a merge calls it. After a panic every record is kept: the filter's decisions are
+/// not known any more.
 fn filtering<'f>(
     core: &'f Core,
     filter: Arc<dyn CompactionFilter>,
@@ -432,7 +438,7 @@ fn filtering<'f>(
         if has_panicked {
             return FilterDecision::Keep;
         }
-        // What cannot be read stays, for whoever asks for it.
+        // A value that cannot be read stays, for its readers to find out.
         let apart = match Apart::of(kind, stored).map(|place| core.value_files.read(&place)) {
             None => None,
             Some(Ok(Some(apart))) => Some(apart),
@@ -450,11 +456,11 @@ fn filtering<'f>(
     })
 }
 
-/// Takes out of RAM what the filter has changed in the tables. Until then reads answer with what was there before.
-/// The caller holds the token.
+/// Removes from RAM the records that the filter has changed in the tables. Until then reads answer
+/// with the old records. The caller holds the token.
 fn forget_unfiltered(core: &Core, chunk: &Arc<Chunk>) {
     let munk = chunk.view.load_full().munk.clone();
-    // What is hot stays known, and is loaded again.
+    // Hot spans stay known, and are loaded again.
     let empty = munk.map(|munk| Arc::new(munk.without(|_| true)));
     let _writer = chunk.latch.lock();
     let mut view: View = (*chunk.view.load_full()).clone();
@@ -464,15 +470,16 @@ fn forget_unfiltered(core: &Core, chunk: &Arc<Chunk>) {
     chunk.publish(view);
 }
 
-/// Whether tables are written past the system's cache, which costs less, because hardly anybody will read them there:
-/// all of the chunk is in RAM, or it is mostly written.
+/// Whether tables are written past the system's cache, which costs less. That pays where they are
+/// hardly read from there: all of the chunk is in RAM, or it is mostly written.
 pub(super) fn goes_past_cache(chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> bool {
     let mut all = chunks.iter().zip(views);
     all.all(|(chunk, view)| view.whole_munk().is_some() || is_mostly_written(chunk))
 }
 
-/// How the rewrite cuts its tables. Where only a look at the whole log tells how much of it overwrites the base,
-/// that is taken, unless what is known of other rewrites answers it; it also finds the `streams`.
+/// How the rewrite cuts its tables. If only a look at the whole log tells how much of it overwrites
+/// the base, this takes that look, unless other rewrites have answered the question. The look also
+/// finds the `streams`.
 fn pieces_for(
     core: &Core,
     keyspace: &KeyspaceState,
@@ -517,7 +524,7 @@ fn pieces_for(
     })
 }
 
-/// Keys and values in the tables of the base, and in those of the log.
+/// Bytes of keys and values in the tables of the base, and in those of the log.
 pub(super) fn base_and_log_bytes(view: &View) -> (u64, u64) {
     let bytes = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
     let base = view.funk.base.iter().map(bytes).sum();
@@ -525,8 +532,8 @@ pub(super) fn base_and_log_bytes(view: &View) -> (u64, u64) {
     (base, runs.map(bytes).sum())
 }
 
-/// Notes for the next rewrites what share of the log of `view` was new, now that all of it is in `parts`. A chunk
-/// that shares tables with others does not tell.
+/// Notes for the next rewrites which share of the log of `view` was new, now that all of it is in
+/// `parts`. A chunk that shares tables with others has no such figure.
 fn note_new_share(
     keyspace: &KeyspaceState,
     old: &Chunk,
@@ -547,7 +554,7 @@ fn note_new_share(
     keyspace.new_share.move_towards(share);
 }
 
-/// Names a rewrite, for an error: its chunks and the tables it read.
+/// Names a rewrite for an error: its chunks and the tables that it read.
 fn rewrite_and_files(disk: &Disk, chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> String {
     let ids: Vec<String> = chunks.iter().map(|chunk| chunk.id.0.to_string()).collect();
     let tables = views.iter().flat_map(|view| view.funk.tables());
@@ -591,7 +598,7 @@ fn write_pieces(
     Ok(())
 }
 
-/// A table as large as `pieces` says, of keys below `end`.
+/// Writes a table of keys below `end`, of the size that `pieces` allows.
 fn write_table(
     moves: &mut Moves<'_>,
     merge: &mut Merge<'_>,
@@ -641,8 +648,8 @@ fn write_table(
     }
     let (_, meta) = writer.finish()?;
     core.metrics.bytes_sstable.add(meta.len);
-    // After a failed sync it is not known which bytes of the file are on the disk: writing stops for
-    // good.
+    // After a failed sync it is not known which bytes of the file are on the disk: writing stops
+    // for good.
     file.sync_data()
         .map_err(io("sync an SSTable"))
         .map_err(|error| core.health.latch(error))?;
@@ -656,8 +663,8 @@ fn write_table(
     })
 }
 
-/// Notes that the chunk's base holds what the funks of `views` had. Whether the chunk grows has to be
-/// found out again.
+/// Notes that the chunk's base holds everything of the funks of `views`. Whether the chunk grows
+/// must be found out again.
 fn note_base(chunk: &Chunk, views: &[Arc<View>]) {
     let runs = views.iter().flat_map(|view| &view.funk.runs);
     let checkpoints = runs.map(|run| run.table.part.checkpoint);
@@ -666,13 +673,13 @@ fn note_base(chunk: &Chunk, views: &[Arc<View>]) {
     chunk.joined_at.store(0, Ordering::Relaxed);
 }
 
-/// Whether there is no value in any table.
+/// Whether no table has any value.
 fn tombstones_only(view: &View) -> bool {
     let dead = |meta: &TableMeta| meta.deletes == meta.entries;
     view.whole_munk().is_none() && view.funk.tables().all(|table| dead(&table.part.meta))
 }
 
-/// What the chunk's tables hold, as far as their figures tell.
+/// Bytes of keys and values in the chunk's tables, as far as their figures tell.
 pub(crate) fn data_bytes(view: &View) -> u64 {
     match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
@@ -684,8 +691,8 @@ pub(crate) fn data_bytes(view: &View) -> u64 {
     }
 }
 
-/// The durable content of a chunk, newest source first, within its range: what its munk has from there, the rest from
-/// the funk.
+/// The durable content of a chunk within its range, newest source first: the part that its munk has
+/// from there, the other part from the funk.
 pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
     let absorbed = !view.frozen.iter().any(|frozen| frozen.durable);
     let Some(munk) = view.munk.as_ref().filter(|_| absorbed) else {
@@ -710,12 +717,13 @@ pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dy
     Ok(sources)
 }
 
-/// Of a munk with more gaps than this a job does not read the rest: each gap is sought in each table.
+/// If a munk has more gaps than this, a job reads everything from the funk: each gap would be
+/// sought in each table.
 const ABSENT_SEGMENTS_MAX: usize = 12;
 
-/// The durable content of a chunk from its funk alone, newest source first, within its range.
+/// The durable content of a chunk within its range, from its funk alone, newest source first.
 pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
-    // 256 KiB for a few sources; of many, the buffers together take 4 MiB.
+    // 256 KiB for a few sources; the buffers of many sources take 4 MiB together.
     let sources = view.funk.runs.len() + view.funk.base.len();
     let readahead_bytes = ((4 << 20) / sources.max(1)).clamp(16 << 10, 256 << 10);
     ask_for_tables(chunk, view);
@@ -730,8 +738,8 @@ pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<
     Ok(sources)
 }
 
-/// The same of a part of a chunk, which has about this `share` of its records. It asks the disk for no more
-/// than that.
+/// The durable content of a part of a chunk, from its funk alone. The part has about this `share`
+/// of the chunk's records, and the disk is asked for only that share.
 pub(super) fn sources_within<'v>(
     view: &'v View,
     range: &KeyRange,
@@ -745,7 +753,7 @@ pub(super) fn sources_within<'v>(
             .overlaps(meta)
             .then_some((table, bytes.min(256 << 10)))
     });
-    // All reads are under way before the first is waited for.
+    // All reads are under way before the first one is awaited.
     let several = tables.clone().nth(1).is_some();
     tables
         .clone()
@@ -764,8 +772,8 @@ pub(super) fn sources_within<'v>(
     Ok(sources)
 }
 
-/// Has the disk read all tables of the chunk at once, before any of them is waited for: to open one reads its
-/// index, and the merge begins with a block of each.
+/// Makes the disk read all tables of the chunk at once, before any of them is awaited: opening a
+/// table reads its index, and the merge begins with a block of each table.
 pub(super) fn ask_for_tables(chunk: &Chunk, view: &View) {
     for table in view.funk.tables() {
         if super::jobs::inside(chunk, table) {

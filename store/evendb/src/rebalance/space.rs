@@ -1,19 +1,19 @@
-//! The slow round: looks at all chunks every now and then, divides the space that logs may take, sets
-//! the backpressure of debt, gives free room of the log container back, and keeps the figures of
-//! [`SpaceStats`].
+//! The slow round: looks at all chunks from time to time, divides the space that logs may take,
+//! sets the backpressure of debt, gives free room of the log container back, and keeps the figures
+//! of [`SpaceStats`].
 //!
 //! ```text
 //!   live bytes of all chunks  x (space amplification - 1)  =  B, what logs may take
 //!   limit of a chunk's log    =  m x B x w / sum of w,  w = sqrt(rate x live bytes)
 //!   m = 2 (B / log bytes)^2   a log is half full on average; while there is room, limits are wider
 //! ```
-//! The rate is that of bytes arriving in the chunk's log, remembered over about as many bytes as the
-//! database holds, since no length of time would fit both slow and fast databases. Every chunk is taken
-//! to have at least a share of the mean rate, so that a chunk without writes for a long time is not
-//! rewritten for a few bytes.
+//! The rate is the rate at which bytes arrive in the chunk's log. It is remembered over about the
+//! bytes that the database holds, since no length of time would fit both slow and fast databases.
+//! Every chunk counts with at least a share of the mean rate, so that a chunk without writes for a
+//! long time is not rewritten for a few bytes.
 //!
-//! Thread safety: one round at a time (upkeep, or a call that pays the debt). Decisions read the outcome
-//! through atomics. They may read values of two rounds, mixed, which does no harm.
+//! Thread safety: one round at a time (upkeep, or a call that pays the debt). Decisions read the
+//! outcome through atomics. They may mix the values of two rounds, which does no harm.
 
 use crate::catalog::Catalog;
 use crate::chunk::Heat;
@@ -33,20 +33,21 @@ use crate::rebalance::{covered_tables, expired_tables, jobs, log_merge};
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The least time between two rounds; and rounds take at most a share of all time.
+/// The least time between two rounds. Also, rounds take at most one part in [`ROUND_TIME_PART`] of
+/// all time.
 const ROUND_EVERY: Duration = Duration::from_millis(200);
 const ROUND_TIME_PART: u32 = 20;
-/// The share of the mean rate that every chunk is taken to have at least.
+/// Every chunk counts with at least this share of the mean rate.
 const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
-/// Pieces that the container gives back in one turn: each takes some 0.2 ms, or several where the file
-/// system tells the disk.
+/// Pieces that the container gives back in one turn: each takes some 0.2 ms, or several ms where
+/// the file system tells the disk.
 const PIECES_MAX: usize = 2;
 
 /// Sums over chunks.
 #[derive(Default)]
 struct SpaceSums {
     chunks: u64,
-    /// Metadata that merges of runs would free.
+    /// Bytes of metadata that merges of runs would free.
     mergeable: u64,
     /// Bytes that came to logs since the last round.
     arrived: u64,
@@ -69,7 +70,7 @@ pub(crate) fn last_space_round(space: &Space) -> Option<Instant> {
     space.last.lock().map(|(at, _)| at)
 }
 
-/// Makes a round if it is time for one; with `now`, in any case.
+/// Makes a round if one is due; with `now` it always does.
 pub(crate) fn space_round(
     context: &JobContext<'_>,
     catalog: &Catalog,
@@ -94,7 +95,7 @@ pub(crate) fn space_round(
     let sums = look_at_chunks(core, catalog, work, space);
     divide(core, space, &sums);
     let half = core.options.delta_bytes_max() / 2;
-    // Workers always have a few chunks to do, so a little work that waits is no debt.
+    // Workers always have a few chunks to do, so a little waiting work is no debt.
     let overdue = sums.overdue.saturating_sub(sums.limits / 8);
     core.admission.set_debt(overdue, sums.limits.max(half));
     let kept = room_to_keep(core, disk, space, idle);
@@ -135,21 +136,21 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
     for (_, chunk) in &chunks {
         let view = chunk.view.load_full();
         let stats = jobs::own_figures(core, space, chunk, &view);
-        // A snapshot that needed what is hidden may have ended.
+        // A snapshot that needed the hidden records may have ended.
         let covered = view.covers.is_some()
             && (hidden_pays(&stats) || covered_tables::has_spent(core, chunk, &view));
         if covered || stats.values_to_move || expired_tables::has_expired(core, &view) {
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);
-        // What slows puts down is under way.
+        // Merges that lower this backpressure are under way.
         let mergeable = log_merge::mergeable_bytes(core, chunk, &view);
         if mergeable > 0 {
             sums.mergeable += mergeable;
             work.push_merge(chunk, false);
         }
-        // A chunk's limit depends on what the others hold, so the chunk may exceed it without a put of
-        // its own.
+        // A chunk's limit depends on the bytes of other chunks, so the chunk may exceed it without
+        // a put of its own.
         if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
             work.push_maintenance(chunk);
         }
@@ -173,9 +174,9 @@ fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
         .store(sums.weight.to_bits(), Ordering::Relaxed);
 }
 
-/// Room on the disk that puts may ask for before the next look: so that they find it there,
-/// and do not wait for a file system that is busy with a checkpoint's writes. In proportion to what
-/// there is: a small database takes little ahead.
+/// Room on the disk that puts may ask for before the next look. It is reserved ahead, so that puts
+/// do not wait for a file system that is busy with a checkpoint's writes. It is in proportion to
+/// the data: a small database reserves little.
 pub(crate) fn room_step(core: &Core, disk: &Disk, space: &Space) -> u64 {
     let there = core.admission.delta_to_write() + space.data_bytes.load(Ordering::Relaxed) / 4;
     let most = (core.options.delta_bytes_max() / 4).max(GROW_BYTES_MIN);
@@ -184,7 +185,7 @@ pub(crate) fn room_step(core: &Core, disk: &Disk, space: &Space) -> u64 {
     step
 }
 
-/// Room that is kept beyond what the deltas need: at least, and at most.
+/// Bytes of room that are kept beyond the deltas' need: the least and the most.
 pub(crate) fn room_kept(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> (u64, u64) {
     let step = room_step(core, disk, space);
     match idle.is_idle(&core.metrics) {
@@ -193,20 +194,20 @@ pub(crate) fn room_kept(core: &Core, disk: &Disk, space: &Space, idle: &Idle) ->
     }
 }
 
-/// What the container keeps at most: room for the deltas, and some beyond it.
+/// The most bytes of room that the container keeps: for the deltas, and some beyond them.
 fn room_to_keep(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> u64 {
     core.admission.delta_to_write() + room_kept(core, disk, space, idle).1
 }
 
-/// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room finds
-/// out, and what is free belongs to the jobs that make room.
+/// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room
+/// finds out, and the free room belongs to the jobs that make room.
 pub(crate) fn room_ahead(engine: &Engine) {
     if engine.disk.full_disk.is_owed() {
         return;
     }
     let wanted = engine.core.admission.delta_to_write()
         + room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).0;
-    // First the room kept back for this amount of data.
+    // First the room that is kept back for this number of bytes.
     if engine.disk.container.free_bytes() < wanted
         && engine.disk.full_disk.cover(&engine.catalog, wanted).is_ok()
         && engine.disk.container.ensure_room(wanted).is_ok()
@@ -215,11 +216,12 @@ pub(crate) fn room_ahead(engine: &Engine) {
     }
 }
 
-/// Gives free room of the container that will not be wanted soon back to the file system. Returns the
-/// bytes given back; unless they are 0 there may be more.
+/// Gives free room of the container that will not be needed soon back to the file system. Returns
+/// the bytes given back; unless they are 0 there may be more.
 pub(crate) fn give_back_room(engine: &Engine) -> u64 {
     let keep = room_to_keep(&engine.core, &engine.disk, &engine.space, &engine.idle);
-    // A checkpoint that writes to the file waits for one piece at most, and goes before the next.
+    // A checkpoint that writes to the file waits for one piece at most, and goes before the next
+    // one.
     let rest = |worked: Duration| engine.core.manual() || !engine.work.wait_for_stop(worked);
     let given = match engine.idle.is_idle(&engine.core.metrics) {
         true => engine
@@ -229,7 +231,7 @@ pub(crate) fn give_back_room(engine: &Engine) -> u64 {
         false => engine.disk.container.give_back(keep, PIECES_MAX, &rest),
     };
     if given > 0 {
-        // Puts that were admitted when there was more room need no more of it than what is kept.
+        // Puts that were admitted when there was more room do not need more than the kept room.
         let room = engine.disk.container.free_bytes();
         engine.disk.full_disk.limit_room(room);
     }
@@ -250,7 +252,8 @@ fn note_space(disk: &Disk, space: &Space, sums: &SpaceSums) {
     space.record_bytes.store(record_bytes, Ordering::Relaxed);
 }
 
-/// The figures of a look at the chunks; the blocks of files are asked for only where they are wanted.
+/// The figures of a look at the chunks; the file system is asked for the files' blocks only where
+/// they are needed.
 fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
     let (free, punched, _) = disk.container.space();
     let garbage = sums.data.saturating_sub(sums.live);
@@ -267,14 +270,15 @@ fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
     }
 }
 
-/// Whether this many deletions in RAM, and range deletions that have emptied chunks of `covered` bytes, would free enough on the disk to be worth a checkpoint of their
-/// own.
+/// Whether a checkpoint of its own is worth its cost for the room that it frees on the disk.
+/// `deletes` is the number of deletions in RAM; `covered` is the bytes of chunks that range
+/// deletions have emptied.
 pub(crate) fn worth_deleting(core: &Core, space: &Space, deletes: u64, covered: u64) -> bool {
     let bytes = deletes.saturating_mul(space.record_bytes.load(Ordering::Relaxed));
     bytes + covered > (space.stats.lock().live_bytes / 32).max(core.options.chunk_bytes_max())
 }
 
-/// For [`crate::metrics::Stats`]; the SSTables take `table_bytes`.
+/// Fills in a part of [`crate::metrics::Stats`]; the SSTables take `table_bytes`.
 pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u64) {
     *stats = match engine.disk.manifest {
         Some(_) => *engine.space.stats.lock(),
@@ -293,7 +297,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         }
     };
     stats.deletion_pending_bytes = engine.disk.tables.pending_bytes();
-    // The file system is asked. Files that it gives no answer for are not counted.
+    // The blocks as the file system counts them. Files for which it has no answer are not counted.
     let blocks = |name: &str| {
         let bytes = engine.disk.vfs.allocated_bytes(&engine.disk.dir.join(name));
         bytes.unwrap_or(0)
@@ -328,7 +332,7 @@ pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
     let live = match stats.appended_in_order {
         true => stats.data_bytes,
         false if stats.munk_is_whole => stats.live_bytes_estimate,
-        // Each tombstone is taken to hide a record of the base.
+        // Each tombstone is assumed to hide a record of the base.
         false => {
             let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;
             (stats.live_bytes_estimate as f64 * (1.0 - deleted.min(1.0))) as u64
@@ -347,8 +351,8 @@ impl SpaceSums {
         self.range_tombstones += u64::from(stats.covers);
         self.records += stats.records;
         self.weight += log_weight(stats);
-        // The bytes that records of the log overwrite in the log itself, if they arrive at random in a
-        // chunk of `live` bytes.
+        // The bytes that records of the log overwrite in the log itself, if they arrive at random
+        // in a chunk of `live` bytes.
         let fill = stats.log_bytes as f64 / (live as f64).max(1.0);
         let distinct = (live as f64) * (1.0 - (-fill).exp());
         self.log_garbage += stats.log_bytes.saturating_sub(distinct as u64);

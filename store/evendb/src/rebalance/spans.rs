@@ -2,19 +2,20 @@
 //!
 //! ```text
 //! miss --> read/counting.rs: worth it? --> Job::Load of the chunk --> load_wanted
-//!                                                                      room: evict the least dense of a sample
-//!                                                                      merge base and runs of the spans wanted
+//!                                              room: evict the least dense of a sample
+//!                                              merge base and runs of the spans wanted
 //! ```
 //!
-//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are kept.
-//!   Without them the images, built from an older view, would miss their records.
-//! * Evict: images leave, and with the last one the deltas kept for them; both are in the funk, so no I/O is needed.
+//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are
+//!   kept. Without them the images, built from an older view, would miss their records.
+//! * Evict: images leave, and with the last one the deltas kept for them; both are in the funk, so
+//!   no I/O is needed.
 //!
-//! The holder of a chunk's token is the only one to change its munk. So what was chosen by one munk fits the munk
-//! that is there when the images are ready.
+//! Only the holder of a chunk's token changes its munk. So spans that were chosen from a munk fit
+//! the munk that is there when the images are ready.
 //!
-//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: when ([`crate::cache::spans`]
-//! decides), absorbing ([`super::munks`]).
+//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: when to load
+//! ([`crate::cache::spans`] decides), absorbing ([`super::munks`]).
 
 use super::munks;
 use super::rewrite::{funk_sources, sources_within};
@@ -40,21 +41,21 @@ use crate::visibility::Dropping;
 use evendb_storage::Version;
 use std::ops::Range;
 
-/// Spans of one job: a longer list waits for the next, so that other jobs come in between.
+/// Spans of one job: a longer list waits for the next job, so that other jobs come in between.
 const SPANS_MAX: usize = 64;
-/// Memory counts as free from this part of it on.
+/// Memory counts as free if one part in this number of it is free.
 const ROOM_PART: u64 = 16;
 /// Rounds of evicting before a load gives up.
 const EVICT_ROUNDS_MAX: usize = 4 * SPANS_MAX;
 
-/// Loads all of the chunk. The caller holds the token.
+/// Loads the whole chunk. The caller holds the token.
 #[cfg(any(test, feature = "bench-parts"))]
 pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
     load_spans(core, chunk, &|munk| munk.wanted(0, |_| true))
 }
 
-/// Loads those absent spans that `choose` chooses, in any order, of the chunk's munk; makes one without any span if
-/// there is none. The caller holds the token.
+/// Loads the absent spans of the chunk's munk that `choose` chooses, in any order. If there is no
+/// munk, it makes one without any span. The caller holds the token.
 pub(crate) fn load_spans(
     core: &Core,
     chunk: &Arc<Chunk>,
@@ -106,15 +107,15 @@ pub(crate) fn load_spans(
     }
 }
 
-/// What comes from the funk has the operands of durable deltas: no munk may take them in a second time. The munk may be another
-/// one afterwards.
+/// Records from the funk include the operands of durable deltas: no munk may take these in a second
+/// time. The chunk may have another munk afterwards.
 fn absorb_operands(core: &Core, chunk: &Arc<Chunk>) {
     if core.choices.merge_operator(chunk.keyspace).is_some() {
         munks::absorb(core, chunk);
     }
 }
 
-/// Chooses spans of this munk, and none of another one, whose spans may be others.
+/// Chooses spans of this munk; of another munk, whose spans may differ, it chooses none.
 fn only_of(munk: &Arc<Munk>, spans: Vec<usize>) -> impl Fn(&Munk) -> Vec<usize> {
     move |now| match std::ptr::eq(&raw const **munk, now) {
         true => spans.clone(),
@@ -130,7 +131,7 @@ fn same_munk(old: &View, new: &View) -> bool {
     }
 }
 
-/// The view's munk with the spans that `choose` chooses, and how many these are.
+/// The view's munk with the spans that `choose` chooses, and the number of these spans.
 fn with_spans(
     core: &Core,
     chunk: &Chunk,
@@ -155,7 +156,7 @@ fn with_spans(
     Ok((Arc::new(munk.with(loaded)), chosen.len()))
 }
 
-/// Indexes that ascend, as ranges.
+/// Ascending indexes, as ranges.
 fn neighbours(indexes: &[usize]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for &index in indexes {
@@ -167,7 +168,8 @@ fn neighbours(indexes: &[usize]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// A munk without any span, cut where blocks of the base begin, or of the largest run if there is no base.
+/// A munk without any span, cut where blocks of the base begin, or blocks of the largest run if
+/// there is no base.
 fn absent_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<Munk> {
     let sizes = Sizes::of_chunk(core.options.chunk_bytes_max());
     let span_bytes = sizes.span_bytes as u64;
@@ -188,7 +190,7 @@ fn absent_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<Munk> {
             lows.push(meta.min_key.to_vec());
             bytes = 0;
         }
-        // Most tables are one piece of a stream: what is small is not opened.
+        // Nearly every table is one piece of a stream: small tables are not opened.
         if meta.data_bytes >= 2 * span_bytes {
             lows.extend(table.open()?.cuts(span_bytes));
             bytes = 0;
@@ -200,7 +202,7 @@ fn absent_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<Munk> {
     Ok(Munk::absent(&lows, sizes, core.ledger()))
 }
 
-/// What the funk has of neighbouring spans.
+/// Builds images of neighbouring spans from the funk.
 fn images_of(
     core: &Core,
     chunk: &Chunk,
@@ -229,7 +231,8 @@ fn images_of(
             sources_within(view, &range, spans.len() as f64 / munk.span_count() as f64)?
         }
     };
-    // It neither yields nor rests: it is short, and spares the readers of these spans more than it takes.
+    // It neither yields nor rests: it is short, and spares the readers of these spans more time
+    // than it takes.
     let covering = Covers::covering_now(view.covers.as_ref());
     let operator = core.choices.operator(chunk.keyspace);
     let mut merge = Merge::folding(sources, dropping, covering, operator)?;
@@ -247,7 +250,7 @@ fn images_of(
     Ok(loaded)
 }
 
-/// Loads the spans of the chunk that the policy wants, as far as there is room or room can be made.
+/// Loads the chunk's spans that the policy wants, as far as there is room or room can be made.
 pub(crate) fn load_wanted(
     core: &Core,
     disk: &Disk,
@@ -257,7 +260,7 @@ pub(crate) fn load_wanted(
     chunk: &Arc<Chunk>,
 ) -> Result<()> {
     let Some(_token) = chunk.try_token() else {
-        // Whoever has it may be long: the next miss asks again.
+        // Another job may hold the token for long: the next miss asks again.
         chunk.load_wanted.store(false, Ordering::Relaxed);
         return Ok(());
     };
@@ -265,7 +268,8 @@ pub(crate) fn load_wanted(
     if chunk.damaged.load(Ordering::Relaxed) {
         return Ok(());
     }
-    // Now, so that nothing is left to be absorbed by the time that the spans are chosen, unless a checkpoint comes between.
+    // Done now, so that nothing is left to be absorbed when the spans are chosen, unless a
+    // checkpoint comes in between.
     absorb_operands(core, chunk);
     let Some(munk) = chunk.view.load_full().munk.clone() else {
         return load_spans(core, chunk, &|_| Vec::new());
@@ -284,8 +288,8 @@ pub(crate) fn load_wanted(
     Ok(())
 }
 
-/// Loads one span, which a scan is about to read, on the scan's thread: it is read once. Does nothing if another job has
-/// the chunk, or there is no room.
+/// Loads one span that a scan is about to read, on the scan's thread: so it is read only once. Does
+/// nothing if another job has the chunk, or if there is no room.
 pub(crate) fn load_for_scan(
     engine: &Engine,
     chunk: &Arc<Chunk>,
@@ -325,7 +329,7 @@ fn wanted_spans(caches: &Caches, munk: &Munk) -> (Vec<usize>, bool) {
     (wanted, more)
 }
 
-/// Evicts the spans of which `which` says so. The caller holds the token.
+/// Evicts the spans for which `which` returns true. The caller holds the token.
 pub(crate) fn evict_spans(core: &Core, chunk: &Chunk, which: impl Fn(usize) -> bool) {
     let Some(munk) = chunk.view.load_full().munk.clone() else {
         return;
@@ -346,8 +350,8 @@ pub(crate) fn evict_spans(core: &Core, chunk: &Chunk, which: impl Fn(usize) -> b
     core.metrics.munk_evictions.add(1);
 }
 
-/// Takes room for `bytes` of spans that are about to be loaded. Whether there is. `keep` is the chunk whose token the
-/// caller has.
+/// Takes room for `bytes` of spans that are about to be loaded, and returns whether there is room.
+/// `keep` is the chunk whose token the caller has.
 fn take_room(
     core: &Core,
     disk: &Disk,
@@ -363,7 +367,7 @@ fn take_room(
     taken
 }
 
-/// Takes room for `bytes` of spans if that much is free. Whether it is.
+/// Takes room for `bytes` of spans if these are free, and returns whether they are.
 pub(super) fn take_free_room(core: &Core, log: &Log, caches: &Caches, bytes: u64) -> bool {
     let free = lacking(core, log, caches, bytes) == 0;
     if free {
@@ -372,17 +376,17 @@ pub(super) fn take_free_room(core: &Core, log: &Log, caches: &Caches, bytes: u64
     free
 }
 
-/// How much less than `bytes` is free.
+/// The bytes that are lacking to have `bytes` free.
 fn lacking(core: &Core, log: &Log, caches: &Caches, bytes: u64) -> u64 {
     let max = super::munks::munk_bytes_max(core, log, caches);
-    // Relaxed: rounds set it right.
+    // Relaxed: rounds correct it.
     let others = caches.no_munks_bytes.load(Ordering::Relaxed);
     let taken = caches.munk_bytes.load(Ordering::Relaxed) + others + bytes;
     taken.saturating_sub(max)
 }
 
-/// Makes room for `bytes` of spans. Whether there is; what went may not be reclaimed yet. `keep` is the chunk
-/// whose token the caller has.
+/// Makes room for `bytes` of spans, and returns whether there is room; evicted spans may not be
+/// reclaimed yet. `keep` is the chunk whose token the caller has.
 pub(crate) fn make_room(
     core: &Core,
     disk: &Disk,
@@ -392,7 +396,7 @@ pub(crate) fn make_room(
     keep: Option<&Arc<Chunk>>,
 ) -> bool {
     let lacks = lacking(core, log, caches, bytes);
-    // What a round keeps ahead, and what evicting gave more than was asked for, is no room for just anything.
+    // The room that a round keeps ahead, and the surplus of an eviction, are not room for any load.
     let much = super::munks::munk_bytes_max(core, log, caches) / ROOM_PART;
     if lacks > 0 || lacking(core, log, caches, bytes + much) == 0 {
         caches.spans.set_room(lacks == 0);
@@ -400,7 +404,7 @@ pub(crate) fn make_room(
     if lacks == 0 {
         return true;
     }
-    // Where all but a little fits, that little would only take turns.
+    // If nearly everything fits, the small part that does not fit would only take turns.
     if keep.is_some() && caches.all_fit.load(Ordering::Relaxed) {
         return false;
     }
@@ -420,7 +424,7 @@ pub(crate) fn make_room(
     gone >= lacks
 }
 
-/// A span that is there, and what a byte of it is worth.
+/// A resident span, and the worth of a byte of it.
 struct Resident {
     chunk: Arc<Chunk>,
     span: usize,
@@ -428,7 +432,7 @@ struct Resident {
     density: f32,
 }
 
-/// The least dense of [`SAMPLED`] spans that are there.
+/// The least dense of [`SAMPLED`] resident spans.
 fn least_dense(caches: &Caches) -> Option<Resident> {
     let tick = caches.spans.tick();
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
@@ -457,14 +461,14 @@ fn least_dense(caches: &Caches) -> Option<Resident> {
     least
 }
 
-/// Looks at some spans, so that the price does not grow old where nothing goes.
+/// Looks at some spans, so that the price stays fresh when nothing is evicted.
 pub(super) fn note_price(caches: &Caches) {
     if let Some(least) = least_dense(caches) {
         caches.spans.note_least(least.density);
     }
 }
 
-/// Evicts the least dense of some spans; the bytes that went.
+/// Evicts the least dense of some spans, and returns its bytes.
 fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
     let Some(least) = least_dense(caches) else {
         return 0;
@@ -476,7 +480,7 @@ fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
     let Some(_token) = chunk.try_token() else {
         return 0;
     };
-    // Another may have changed the munk since it was looked at.
+    // Another job may have changed the munk since this look.
     let munk = chunk.view.load_full().munk.clone();
     if !munk.is_some_and(|munk| munk.has_span(least.span)) {
         return 0;

@@ -1,4 +1,5 @@
-//! The jobs, one at a time on a bench: what each makes of a chunk, and that all records are there after it.
+//! The jobs, one at a time on a bench: the effect of each on a chunk, and that all records are
+//! there after it.
 
 use super::bench::Bench;
 use super::{idle, jobs, layout, log_merge, munks, rewrite, space, spans};
@@ -29,7 +30,7 @@ fn base(view: &View) -> &TableHandle {
     &view.funk.base[0]
 }
 
-/// Rewrites the one chunk; the new ones, or itself.
+/// Rewrites one chunk, and returns the chunks in its place: new ones, or itself.
 fn rewrite_one(bench: &Bench, chunk: &Arc<Chunk>) -> Vec<Arc<Chunk>> {
     let _token = chunk.try_token().unwrap();
     let one = std::slice::from_ref(chunk);
@@ -51,7 +52,7 @@ fn base_and_runs() -> Bench {
     bench
 }
 
-/// Four times what one chunk may hold, in as many chunks as a split makes of it.
+/// Four times the bytes that one chunk may hold, in the chunks that a split makes of them.
 fn several_chunks() -> Bench {
     let mut bench = Bench::new();
     bench.put(0..600, 1);
@@ -61,11 +62,11 @@ fn several_chunks() -> Bench {
     bench
 }
 
-/// Records of a base that is eight tenths of a chunk.
+/// The number of records of a base that is eight tenths of a chunk.
 const RECORDS: u32 = 2_000;
 
-/// A chunk whose base is so large that with a log it is more than a chunk may hold. It is larger than what opening a
-/// table reads.
+/// A chunk whose base is so large that base and log together are too large for a chunk. It is
+/// larger than the bytes that opening a table reads.
 fn nearly_full() -> Bench {
     let mut bench = Bench::with_chunks_of(u64::from(RECORDS) * 125);
     bench.put((0..RECORDS).map(|number| number * 2), 1);
@@ -74,7 +75,8 @@ fn nearly_full() -> Bench {
     bench
 }
 
-/// Overwrites half of the records and rewrites the chunk: how many times it read from a file.
+/// Overwrites half of the records and rewrites the chunk; returns how many times that read from a
+/// file.
 fn overwrite(bench: &mut Bench, value: u8) -> u64 {
     bench.put((0..RECORDS).map(|number| number / 2 * 4), value);
     bench.checkpoint();
@@ -99,12 +101,13 @@ fn what_is_known_to_overwrite_is_read_once() {
     bench.check();
 }
 
-/// What a chunk's log is taken for comes from others, or from before. If it is wrong the chunk is cut all the same.
+/// The expected share of overwrites comes from other chunks, or from earlier. If it is wrong the
+/// chunk is cut all the same.
 #[test]
 fn a_chunk_that_was_taken_to_be_overwritten_is_cut() {
     let mut bench = nearly_full();
     bench.chunk().new_share.set(0.0);
-    // Between those of the base.
+    // New keys between those of the base.
     bench.put((0..RECORDS).map(|number| number * 2 + 1), 2);
     bench.checkpoint();
     let replaced = rewrite_one(&bench, &bench.chunk());
@@ -177,7 +180,7 @@ fn durable_deltas_are_absorbed_and_others_stay() {
     let (old, new) = (undurable.munk.as_ref(), absorbed.munk.as_ref());
     assert!(new.unwrap().entries() > old.unwrap().entries());
     bench.check();
-    // Its runs have the same.
+    // The chunk's runs have the same records.
     munks::evict_munk(&bench.core, &chunk);
     bench.check();
 }
@@ -190,7 +193,7 @@ fn a_munk_that_is_hardly_read_goes_where_puts_are_about_to_wait() {
     let put = |bench: &mut Bench, value| {
         bench.put(50..150, value);
         bench.checkpoint();
-        // Puts on the bench do not count.
+        // Puts on the bench are not counted, so they are set here.
         chunk.heat.puts.store(100, Ordering::Relaxed);
         assert!(view(&chunk).frozen.iter().any(|frozen| frozen.durable));
     };
@@ -297,7 +300,7 @@ fn two_small_neighbours_are_merged() {
     bench.check();
 }
 
-/// A put that a split carried to both halves is flushed for each of them.
+/// A split carries a put to both halves, and each half flushes it.
 #[test]
 fn a_split_carries_deltas_that_are_not_durable() {
     let mut bench = Bench::new();
@@ -326,7 +329,7 @@ fn many_runs_become_one() {
         bench.checkpoint();
     }
     let chunk = bench.chunk();
-    // Whose log is scanned is to have few runs.
+    // A chunk whose log is scanned should have few runs.
     Heat::count(&chunk.heat.scans);
     let before = view(&chunk);
     let one = std::slice::from_ref(&chunk);
@@ -344,8 +347,8 @@ fn many_runs_become_one() {
     bench.check();
 }
 
-/// After a phase of puts minutes of reorganisation may be owed to space: what spares scans a read of each run does not wait
-/// for it.
+/// After a phase of puts, minutes of reorganisation may be owed to space. A merge that spares scans
+/// one read for each run does not wait for it.
 #[test]
 fn runs_that_scans_want_merged_go_before_what_is_owed_to_space() {
     let mut bench = Bench::new();
@@ -365,7 +368,7 @@ fn runs_that_scans_want_merged_go_before_what_is_owed_to_space() {
         taken[..],
         [Job::Absorb(_), Job::Merge(_), Job::Maintain(_)]
     ));
-    // Where no scan waits, a few merges wait for others to share a sync with.
+    // Where no scan waits, a few merges wait for other ones to share a sync with.
     work.push_merge(&chunk, false);
     work.push_maintenance(&chunk);
     let mut queue = work.queue.lock();
@@ -396,7 +399,7 @@ fn a_look_at_a_chunk_that_is_too_large_splits_it() {
     let jobs = &bench.work.queue.lock().jobs;
     assert!(!jobs.is_empty(), "the new chunks are looked at too");
     assert!(!look(&chunk), "others are in its place");
-    // Another job has it.
+    // Another job has this chunk.
     let _token = new[0].try_token().unwrap();
     assert!(!look(&new[0]));
     bench.check();
@@ -460,7 +463,7 @@ fn no_log(bench: &Bench) -> Log {
     }
 }
 
-/// A chunk of many spans, none of which is there, with a log.
+/// A chunk of many spans with a log; no span is resident.
 fn many_spans() -> (Bench, Arc<Chunk>) {
     let mut bench = nearly_full();
     bench.put((0..RECORDS).step_by(3), 2);
@@ -474,7 +477,7 @@ fn munk(chunk: &Chunk) -> Arc<Munk> {
     view(chunk).munk.clone().expect("a munk")
 }
 
-/// Which of the chunk's spans are there.
+/// The chunk's resident spans.
 fn there(chunk: &Chunk) -> Vec<usize> {
     let munk = munk(chunk);
     let spans = 0..munk.span_count();
@@ -499,7 +502,7 @@ fn spans_are_loaded_absorbed_and_evicted_each_by_itself() {
     }
     let first = there(&chunk);
     assert!(first.len() >= 5 && first.len() < munk(&chunk).span_count());
-    // All over the chunk: what falls into absent spans is in the log.
+    // All over the chunk: the log has the records of absent spans.
     bench.put((0..RECORDS).step_by(7), 3);
     bench.delete((0..RECORDS).step_by(11));
     bench.checkpoint();
@@ -511,7 +514,7 @@ fn spans_are_loaded_absorbed_and_evicted_each_by_itself() {
     spans::evict_spans(&bench.core, &chunk, |span| span > 4);
     assert!(!there(&chunk).is_empty() && there(&chunk).iter().all(|&span| span <= 4));
     bench.check();
-    // A rewrite reads the funk, and leaves the spans that are there.
+    // A rewrite reads the funk, and leaves the resident spans.
     let new = rewrite_one(&bench, &chunk);
     bench.check();
     assert!(new.iter().any(|chunk| view(chunk).munk_holds_any()));
@@ -526,8 +529,8 @@ fn spans_are_loaded_absorbed_and_evicted_each_by_itself() {
     bench.check();
 }
 
-/// What is durable may be in a munk twice: a span that is loaded has it from a run, and the delta is still to be absorbed. A single delete
-/// that is absorbed with its put hides the one that is there, too.
+/// A durable record may be in a munk twice: a loaded span has it from a run, and the delta is still
+/// to be absorbed. A single delete that is absorbed with its put also hides the loaded put.
 #[test]
 fn a_put_that_was_loaded_goes_with_the_single_delete_that_is_absorbed_with_it() {
     let (mut bench, chunk) = many_spans();
@@ -545,13 +548,13 @@ fn a_put_that_was_loaded_goes_with_the_single_delete_that_is_absorbed_with_it() 
     bench.checkpoint();
     assert_eq!(view(&chunk).frozen.len(), 2);
     assert!(munks::absorb(&bench.core, &chunk));
-    // All is in the munk now, and read there.
+    // Everything is in the munk now, and is read there.
     bench.check();
     spans::evict_spans(&bench.core, &chunk, |_| true);
     bench.check();
 }
 
-/// A delta that becomes durable while only absent spans are asked for does not stay.
+/// A delta that becomes durable while only absent spans are loaded does not stay.
 #[test]
 fn a_munk_without_spans_keeps_no_deltas() {
     let (mut bench, chunk) = many_spans();
@@ -567,7 +570,7 @@ fn a_munk_without_spans_keeps_no_deltas() {
     bench.check();
 }
 
-/// As spans of the last life come back: by heat, and some twice.
+/// As the spans of the last life are loaded: by heat, and some twice.
 #[test]
 fn spans_are_chosen_in_any_order() {
     let (bench, chunk) = many_spans();
@@ -605,7 +608,8 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
             heat.touch(reads / 8.0, Some(turn as u8), caches.spans.tick());
         }
     };
-    // What was evicted counts until it is reclaimed, which readers in other threads of this process may put off.
+    // Evicted spans count until they are reclaimed, which readers in other threads of this process
+    // may delay.
     let until_there_is_room = || {
         let mut rounds = 0;
         while !caches.spans.has_room() {
@@ -629,7 +633,8 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     assert!((2..=4).contains(&loaded.len()), "{loaded:?}");
     assert!(loaded.contains(&2) && loaded[0] == 2 && loaded[loaded.len() - 1] >= 7);
     bench.check();
-    // Memory that munks have given up and that stays taken: little by little the next rounds have to make room.
+    // Memory that munks have given up but that stays taken: the next rounds have to make room
+    // little by little.
     chunk.heat.gets.store(10_000, Ordering::Relaxed);
     let most = 3 * memory_shares::cache_bytes(core, &log) as usize;
     let charge = Charge::new(core.ledger(), Use::Munks, most);
@@ -674,7 +679,8 @@ fn opened(memory_budget: u64, plant: Plant) -> Db {
     options.open("/db").unwrap()
 }
 
-/// What tables take for each byte of records, before and after the keyspace's compression is chosen, and after it is given up.
+/// Bytes of tables for each byte of records: before the keyspace's compression is chosen, after
+/// that, and after it is given up.
 fn shares_of_compression(plant: Plant) -> [f64; 3] {
     let db = opened(1 << 20, plant);
     let none = KeyspaceOptions::new();
@@ -699,7 +705,8 @@ fn p43_options_of_a_keyspace_that_a_rewrite_forgets_are_noticed() {
     assert!(!is_right(shares), "{shares:?}");
 }
 
-/// Whether what was put last is read, in a chunk that is a part of one of which another part was in RAM.
+/// Whether the newest put is read, in a chunk that is one part of a split chunk, when another part
+/// was in RAM.
 fn reads_the_newest_of_a_part(plant: Plant) -> bool {
     let db = opened(16 << 20, plant);
     let key = |number: u32| format!("key{number:04}");
@@ -719,7 +726,7 @@ fn reads_the_newest_of_a_part(plant: Plant) -> bool {
     spans::load_spans(&engine.core, &whole, &|_| vec![0]).unwrap();
     put(900..910, 2);
     assert_eq!(view(&whole).frozen.len(), 1, "kept for the first span");
-    // As where a checkpoint ends while what a split writes is being written.
+    // As when a checkpoint ends while a split is writing.
     let lows = [Vec::new(), key(800).into_bytes()];
     let part = |low| layout::NewChunk {
         low,

@@ -1,14 +1,17 @@
-//! Values that are moved: where a rewrite meets one whose file is being emptied, it writes the value into the active file of moved values,
-//! and a record that says so; the version stays. When no record is left that names the old file, that goes.
+//! Moves of values: where a rewrite meets a value whose file is being emptied, it writes the value
+//! into the active file of moved values, and a record with the new place; the version stays. When
+//! no record names the old file any more, the file goes.
 //!
 //! ```text
-//! space round: too much is dead --> the deadest files are chosen --> chunks whose tables name one are rewritten --> their values move
+//! space round: too much is dead --> the deadest files are chosen
+//!     --> chunks whose tables name one are rewritten --> their values move
 //! ```
-//! A rewrite that has moved values puts what is in RAM of its chunk out of reach, as a filter does that has changed
-//! something: there the records have the old places. Whoever has found an old place, and no file there, asks again (`read/apart.rs`).
+//! A rewrite that has moved values discards the records of its chunk that are in RAM, as after a
+//! filter that has changed something: those records have the old places. A reader that has an old
+//! place, and finds no file there, asks again (`read/apart.rs`).
 //!
-//! Durability: moved values are synced before the rewrite's layout change is queued; the files are kept by [`Moves`] until the
-//! handles of the new tables keep them.
+//! Durability: moved values are synced before the rewrite's layout change is queued; [`Moves`]
+//! keeps the files until the handles of the new tables keep them.
 //!
 //! Thread safety: [`Moves`] is one rewrite's.
 
@@ -21,7 +24,7 @@ use evendb_storage::{Apart, EntryRef, ErrorKind as StorageErrorKind};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// A value of a record: where a value lies, perhaps behind a time.
+/// A record's value: the place of a value, possibly after a time.
 type Place = SmallVec<[u8; 32]>;
 
 /// The values that one rewrite moves.
@@ -29,14 +32,14 @@ pub(super) struct Moves<'a> {
     pub(super) core: &'a Core,
     pub(super) disk: &'a Disk,
     from: BTreeSet<u64>,
-    /// The files that they are moved to.
+    /// The files that the values are moved to.
     to: Vec<Needed>,
     /// For a planted fault.
     first: Option<Apart>,
 }
 
 impl<'a> Moves<'a> {
-    /// Out of the files that are being emptied now.
+    /// Moves values out of the files that are being emptied now.
     pub(super) fn new(core: &'a Core, disk: &'a Disk) -> Moves<'a> {
         Moves {
             core,
@@ -47,7 +50,8 @@ impl<'a> Moves<'a> {
         }
     }
 
-    /// Moves the value of a record, if it is to be: what the record says then.
+    /// Moves the value of a record if its file is being emptied; returns the record's new value
+    /// then.
     pub(super) fn moved(&mut self, entry: &EntryRef<'_>) -> Result<Option<Place>> {
         let Some(place) = Apart::of(entry.kind, entry.value) else {
             return Ok(None);
@@ -58,7 +62,8 @@ impl<'a> Moves<'a> {
         let values = &self.core.value_files;
         let value = match values.read(&place) {
             Ok(Some(value)) => value,
-            // It stays as it is, damaged for whoever reads it, and for nobody else.
+            // The record stays as it is: the value is damaged for its readers, and for no other
+            // call.
             Ok(None) => {
                 values.note_damaged(place.file);
                 return Ok(None);
@@ -71,7 +76,7 @@ impl<'a> Moves<'a> {
         };
         let appended = values.append(Origin::Move, &value, || self.disk.new_value_file_id());
         let (mut apart, file) = match appended {
-            // The rewrite may be what makes room: it goes on, and moves nothing more.
+            // The rewrite may be the one that makes room: it continues, and moves nothing more.
             Err(error) if error.kind() == StorageErrorKind::NoSpace => {
                 self.from.clear();
                 values.note_no_room();
@@ -91,7 +96,8 @@ impl<'a> Moves<'a> {
         Ok(Some(moved))
     }
 
-    /// Makes what was moved durable: the files, which are to be kept until the new tables have handles.
+    /// Makes the moved values durable; returns the files, which must be kept until the new tables
+    /// have handles.
     pub(super) fn finish(self) -> Result<Vec<Needed>> {
         if !self.to.is_empty() && !planted!(self.core.options, MovesNotSynced) {
             let synced = self.core.value_files.sync();

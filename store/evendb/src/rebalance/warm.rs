@@ -1,18 +1,18 @@
 //! Warm reopening: the spans that were in RAM are loaded again in the background.
 //!
 //! ```text
-//! close, and every SAVE_INTERVAL while calls come:   spans in RAM --> HEAT.tmp --> HEAT        never synced
-//! after opening:                                     HEAT --> tiers --> loads, while there is room
+//! close, and each SAVE_INTERVAL with calls:   spans in RAM --> HEAT.tmp --> HEAT   never synced
+//! after opening:                               HEAT --> tiers --> loads, while there is room
 //! ```
-//! * It is a hint. After a crash the file may be old or broken: then spans are loaded that are no longer hot, or none.
-//!   Whatever goes wrong with it is nobody's error.
-//! * It gives way. It takes only memory that is free, and evicts nothing, and it stops while puts wait for
+//! * It is a hint. After a crash the file may be old or broken: then spans are loaded that are no
+//!   longer hot, or none. A failure with the file is never an error of a call.
+//! * It gives way. It takes only free memory, evicts nothing, and stops while puts wait for
 //!   reorganisation. It does not rest while gets come: nothing else makes these faster.
-//! * While it goes on, other spans come in only if they are read several times: else what is read once would take the
-//!   room of what was hot.
+//! * While it loads, other spans come in only if they are read several times: otherwise spans that
+//!   are read once would take the room of hot ones.
 //!
-//! Thread safety: threads `evendb-heat` load and write; the close writes once that has ended. Not here: the file's
-//! bytes and the order ([`crate::cache::warmth`]).
+//! Thread safety: threads `evendb-heat` load and write; the close writes once they have ended. Not
+//! here: the file's bytes and the order ([`crate::cache::warmth`]).
 
 use super::spans::{load_spans, take_free_room};
 use crate::cache::warmth::{self, HotSpan};
@@ -31,16 +31,16 @@ use evendb_storage::sealing::{open_pieces, seal_pieces};
 use evendb_storage::vfs::read_exact_at;
 use std::time::{Duration, Instant};
 
-/// Spans of one load: about a megabyte.
+/// The number of spans of one load: about a megabyte.
 const SPANS_MAX: usize = 16;
-/// Between two writings.
+/// The time between two writings of the file.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
-/// What the file is to the cipher, in an encrypted database.
+/// The file's name for the cipher, in an encrypted database.
 const SEALED_KIND: &str = "heat";
 /// A rest while another thread reads the file, or puts wait.
 const REST: Duration = Duration::from_millis(50);
 
-/// How many threads have something to do. `is_active`: calls come.
+/// The number of threads that have something to do. `is_active`: calls come.
 pub(crate) fn threads_due(engine: &Engine, is_active: bool) -> usize {
     if !is_on(engine) {
         return 0;
@@ -57,7 +57,7 @@ fn is_on(engine: &Engine) -> bool {
     advanced.warm_reopening && advanced.munks && !engine.core.manual()
 }
 
-/// A turn of a thread: how long it should rest then, or nothing if it may go.
+/// One turn of a thread. Returns how long the thread should rest then, or `None` if it may end.
 pub(crate) fn turn(engine: &Engine) -> Option<Duration> {
     let is_first = {
         let mut warming = engine.caches.warming.lock();
@@ -84,7 +84,7 @@ pub(crate) fn turn(engine: &Engine) -> Option<Duration> {
     None
 }
 
-/// Reads what the last life left.
+/// Reads the list of the last life.
 fn begin(engine: &Engine) {
     let spans = read(engine).unwrap_or_default();
     let plan = warmth::in_tiers(spans);
@@ -113,7 +113,7 @@ fn memory_max(engine: &Engine) -> usize {
     warmth::memory_max(engine.core.options.memory_budget)
 }
 
-/// Takes the next spans of one chunk from the plan. Without any left, loading is over.
+/// Takes the next spans of one chunk from the plan. When none is left, loading is over.
 fn next_group(engine: &Engine) -> Option<(Arc<Chunk>, Vec<HotSpan>)> {
     let mut warming = engine.caches.warming.lock();
     let Warming::Loading { plan } = &mut *warming else {
@@ -147,7 +147,7 @@ fn chunk_of(catalog: &Catalog, span: &HotSpan) -> Option<Arc<Chunk>> {
     Some(keyspace.index.load_full().find(&span.low).clone())
 }
 
-/// Loads spans of a chunk; how long to rest then.
+/// Loads spans of a chunk, and returns how long to rest then.
 fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
     let core = &engine.core;
     if pace::is_behind(core) {
@@ -157,7 +157,7 @@ fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
         }
         return REST;
     }
-    // Another job has the chunk: after all others it is tried again.
+    // Another job has the chunk: it is tried again after all others.
     let Some(_token) = chunk.try_token() else {
         let mut warming = engine.caches.warming.lock();
         if let Warming::Loading { plan } = &mut *warming {
@@ -180,7 +180,7 @@ fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
             munk.heat_of(&span.low).touch(span.heat, None, tick);
             chosen.push(munk.span_from(Some(&span.low)));
         }
-        // Of a group that has the end of one tier and the beginning of the next, not in order.
+        // A group with the end of one tier and the beginning of the next is not in order.
         chosen.retain(|&index| !munk.has_span(index));
         core.metrics.spans_warmed.add(chosen.len() as u64);
         chosen
@@ -190,8 +190,8 @@ fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
     Duration::ZERO
 }
 
-/// Writes which spans are in RAM. Not while those of the last life are still being loaded, or if there is none: what
-/// the file says is better then.
+/// Writes which spans are in RAM. It does not write while spans of the last life are still being
+/// loaded, or if no span is in RAM: the old file is better then.
 pub(crate) fn save(engine: &Engine) {
     let is_done = matches!(*engine.caches.warming.lock(), Warming::Done { .. });
     if !is_on(engine) || !is_done || engine.disk.manifest.is_none() {
@@ -213,7 +213,7 @@ pub(crate) fn save(engine: &Engine) {
 fn write(engine: &Engine, bytes: &[u8]) -> std::io::Result<()> {
     let (vfs, dir) = (&engine.disk.vfs, &engine.disk.dir);
     let unfinished = dir.join(HEAT_UNFINISHED);
-    // What an earlier attempt left.
+    // A file that an earlier attempt left.
     let _ = vfs.remove(&unfinished);
     let file = vfs.create(&unfinished)?;
     match file.secrets() {

@@ -4,15 +4,16 @@
 //!   upkeep      always there; waits until it is woken while nothing is owed   (upkeep.rs)
 //!   workers     come with jobs for which no worker waits
 //!   helpers     reaper, log, stats, heat: called by upkeep while calls come or something is owed
-//!                 '-- each goes when it had nothing to do for a while: LINGER
+//!                 '-- each goes after it had nothing to do for a while: LINGER
 //! ```
-//! So a database that is left alone has one thread, which waits. Where no thread can be started nothing
-//! is lost: upkeep does the jobs and the reaper's work itself, and the work of the others can be left
-//! out.
+//! So a database that is left alone has one thread, which waits. Where no thread can be started
+//! nothing is lost: upkeep does the jobs and the reaper's work itself, and the others' work can be
+//! left out.
 //!
-//! Invariants: threads of a role are counted under the queue's lock, by the thread that starts them, and
-//! by themselves when they end; a worker goes only if no job waits, looked at under the same lock. None
-//! starts after [`Work::stop`] has begun to wait for them. A panic in one latches the database.
+//! Invariants: threads of a role are counted under the queue's lock, by the thread that starts
+//! them, and by themselves when they end; a worker goes only if no job waits, checked under the
+//! same lock. No thread starts after [`Work::stop`] has begun to wait for them. A panic in a thread
+//! latches the database.
 
 use super::upkeep;
 use crate::engine::Engine;
@@ -26,7 +27,7 @@ use crate::{observe, pace, worker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long a thread that has nothing to do stays.
+/// How long a thread stays that has nothing to do.
 const LINGER: Duration = match cfg!(evendb_shuttle) {
     // A model has no time.
     true => Duration::ZERO,
@@ -81,7 +82,7 @@ fn perform(role: ThreadRole, engine: &Engine) {
 /// The wait of a helper between two turns.
 struct Lingering {
     role: ThreadRole,
-    /// Since when it has had nothing to do, and upkeep has rested.
+    /// Since when the helper has had nothing to do while upkeep rests.
     since: Option<Instant>,
 }
 
@@ -90,7 +91,8 @@ impl Lingering {
         Lingering { role, since: None }
     }
 
-    /// Waits for its next turn, `rest` from now. False if the helper is to go: it is counted as gone.
+    /// Waits for the helper's next turn, `rest` from now. Returns false if the helper must go: it
+    /// is counted as gone.
     fn goes_on(&mut self, work: &Work, rest: Duration, has_work: bool) -> bool {
         if has_work || !work.is_resting() {
             self.since = None;
@@ -107,7 +109,7 @@ impl Lingering {
                 return false;
             }
             let left = until.saturating_duration_since(Instant::now());
-            // A helper that waits for a long time must hear that upkeep rests.
+            // A helper that waits for a long time must notice that upkeep rests.
             let told = !has_work && self.since.is_none() && work.is_resting();
             if left.is_zero() || told || spent {
                 queue.called[self.role as usize] = false;
@@ -126,10 +128,10 @@ impl Lingering {
     }
 }
 
-/// Does jobs, and goes when there was none for a while.
+/// Does jobs, and goes after there was none for a while.
 ///
-/// While no call waits for jobs, only a third of the workers take some: where puts wait for a checkpoint, others would
-/// take the disk and the processors from it.
+/// While no call waits for jobs, only a third of the workers take some: where puts wait for a
+/// checkpoint, more workers would take the disk and the processors from it.
 fn worker(engine: &Engine) {
     let work = &engine.work;
     loop {
@@ -141,7 +143,7 @@ fn worker(engine: &Engine) {
                     queue.present[ThreadRole::Worker as usize] -= 1;
                     return;
                 }
-                // Readers wait for what is loaded, each for itself, and read less of runs that are merged.
+                // Each reader waits for its own load, and readers read less of merged runs.
                 let loads = matches!(queue.jobs.front(), Some(Job::Load(_)));
                 let readers_wait = loads || queue.scans_wait;
                 let enough = queue.running >= gentle_workers(engine)
@@ -166,16 +168,16 @@ fn worker(engine: &Engine) {
     }
 }
 
-/// How many workers work while reorganisation keeps up.
+/// The number of workers that work while reorganisation keeps up.
 fn gentle_workers(engine: &Engine) -> usize {
     match cfg!(evendb_shuttle) {
-        // A model has no time, so one that waits for it would spin.
+        // A model has no time, so a worker that waits for it would spin.
         true => usize::MAX,
         false => engine.core.options.workers.div_ceil(3),
     }
 }
 
-/// Looks after the mapped commit log.
+/// Tends the mapped commit log.
 fn tend(engine: &Engine) {
     let mut lingering = Lingering::new(ThreadRole::Log);
     let Some(log) = &engine.log.commit_log else {
@@ -186,7 +188,7 @@ fn tend(engine: &Engine) {
         log.tend(&mut tending, Instant::now());
         let busy = log.needs_tending(&tending);
         if !busy {
-            // Kept before this thread is counted as gone: the next one goes on with it.
+            // Kept before this thread is counted as gone: the next one continues with it.
             log.keep_tending(&tending);
         }
         if !lingering.goes_on(&engine.work, TICK, busy) {
@@ -195,7 +197,7 @@ fn tend(engine: &Engine) {
     }
 }
 
-/// The state of what the reaper does.
+/// The state of the reaper's work.
 pub(super) struct Reaping {
     last_flush: Instant,
     more: bool,
@@ -211,9 +213,10 @@ impl Reaping {
         }
     }
 
-    /// A turn; whether the next one should follow at once.
+    /// One turn; returns whether the next one should follow at once.
     pub(super) fn turn(&mut self, engine: &Engine) -> bool {
-        // The edits come first: until an edit is durable the tables that it drops stay, in memory too.
+        // The edits come first: until an edit is durable the tables that it drops stay, in memory
+        // too.
         if self.last_flush.elapsed() >= TICK && engine.core.health.failure().is_none() {
             self.last_flush = Instant::now();
             if engine.disk.manifest().queued() > 0 {
@@ -232,9 +235,9 @@ impl Reaping {
     }
 }
 
-/// Makes queued edits durable, removes the files that they drop, and gives room back: work that waits
-/// for the disk, and that no call waits for. A thread of its own, because behind the writes of
-/// reorganisation each of these may take from milliseconds to a second.
+/// Makes queued edits durable, removes the files that they drop, and gives room back. This work
+/// waits for the disk, and no call waits for it. It has a thread of its own, because behind the
+/// writes of reorganisation each step may take from milliseconds to a second.
 fn reaper(engine: &Engine) {
     let mut lingering = Lingering::new(ThreadRole::Reaper);
     let mut reaping = Reaping::new();
@@ -260,7 +263,7 @@ fn stats(engine: &Engine) {
     engine.work.left(ThreadRole::Stats);
 }
 
-/// Loads what was in RAM in the last life, or notes what is, and goes.
+/// Loads the spans that were in RAM in the last life, or notes those of now, and goes.
 fn heat(engine: &Engine) {
     let mut lingering = Lingering::new(ThreadRole::Heat);
     while let Some(rest) = warm::turn(engine) {
@@ -271,7 +274,7 @@ fn heat(engine: &Engine) {
     engine.work.left(ThreadRole::Heat);
 }
 
-/// Whether anything waits for the reaper.
+/// Whether any work waits for the reaper.
 pub(crate) fn owes_reaper(engine: &Engine) -> bool {
     engine.core.health.failure().is_none()
         && (engine.disk.manifest().queued() > 0

@@ -1,5 +1,5 @@
-//! What a database does while it is left alone, and what ends that. Nothing is timed: waits are polled
-//! for with a deadline that only a fault reaches.
+//! What a database does while it is left alone, and what ends that. Nothing is timed: waits are
+//! polled with a deadline that only a fault reaches.
 
 use super::*;
 use crate::engine::staff::{ROLES, ThreadRole};
@@ -34,11 +34,11 @@ fn turns(db: &Db) -> u64 {
     db.engine().work.turns.load(Ordering::Relaxed)
 }
 
-/// Waits until only the one thread is left, which waits, and figures are written for good.
+/// Waits until only one thread is left, which waits, and until the last figures are written.
 #[track_caller]
 fn wait_for_rest(db: &Db) {
     let work = &db.engine().work;
-    // It rests for a while at first, until it counts as idle.
+    // At first upkeep rests for a while, until the database counts as idle.
     let rests = || {
         let queue = work.queue.lock();
         queue.present == [1, 0, 0, 0, 0, 0]
@@ -52,7 +52,7 @@ fn wait_for_rest(db: &Db) {
     assert!(live.is_idle());
 }
 
-/// No thread takes a turn over this many looks.
+/// Checks that no thread takes a turn over this number of looks.
 #[track_caller]
 fn stays_at_rest(db: &Db) {
     let before = turns(db);
@@ -84,11 +84,11 @@ fn left_alone_it_has_one_thread_which_nothing_wakes() {
     assert!(LiveStats::read(dir.path()).unwrap().is_none());
 }
 
-/// The memory policy goes by what is read: its rounds begin again, whatever answers the gets.
+/// The memory policy depends on reads: its rounds begin again, whatever answers the gets.
 #[test]
 fn reads_begin_the_rounds_again() {
     let dir = tempfile::tempdir().unwrap();
-    // Rows could answer all gets before the chunk is loaded, which it then never would be.
+    // Rows could answer all gets before the chunk is loaded, and then it would never be loaded.
     let options = || {
         let options = small().memory_budget(64 << 20);
         options.advanced(|advanced| advanced.row_cache(false))
@@ -101,7 +101,7 @@ fn reads_begin_the_rounds_again() {
     let db = options().open(dir.path()).unwrap();
     wait_for_rest(&db);
     assert_eq!(db.stats().munk_loads, 0);
-    // From tables; the chunk is loaded for it.
+    // These gets read from tables; the chunk is loaded for them.
     wait_until("a munk", || {
         assert!((0..2_000).all(|number| db.get(format!("{number:05}")).unwrap().is_some()));
         db.stats().munk_loads > 0
@@ -136,7 +136,7 @@ fn a_checkpoint_comes_when_it_is_due() {
     db.close().unwrap();
 }
 
-/// Garbage is rewritten once nothing is put, also where a snapshot was in the way at first; then there
+/// Garbage is rewritten once nothing is put, also if a snapshot prevented it at first; then there
 /// is nothing more to do.
 #[test]
 fn idle_work_is_done_and_ends() {
@@ -156,7 +156,8 @@ fn idle_work_is_done_and_ends() {
         space.garbage_log_bytes + space.garbage_sstable_bytes
     };
     put_some(1);
-    // How much garbage puts leave depends on when they met which rewrites. Less than a twelfth is no work.
+    // The garbage that puts leave depends on when they met which rewrites. Less than a twelfth is
+    // no work.
     let snapshot = loop {
         put_some(5);
         let snapshot = db.snapshot().unwrap();
@@ -178,7 +179,7 @@ fn idle_work_is_done_and_ends() {
     db.close().unwrap();
 }
 
-/// A failure is told to other processes that watch, and then the threads wait for the end.
+/// A failure is reported to other processes that watch, and then the threads wait for the end.
 #[test]
 fn a_failed_database_rests_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,7 +203,7 @@ fn a_failed_database_rests_too() {
     assert!(db.close().is_err());
 }
 
-/// Where the system has no more threads, the one that is there does what has to be done.
+/// If the system has no more threads, the one that is there does the necessary work.
 #[test]
 fn without_more_threads_nothing_stays_undone() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,14 +224,15 @@ fn without_more_threads_nothing_stays_undone() {
     });
     wait_for_rest(&db);
     assert_eq!(db.iter().count(), 8_000);
-    // Threads are to be had again.
+    // Threads can be started again.
     refuses.store(false, Ordering::Relaxed);
     db.put("key", "value").unwrap();
     wait_until("a helper", || present(&db)[ThreadRole::Stats as usize] == 1);
     db.close().unwrap();
 }
 
-/// Tables are asked for ahead only where a call waits; of each chunk once, and of no more chunks than there may be.
+/// Tables are asked for ahead only where a call waits; those of each chunk once, and of no more
+/// chunks than the limit.
 #[test]
 fn of_a_few_chunks_that_wait_the_tables_are_asked_for_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,7 +255,7 @@ fn of_a_few_chunks_that_wait_the_tables_are_asked_for_once() {
     work.queue.lock().idle_awaited = 1;
     assert_eq!(next(false), Some(chunks[2].id));
     assert_eq!(next(false), None);
-    // Once its turn has been, the chunk may be asked for again.
+    // After its turn the chunk may be asked for again.
     work.push_maintenance(&chunks[0]);
     for _ in 0..chunks.len() - 1 {
         work.take(&mut work.queue.lock()).unwrap();
@@ -261,8 +263,9 @@ fn of_a_few_chunks_that_wait_the_tables_are_asked_for_once() {
     assert_eq!(next(true), Some(chunks[0].id));
 }
 
-/// What a checkpoint let go comes back when nobody is pinned any more, and of a database without threads its writers alone see to
-/// that. One that had found no room after its checkpoint waited for another to tell it; that one, not pinned any more, queued behind it;
+/// Memory that a checkpoint released comes back when no thread is pinned any more. In a database
+/// without threads only its writers see to that. Once, a writer that had found no room after its
+/// checkpoint waited for a report from another one; that one, no longer pinned, queued behind it;
 /// so both waited for ever.
 #[test]
 fn without_threads_a_writer_goes_on_after_the_pin_that_kept_its_room() {
@@ -279,7 +282,7 @@ fn without_threads_a_writer_goes_on_after_the_pin_that_kept_its_room() {
             Ok::<_, Error>(())
         });
         wait_until("a writer waits", || admission.is_waited_for());
-        // It has made a checkpoint, and found no room.
+        // The writer has made a checkpoint, and found no room.
         sleep(10 * STEP);
         drop(pin);
         let other = scope.spawn(|| db.put("other", "value"));
@@ -288,7 +291,7 @@ fn without_threads_a_writer_goes_on_after_the_pin_that_kept_its_room() {
             sleep(STEP);
             ended()
         }) {
-            // They are let go, and fail.
+            // They are released, and fail.
             admission.cancel();
         }
         writer.join().expect("no panic").expect("puts");

@@ -1,5 +1,5 @@
-//! What the thread that is always there does: checkpoints when they are due, a round of everything that
-//! is looked at again and again, and resting.
+//! The work of the thread that is always there: checkpoints when they are due, rounds that look at
+//! everything again and again, and resting.
 //!
 //! ```text
 //!   rounds every 50 ms     calls come, or something is owed; and QUIET_ROUNDS more
@@ -7,14 +7,15 @@
 //!        a time-based checkpoint, if anything is dirty
 //!        the database counts as idle, and has something to give back (rebalance/idle.rs)
 //!        a look at tables that a reader still held
-//!        a table of which all has expired by then
+//!        a table in which everything has expired by then
 //!      else for ever
 //! ```
-//! **What stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or made
-//! durable: these must be seen ([`Work::stir`]). Every other put, get, refill of a scan and end of a
-//! snapshot should be seen, because the memory policy goes by them: each looks at one flag, and the
-//! first one that finds it set wakes this thread, once ([`Work::stir_gently`]). While rounds are made
-//! the flag is down, so no call wakes this thread; the rounds see by the counters that calls came.
+//! **What stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or
+//! made durable: these must be seen ([`Work::stir`]). Every other put, get, refill of a scan and
+//! end of a snapshot should be seen, because the memory policy depends on them: each looks at one
+//! flag, and the first one that finds it set wakes this thread, once ([`Work::stir_gently`]). While
+//! rounds are made the flag is down, so no call wakes this thread; the rounds see by the counters
+//! that calls came.
 //!
 //! [`Work::stir`]: super::Work::stir
 //! [`Work::stir_gently`]: super::Work::stir_gently
@@ -32,21 +33,21 @@ use crate::worker::{self, staff};
 use crate::{checkpoint, log_room, making_room, memory_shares, observe};
 use std::time::{Duration, Instant};
 
-/// Between two looks while puts wait for memory that readers may still have pinned.
+/// The time between two looks while puts wait for memory that readers may still have pinned.
 const TICK_WAITING: Duration = Duration::from_millis(1);
 /// A checkpoint comes at the latest this long after a put. At relaxed level it bounds what a crash
-/// loses; with a commit log it only bounds what the next opening replays. Each checkpoint costs a run in
-/// every chunk that was put to.
+/// loses; with a commit log it only bounds what the next opening replays. Each checkpoint costs a
+/// run in every chunk that got a put.
 const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
-/// Many deletions wait no longer than this for a checkpoint.
+/// Many deletions wait at most this long for a checkpoint.
 const DELETION_INTERVAL: Duration = Duration::from_secs(1);
-/// Rounds in a row in which nothing happened, before it rests.
+/// The number of successive rounds without any event before upkeep rests.
 const QUIET_ROUNDS: u32 = 4;
-/// Between two looks at tables that are only waiting for a reader.
+/// The time between two looks at tables that are only waiting for a reader.
 const HELD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is remembered from turn to turn.
+/// The state from turn to turn.
 struct Upkeep {
     interval: Duration,
     last_checkpoint: Instant,
@@ -54,8 +55,8 @@ struct Upkeep {
     last_munk_round: Instant,
     deletes_before: u64,
     covered_before: u64,
-    /// The counters in the last round; when they last changed or something was owed; and rounds since
-    /// then.
+    /// The counters in the last round; when they last changed or something was owed; and the number
+    /// of rounds since then.
     activity: u64,
     last_active: Instant,
     quiet: u32,
@@ -63,7 +64,7 @@ struct Upkeep {
     reaping: Reaping,
 }
 
-/// What other threads asked for.
+/// The requests of other threads.
 struct Wanted {
     checkpoint: bool,
     awaited: u64,
@@ -97,8 +98,8 @@ pub(super) fn run(engine: &Engine) {
 }
 
 impl Work {
-    /// Waits between two turns: for a tick, or until a checkpoint is asked for. `None` once the threads
-    /// are to stop.
+    /// Waits between two turns: for a tick, or until a checkpoint is asked for. `None` once the
+    /// threads must stop.
     fn wait_for_tick(&self, engine: &Engine) -> Option<Wanted> {
         let mut queue = self.queue.lock();
         if !queue.stop && !self.is_wanted(&queue) {
@@ -140,10 +141,10 @@ impl Upkeep {
     }
 
     fn checkpoint_if_due(&mut self, engine: &Engine, wanted: &Wanted) {
-        // A put that noted it during the last checkpoint may have got room since.
+        // A put that set the flag during the last checkpoint may have got room since.
         let is_full = engine.work.half_full.swap(false, Ordering::Relaxed)
             && engine.core.admission.half_full();
-        // A request that came before the last checkpoint moved the version is served by that checkpoint.
+        // A request from before the last checkpoint moved the version is served by that checkpoint.
         let is_wanted =
             wanted.checkpoint || is_full || wanted.awaited > *engine.flow.completed.lock();
         let deletes = engine.core.metrics.deletes.get();
@@ -156,8 +157,8 @@ impl Upkeep {
             return;
         }
         (self.deletes_before, self.covered_before) = (deletes, covered);
-        // A failure has latched. On a full disk it is tried again, after the threads that wait have been
-        // told.
+        // A failure has latched. On a full disk the checkpoint is tried again, after the waiting
+        // threads have been told.
         if let Err(error) = worker::checkpoint_to_short_logs(engine)
             && engine.core.health.failure().is_none()
             && !making_room::retry_checkpoint(engine, wanted.awaited > 0)
@@ -176,7 +177,7 @@ impl Upkeep {
         if engine.flow.dirty.lock().is_empty() {
             return None;
         }
-        // The room of what was deleted comes back soon, before puts ask for a checkpoint.
+        // The room of deleted records comes back soon, before puts ask for a checkpoint.
         let deletes = engine.core.metrics.deletes.get() - self.deletes_before;
         let covered = engine.core.metrics.bytes_covered.get() - self.covered_before;
         let interval = match space::worth_deleting(&engine.core, &engine.space, deletes, covered) {
@@ -214,19 +215,19 @@ impl Upkeep {
         self.call_others(engine, is_active);
     }
 
-    /// Starts the threads that have something to do; where one cannot be started, does its work.
+    /// Starts the threads that have something to do; if one cannot be started, does its work.
     fn call_others(&mut self, engine: &Engine, is_active: bool) {
         let work = &engine.work;
         if work.lacks_worker() && !work.call(ThreadRole::Worker) {
             worker::run_queued_jobs(engine);
         }
-        // While calls come it also looks after the heap.
+        // While calls come the reaper also looks after the heap.
         if (is_active || staff::owes_reaper(engine)) && !work.call(ThreadRole::Reaper) {
             while self.reaping.turn(engine) && !engine.work.wait_for_stop(Duration::ZERO) {}
         }
         let log = engine.log.commit_log.as_ref();
         if log.is_some_and(|log| log.is_untended()) {
-            // Puts take its page faults then.
+            // Without a thread, puts take the log's page faults.
             work.call(ThreadRole::Log);
         }
         if is_active && !engine.core.options.stats_interval.is_zero() {
@@ -239,7 +240,7 @@ impl Upkeep {
         }
     }
 
-    /// After a failure of the database: nothing is left to do but to say so, and to wait for the end.
+    /// After a failure of the database: all that is left is to report it, and to wait for the end.
     fn give_up(&mut self, engine: &Engine) {
         engine.work.half_full.store(false, Ordering::Relaxed);
         if !engine.core.options.stats_interval.is_zero() && !engine.work.call(ThreadRole::Stats) {
@@ -248,8 +249,8 @@ impl Upkeep {
         self.quiet = QUIET_ROUNDS;
     }
 
-    /// Whether rounds may end for now. In a large database the rounds that look at all chunks are rarer;
-    /// one of them must have seen what came.
+    /// Whether rounds may end for now. In a large database the rounds that look at all chunks are
+    /// rarer; one of them must have seen the last calls.
     fn may_rest(&self, engine: &Engine) -> bool {
         if engine.core.health.failure().is_some() {
             return self.quiet >= QUIET_ROUNDS;
@@ -279,7 +280,8 @@ impl Upkeep {
         }
         engine.work.rest(until);
         engine.work.turn_begins();
-        // The next round looks at what ended the rest, and the rounds after it at what that begins.
+        // The next round looks at the event that ended the rest, and the later rounds at its
+        // consequences.
         self.quiet = 0;
     }
 
@@ -298,7 +300,7 @@ impl Upkeep {
     }
 }
 
-/// A number that changes with everything that calls, jobs and checkpoints do.
+/// A number that changes with every step of calls, jobs and checkpoints.
 fn activity(core: &Core) -> u64 {
     let metrics = &core.metrics;
     let others = [&metrics.scans, &metrics.munk_loads, &metrics.munk_evictions];

@@ -29,10 +29,10 @@ const HANDLES: [&str; 15] = [
     "Transaction",
     "TransactionIter",
 ];
-/// What the macro of `transaction/iter.rs` makes has the same functions twice.
+/// Types that the macro of `transaction/iter.rs` makes, with the same functions twice.
 const MADE_BY_MACRO: [&str; 1] = ["TransactionIter"];
 
-/// Types that have none.
+/// Types without an open database.
 const PLAIN: &str = "Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
     Compression CopyCheck CopyOptions CopySummary Departure Durability EngineKind Error ErrorKind ExportSummary Figure FigureKind \
     FigureUnit FilterDecision GetStats IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions LiveStats \
@@ -40,7 +40,7 @@ const PLAIN: &str = "Advanced BackupInfo BackupSummary BatchWrite Change Compact
     Savepoint SpaceStats Stats TraceOptions TraceSummary TransactionKeys Value WaitStats WallClock Write \
     Writes WrittenStats";
 
-/// They make or change what is in memory, or say what is.
+/// Functions that make or change an object in memory, or report about one.
 const IN_MEMORY: &str = "Batch::clear Batch::counted_bytes Batch::counted_bytes_max Batch::delete Batch::delete_prefix \
     Batch::delete_range Batch::durability Batch::get Batch::is_empty Batch::iter Batch::len Batch::merge Batch::put \
     Batch::put_expiring_at Batch::put_with_ttl Batch::single_delete Changes::position Cursor::keys_only \
@@ -53,11 +53,11 @@ const IN_MEMORY: &str = "Batch::clear Batch::counted_bytes Batch::counted_bytes_
     Transaction::put_expiring_at Transaction::delete Transaction::single_delete Transaction::delete_range \
     Transaction::delete_prefix";
 
-/// They work on files that are not the database's, with or without one that is open.
+/// Functions that work on files that are not the database's, with or without an open one.
 const ELSEWHERE: &str = "Backups::at Backups::encryption Backups::list Backups::prune Backups::restore Backups::verify Backups::vfs \
     ExportWriter::create ExportWriter::finish ExportWriter::put Trace::stop";
 
-/// They open it, or close it: what that does is told by other tests.
+/// Functions that open or close it: other tests say what these do.
 const LIFE: &str = "Db::open Db::close";
 
 /// An operand of the merge operator that the keyspaces have.
@@ -77,7 +77,7 @@ impl Calls {
         self.all.push((name, Box::new(move || run(&db).map(drop))));
     }
 
-    /// A call that gives its error with the first item.
+    /// A call that returns its error with the first item.
     fn lazy<T>(
         &mut self,
         name: &'static str,
@@ -311,7 +311,8 @@ fn of_other_handles(calls: &mut Calls) {
     add!("Changes::next_blocking", changes = feed(&begin) => changes.next_blocking());
 }
 
-/// Whoever adds a public function says here what it does, and so whether closing has to wait for it.
+/// The author of a new public function states here what it does, and so whether closing has to wait
+/// for it.
 #[test]
 fn each_public_function_is_said_to_touch_files_or_not() {
     let mut types: BTreeSet<String> = HANDLES.iter().map(|&name| name.to_owned()).collect();
@@ -368,7 +369,7 @@ fn all_calls(dir: &Path) -> Calls {
     calls
 }
 
-/// All files below a directory, with what is in them.
+/// All files below a directory, with their contents.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -393,7 +394,7 @@ fn after_closing_every_call_is_refused_and_changes_no_file() {
     let Calls { db, all } = all_calls(dir.path());
     let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
     assert!(names.len() > 100, "{names:?}");
-    // None of these handles, which are all open, keeps it from closing.
+    // These handles, which are all open, do not keep it from closing.
     db.close().unwrap();
     let before = files(dir.path());
     let mut wrong = Vec::new();
@@ -409,7 +410,7 @@ fn after_closing_every_call_is_refused_and_changes_no_file() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Another opening has the directory by then: what handles of the first one do is nothing to it.
+/// Another opening has the directory by then: handles of the first one do not affect it.
 #[test]
 fn what_is_left_of_a_closed_database_goes_without_touching_the_next_one() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Code of the application that the database calls has a handle of it: what closing and dropping do there.
+//! Code of the application that the database calls has a handle of the database: what closing and
+//! dropping do there.
 
 use evendb::{
     CompactionFilter, Db, ErrorKind, FilterDecision, KeyspaceOptions, MergeOperator, Options,
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-/// What the code does with its handle, once; and what became of that.
+/// The code's use of its handle, which happens once; and its outcome.
 struct Once {
     db: Mutex<Option<Db>>,
     closes: bool,
@@ -22,7 +23,7 @@ impl Once {
         };
         let outcome = match self.closes {
             true => db.close().err().map(|error| error.kind()),
-            // The last one.
+            // The last handle.
             false => {
                 drop(db);
                 None
@@ -106,7 +107,8 @@ fn closing_in_a_merge_operator_is_refused_and_the_get_goes_on() {
     db.close().unwrap();
 }
 
-/// A rewrite by a thread of the database has the last handle, and drops it in the filter that it calls.
+/// A rewrite by a thread of the database has the last handle, and drops it in the filter that it
+/// calls.
 #[test]
 fn the_last_handle_is_dropped_in_a_thread_of_the_database() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,7 +130,7 @@ fn the_last_handle_is_dropped_in_a_thread_of_the_database() {
         db.persist().unwrap();
     }
     *filter.db.lock() = Some(db);
-    // Nobody asks for anything any more: what is owed is done by the database's threads.
+    // No call comes any more: the database's threads do the remaining work.
     assert_eq!(outcome.recv().unwrap(), None);
     let again = loop {
         match Options::new().open(dir.path()) {

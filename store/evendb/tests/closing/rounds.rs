@@ -1,12 +1,14 @@
-//! Closing beside threads that put, and then make one call, again and again; and opening again at once.
+//! Closing beside threads that put, and then make one call, again and again; and opening again at
+//! once.
 //!
 //! ```text
 //!   three threads   put, call, put, call, ... until they are refused
-//!   this thread     waits for some of that, closes, opens again, puts, flushes, closes, opens a third time
+//!   this thread     waits for some calls, closes, opens again, puts, flushes, closes, opens again
 //! ```
-//! In every other round the directory is looked at when closing has returned, and again when the threads have ended:
-//! nothing in it may have changed. In the others the database is opened at once, and what the second life puts is there in the
-//! third. Each call has rounds with workers and without. `EVENDB_CLOSING_ROUNDS` is how many.
+//! In every other round the directory is looked at when closing has returned, and again when the
+//! threads have ended: nothing in it may have changed. In the other rounds the database is opened
+//! at once, and the puts of the second life are there in the third. Each call has rounds with
+//! workers and without. `EVENDB_CLOSING_ROUNDS` sets their number.
 
 use crate::common::count_from_env;
 use evendb::{
@@ -21,10 +23,10 @@ use std::time::{Duration, SystemTime};
 
 const THREADS: usize = 3;
 
-/// What a thread asks for between two puts: `number` grows with each call of all threads.
+/// The call of a thread between two puts: `number` grows with each call of all threads.
 type Call = fn(&Db, number: usize, elsewhere: &Path) -> Result<()>;
 
-/// A test of each call: how many of them and their puts go before closing, and the call.
+/// A test for each call: the number of calls with their puts before closing, and the call.
 macro_rules! rounds {
     ($($name:ident, $asks:literal, $call:expr;)*) => {
         $(
@@ -131,7 +133,7 @@ rounds! {
         let position = db.oldest_position()?;
         match db.changes_since(&position) {
             Ok(changes) => changes.take(20).try_for_each(|change| match change {
-                // The log goes round.
+                // The log has gone round.
                 Err(error) if error.kind() == ErrorKind::ChangesGone => Ok(()),
                 change => change.map(drop),
             }),
@@ -142,7 +144,7 @@ rounds! {
     start_trace, 120, |db, number, dir| {
         let path = dir.join(format!("trace{number}"));
         match db.start_trace(TraceOptions::new(path)) {
-            // One at a time.
+            // Only one at a time is allowed.
             Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
             Err(error) => Err(error),
             Ok(trace) => trace.stop().map(drop),
@@ -171,7 +173,8 @@ fn ask(db: &Db, thread: usize, call: Call, elsewhere: &Path, asked: &AtomicUsize
         };
         match error.kind() {
             ErrorKind::Closed => return,
-            // Of three that back up at once one does; what another thread drops is gone.
+            // Of three concurrent backups one is made; a keyspace that another thread drops is
+            // gone.
             ErrorKind::Locked | ErrorKind::Conflict | ErrorKind::KeyspaceDropped => {}
             kind => panic!("{kind:?}: {error}"),
         }
@@ -190,7 +193,8 @@ fn look(dir: &Path) -> BTreeMap<String, (u64, SystemTime)> {
     found.collect()
 }
 
-/// Odd rounds look at the directory after closing; others open it at once. Half of all have workers.
+/// Odd rounds look at the directory after closing; other rounds open it at once. Half of each have
+/// workers.
 fn round(number: usize, asks: usize, call: Call) {
     let dir = tempfile::tempdir().unwrap();
     let (path, elsewhere) = (dir.path().join("db"), dir.path().join("elsewhere"));

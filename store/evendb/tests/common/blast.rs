@@ -1,4 +1,5 @@
-//! How far one damage reaches: a database of which one table is damaged, and what everything else must still do.
+//! How far one damage reaches: a database with one damaged table, and what everything else must
+//! still do.
 //!
 //! ```text
 //!   keys   ................[ span ]................
@@ -6,9 +7,10 @@
 //!            and scanned     damaged   in both directions
 //!                            table
 //! ```
-//! Gets say which keys the damage hits. From the first to the last of them is the span, which must not be longer than a table's
-//! keys. Outside of it everything works; a scan that comes to it gives what is in front of it and then a typed error, and never
-//! leaves out a key without one.
+//! Gets show which keys the damage hits. The span is from the first to the last of these keys, and
+//! must not be longer than a table's keys. Outside of it everything works. A scan that comes to it
+//! gives the records in front of it and then a typed error, and never leaves out a key without an
+//! error.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,7 +18,7 @@ use std::ops::Bound;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Key and value, or why there are none.
+/// Key and value, or the reason why there are none.
 pub type Item<E> = Result<(Vec<u8>, Vec<u8>), E>;
 
 /// Bounds of a scan.
@@ -25,17 +27,17 @@ pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// An open database of either engine.
 pub trait Database: Sized {
     type Error: Debug;
-    /// So many records beyond its range a scan may read before it ends.
+    /// The most records beyond its range that a scan may read before it ends.
     const READS_BEYOND: usize;
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
-    /// To the first error, or to the end.
+    /// Scans to the first error, or to the end.
     fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Self::Error>>;
     /// Does all work that is due.
     fn settle(&self) -> Result<(), Self::Error>;
     fn close(self) -> Result<(), Self::Error>;
-    /// Whether the error says that bytes of a file are not what was written.
+    /// Whether the error says that bytes of a file are not those that were written.
     fn is_damage(error: &Self::Error) -> bool;
 }
 
@@ -86,7 +88,7 @@ macro_rules! database {
 #[allow(unused_imports, reason = "one test binary of an engine uses it")]
 pub(crate) use database;
 
-/// The keys that the damage hits, as places among all keys.
+/// The keys that the damage hits, as indexes among all keys.
 fn span<D: Database>(db: &D, expected: &Map, what: &str) -> Option<(usize, usize)> {
     let mut span = None;
     for (place, (key, value)) in expected.iter().enumerate() {
@@ -122,7 +124,7 @@ fn same<D: Database>(found: Vec<Item<D::Error>>, expected: &[(&Vec<u8>, &Vec<u8>
     assert!(expected.next().is_none(), "{what}: it ended early");
 }
 
-/// A scan that comes to the damage: what is in front of it, and an error.
+/// A scan that comes to the damage: it gives the records in front of it, and an error.
 fn ends_there<D: Database>(
     db: &D,
     expected: &Map,
@@ -172,7 +174,8 @@ fn beside<D: Database>(db: &D, expected: &Map, span: (usize, usize), what: &str)
     let all: Vec<_> = expected.iter().collect();
     let below = &all[..span.0.saturating_sub(D::READS_BEYOND)];
     let above = all.get(span.1 + 1 + D::READS_BEYOND..).unwrap_or_default();
-    // By the nearest keys that are well: what lies between them and the span may have been in the damaged bytes.
+    // Scans from the nearest sound keys: keys between them and the span may have been in the
+    // damaged bytes.
     if let Some(((nearest, _), before)) = below.split_last() {
         let range = (Bound::Unbounded, Bound::Excluded(&nearest[..]));
         whole(db, range, before, what);
@@ -186,8 +189,8 @@ fn beside<D: Database>(db: &D, expected: &Map, span: (usize, usize), what: &str)
     }
 }
 
-/// Opens a damaged database, which `expected` is in, and looks at it before and after it has worked. At most `keys_max` keys may be
-/// hit; returns how many are.
+/// Opens a damaged database that should hold `expected`, and checks it before and after it has
+/// worked. At most `keys_max` keys may be hit; returns their number.
 pub fn judge<D: Database>(
     open: impl Fn() -> D,
     expected: &Map,
@@ -203,7 +206,8 @@ pub fn judge<D: Database>(
     let keys = hit.1 - hit.0 + 1;
     assert!(keys <= keys_max, "{what}: {keys} keys are hit");
     beside(&db, expected, hit, what);
-    // All the others are written, twice, so that jobs run; and the work that is due is done, as far as it can be.
+    // All other keys are written, twice, so that jobs run; and the due work is done, as far as
+    // possible.
     let mut expected = expected.clone();
     for round in 0..2u8 {
         for (place, (key, value)) in expected.iter_mut().enumerate() {

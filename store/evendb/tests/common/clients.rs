@@ -1,12 +1,14 @@
-//! Threads that call a database of either engine at random and record what they did: gets, puts, deletes, batches, range deletions
-//! where the engine has them, multi-gets, and scans from both ends, now and of snapshots.
+//! Threads that call a database of either engine at random and record their calls: gets, puts,
+//! deletes, batches, range deletions if the engine has them, multi-gets, and scans from both ends,
+//! of the database and of snapshots.
 //!
-//! Each write of a key has its number, with which the value begins. In most histories a key has one writing thread, so that
-//! [`check`](super::linearizable::check) judges them in full: threads own blocks of neighbouring keys, and a range deletion within
-//! a block writes the next version of each of its keys. In shared histories every thread writes every key.
+//! Each write of a key has its number, and the value begins with it. In most histories a key has
+//! one writing thread, so that [`check`](super::linearizable::check) judges them in full: threads
+//! own blocks of neighbouring keys, and a range deletion within a block writes the next version of
+//! each of its keys. In shared histories every thread writes every key.
 //!
-//! Between rounds, when nobody else calls anything, a scan reads everything. That fixes the state, so that a checker can judge
-//! each round alone.
+//! Between rounds, when no other thread calls anything, a scan reads everything. That fixes the
+//! state, so that a checker can judge each round alone.
 
 use super::linearizable::{ABSENT, Op, Watch};
 use std::ops::Range;
@@ -35,12 +37,12 @@ pub fn version(value: Option<&[u8]>) -> u32 {
     })
 }
 
-/// A database as the clients call it: every call succeeds, and versions are told instead of values.
+/// A database as the clients call it: every call succeeds, and returns versions instead of values.
 pub trait Store: Clone + Send + Sync {
     type Snapshot;
-    /// A put or a delete if it is one change, else a batch.
+    /// A put or a delete for one change, a batch for more.
     fn write(&self, changes: &[(Key, Option<Vec<u8>>)]);
-    /// Alone, or in a batch with a put after it.
+    /// A range deletion alone, or in a batch with a put after it.
     fn delete_range(&self, range: Range<Key>, then: Option<(Key, Vec<u8>)>);
     fn get(&self, of: Option<&Self::Snapshot>, key: Key) -> u32;
     fn multi_get(&self, keys: &[Key]) -> Vec<u32>;
@@ -48,7 +50,7 @@ pub trait Store: Clone + Send + Sync {
     fn scan(&self, of: Option<&Self::Snapshot>, range: Range<Key>) -> Records;
 }
 
-/// Makes an engine's `Db` a [`Store`]: both engines have the same calls, but for range deletions.
+/// Makes an engine's `Db` a [`Store`]: both engines have the same calls, except range deletions.
 #[allow(unused_macros, reason = "one test binary of an engine uses it")]
 macro_rules! store {
     ($db:ty, $snapshot:ty) => {
@@ -145,16 +147,17 @@ macro_rules! store {
 #[allow(unused_imports, reason = "one test binary of an engine uses it")]
 pub(crate) use store;
 
-/// What the clients of a run do.
+/// The work of the clients of a run.
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub seed: u64,
     pub keys: u32,
-    /// Neighbouring keys that one thread writes; all keys if every thread writes them.
+    /// The number of neighbouring keys that one thread writes; all keys if every thread writes
+    /// them.
     pub block: u32,
     pub is_shared: bool,
     pub has_range_deletions: bool,
-    /// Of all threads together.
+    /// The number of operations of all threads together.
     pub operations: u64,
     /// Operations of one thread between two scans of everything.
     pub round: u64,
@@ -189,13 +192,13 @@ impl<S: Store> Run<S> {
         }
     }
 
-    /// All rounds, each with threads of its own.
+    /// Runs all rounds, each with threads of its own.
     pub fn go(&mut self, db: &S) {
         let mut left = self.plan.operations.div_ceil(THREADS.into());
         while left > 0 {
             let count = left.min(self.plan.round);
             left -= count;
-            // None is through before the others begin.
+            // No thread ends before the others begin.
             let gate = Barrier::new(THREADS as usize);
             std::thread::scope(|scope| {
                 for client in &mut self.clients {
@@ -209,7 +212,7 @@ impl<S: Store> Run<S> {
         }
     }
 
-    /// Reads all that there is; nobody else calls anything.
+    /// Reads everything; no other thread calls anything.
     pub fn read_everything(&mut self, db: &S) {
         let keys = 0..self.plan.keys;
         let begin = self.watch.now();
@@ -225,14 +228,14 @@ impl<S: Store> Run<S> {
         });
     }
 
-    /// Lets go of the database, so that it can be closed.
+    /// Drops the handles of the database, so that it can be closed.
     pub fn release(&mut self) {
         for client in self.clients.drain(..) {
             self.scans.extend(client.ops);
         }
     }
 
-    /// What was recorded, when the clients have been released.
+    /// The recorded operations, after the clients have been released.
     pub fn into_ops(self) -> Vec<Op> {
         assert!(self.clients.is_empty(), "not released");
         self.scans
@@ -246,13 +249,13 @@ struct Client<S: Store> {
     watch: Arc<Watch>,
     own: u32,
     random: Random,
-    /// How many versions of each key were written.
+    /// The number of written versions of each key.
     versions: Arc<[AtomicU32]>,
     ops: Vec<Op>,
 }
 
 impl<S: Store> Client<S> {
-    /// Half of all in a tenth of the keys, which moves on.
+    /// Half of all accesses go to a tenth of the keys, which moves on.
     fn any_key(&mut self) -> u32 {
         let keys = self.plan.keys;
         let hot = (keys / 10).max(1);
@@ -286,7 +289,7 @@ impl<S: Store> Client<S> {
         value
     }
 
-    /// Records what `call` does, which tells what it read.
+    /// Records `call`, which reports what it read.
     fn record(
         &mut self,
         writes: Vec<(u32, u32, bool)>,
@@ -326,7 +329,7 @@ impl<S: Store> Client<S> {
         });
     }
 
-    /// Deletes own keys by a range; in every third case by a batch, which puts one of them again.
+    /// Deletes own keys by a range; in every third case by a batch that puts one of them again.
     fn delete_range(&mut self) {
         let low = self.own_key();
         let block = self.plan.block;
@@ -375,8 +378,8 @@ impl<S: Store> Client<S> {
         }
     }
 
-    /// What a snapshot has is what there was while it was made; it is read twice, and by a get. What they say otherwise
-    /// is recorded, too: no moment has two versions of one key.
+    /// A snapshot has the state of the time when it was made. It is read twice, and by a get. If
+    /// these reads differ, that is recorded too: no moment has two versions of one key.
     fn scan_snapshot(&mut self, range: Range<u32>) {
         let mut made = None;
         self.record(Vec::new(), |client| {
@@ -392,7 +395,7 @@ impl<S: Store> Client<S> {
         self.ops.last_mut().expect("recorded").reads = reads;
     }
 
-    /// A range from both ends, in key order, with the keys that are absent.
+    /// Reads a range from both ends; returns it in key order, with the keys that are absent.
     fn drain(&mut self, of: Option<&S::Snapshot>, keys: Range<u32>) -> Vec<(u32, u32)> {
         let mut iter = self.db.scan(of, key(keys.start)..key(keys.end));
         let mut reads: Vec<(u32, u32)> = keys.clone().map(|key| (key, ABSENT)).collect();

@@ -1,4 +1,4 @@
-//! Disks to damage: files of every kind, and what they hold.
+//! Disks to damage: files of every kind, and their contents.
 
 use super::oracle::{Map, Oracle};
 use super::workload::{Runner, Step, What, steps};
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 
 pub const LEVEL: Durability = Durability::Process;
 
-/// A disk to damage, and what it holds.
+/// A disk to damage, and its contents.
 pub struct Image {
     pub name: &'static str,
     pub disk: SimVfs,
     pub oracle: Oracle,
-    /// Whether the end was clean, so that nothing at all may be missing.
+    /// Whether the end was clean, so that nothing may be missing.
     pub closed: bool,
-    /// What verify says of the undamaged disk.
+    /// The report of verify for the undamaged disk.
     pub sound: VerifyReport,
     /// Every value that a key of a keyspace ever had.
     pub history: BTreeMap<(&'static str, Vec<u8>), BTreeSet<Vec<u8>>>,
@@ -33,8 +33,8 @@ pub fn image(closed: bool) -> Image {
     image_of(closed, steps)
 }
 
-/// The same with puts instead of merges: of operands whose base is lost a repair makes values that never were, which is not judged
-/// yet.
+/// An image like [`image`], with puts instead of merges: from operands whose base is lost a repair
+/// makes values that never were, which is not judged yet.
 #[allow(dead_code, reason = "every test binary uses its own part")]
 pub fn image_without_merges(closed: bool) -> Image {
     image_of(closed, |seed, count| {
@@ -57,7 +57,7 @@ fn image_of(closed: bool, steps: impl Fn(u64, usize) -> Vec<Step>) -> Image {
     let short = |options: Options| options.advanced(|advanced| advanced.value_file_bytes(4096));
     let mut runner = Runner::new(&vfs, LEVEL).tune(short);
     runner.open().expect("opens");
-    // Of one keyspace values lie apart, so that there are value files beside all others.
+    // One keyspace has separately stored values, so that there are value files beside all others.
     let apart = KeyspaceOptions::new().merge_operator(Merges::Append);
     let apart = apart.values_apart_from(60);
     let large = |key: &str| {
@@ -86,7 +86,7 @@ fn image_of(closed: bool, steps: impl Fn(u64, usize) -> Vec<Step>) -> Image {
         let there = runner.oracle.names();
         for (name, key) in written {
             let values = history.entry((name, key.to_vec())).or_default();
-            // Nothing is written to a keyspace that is not there.
+            // Nothing is written to a keyspace that does not exist.
             if there.iter().any(|there| there == name) {
                 values.extend(runner.oracle.map(name).remove(key));
             }
@@ -122,23 +122,23 @@ pub fn inspect_options(disk: &SimVfs) -> InspectOptions<'static> {
     inspecting(disk)
 }
 
-/// What verify says; it must never fail, whatever the damage.
+/// The report of verify; it must never fail, whatever the damage.
 pub fn verified(disk: &SimVfs) -> VerifyReport {
     verify(DIR, inspect_options(disk)).expect("the directory can be looked at")
 }
 
-/// Nothing rests on what these hold, nor on their being there (`damage_to_what_holds_nothing` in
-/// tests/corruption.rs).
+/// Nothing depends on the contents of these files, nor on their existence
+/// (`damage_to_what_holds_nothing` in tests/corruption.rs).
 pub const WITHOUT_MEANING: [&str; 2] = ["LOCK", "BALLAST"];
 
-/// The files that hold something, or held it until a moment ago: orphans are among them.
+/// The files that are in use, or were until a moment ago: orphans are among them.
 pub fn files(image: &Image) -> Vec<String> {
     let mut names = image.disk.file_names(&PathBuf::from(DIR));
     names.retain(|name| !WITHOUT_MEANING.contains(&name.as_str()));
     names
 }
 
-/// Offsets at which two versions of a file differ, those that only one has included.
+/// Offsets at which two versions of a file differ, including those that only one version has.
 pub fn changed_bytes(before: &[u8], after: &[u8]) -> Vec<u64> {
     let common = before.len().min(after.len());
     let longer = before.len().max(after.len());
@@ -146,7 +146,7 @@ pub fn changed_bytes(before: &[u8], after: &[u8]) -> Vec<u64> {
     (0..longer).filter(differs).map(|at| at as u64).collect()
 }
 
-/// Bytes that are not amid zeros: those would only repeat each other.
+/// Bytes that are not amid zeros: zeros would only repeat each other.
 pub fn places(bytes: &[u8], stride: usize) -> Vec<usize> {
     let used = bytes
         .iter()

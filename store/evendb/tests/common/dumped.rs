@@ -1,7 +1,8 @@
-//! A directory of files as text, and back: what golden databases are kept as.
+//! A directory of files as text, and back: golden databases are kept in this form.
 //!
-//! A line `file name length` begins a file; behind it are rows of 16 bytes in hex, each with its offset. `*` repeats the row before, and
-//! rows left out are zeros. Lines that begin with `#` say what it is.
+//! A line `file name length` begins a file. Rows of 16 bytes in hex follow, each with its offset.
+//! `*` repeats the row before, and rows left out are zeros. Lines that begin with `#` describe the
+//! content.
 
 #![allow(dead_code, reason = "long lives only read such a text")]
 
@@ -11,7 +12,7 @@ use std::path::Path;
 
 const ROW_BYTES: usize = 16;
 
-/// The files in `dir`, under a line that says what they are.
+/// The files in `dir`, under a line that describes them.
 pub fn dump(vfs: &SimVfs, dir: &str, head: &str) -> String {
     let mut text = format!("# {head}\n");
     for name in vfs.file_names(Path::new(dir)) {
@@ -60,7 +61,7 @@ pub fn files(text: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Files that have these bytes, in `dir`.
+/// Makes these files in `dir`.
 pub fn load(text: &str, dir: &str) -> SimVfs {
     let vfs = SimVfs::new(1);
     vfs.create_dir_all(Path::new(dir)).expect("creates");

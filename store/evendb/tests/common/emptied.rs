@@ -1,5 +1,6 @@
-//! A disk that is full, until not a byte can be had by anybody: the database opens, and deletes and compactions give room back,
-//! whichever engine it is. On each kind of file system that can be mounted here.
+//! A disk that is completely full, so that nobody gets another byte: the database opens, and
+//! deletes and compactions give room back, with either engine. It runs on each kind of file system
+//! that can be mounted here.
 
 use super::mounts::{Mounted, mount_image, mount_memory, take_room};
 use super::skipped::skipped;
@@ -7,10 +8,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Done, or what was said where there was no room. Any other failure is a panic.
+/// Success, or the message of a failure for want of room. Any other failure panics.
 pub type Done<T = ()> = Result<T, String>;
 
-/// What this needs of an engine.
+/// The calls of an engine that this test needs.
 pub trait Store: Sized {
     fn put(&self, key: &str, value: &[u8]) -> Done;
     fn delete(&self, key: &str) -> Done;
@@ -19,7 +20,8 @@ pub trait Store: Sized {
     fn close(self);
 }
 
-/// Makes an engine's `Db` a [`Store`], and the function `or_no_room`, which takes its errors: both engines have the same calls.
+/// Makes an engine's `Db` a [`Store`], and makes the function `or_no_room`, which takes its errors:
+/// both engines have the same calls.
 #[allow(unused_macros, reason = "one test binary of an engine uses it")]
 macro_rules! store {
     ($db:ty, $error:ty, $no_space:path) => {
@@ -57,10 +59,11 @@ macro_rules! store {
 #[allow(unused_imports, reason = "one test binary of an engine uses it")]
 pub(crate) use store;
 
-/// Where a file system copies on write, a full one may have no room for what it notes of files itself: none of this is promised there.
+/// A full file system that copies on write may have no room for its own notes about files: nothing
+/// is promised there.
 const KINDS: [&str; 4] = ["tmpfs", "ext2", "ext4", "xfs"];
 const FREE_BYTES: u64 = 24 << 20;
-/// The least that XFS is made in.
+/// The smallest image in which XFS can be made.
 const IMAGE_BYTES: u64 = 320 << 20;
 const VALUE_BYTES: usize = 400;
 
@@ -73,7 +76,7 @@ fn is_kept(number: u64) -> bool {
     number.is_multiple_of(10)
 }
 
-/// On each kind of file system.
+/// Runs the test on each kind of file system.
 pub fn on_all_file_systems<S: Store>(test: &str, open: &dyn Fn(&Path) -> Done<S>) {
     for kind in KINDS {
         let place = tempfile::tempdir().expect("a directory");
@@ -101,7 +104,7 @@ fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Don
     let count = refused.expect("the disk is full at some time");
     assert!(count > 3_000, "{kind}: only {count} puts");
     drop(db);
-    // Somebody else takes what is left, and the database is opened anew.
+    // Another file takes the remaining room, and the database is opened anew.
     let rest = disk.join("rest");
     let filled = fs::write(&rest, vec![1; 2 * FREE_BYTES as usize]);
     assert!(filled.is_err(), "{kind}: the disk is full");
@@ -138,7 +141,7 @@ fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Don
     db.close();
 }
 
-/// Free blocks, and files with their lengths and what they take, for messages.
+/// Free blocks, and files with their lengths and blocks, for messages.
 fn what_is_there(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let system = rustix::fs::statvfs(dir).expect("is asked");

@@ -1,6 +1,6 @@
 #![expect(unsafe_code, reason = "fork, alarm and _exit")]
-//! Real children of a test's process, what they ask of a database of their parent's, and what they complain of. Written once for the
-//! engines.
+//! Real children of a test's process, their calls of a database of their parent, and their
+//! complaints. Both engines share this file.
 
 use evendb_base::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A child that hangs is ended after so many seconds; one that does not needs a fraction of one.
+/// A child that hangs is ended after this number of seconds; a sound one needs a fraction of a
+/// second.
 const HANGING_SECONDS: u32 = 120;
 
 /// The parent's end of a child.
@@ -17,17 +18,17 @@ pub struct Child {
     complaints: std::io::PipeReader,
 }
 
-/// Who returns from [`fork`].
+/// The process that returns from [`fork`].
 pub enum Who {
     Parent(Child),
     Child(std::io::PipeWriter),
 }
 
-/// A child that this process forks.
+/// Forks a child of this process.
 pub fn fork() -> Who {
     let (complaints, sink) = std::io::pipe().expect("a pipe");
     // SAFETY: the child calls the store, the allocator (which the C library makes safe to use) and
-    // `_exit`; nothing of the test's harness.
+    // `_exit`; it calls nothing of the test's harness.
     match unsafe { libc::fork() } {
         -1 => panic!("cannot fork: {}", std::io::Error::last_os_error()),
         0 => {
@@ -43,13 +44,13 @@ pub fn fork() -> Who {
     }
 }
 
-/// What a child says last.
+/// The last message of a child.
 const END: &str = "end";
 
-/// The end of a child: tells the parent what was wrong.
+/// Ends the child: tells the parent what was wrong.
 pub fn leave(mut sink: std::io::PipeWriter, complaints: &[String]) -> ! {
     let _ = sink.write_all(complaints.join("\n").as_bytes());
-    // One that panics does not come here.
+    // A child that panics does not come here.
     let _ = sink.write_all(END.as_bytes());
     drop(sink);
     // SAFETY: ends the process without its destructors, which are the parent's.
@@ -57,7 +58,7 @@ pub fn leave(mut sink: std::io::PipeWriter, complaints: &[String]) -> ! {
 }
 
 impl Child {
-    /// Waits for its end; whatever it complained of is the parent's failure.
+    /// Waits for the child's end; each of its complaints is the parent's failure.
     pub fn expect_content(mut self) {
         let mut text = String::new();
         self.complaints.read_to_string(&mut text).expect("reads");
@@ -70,15 +71,15 @@ impl Child {
     }
 }
 
-/// Calls by their names, and what came of them.
+/// Calls by their names, and their results.
 pub type Calls = Vec<(&'static str, Result<()>)>;
 
-/// The first item of an iterator is read.
+/// Reads the first item of an iterator.
 pub fn first<T>(mut items: impl Iterator<Item = Result<T>>) -> Result<()> {
     items.next().map_or(Ok(()), |item| item.map(drop))
 }
 
-/// What was not refused as it should be.
+/// The calls that were not refused as they should be.
 pub fn not_refused(calls: Calls) -> Vec<String> {
     let wrong = calls.into_iter().filter_map(|(call, answer)| match answer {
         Err(error) if error.kind() == ErrorKind::Forked => None,

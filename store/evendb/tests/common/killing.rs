@@ -1,39 +1,41 @@
-//! A process of several writing threads that is killed: what it says to the one that starts it, and the killing.
+//! A process of several writing threads that is killed: its messages to the process that starts it,
+//! and the killing.
 //!
-//! The test binary starts itself, as its test `child_process`. That one says `found` with its counts when it has opened,
-//! `ack` with thread and number after each write, and `bad` for what must not be.
+//! The test binary starts itself, with its test `child_process`. That process writes `found` with
+//! its counts when it has opened, `ack` with thread and number after each write, and `bad` when it
+//! finds what must not be.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Tell the process that is killed where its database is, and its level.
+/// They tell the process that will be killed where its database is, and its level.
 pub const DIR_VARIABLE: &str = "EVENDB_KILL_DIR";
 pub const LEVEL_VARIABLE: &str = "EVENDB_KILL_LEVEL";
-/// Threads that write.
+/// The number of threads that write.
 pub const THREADS: usize = 4;
 
-/// How many writes of each thread had been acknowledged.
+/// For each thread, the number of its writes that had been acknowledged.
 pub type Counts = [u64; THREADS];
 
-/// One line to the parent; it may be gone.
+/// Writes one line to the parent, which may be gone.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "\n{line}");
 }
 
-/// What a process that was killed said before.
+/// The messages of a process before it was killed.
 #[derive(Default)]
 pub struct Told {
-    /// What it found when it opened.
+    /// The writes that it found when it opened.
     pub found: Option<Counts>,
-    /// How many writes of each thread it acknowledged, or found.
+    /// For each thread, the number of its writes that were acknowledged, or found.
     pub acknowledged: Counts,
     pub acknowledgements: u64,
 }
 
-/// Starts the process, and kills it after so many acknowledgements and so much time more: with few of either, the kill
-/// hits the opening or what the opening began.
+/// Starts the process, and kills it `pause` after its `wanted` acknowledgements: if both are small,
+/// the kill hits the opening or the jobs that the opening began.
 pub fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> Told {
     let mut child = Command::new(std::env::current_exe().expect("the test binary"))
         .args(["child_process", "--exact", "--nocapture"])
@@ -49,7 +51,7 @@ pub fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> To
         child.kill().expect("it runs");
     }
     for line in output.lines() {
-        // The last line may be cut in the middle: it then shows too small a number, if any.
+        // The last line may be cut in the middle: it then shows too small a number, or none.
         let Ok(line) = line else { break };
         let mut words = line.split(' ');
         let first = words.next();
@@ -70,7 +72,7 @@ pub fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> To
                 }
             }
             (Some("bad"), _) => {
-                // It would go on without this one.
+                // The child would continue without this process.
                 child.kill().expect("it runs");
                 panic!("{level}: the running process says: {line}")
             }
@@ -86,7 +88,7 @@ pub fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> To
     told
 }
 
-/// Panics if fewer writes are there than must be.
+/// Panics if fewer writes are there than needed.
 pub fn require(counts: &Counts, needed: &Counts, place: &str) {
     for thread in 0..THREADS {
         let (count, needed) = (counts[thread], needed[thread]);

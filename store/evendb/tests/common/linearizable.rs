@@ -1,9 +1,11 @@
-//! Whether a history of gets, puts, deletes, batches, scans and snapshots is linearizable, all kinds together.
+//! Whether a history of gets, puts, deletes, batches, scans and snapshots is linearizable, all
+//! kinds together.
 //!
-//! A key has one writing thread, so its versions are known and numbered. Then a history is linearizable exactly if a graph has
-//! no cycle: version n comes before those who read it, they come before version n + 1, and who ended before another began
-//! comes before it. The last kind of edge goes through a chain of all beginnings and ends, so that the graph, and the check,
-//! is linear.
+//! A key has one writing thread, so its versions are known and numbered. Then a history is
+//! linearizable exactly if a graph of its operations has no cycle. The graph has three kinds of
+//! edges: version n comes before the reads of it; these come before version n + 1; and an operation
+//! that ended before another began comes before it. The last kind of edge goes through a chain of
+//! all beginnings and ends, so that the graph, and the check, is linear.
 
 use super::order::left_waiting;
 use std::collections::HashMap;
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A read that found nothing.
 pub const ABSENT: u32 = u32::MAX;
 
-/// What one operation did, between two moments that no other operation shares.
+/// The reads and writes of one operation, between two moments that no other operation shares.
 #[derive(Clone, Debug, Default)]
 pub struct Op {
     pub begin: u32,
@@ -23,8 +25,8 @@ pub struct Op {
     pub writes: Vec<(u32, u32, bool)>,
 }
 
-/// The versions of one key: by whom each was written, and whether it is a deletion. Version 0 is
-/// the absence before all.
+/// The versions of one key: the operation that wrote each, and whether it is a deletion. Version 0
+/// is the absence at the beginning.
 #[derive(Default)]
 struct Versions(Vec<(u32, bool)>);
 
@@ -51,13 +53,14 @@ impl<'h> Checker<'h> {
         (writer != ABSENT).then_some(writer)
     }
 
-    /// The version that a read which found nothing saw, if only one can be meant; an error if none.
+    /// The version that a read which found nothing saw, if only one is possible; an error if none
+    /// is.
     fn absent_version(&self, key: u32, op: &Op) -> Result<Option<u32>, String> {
         let Some(Versions(known)) = self.versions.get(&key) else {
             return Ok(None);
         };
-        // Versions of one writer end in order: those that had ended before the read but for the
-        // last were overwritten.
+        // Versions of one writer end in order: the versions that had ended before the read were
+        // overwritten, except the last of them.
         let ended = |index: usize| index == 0 || self.ops[known[index].0 as usize].end < op.begin;
         let (mut first, mut beyond) = (0, known.len());
         while beyond - first > 1 {
@@ -140,7 +143,7 @@ pub fn check(ops: &[Op]) -> Result<(), String> {
     Checker::new(ops).check()
 }
 
-/// Gives moments.
+/// Returns moments.
 #[derive(Default)]
 pub struct Watch(AtomicU32);
 

@@ -1,4 +1,5 @@
-//! What the tests of crashes, faults and damage share: tiny options, the oracle and the workload.
+//! The common parts of the tests of crashes, faults and damage: tiny options, the oracle and the
+//! workload.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
@@ -54,14 +55,14 @@ pub fn tiny(level: Durability, workers: usize) -> Options {
         .workers(workers)
 }
 
-/// With `EVENDB_ENCRYPTED=1`, in a build with the feature `encryption`, every database of a test is encrypted that has these
-/// options.
+/// With `EVENDB_ENCRYPTED=1`, in a build with the feature `encryption`, every database of a test
+/// that has these options is encrypted.
 pub fn keys() -> Option<Arc<KeyRing>> {
     let encrypted = cfg!(feature = "encryption") && flag_from_env("EVENDB_ENCRYPTED");
     encrypted.then(|| Arc::new(KeyRing::new(Key::new([7; 32]))))
 }
 
-/// How a closed database of such options is looked at.
+/// The options to inspect a closed database that was opened with such options.
 pub fn inspecting(vfs: &SimVfs) -> InspectOptions<'static> {
     let options = InspectOptions::new().vfs(Arc::new(vfs.clone()));
     match keys() {
@@ -70,7 +71,7 @@ pub fn inspecting(vfs: &SimVfs) -> InspectOptions<'static> {
     }
 }
 
-/// Each compression that this build has, but for none.
+/// Each compression that this build has, except none.
 pub fn compressions() -> &'static [Compression] {
     match cfg!(feature = "zstd") {
         true => &[Compression::Lz4, Compression::Zstd { level: 1 }],
@@ -82,7 +83,8 @@ pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
     tiny(level, workers).vfs(Arc::new(vfs.clone()))
 }
 
-/// Three of four numbers: values from some length on lie apart, in files that go again soon.
+/// For three of four numbers, values from some length on are stored separately, in files that go
+/// again soon.
 pub fn perhaps_apart(options: Options, number: u64) -> Options {
     match scramble(number ^ 0x5a5a) % 4 {
         0 => options,
@@ -95,8 +97,8 @@ pub fn perhaps_apart(options: Options, number: u64) -> Options {
     }
 }
 
-/// Four of ten numbers: as the paper has it, in all respects or in some. Limits of logs are mostly by the scale of these tests, so
-/// that logs are rewritten all the same.
+/// For four of ten numbers the engine is as in the paper, in all respects or in some. Limits of
+/// logs usually follow the scale of these tests, so that logs are rewritten all the same.
 fn perhaps_as_the_paper(options: Options, number: u64) -> Options {
     let drawn = scramble(number ^ 0x3c3c);
     let chosen: Vec<Departure> = match drawn % 10 {
@@ -119,7 +121,7 @@ fn perhaps_as_the_paper(options: Options, number: u64) -> Options {
     })
 }
 
-/// The same with options that may differ from one life of a database to the next.
+/// Options for a database at `vfs` that may differ from one life of the database to the next.
 pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
     let options = on_sim(vfs, level, 0)
         .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
@@ -136,8 +138,8 @@ pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
     }
 }
 
-/// Numbers that are good enough for placing crashes; not those of the workload, so that one does
-/// not follow the other.
+/// Numbers that are good enough for placing crashes. They are not the workload's numbers, so that
+/// neither follows the other.
 pub fn scramble(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kinds that lie in an image, and how each is made.
+/// The kinds of file systems that need an image, and how each is made.
 pub const IMAGES: [(&str, &[&str]); 5] = [
     ("ext2", &["-q", "-F"]),
     ("ext4", &["-q", "-F"]),
@@ -13,12 +13,12 @@ pub const IMAGES: [(&str, &[&str]); 5] = [
     ("ext3", &["-q", "-F"]),
 ];
 
-/// Where a file system is mounted, until this goes.
+/// The place where a file system is mounted, until this is dropped.
 pub struct Mounted(pub PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: it goes even if a test that failed still has files open.
+        // Lazily: it is unmounted even if a failed test still has files open.
         let mut umount = Command::new("umount");
         let _ = umount.arg("-l").arg(&self.0).status();
     }
@@ -36,14 +36,16 @@ pub fn failure(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// Mounts memory of so many megabytes by this command, which may be another one's argument.
+/// Mounts a file system of `megabytes` in memory by this command, which may itself be an argument
+/// of another command.
 pub fn mount_memory(mut command: Command, dir: &Path, megabytes: u64) -> Result<(), String> {
     let size = format!("size={megabytes}m");
     command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir);
     failure(command)
 }
 
-/// Mounts a file system of one of [`IMAGES`] in `place`; or says why it cannot be.
+/// Mounts a file system of one of [`IMAGES`] in `place`, or returns the reason why that is not
+/// possible.
 pub fn mount_image(kind: &str, image_bytes: u64, place: &Path) -> Result<Mounted, String> {
     let image = place.join("image");
     File::create(&image)
@@ -64,7 +66,7 @@ pub fn mount_image(kind: &str, image_bytes: u64, place: &Path) -> Result<Mounted
     Ok(Mounted(dir))
 }
 
-/// Takes the room in `dir` but for so many bytes.
+/// Takes the room in `dir`, except `free_bytes`.
 pub fn take_room(dir: &Path, free_bytes: u64) {
     let file = File::create(dir.join("taken")).expect("creates");
     let piece = vec![7; 1 << 20];

@@ -1,10 +1,10 @@
 //! The oracle: every state the database may be in after a crash.
 //!
-//! Writes are entries in the order in which they were put; an entry is a whole batch. What
-//! survives a crash must equal the state after one prefix of the entries, at least as long as
-//! what was promised (the floor) and at most everything begun. Keyspaces are told apart by
+//! Writes are entries in the order in which they were put; an entry is a whole batch. The surviving
+//! state must equal the state after one prefix of the entries. The prefix has at least the entries
+//! that were promised (the floor) and at most all that were begun. Keyspaces are told apart by
 //! generation, because a dropped name can be created again; their creation and removal is durable
-//! on return, whatever becomes of the entries around it.
+//! on return, whatever happens to the entries around it.
 
 use evendb::{Db, Durability};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub struct Change {
 pub enum End {
     /// Nothing unsynced was lost.
     Process,
-    /// Power failed at least once since it was last seen.
+    /// Power failed at least once since the database was last seen.
     Power,
 }
 
@@ -32,7 +32,7 @@ pub enum End {
 #[derive(Clone, Debug)]
 struct PendingNames {
     names: Names,
-    /// If it took effect, at least so many entries did.
+    /// If it took effect, at least this number of entries did too.
     floor: usize,
 }
 
@@ -96,7 +96,7 @@ impl Oracle {
         }
     }
 
-    /// The next life of the database is at another level.
+    /// Sets the level of the database's next life.
     pub fn set_level(&mut self, level: Durability) {
         self.level = level;
     }
@@ -114,38 +114,38 @@ impl Oracle {
         self.names.keys().cloned().collect()
     }
 
-    /// What an acknowledged keyspace holds now.
+    /// The content of an acknowledged keyspace now.
     pub fn map(&self, name: &str) -> Map {
         let generation = self.names[name];
         self.current.get(&generation).cloned().unwrap_or_default()
     }
 
-    /// What an acknowledged keyspace of this generation holds now.
+    /// The content of an acknowledged keyspace of this generation now.
     pub fn holds(&self, generation: u32) -> &Map {
         static NOTHING: Map = Map::new();
         self.current.get(&generation).unwrap_or(&NOTHING)
     }
 
-    /// What all acknowledged keyspaces hold now, also those that are gone.
+    /// The contents of all acknowledged keyspaces now, also of dropped ones.
     pub fn state(&self) -> &BTreeMap<u32, Map> {
         &self.current
     }
 
-    /// How many writes were acknowledged and not forgotten since.
+    /// The number of writes that were acknowledged and not forgotten since.
     pub fn writes(&self) -> usize {
         self.acknowledged
     }
 
-    /// A write begins.
+    /// Notes that a write begins.
     pub fn begin(&mut self, changes: Vec<Change>) {
         assert_eq!(self.entries.len(), self.acknowledged, "one write at a time");
         self.entries.push(changes);
     }
 
-    /// The write that began has returned well, at the given level if that is above the usual.
+    /// Notes that the write has succeeded, at the given level if that is above the usual.
     pub fn acknowledge(&mut self, level: Option<Durability>) {
-        // Of a call that wrote nothing, as a pop of an empty range, nothing is durable either: what a process that died has left
-        // may still go.
+        // If a call wrote nothing, such as a pop of an empty range, nothing is durable either:
+        // writes that a process left when it died may still go.
         if self.entries[self.acknowledged].is_empty() {
             return self.retract();
         }
@@ -160,12 +160,12 @@ impl Oracle {
         }
     }
 
-    /// The write that began did not take effect and never will.
+    /// Notes that the write that began did not take effect and never will.
     pub fn retract(&mut self) {
         self.entries.truncate(self.acknowledged);
     }
 
-    /// A call that makes everything durable has returned well.
+    /// Notes that a call that makes everything durable has succeeded.
     pub fn everything_is_durable(&mut self) {
         for changes in self.entries.drain(..self.acknowledged) {
             for change in &changes {
@@ -186,7 +186,7 @@ impl Oracle {
     pub fn begin_drop(&mut self, name: &str) {
         let mut names = self.names.clone();
         names.remove(name);
-        // What was put before is durable before the removal is.
+        // Earlier puts are durable before the removal is.
         self.pending_names = Some(PendingNames {
             names,
             floor: self.acknowledged,
@@ -205,7 +205,7 @@ impl Oracle {
         self.pending_names = None;
     }
 
-    /// Compares with what the database holds; the length of the prefix that it equals.
+    /// Compares with the content of the database; returns the length of the prefix that it equals.
     pub fn check(&self, db: &Db, end: End) -> Result<usize, String> {
         let (names, mut floor) = self.check_names(db)?;
         floor = floor.max(match (end, self.level) {
@@ -220,8 +220,8 @@ impl Oracle {
         self.find_prefix(&actual, floor)
     }
 
-    /// What reads of the running database must equal: all that was acknowledged, with or without
-    /// the write that failed.
+    /// Checks reads of the running database: they must equal all acknowledged writes, with or
+    /// without the write that failed.
     pub fn check_live(&self, db: &Db) -> Result<usize, String> {
         let (names, _) = self.check_names(db)?;
         let mut actual: BTreeMap<u32, Map> = BTreeMap::new();
@@ -232,15 +232,16 @@ impl Oracle {
         self.find_prefix(&actual, self.acknowledged)
     }
 
-    /// A failed write, after which the database goes on, has been seen (or not) in the prefix of
-    /// this length. Whether it took effect.
+    /// Judges a failed write, after which the database continues: it has been seen (or not) in the
+    /// prefix of this length. Returns whether it took effect.
     pub fn judge_pending(&mut self, visible: usize, names: &[String]) -> bool {
         let before = self.current.clone();
         self.entries.truncate(visible);
         for change in self.entries[self.acknowledged..].iter().flatten() {
             apply(&mut self.current, change);
         }
-        // A deletion of what is not there has no effect to see, in a keyspace never written either.
+        // A deletion of an absent key has no visible effect, also in a keyspace that was never
+        // written.
         let shown = |state: &BTreeMap<u32, Map>| {
             let mut state = state.clone();
             state.retain(|_, map| !map.is_empty());
@@ -351,7 +352,7 @@ impl Oracle {
         text + &format!(" {} keys differ", wrong.len())
     }
 
-    /// The database was opened again and seen to equal the prefix of this length.
+    /// Notes that the database was opened again and equals the prefix of this length.
     pub fn recovered(&mut self, length: usize, db: &Db, end: End) {
         let actual = db.keyspace_names();
         if let Some(pending) = self.pending_names.take()
@@ -367,7 +368,7 @@ impl Oracle {
             apply(&mut self.current, change);
         }
         if end == End::Power {
-            // What was read after a power loss is on the disk.
+            // State that was read after a power loss is on the disk.
             self.everything_is_durable();
         }
     }

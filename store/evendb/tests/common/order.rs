@@ -1,9 +1,12 @@
-//! Whether a graph has an order: nodes without predecessors are taken away until none is left. Linear in its edges.
+//! Whether a graph has an order: nodes without predecessors are removed until no node is left. It
+//! is linear in the number of edges.
 
-/// Shows each edge of a graph, from a node to one that comes after it; the same ones at every call.
+/// Shows each edge of a graph, from a node to one that comes after it; the same edges at every
+/// call.
 pub type Edges<'e> = dyn Fn(&mut dyn FnMut(u32, u32)) -> Result<(), String> + 'e;
 
-/// Of each of `nodes` nodes the predecessors that could not be taken away; none if there is an order.
+/// For each of `nodes` nodes, the number of its predecessors that could not be removed; `None` if
+/// there is an order.
 pub fn left_waiting(nodes: usize, edges: &Edges<'_>) -> Result<Option<Vec<u32>>, String> {
     let mut starts = vec![0u32; nodes + 1];
     let mut waits = vec![0u32; nodes];

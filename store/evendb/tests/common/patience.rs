@@ -8,13 +8,13 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// All that it said.
+/// Everything that the command printed.
 pub fn told(output: &Output) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// Runs the command, which says less than a pipe holds. It fails the test if it takes longer than `patience`. What its lines that
-/// begin with `SKIPPED` say cannot be tested here, of `subject`.
+/// Runs the command, whose output must fit into a pipe. The test fails if that takes longer than
+/// `patience`. Lines that begin with `SKIPPED` name what cannot be tested here, of `subject`.
 pub fn run(command: &mut Command, patience: Duration, subject: &str) -> Output {
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");

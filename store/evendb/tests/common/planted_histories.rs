@@ -4,8 +4,8 @@ use super::clients::Plan;
 use super::history_file;
 use super::linearizable::{self, Op};
 
-/// `record` records a history of a plan, with the fault or without. It is sound without; with it one run may miss the moment, several
-/// do not. The one that is refused is kept by `name`.
+/// `record` records a history of a plan, with the fault or without. Without the fault it is sound.
+/// With it, one run may miss the moment, but several do not. The refused history is kept by `name`.
 pub fn is_refused(name: &str, has_range_deletions: bool, record: impl Fn(Plan, bool) -> Vec<Op>) {
     let plan = |seed| Plan {
         seed,

@@ -1,7 +1,7 @@
-//! What a test may do that is not root.
+//! What a test may do without the rights of root.
 
-/// Runs `work` in a thread that may write no more than a file's permissions say, which for root would
-/// be nothing to heed; threads that it starts are like it.
+/// Runs `work` in a thread that may write only where a file's permissions allow it, which root does
+/// not have to respect. Threads that it starts have the same rights.
 pub fn without_privileges(work: impl FnOnce() + Send + 'static) {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let thread = std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! The public functions of the crate, as its sources have them: so a test notices one that nobody told it of.
+//! The public functions of the crate, as its sources have them: so a test notices a function that
+//! is not in its lists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +29,8 @@ pub fn words(list: &str) -> BTreeSet<String> {
     list.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The type of `impl<..> Type<..> {`; none of an implementation of a trait. `$name` is what a macro makes.
+/// The type of `impl<..> Type<..> {`; `None` for an implementation of a trait. `$name` stands for
+/// the types that a macro makes.
 fn implemented(line: &str) -> Option<String> {
     let mut rest = line.trim_start().strip_prefix("impl")?;
     if let Some(generic) = rest.strip_prefix('<') {
@@ -42,7 +44,8 @@ fn implemented(line: &str) -> Option<String> {
     })
 }
 
-/// `Type::function` of all public functions of a file; `made_by_macro` are the types that its macro makes.
+/// `Type::function` of all public functions of a file; `made_by_macro` are the types that its macro
+/// makes.
 pub fn functions_of(text: &str, made_by_macro: &[&str]) -> BTreeSet<String> {
     let mut functions = BTreeSet::new();
     let mut own: Option<String> = None;
@@ -84,7 +87,7 @@ pub fn functions(types: &[&str], made_by_macro: &[&str]) -> BTreeSet<String> {
     all.filter(is_of).collect()
 }
 
-/// The types that the crate gives out.
+/// The types that the crate exports.
 pub fn types() -> BTreeSet<String> {
     let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
     let lib = fs::read_to_string(lib).expect("reads");
@@ -99,8 +102,8 @@ pub fn types() -> BTreeSet<String> {
         .collect()
 }
 
-/// What a setter of a number is tried with: 0, 1, the least and the most, what lies beside these, and the greatest of its type. With
-/// whether it is allowed.
+/// The values that a setter of a number is tried with: 0, 1, the least and the greatest allowed,
+/// their neighbours, and the greatest of its type. Each comes with whether it is allowed.
 pub fn tried((least, most): (u64, u64), type_max: u64) -> Vec<(u64, bool)> {
     let beside = [
         least.saturating_sub(1),

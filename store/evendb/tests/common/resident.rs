@@ -1,7 +1,9 @@
-//! What a whole process takes of memory beside its budget, with one workload after the other, each in a process of its own:
-//! the allowance of docs/testing.md is 64 MiB. Written once for the engines, whose calls have the same names.
+//! The memory that a whole process takes beside its budget, with one workload after the other, each
+//! in a process of its own: the allowance of docs/testing.md is 64 MiB. Both engines share this
+//! file: their calls have the same names.
 //!
-//! The most that a process had is what the system counted (`VmHWM`), so with the allocator's holes, stacks and mapped files.
+//! The measure is the most memory that the process had, as the system counts it (`VmHWM`), so it
+//! includes the allocator's holes, stacks and mapped files.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,9 +11,9 @@ use std::process::Command;
 const WORKLOAD_VARIABLE: &str = "EVENDB_RESIDENT_WORKLOAD";
 const DIR_VARIABLE: &str = "EVENDB_RESIDENT_DIR";
 
-/// The budget of each workload: data is several times as large.
+/// The budget of each workload, in bytes: the data is several times as large.
 pub const BUDGET: u64 = 32 << 20;
-/// What a process may take beside it.
+/// The bytes that a process may take beside its budget.
 const ALLOWANCE: u64 = 64 << 20;
 
 /// The most memory that this process had, in bytes.
@@ -23,7 +25,8 @@ fn highest() -> u64 {
     kib << 10
 }
 
-/// Runs the test binary again for each workload. `other_process` there calls [`in_a_process_of_its_own`].
+/// Runs the test binary again for each workload. Its test `other_process` calls
+/// [`in_a_process_of_its_own`].
 pub fn each_keeps_within_its_budget(workloads: &[&str]) {
     for workload in workloads {
         let dir = tempfile::tempdir().expect("a directory");
@@ -36,7 +39,8 @@ pub fn each_keeps_within_its_budget(workloads: &[&str]) {
     }
 }
 
-/// Runs the workload that this process was started for, if it was, and looks at what it took.
+/// Runs the workload that this process was started for, if there is one, and checks the memory that
+/// it took.
 pub fn in_a_process_of_its_own(run: impl FnOnce(&str, &Path)) {
     let Ok(workload) = std::env::var(WORKLOAD_VARIABLE) else {
         return;
@@ -60,11 +64,11 @@ pub fn in_a_process_of_its_own(run: impl FnOnce(&str, &Path)) {
     );
 }
 
-/// The tests of one engine: its database, its options, and how many of the workloads it has.
+/// The tests of one engine: its database, its options, and the number of workloads that it has.
 #[allow(unused_macros, reason = "one test binary of each engine has them")]
 macro_rules! workloads {
     ($db:ty, $options:ty, $has:expr) => {
-        /// Not a test of its own: what the other one runs.
+        /// Not a test of its own: the other test runs it.
         #[test]
         fn other_process() {
             resident::in_a_process_of_its_own(|workload, dir| {
@@ -84,7 +88,7 @@ macro_rules! workloads {
             resident::each_keeps_within_its_budget(workloads);
         }
 
-        /// All that there are.
+        /// All workloads.
         const ALL: [&str; 9] = [
             "mixed",
             "large",
@@ -212,7 +216,7 @@ macro_rules! workloads {
                 "batches" => {
                     for turn in 0..40_u64 {
                         let mut batch = db.batch();
-                        // With what each record counts for, below a quarter of the budget.
+                        // Below a quarter of the budget, with the bytes that each record counts.
                         for number in 0..6000 {
                             let number = scattered(turn * 6000 + number);
                             batch.put(db.default_keyspace(), key(number), value(number));

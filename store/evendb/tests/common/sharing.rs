@@ -1,8 +1,10 @@
-//! What must hold of each key alone in a history in which any thread writes any key: a read sees a version that somebody had begun to
-//! write when the read ended, and that had not surely been overwritten when the read began.
+//! What must hold for each key alone in a history in which any thread writes any key: a read sees a
+//! version whose write had begun when the read ended, and that had not surely been overwritten when
+//! the read began.
 //!
-//! This is necessary, and not enough: it says nothing of several keys together, nor of the order in which two reads see two
-//! writes. `scripts/check-linearizability` judges such histories in full.
+//! This is necessary, and not enough: it says nothing about several keys together, nor about the
+//! order in which two reads see two writes. `scripts/check-linearizability` judges such histories
+//! in full.
 
 use super::linearizable::{ABSENT, Op};
 use std::collections::HashMap;
@@ -51,9 +53,9 @@ impl Writes {
     fn explains(&self, seen: u32, read: &Op) -> bool {
         let ended = (self.0).partition_point(|place| place.write.end < read.begin);
         if seen == ABSENT && ended == 0 {
-            return true; // It may be that nobody has written it yet.
+            return true; // Possibly no operation has written it yet.
         }
-        // What ended before this moment was overwritten before the read began.
+        // The writes that ended before this moment were overwritten before the read began.
         let overwriting = match ended {
             0 => 0,
             ended => self.0[ended - 1].latest,

@@ -1,9 +1,9 @@
-//! How a test says that it, or a part of it, is not run on this machine.
+//! How a test reports that it, or a part of it, is not run on this machine.
 
 use std::io::Write;
 
-/// Says so on standard error, past the test harness, which keeps to itself what tests print that pass;
-/// and as a line of the file that `EVENDB_SKIPPED` names: `./check` lists that at its end.
+/// Reports it on standard error, past the test harness, which hides the output of tests that pass;
+/// and as a line of the file that `EVENDB_SKIPPED` names: `./check` lists that file at its end.
 pub fn skipped(what: &str, why: impl std::fmt::Display) {
     let line = format!("{what}: {why}\n");
     let _ = std::io::stderr().write_all(format!("SKIPPED: {line}").as_bytes());

@@ -1,4 +1,5 @@
-//! A workload of few steps that reaches every protocol, and what runs it beside the oracle.
+//! A workload of few steps that reaches every protocol, and the runner that runs it beside the
+//! oracle.
 
 use super::oracle::{Change, End, Map, Oracle, contents};
 use super::{DIR, on_sim, varied};
@@ -9,25 +10,25 @@ use rand::{RngExt, SeedableRng};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// In a hundred years or so.
+/// A time about a hundred years from now.
 fn far() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(5_000_000_000)
 }
 
 pub const NAMES: [&str; 3] = ["default", "other", "third"];
 
-/// What is done with a key.
+/// An operation on a key.
 #[derive(Clone, Debug)]
 pub enum What {
     Put(Vec<u8>),
     Delete,
-    /// Appended to the value, by the merge operator of all keyspaces but the default one.
+    /// Appended to the value, by the merge operator of all keyspaces except the default one.
     Merge(Vec<u8>),
-    /// All keys from it to below this one are deleted, by one record.
+    /// Deletes all keys from this one to below the given one, by one record.
     DeleteTo(Vec<u8>),
 }
 
-/// Name of a keyspace, key, and what is done with it.
+/// The name of a keyspace, a key, and the operation on it.
 pub type Write = (&'static str, Vec<u8>, What);
 
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ struct Maker {
     random: StdRng,
     stamp: u32,
     keys: u32,
-    /// One value of so many goes through a value extent.
+    /// One value of this number goes through a value extent.
     large_of: u32,
 }
 
@@ -74,7 +75,7 @@ impl Maker {
             _ => {}
         }
         let len = match self.random.random_range(0..self.large_of) {
-            // Above an eighth of the commit log: goes through a value extent.
+            // Above an eighth of the commit log, so it goes through a value extent.
             0 if large_allowed => self.random.random_range(8_200..12_000),
             1..4 => self.random.random_range(500..2_000),
             _ => self.random.random_range(0..120),
@@ -89,7 +90,7 @@ impl Maker {
         (name, key.into_bytes(), What::Put(value))
     }
 
-    /// Records among the others, or behind them; of one table or of some.
+    /// Records among the others, or behind them; of one table or of several.
     fn ingest(&mut self) -> Step {
         let name = NAMES[[0, 0, 1, 2][self.random.random_range(0..4)]];
         let first = self.random.random_range(0..self.keys + 20);
@@ -136,12 +137,12 @@ impl Maker {
     }
 }
 
-/// The steps of a seed; the same ones however far they are run.
+/// The steps of a seed; the same ones, however many of them are run.
 pub fn steps(seed: u64, count: usize) -> Vec<Step> {
     make(seed, count, 60)
 }
 
-/// The same with many value extents.
+/// Steps with many value extents.
 pub fn extent_steps(seed: u64, count: usize) -> Vec<Step> {
     make(seed, count, 7)
 }
@@ -158,7 +159,7 @@ fn make(seed: u64, count: usize, large_of: u32) -> Vec<Step> {
     steps
 }
 
-/// A database, what it should hold, and the machine it runs on.
+/// A database, its expected content, and the machine that it runs on.
 pub struct Runner {
     pub vfs: SimVfs,
     pub options: Options,
@@ -174,7 +175,7 @@ impl Runner {
         Runner::resume(vfs, level, Oracle::new(level))
     }
 
-    /// Goes on with what an oracle knows of the machine's disk; nothing is opened yet.
+    /// Continues with the oracle's knowledge of the machine's disk; nothing is opened yet.
     pub fn resume(vfs: &SimVfs, level: Durability, oracle: Oracle) -> Runner {
         Runner {
             vfs: vfs.clone(),
@@ -187,7 +188,7 @@ impl Runner {
         }
     }
 
-    /// The same with options of its own.
+    /// The runner with options that vary with `variant`.
     pub fn vary(mut self, variant: u64) -> Runner {
         self.options = varied(&self.vfs, self.level, variant);
         self
@@ -213,8 +214,8 @@ impl Runner {
         self.db = None;
     }
 
-    /// Runs one step. An error leaves what was begun pending in the oracle. If the machine stopped
-    /// meanwhile, nothing is acknowledged: a copy into a mapping cannot tell that it failed.
+    /// Runs one step. An error leaves the begun step pending in the oracle. If the machine stopped
+    /// meanwhile, nothing is acknowledged: a copy into a mapping cannot notice that it failed.
     pub fn step(&mut self, step: &Step) -> Result<(), Error> {
         match step {
             Step::Write(writes, level) => return self.write(writes, *level),
@@ -303,7 +304,7 @@ impl Runner {
             match what {
                 What::Put(value) => {
                     match value.len() % 4 {
-                        // It stays for longer than this test.
+                        // This record outlives the test.
                         0 => batch.put_expiring_at(&keyspace, key, value, far()),
                         _ => batch.put(&keyspace, key, value),
                     };
@@ -322,7 +323,8 @@ impl Runner {
                 }
                 What::Delete => {
                     match (changes.len() + self.oracle.writes()) % 4 {
-                        // What has expired is as good as deleted, if it is not merged into in the same batch.
+                        // An expired record equals a deleted one, unless it is merged into in the
+                        // same batch.
                         0 if writes.len() == 1 || *name == "default" => {
                             batch.put_expiring_at(&keyspace, key, "gone", SystemTime::UNIX_EPOCH)
                         }
@@ -332,7 +334,7 @@ impl Runner {
                 }
                 What::DeleteTo(high) => {
                     batch.delete_range(&keyspace, &key[..]..&high[..]);
-                    // Each key that is there, or that this batch has put.
+                    // Each key that exists, or that this batch has put.
                     let map = self.oracle.map(name);
                     let own = changes.iter().filter(|own| own.generation == generation);
                     let own = own.map(|own| own.key.clone());
@@ -356,9 +358,10 @@ impl Runner {
         Ok(())
     }
 
-    /// A copy holds what is acknowledged, and opens for reading and for writing.
+    /// A copy holds the acknowledged writes, and opens for reading and for writing.
     fn copy(&mut self) -> Result<(), Error> {
-        // A crash of an earlier life may have left one, and operations are counted anew after it.
+        // A crash of an earlier life may have left a copy, and operations are counted anew after
+        // it.
         let dir = loop {
             self.copies += 1;
             let dir = format!("/copies/{}-{}", self.vfs.op_count(), self.copies);
@@ -381,7 +384,7 @@ impl Runner {
         for read_only in [true, false] {
             let vfs = match read_only {
                 true => self.vfs.clone(),
-                // What opening for writing does is none of this machine's business.
+                // The effects of opening for writing must not reach this machine.
                 false => self.vfs.fork_state(),
             };
             if !read_only {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// What was put to a key and when it expires, and what was appended since by merges, which does not expire.
+/// The value put to a key and its expiry, and the operands appended since by merges, which do not
+/// expire.
 #[derive(Clone, Default)]
 pub struct Entry {
     put: Option<(Vec<u8>, Option<u64>)>,
@@ -31,7 +32,7 @@ impl Entry {
     }
 }
 
-/// A model: what was put and merged, by key.
+/// A model: the puts and merges, by key.
 #[derive(Clone, Default)]
 pub struct Model(pub BTreeMap<Vec<u8>, Entry>);
 

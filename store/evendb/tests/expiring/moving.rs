@@ -5,7 +5,7 @@ use crate::{Hands, by, day, get, open, records, seconds};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Durability, KeyspaceOptions, Merges};
 
-/// An export keeps times wherever the records lie, and leaves out what has expired.
+/// An export keeps times wherever the records lie, and leaves out expired records.
 #[test]
 fn an_export_and_its_import_keep_times() {
     for stage in 0..3 {
@@ -37,7 +37,7 @@ fn an_export_and_its_import_keep_times() {
         assert_eq!(done.records, 3);
         let other = by(on_sim(&vfs, Durability::Process, 0), &hands);
         let other = other.open("/other").expect("opens");
-        // A time to live of the keyspace is not for what is imported.
+        // A time to live of the keyspace does not apply to imported records.
         let living = KeyspaceOptions::new().ttl(seconds(1));
         let into = other.keyspace_with("into", &living).expect("creates");
         let imported = into.import("/exported").expect("imports");
@@ -66,7 +66,7 @@ fn what_is_ingested_may_expire() {
     let db = open(&vfs, &hands);
     let keyspace = db.default_keyspace();
     db.put("b", "older").expect("puts");
-    // No other write has told the database that something expires.
+    // No other write has told the database that anything expires.
     let mut ingest = keyspace.begin_ingest().expect("begins");
     ingest.put("a", "stays").expect("takes");
     ingest

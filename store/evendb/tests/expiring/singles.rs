@@ -1,4 +1,5 @@
-//! Single deletes: beside puts, snapshots and crashes, and beside an operator that comes between.
+//! Single deletes: beside puts, snapshots and crashes, and beside an operator that is added in
+//! between.
 
 use crate::common::DIR;
 use crate::{Hands, Random, check, get, open, pairs, records};
@@ -15,7 +16,7 @@ fn a_single_delete_goes_with_its_put() {
     let hands = Hands::at(1);
     let db = open(&vfs, &hands);
     let keyspace = db.default_keyspace();
-    // Both in deltas: the checkpoint writes neither.
+    // Both are in deltas: the checkpoint writes neither.
     for number in 0..100 {
         db.put(format!("{number:03}"), "value").expect("puts");
     }
@@ -27,7 +28,8 @@ fn a_single_delete_goes_with_its_put() {
     }
     db.flush().expect("a checkpoint");
     assert_eq!((records(&vfs, &db), keyspace.iter().count()), (0, 0));
-    // A put in the base, its removal and the next put and removal above it: nothing comes back, whenever they meet.
+    // A put in the base, its removal and the next put and removal above it: nothing comes back,
+    // whenever they meet.
     db.put("k", "first").expect("puts");
     db.put("others", "stay").expect("puts");
     db.settle_debt().expect("settles");
@@ -65,7 +67,7 @@ fn a_single_delete_goes_with_its_put() {
     assert_eq!(records(&vfs, &db), 2);
 }
 
-/// Keys are put once, removed once, and put again; everything else happens between, crashes too.
+/// Keys are put once, removed once, and put again; everything else happens in between, crashes too.
 #[test]
 fn single_deletes_by_the_contract_are_deletes() {
     for seed in 0..12 {
@@ -119,7 +121,7 @@ fn single_deletes_by_the_contract_are_deletes() {
     }
 }
 
-/// How many records of a kind the commit log has, as a kill would leave it.
+/// The number of records of a kind in the commit log, as a kill would leave it.
 fn logged(vfs: &SimVfs, kind: &str) -> usize {
     let inspect = InspectOptions::new().vfs(Arc::new(vfs.fork_state()));
     let mut count = 0;
@@ -139,8 +141,8 @@ fn logged(vfs: &SimVfs, kind: &str) -> usize {
     count
 }
 
-/// A single delete that was called before the keyspace got an operator, and written after operands were folded into the key:
-/// the value below the folded one must not come back.
+/// A single delete that was called before the keyspace got an operator, and written after operands
+/// were folded into the key: the value below the folded one must not come back.
 #[test]
 fn an_operator_that_comes_between_makes_plain_deletes() {
     for killed in [false, true] {
@@ -207,7 +209,7 @@ impl MergeOperator for Longest {
     }
 }
 
-/// An operator that was not given since the opening counts by its name.
+/// An operator that was not given since the opening still counts, by its name.
 #[test]
 fn a_single_delete_is_a_delete_where_there_may_be_operands() {
     let vfs = SimVfs::new(11);
@@ -227,7 +229,8 @@ fn a_single_delete_is_a_delete_where_there_may_be_operands() {
     assert_eq!(kinds(&vfs), (0, 1));
 }
 
-/// Of one write only the put would be left, and the next single delete would bring an older value back.
+/// Only the put of such a write would be left, and the next single delete would bring an older
+/// value back.
 #[test]
 fn a_put_after_a_single_delete_of_the_same_write_is_refused() {
     let vfs = SimVfs::new(12);
@@ -247,10 +250,10 @@ fn a_put_after_a_single_delete_of_the_same_write_is_refused() {
     let refused = transaction.put(keyspace, "k", "second");
     let refused = refused.expect_err("it is refused");
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    // It goes on without that put.
+    // The transaction continues without that put.
     transaction.commit().expect("commits");
     check(&db, "k", None, "after the transaction");
-    // The other way round both are of the write, and nothing is left.
+    // In the other order both belong to the write, and nothing is left.
     let mut batch = db.batch();
     batch
         .put(keyspace, "k", "third")
@@ -259,7 +262,7 @@ fn a_put_after_a_single_delete_of_the_same_write_is_refused() {
     check(&db, "k", None, "after the batch");
     db.compact().expect("compacts");
     assert_eq!(records(&vfs, &db), 0);
-    // Beside an operator it is a delete.
+    // Beside an operator it is a plain delete.
     let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
     keyspace.set_options(&merging).expect("sets");
     let mut batch = db.batch();

@@ -88,8 +88,8 @@ fn errors_sync() {
 }
 
 /// A sync fails and the kernel marks the pages clean; the process dies; the next life finds every
-/// record in the page cache. Syncing again would write nothing, so what it calls durable must not
-/// rest on those pages.
+/// record in the page cache. Syncing again would write nothing, so records that it calls durable
+/// must not depend on those pages.
 #[test]
 fn records_behind_a_failed_sync_are_not_called_durable_again() {
     use evendb::Options;

@@ -15,7 +15,7 @@ fn mounted(dir: &Path, megabytes: u64) -> Mounted {
     Mounted(dir.to_owned())
 }
 
-/// Who may not mount may in a namespace of his own, on most systems.
+/// On nearly every system, a user who may not mount may do so in a namespace of his own.
 fn in_a_namespace() -> Command {
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--mount"]);
@@ -64,7 +64,7 @@ fn fill_real_disks() {
     }
 }
 
-/// What lies on a real disk, for messages: names, lengths and blocks.
+/// The files on a real disk, for messages: names, lengths and blocks.
 fn real_files_of(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir.join("db"));
@@ -100,11 +100,12 @@ fn fill_and_empty(dir: &Path, level: Durability, place: &str) {
     fill_until_full(&db, 999_999);
     let count = count_of(&db);
     assert!(count > 1_000);
-    // Somebody else takes the rest, and it opens all the same.
+    // Another file takes the remaining room, and the database opens all the same.
     let other = dir.join("other");
     let filled = std::fs::write(&other, vec![1; 32 << 20]);
     assert!(filled.is_err(), "{place}: the disk is full");
-    // Without room for a checkpoint, the commit log has it; without one, all is in the runs by now.
+    // If there was no room for a checkpoint, the commit log has the records; without a log, all are
+    // in the runs by now.
     drop(db);
     let db = open();
     if level != Durability::Relaxed {

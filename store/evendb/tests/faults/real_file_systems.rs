@@ -1,7 +1,9 @@
-//! Full file systems of several kinds, as their kernels make them: each in an image that is mounted for the test.
+//! Full file systems of several kinds, as their kernels make them: each in an image that is mounted
+//! for the test.
 //!
-//! What fills one is another process, so that a signal that ends it is seen: where a file system copies on write, a write through a
-//! mapping finds no room, and the system has no other word for that.
+//! Another process fills each one, so that the test sees a signal that ends it: if a file system
+//! copies on write, a write through a mapping may find no room, and a signal is the system's only
+//! way to report that.
 
 use crate::common::mounts::{IMAGES, mount_image, take_room};
 use crate::common::{count_from_env, emptied, skipped::skipped};
@@ -11,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 const IMAGE_BYTES: u64 = 320 << 20;
-/// What the test leaves free.
+/// The bytes that the test leaves free.
 const FREE_BYTES: u64 = 26 << 20;
 const WRITERS: usize = 4;
 const ROLE: &str = "EVENDB_FULL_FILE_SYSTEM";
@@ -26,7 +28,7 @@ fn key(writer: usize, number: u64) -> String {
     format!("{writer}-{number:08}")
 }
 
-/// Puts until the disk is full, and says how many puts of each writer were acknowledged.
+/// Puts until the disk is full, and prints each writer's number of acknowledged puts.
 fn fill(dir: &Path) {
     let db = options().open(dir.join("db")).expect("opens");
     let acknowledged: Vec<u64> = std::thread::scope(|scope| {
@@ -45,7 +47,7 @@ fn fill(dir: &Path) {
         writers.map(|writer| writer.join().expect("ends")).to_vec()
     });
     println!("acknowledged {acknowledged:?}");
-    // Reads go on; the process ends without closing.
+    // Reads continue; the process ends without closing.
     assert!(db.get(key(0, 0)).expect("gets").is_some());
     std::process::exit(0);
 }
@@ -78,7 +80,7 @@ fn round(kind: &str) -> Result<(), String> {
         .collect();
     assert_eq!(counts.len(), WRITERS);
     assert!(counts.iter().sum::<u64>() > 1_000, "{kind}: {counts:?}");
-    // On the full disk, as it was left. Btrfs may have no room for what it notes of files itself.
+    // Still on the full disk. Btrfs may have no room for its own notes about files.
     let taken = mount.0.join("taken");
     let mut db = options().open(mount.0.join("db"));
     if kind == "btrfs"
@@ -110,7 +112,7 @@ fn full_file_systems_of_all_kinds() {
         return fill(Path::new(&dir));
     }
     let rounds = count_from_env("EVENDB_REAL_ROUNDS", 1);
-    // The last one takes a minute a round.
+    // The last kind takes a minute for each round.
     let kinds = if rounds > 1 {
         &IMAGES[..]
     } else {

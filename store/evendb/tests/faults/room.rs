@@ -9,7 +9,8 @@ use crate::waiting::no_room_in_the_logs;
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Durability, Error, ErrorKind};
 
-/// The disk is full at one size: reads go on, nothing is lost, and with room all goes on.
+/// The disk is full at one size: reads continue, nothing is lost, and with room everything
+/// continues.
 fn disk_full_at(seed: u64, level: Durability, capacity: u64) -> bool {
     let place = format!("seed {seed} {level:?} capacity {capacity}");
     let mut run = Run::new(seed, level, place, true);
@@ -48,7 +49,7 @@ fn disk_full_at_every_size() {
     println!("{runs} sizes, {hits} of them too small");
 }
 
-/// Removing a keyspace on a full disk: refused, it is as if nothing had been asked for.
+/// The removal of a keyspace on a full disk is refused, and has no effect.
 #[test]
 fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     let vfs = SimVfs::new(1);
@@ -64,7 +65,7 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     // The manifest's room is used up by small edits.
     let full = (0..200_000).find_map(|_| db.flush().err());
     assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
-    // Deletes are let in all the same.
+    // Deletes are admitted all the same.
     vfs.set_capacity(0);
     for name in &names {
         let keyspace = db.keyspace(name).expect("is there");
@@ -97,9 +98,9 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     assert!(first.contains_key("after").expect("gets"));
 }
 
-/// The disk was full until the manifest had no room for another edit, and had room again for a moment.
-/// What is let in from then on finds its edits' room, though nothing can be had any more: puts, and
-/// deletes behind them.
+/// The disk was full until the manifest had no room for another edit, and had room again for a
+/// moment. Writes that are admitted from then on find room for their edits, though the disk gives
+/// no more: puts, and deletes behind them.
 #[test]
 fn what_is_let_in_has_room_for_its_edits() {
     if !is_alone("room::what_is_let_in_has_room_for_its_edits") {
@@ -115,7 +116,7 @@ fn what_is_let_in_has_room_for_its_edits() {
         vfs.set_capacity(vfs.used_bytes());
         let full = (0..200_000).find_map(|_| db.flush().err());
         assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
-        // Nothing of a put could be made durable, so none is let in, whatever the logs have free.
+        // No part of a put could be made durable, so none is admitted, whatever the logs have free.
         let refused = db.put("refused", "").map_err(|error| error.kind());
         assert_eq!(refused, Err(ErrorKind::NoSpace), "{level:?}");
         vfs.set_capacity(u64::MAX);
@@ -123,7 +124,7 @@ fn what_is_let_in_has_room_for_its_edits() {
         vfs.set_capacity(0);
         for round in 0..10 {
             let place = format!("{level:?} round {round}");
-            // Here and there, so that each round is an edit of many parts.
+            // Scattered keys, so that each round is an edit of many parts.
             for number in (round..3_000).step_by(100) {
                 db.delete(key(number))
                     .unwrap_or_else(|error| panic!("{place}: deletes: {error:?}"));
@@ -139,12 +140,12 @@ fn what_is_let_in_has_room_for_its_edits() {
     }
 }
 
-/// Chunks of several pages: what is deleted of a page gives nothing back.
+/// Chunks of several pages: deleting a part of a page gives nothing back.
 fn on_full(vfs: &SimVfs, level: Durability) -> evendb::Options {
     common::on_sim(vfs, level, 0).advanced(|advanced| advanced.chunk_bytes(32 << 10))
 }
 
-/// Keys in an order that makes tables of their own, not runs that join the base.
+/// Puts keys in an order that makes tables of their own, not runs that join the base.
 pub fn fill_until_full(db: &evendb::Db, keys: u64) -> u64 {
     for number in 0.. {
         let key = format!("k{:05}", number * 7_919 % keys);
@@ -159,7 +160,7 @@ pub fn fill_until_full(db: &evendb::Db, keys: u64) -> u64 {
     unreachable!()
 }
 
-/// What lies on the simulated disk, for messages.
+/// The files on the simulated disk, for messages.
 fn files_of(vfs: &SimVfs) -> String {
     let dir = std::path::Path::new(common::DIR);
     let mut sizes: Vec<(String, usize)> = vfs
@@ -179,8 +180,8 @@ fn files_of(vfs: &SimVfs) -> String {
     format!("{used} bytes used, {files} files: {}", shown.join(", "))
 }
 
-/// Whoever hits a full disk can delete a range and goes on, without anybody's help: the deletion
-/// succeeds at once, and so does the put after it.
+/// An application that hits a full disk can delete a range and continue, without anybody's help:
+/// the deletion succeeds at once, and so does the put after it.
 #[test]
 fn deleting_gives_room_on_a_full_disk() {
     if !is_alone("room::deleting_gives_room_on_a_full_disk") {
@@ -202,14 +203,14 @@ fn deleting_gives_room_on_a_full_disk() {
                 let place = format!("{place} round {round}");
                 let put = fill_until_full(&db, 1_000_000 - 1);
                 assert!(put > 20, "{place}: only {put} puts");
-                // Reads go on, and what is there can be read from end to end.
+                // Reads continue, and the records can be read from end to end.
                 let all = db
                     .iter()
                     .map(|item| Ok(item?.0.to_vec()))
                     .collect::<evendb::Result<Vec<_>>>();
                 let all = all.unwrap_or_else(|error| panic!("{place}: reads: {error:?}"));
                 assert!(all.len() > 100, "{place}");
-                // Everything but the last tenth.
+                // Everything except the last tenth.
                 let from = &all[all.len() * 9 / 10];
                 db.delete_range(..&from[..]).unwrap_or_else(|error| {
                     let left = db.iter().take_while(Result::is_ok).count();
@@ -241,7 +242,7 @@ fn deleting_gives_room_on_a_full_disk() {
     }
 }
 
-/// Single deletes do it too, with the puts that hit the wall in between.
+/// Single deletes do it too, with the puts that find no room in between.
 #[test]
 fn puts_do_not_take_the_room_kept_for_deletes() {
     if !is_alone("room::puts_do_not_take_the_room_kept_for_deletes") {
@@ -261,7 +262,7 @@ fn puts_do_not_take_the_room_kept_for_deletes() {
     for (index, key) in all.iter().enumerate() {
         db.delete(key)
             .unwrap_or_else(|error| panic!("delete {index}: {error:?}"));
-        // As greedy as can be: takes whatever it is given.
+        // Greedy puts: they take all the room that they get.
         if db
             .put(format!("greedy{}", index % 20), vec![1; 100])
             .is_ok()
@@ -273,7 +274,7 @@ fn puts_do_not_take_the_room_kept_for_deletes() {
     assert_eq!(db.iter().count(), 20.min(puts));
 }
 
-/// The disk has no byte left, because somebody else filled it; the process dies, or power fails.
+/// The disk has no byte left, because another process filled it; the process dies, or power fails.
 #[test]
 fn a_database_opens_on_a_full_disk() {
     let mut refused = 0;
@@ -289,7 +290,7 @@ fn a_database_opens_on_a_full_disk() {
                 runner.step(step).expect("nothing fails");
             }
             vfs.set_capacity(0);
-            // A few more until it hits the wall, or not.
+            // A few more steps until the disk is full, or not.
             for step in steps(seed + 500, (seed % 20) as usize) {
                 if !matches!(step, Step::Write(..)) {
                     continue;
@@ -396,7 +397,7 @@ fn full_disks_and_room_again_and_crashes() {
     assert!(errors > lives / 4);
 }
 
-/// What is free within the container is found again after opening, where the disk has none.
+/// Free room within the container is found again after opening, when the disk has none.
 #[test]
 fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
     if !is_alone("room::holes_of_the_logs_are_used_after_opening_on_a_full_disk") {
@@ -414,9 +415,10 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
             let key = format!("k{:05}", number * 7_919 % 4_001);
             db.put(key, [1; 100]).expect("puts");
         }
-        // Of the keyspace: after one of the database, closing would give the holes back.
+        // Compacts the keyspace: after a compaction of the database, closing would give the holes
+        // back.
         db.default_keyspace().compact().expect("compacts");
-        // Runs come and go: what they leave behind is free, and too little to be given back.
+        // Runs come and go: the room that they leave is free, and too small to be given back.
         for round in 0..3_u8 {
             for number in (0..4_000_u32).step_by(40) {
                 db.put(format!("k{number:05}"), [round; 100]).expect("puts");
@@ -454,14 +456,14 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
     }
 }
 
-/// A file system that finds no block for bytes whose room was reserved, where runs are merged: nothing
-/// names the merged run yet, so it is a full disk like any other, and no reason to stop.
+/// While runs are merged, a file system finds no block for bytes whose room was reserved. Nothing
+/// names the merged run yet, so this is a full disk like any other, and no reason to stop.
 #[test]
 fn a_merge_of_runs_without_room_does_not_latch() {
     let mut merges = 0;
     for at in 0..300 {
         let vfs = SimVfs::new(at);
-        // Logs that are never at their limit: only their runs are too many.
+        // Logs that are never at their limit: only the number of their runs is too large.
         let options = on_full(&vfs, Durability::Process)
             .advanced(|advanced| advanced.log_bytes_limits(1 << 30, 1 << 30).munks(false));
         let db = options.open(common::DIR).expect("opens");

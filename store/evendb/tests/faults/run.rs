@@ -7,11 +7,11 @@ use evendb::{Durability, Error, ErrorKind};
 
 pub const STEPS: usize = 150;
 
-/// A run up to its first latch or its end, with what may be asked of it.
+/// A run up to its first latch or its end, with the rules that it must keep.
 pub struct Run {
     pub runner: Runner,
     pub place: String,
-    /// Whether NoSpace is all that may happen, without the latch.
+    /// Whether only NoSpace may happen, without the latch.
     pub full_disk: bool,
     pub errors: u64,
 }
@@ -52,14 +52,14 @@ impl Run {
         }
     }
 
-    /// What reads say after a failed step is what was acknowledged, with or without that step.
+    /// After a failed step reads must return the acknowledged writes, with or without that step.
     pub fn check_reads(&mut self, doing: &str) -> usize {
         let live = self.runner.oracle.check_live(self.runner.db());
         live.unwrap_or_else(|what| panic!("{} reads after {doing}: {what}", self.place))
     }
 
-    /// Runs the steps until the database latches, cannot be opened again, or they end. Whether
-    /// it is open and takes writes.
+    /// Runs the steps until the database latches, cannot be opened again, or they end. Returns
+    /// whether it is open and takes writes.
     pub fn run(&mut self, steps: &[Step], reads_fail: bool) -> bool {
         if let Err(error) = self.runner.open() {
             self.expect_kind(&error, "opening");
@@ -96,7 +96,7 @@ impl Run {
         true
     }
 
-    /// After the latch: writes say so, reads go on.
+    /// After the latch writes return its error, and reads continue.
     fn refuses_writes(&mut self, steps: &[Step]) {
         assert!(!self.full_disk, "{}: a full disk latched", self.place);
         for step in steps.iter().take(6) {
@@ -123,7 +123,8 @@ impl Run {
         self.check_reads("the latch");
     }
 
-    /// What is on the disk opens, after the process died and after the power failed, and goes on.
+    /// The files on the disk open, after the process died and after the power failed, and the
+    /// database continues.
     pub fn check_disk(&mut self, number: u64) {
         self.runner.vfs.clear_faults();
         self.runner.vfs.set_capacity(u64::MAX);
@@ -147,7 +148,7 @@ impl Run {
                     .unwrap_or_else(|error| panic!("{place}: going on: {error:?}"));
             }
             next.abandon();
-            // A power loss: what a failed sync left unwritten must not have been built upon.
+            // A power loss: nothing may have been built on pages that a failed sync left unwritten.
             let machine = machine.crash(CrashMode::PowerLossNothing);
             let mut last = Runner::resume(&machine, self.runner.level, next.oracle.clone());
             last.recover(End::Power)
@@ -163,7 +164,7 @@ pub fn brief(step: &Step) -> String {
     }
 }
 
-/// How many operations and reads the workload has when nothing fails.
+/// The numbers of operations and reads of the workload when nothing fails.
 pub fn undisturbed(seed: u64, level: Durability) -> (u64, u64, u64) {
     let vfs = SimVfs::new(seed);
     let mut runner = Runner::new(&vfs, level).vary(seed);

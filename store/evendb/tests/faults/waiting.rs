@@ -4,7 +4,7 @@ use crate::common;
 use evendb::vfs::{Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Durability, ErrorKind};
 
-/// Fails the test if `work` is not done in time: what it does may wait for ever.
+/// Fails the test if `work` is not done in time: it may wait for ever.
 pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || drop(done.send(work())));
@@ -30,7 +30,7 @@ pub fn no_room_in_the_logs(at: u64, sticky: bool) -> Fault {
     }
 }
 
-/// Puts that wait for a checkpoint which finds no room: told so, all of them, and soon.
+/// Puts that wait for a checkpoint which finds no room get an error, all of them, and soon.
 #[test]
 fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
     for (level, workers) in [
@@ -45,7 +45,7 @@ fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
         let db = options.open(common::DIR).expect("opens");
         db.put("before", "value").expect("puts");
         db.flush().expect("there is room");
-        // What is reserved stays, so puts are let in, until the ring or the deltas are full.
+        // The reserved room stays, so puts are admitted, until the ring or the deltas are full.
         vfs.inject(no_room_in_the_logs(0, true));
         let writers: Vec<_> = (0..3)
             .map(|writer| {
@@ -72,7 +72,7 @@ fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
                 assert!(message.contains(part), "{place}: {message}");
             }
         }
-        // Whoever asks for more than there is waits for nothing either.
+        // A put that asks for more than there is does not wait either.
         let own = db.clone();
         let raised = in_time(&place, move || {
             let mut batch = own.batch();
@@ -85,7 +85,7 @@ fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
         {
             assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
         }
-        // Reads go on, nothing latched, and with room all goes on.
+        // Reads continue, nothing latched, and with room everything continues.
         assert!(db.get("before").expect("gets").is_some());
         vfs.clear_faults();
         let own = db.clone();
@@ -104,8 +104,8 @@ fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
     }
 }
 
-/// A disk that is short of room for one operation, which the room kept back makes good: nobody who
-/// waits is told of it.
+/// A disk is short of room for one operation, and the room kept back replaces it: no waiting put
+/// gets an error.
 #[test]
 fn a_moment_without_room_refuses_nobody() {
     for at in 0..40 {
@@ -126,8 +126,8 @@ fn a_moment_without_room_refuses_nobody() {
     }
 }
 
-/// What a sync did not write for want of room may be called clean by the system, and lies in a file that others write to: such a sync is
-/// a failed one, and is not tried again.
+/// The system may call pages clean that a sync did not write for want of room, in a file that
+/// others write to: such a sync counts as failed, and is not tried again.
 #[test]
 fn a_sync_of_the_logs_that_finds_no_room_stops_all_writes() {
     for kind in [FaultKind::NoSpace, FaultKind::SyncFullThenClean] {

@@ -1,10 +1,10 @@
-//! What the kept databases hold, by their format version.
+//! The contents of the kept databases, by their format version.
 
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// When the values expire that stay, in seconds since 1970: beyond the year 5000.
+/// When the values expire that outlive the tests, in seconds since 1970: beyond the year 5000.
 pub const STAYS_SECONDS: u64 = 100_000_000_000;
 
 /// One fixed write; `None` deletes.
@@ -36,7 +36,7 @@ pub fn entries(part: u32) -> Vec<Entry> {
     }
 }
 
-/// What a database of a format version holds, by keyspace.
+/// The contents of a database of a format version, by keyspace.
 pub fn expected(version: char) -> BTreeMap<&'static str, Map> {
     let mut maps = BTreeMap::from([("default", Map::new()), ("other", Map::new())]);
     if version >= '4' {
@@ -61,7 +61,7 @@ pub fn expected(version: char) -> BTreeMap<&'static str, Map> {
     maps
 }
 
-/// Two values that lie apart, one named by a table and one by the commit log.
+/// Two separately stored values, one named by a table and one by the commit log.
 pub fn apart() -> [(String, Vec<u8>); 2] {
     ["in a table", "in the log"].map(|place| (format!("apart/{place}"), vec![b'v'; 700]))
 }

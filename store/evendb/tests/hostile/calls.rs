@@ -1,5 +1,5 @@
-//! All public calls that take a path, with what is none of ours at that path: each is refused or finds nothing, and the world
-//! around is as it was.
+//! All public calls that take a path, with foreign files at that path: each call is refused or
+//! finds nothing, and the world around is unchanged.
 
 use crate::small;
 use evendb::inspect::{self, Dump, DumpOptions, InspectOptions, RepairOptions};
@@ -11,8 +11,8 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// A call: what it is in the sources (the file, the function, and which of its paths), and the call itself, of an open database
-/// and a directory of backups, with the path that something has.
+/// A call: its place in the sources (the file, the function, and which of its paths), and the call
+/// itself. It gets an open database and a directory of backups, with the path that is occupied.
 struct Call {
     name: &'static str,
     call: fn(&World, &Path) -> Result<()>,
@@ -21,7 +21,7 @@ struct Call {
 struct World {
     dir: tempfile::TempDir,
     db: Db,
-    /// Another one, which is closed.
+    /// Another database, which is closed.
     closed: PathBuf,
     backups: PathBuf,
 }
@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// What makes something at the path.
+/// Calls that make something at the path.
 const MAKES: [Call; 10] = [
     Call {
         name: "open",
@@ -104,7 +104,7 @@ const MAKES: [Call; 10] = [
     },
 ];
 
-/// What reads or removes what is at the path.
+/// Calls that read or remove something at the path.
 const TAKES: [Call; 12] = [
     Call {
         name: "open",
@@ -166,10 +166,10 @@ const TAKES: [Call; 12] = [
     },
 ];
 
-/// A way to have something at a path that is none of ours. The second path is a directory of somebody.
+/// A way to put something foreign at a path. The second path is a directory of another user.
 type Plant = fn(&Path, &Path);
 
-/// Those before this one are no directories.
+/// The plants before this index are not directories.
 const DIRECTORIES_FROM: usize = 5;
 const PLANTS: [Plant; 7] = [
     |at, around| symlink(around.join("photo"), at).expect("links"),
@@ -187,7 +187,8 @@ const PLANTS: [Plant; 7] = [
     },
 ];
 
-/// What lies below a directory but for the open database, with what the system says of it and what files hold.
+/// Everything below a directory except the open database, with the system's attributes and the
+/// contents of files.
 fn world(world: &World) -> Vec<(PathBuf, String, Vec<u8>)> {
     let (mut all, mut left) = (Vec::new(), vec![world.dir.path().to_owned()]);
     while let Some(path) = left.pop() {
@@ -201,7 +202,7 @@ fn world(world: &World) -> Vec<(PathBuf, String, Vec<u8>)> {
             let entries = fs::read_dir(&path).expect("lists");
             left.extend(entries.map(|entry| entry.expect("lists").path()));
         }
-        // A directory's length is the file system's matter.
+        // A directory's length depends on the file system.
         let told = if there.is_dir() { String::new() } else { told };
         all.push((path, told, bytes));
     }
@@ -210,7 +211,7 @@ fn world(world: &World) -> Vec<(PathBuf, String, Vec<u8>)> {
     all
 }
 
-/// Tries the call of the path `given` with each of these at `at`, and puts away what was there.
+/// Tries the call of the path `given` with each plant at `at`, and puts away what was there.
 fn tour(
     own: &World,
     (call, plants): (&Call, &[Plant]),
@@ -236,7 +237,7 @@ fn tour(
     }
 }
 
-/// These tell of what is there, which may be nothing, and remove what is old, which nothing is.
+/// These calls report about existing objects, of which there may be none, or remove old ones.
 fn may_find_nothing(call: &Call) -> bool {
     let names = [
         "LiveStats::read",
@@ -252,7 +253,7 @@ fn no_call_that_makes_something_takes_the_place_of_something_else() {
     let own = World::new();
     let out = own.at("out");
     for call in &MAKES {
-        // A directory of backups may have other files, and be reached by a link.
+        // A directory of backups may have other files, and may be reached by a link.
         let plants = match call.name.starts_with("backup") {
             true => &PLANTS[..DIRECTORIES_FROM],
             false => &PLANTS[..],
@@ -274,8 +275,8 @@ fn no_call_takes_something_else_for_ours() {
     }
 }
 
-/// The files that make a closed database, a backup and an export what they are, and the figures of an open database. An inspection
-/// tells of damage, and is no failure.
+/// The files that identify a closed database, a backup and an export, and the figures of an open
+/// database. An inspection reports damage, and does not fail.
 #[test]
 fn no_call_reads_or_removes_what_lies_in_the_place_of_a_file_of_ours() {
     let own = World::new();
@@ -318,7 +319,7 @@ fn no_call_reads_or_removes_what_lies_in_the_place_of_a_file_of_ours() {
     }
 }
 
-/// A call that takes a path is put into one of the lists above, or this fails.
+/// A call that takes a path must be in one of the lists above, or this fails.
 #[test]
 fn every_call_that_takes_a_path_is_in_the_tour() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -340,7 +341,7 @@ fn every_call_that_takes_a_path_is_in_the_tour() {
             }
         }
     }
-    // Behind the name of a type, if there is one, and before what else is said.
+    // The text behind the name of a type, if there is one, and before further words.
     let names = MAKES.iter().chain(&TAKES).map(|call| call.name);
     let toured: BTreeSet<String> = names
         .map(|name| name.split([' ', ',']).next().unwrap_or_default())

@@ -5,7 +5,7 @@ use evendb::{Error, ErrorKind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 
-/// What this process may have open from now on.
+/// Limits the number of files that this process may have open from now on.
 fn limit_to(files: u64) {
     let limit = Rlimit {
         current: Some(files),
@@ -19,11 +19,12 @@ fn key(number: usize) -> String {
 }
 
 const KEYS: usize = 20_000;
-/// More than the memory holds, in few chunks: a job that finds no descriptor waits a little for each.
+/// More keys than the memory holds, in few chunks: a job that finds no descriptor waits a little
+/// for each.
 const FEW_KEYS: usize = 4_000;
 
-/// Many more tables than the process may have open, read by many threads: what is closed has its descriptor until no reader can
-/// have it any more.
+/// Many more tables than the process may have open, read by many threads: a closed table keeps its
+/// descriptor until no reader can have it any more.
 pub fn many_readers(dir: &Path) {
     limit_to(300);
     let db = small().workers(2).open(dir).expect("opens");
@@ -48,12 +49,13 @@ pub fn many_readers(dir: &Path) {
     db.close().expect("closes");
 }
 
-/// The rest of the process takes all descriptors: what needs one more fails with an error of its own, nothing counts as damaged, and
-/// all is as before when there are some again.
+/// The rest of the process takes all descriptors: calls that need one more fail with an error of
+/// their own, nothing counts as damaged, and all is as before when there are descriptors again.
 pub fn none_left(dir: &Path) {
     limit_to(160);
     let open = || {
-        // Without munks: a worker that loads spans before the descriptors are gone would spare all reads.
+        // Without munks: a worker that loads spans before the descriptors are gone would spare all
+        // reads.
         small()
             .workers(1)
             .advanced(|advanced| {

@@ -1,11 +1,12 @@
-//! A sandbox whose filter of system calls refuses what is only a hint, or has another way.
+//! A sandbox whose filter of system calls refuses calls that are only hints, or that have a
+//! replacement.
 #![expect(unsafe_code, reason = "a filter of system calls is set by a raw call")]
 
 use crate::in_another_process;
 use evendb::{Durability, Options};
 use std::path::Path;
 
-/// Calls that are refused: none is needed.
+/// Calls that are refused; the store needs none of them.
 const REFUSED: [i64; 7] = [
     libc::SYS_madvise,
     libc::SYS_fallocate,
@@ -25,7 +26,7 @@ fn refuse(errno: i32) {
         jf: no,
         k: value,
     };
-    // The number of the call comes first in what a filter sees.
+    // The number of the call comes first in the data of a filter.
     let mut program = vec![step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0)];
     for (at, call) in REFUSED.iter().enumerate() {
         let to_refusal = (REFUSED.len() - at) as u8;
@@ -38,7 +39,7 @@ fn refuse(errno: i32) {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the calls take numbers and a pointer to a program that lives as long as they take.
+    // SAFETY: the calls take numbers and a pointer to a program that lives longer than they run.
     let set = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(
@@ -50,7 +51,7 @@ fn refuse(errno: i32) {
     assert!(set, "{}", std::io::Error::last_os_error());
 }
 
-/// A database that is made, filled, closed and opened again where these calls fail so.
+/// A database is made, filled, closed and opened again while these calls fail with `errno`.
 pub fn without_hints(dir: &Path, errno: i32) {
     refuse(errno);
     for level in [Durability::Process, Durability::Sync] {

@@ -86,10 +86,10 @@ fn values_at_the_limits() {
     );
 }
 
-/// What each record counts beside its key and value.
+/// The bytes that each record counts beside its key and value.
 const COUNTED: usize = 64;
 
-/// The writes that are refused, and those that are the largest: as keys with lengths of values.
+/// The writes that are refused, and the largest ones: keys with the lengths of their values.
 type Writes = Vec<(String, usize)>;
 
 fn commit(db: &Db, writes: &Writes, byte: u8) -> evendb::Result<()> {
@@ -100,8 +100,8 @@ fn commit(db: &Db, writes: &Writes, byte: u8) -> evendb::Result<()> {
     batch.commit()
 }
 
-/// Batches that count exactly `counted`: of many equal records and a last one that fills them up, of two,
-/// and of tiny ones and one large.
+/// Batches that count exactly `counted`: one of many equal records and a last one that fills it up,
+/// one of two records, and one of tiny records and a large one.
 fn batches_of(counted: usize) -> [Writes; 3] {
     let many = |number: usize, len: usize| {
         let key = |at: usize| format!("many{at:06}");

@@ -29,7 +29,7 @@ fn kind_of<T>(result: evendb::Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// Runs this binary again in a role; what it says must be what is expected.
+/// Runs this binary again in a role; its output must be as expected.
 fn in_another_process(role: &str, dir: &Path) {
     let status = Command::new(std::env::current_exe().expect("the test binary"))
         .args(["other_process", "--exact", "--nocapture"])
@@ -41,7 +41,7 @@ fn in_another_process(role: &str, dir: &Path) {
     assert!(status.success(), "{role}");
 }
 
-/// Not a test of its own: what [`in_another_process`] runs.
+/// Not a test of its own: [`in_another_process`] runs it.
 #[test]
 fn other_process() {
     let Some(dir) = std::env::var_os(DIR_VARIABLE) else {

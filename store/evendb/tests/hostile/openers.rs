@@ -93,7 +93,7 @@ fn readers_write_nothing() {
     }
 }
 
-/// Stacks for which the address space, made small, has room for one or for none.
+/// The size of stacks: the address space, made small, has room for one such stack or for none.
 pub const STACK_BYTES: u64 = 256 << 20;
 
 pub fn threads_that_cannot_be_started(dir: &Path) {
@@ -120,7 +120,7 @@ pub fn threads_that_cannot_be_started(dir: &Path) {
     let message = error.to_string();
     assert!(message.contains("evendb-"), "{message}");
     assert!(message.contains("raise that limit"), "{message}");
-    // Nothing runs on, and nothing is held.
+    // No thread continues, and nothing is held.
     assert_eq!(threads(), before);
     // The one thread that a database needs does the others' work.
     limited(1.8);
@@ -148,7 +148,8 @@ fn threads_that_cannot_be_started_are_an_error_of_opening() {
     in_another_process("threads that cannot be started", dir.path());
 }
 
-/// The directory is locked, too: whoever deletes the lock's file lets no second opener in, and the first loses nothing.
+/// The directory is locked too: deleting the lock's file lets no second opener in, and the first
+/// loses nothing.
 #[test]
 fn a_deleted_lock_file_lets_nobody_in() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -165,7 +166,7 @@ fn a_deleted_lock_file_lets_nobody_in() {
     assert_eq!(db.iter().count(), 2);
 }
 
-/// What lies at the path of an open database may be another one's: the first must notice and stop writing.
+/// The path of an open database may lead to another one: the first must notice and stop writing.
 #[test]
 fn a_directory_that_is_moved_stops_the_writer() {
     let parent = tempfile::tempdir().expect("a directory");

@@ -42,7 +42,7 @@ fn absurd_options_are_refused_by_name_and_limit() {
         ("workers", "256", small().workers(many)),
         ("chunk_bytes", "256", with(|given| given.chunk_bytes(0))),
         ("chunk_bytes", "256", with(|given| given.chunk_bytes(255))),
-        // A second call goes on from the first.
+        // A second call continues from the first.
         (
             "chunk_bytes",
             "256",
@@ -194,7 +194,7 @@ fn absurd_options_are_refused_by_name_and_limit() {
         }
     }
     assert!(wrong.is_empty(), "not refused, or not well: {wrong:#?}");
-    // A disk for it is not at hand, but it is no error of the argument.
+    // No disk here is large enough for it, but that is no error of the argument.
     let greatest = small().memory_budget(16 << 40).create_if_missing(false);
     let error = greatest
         .open(dir.path().join("none"))

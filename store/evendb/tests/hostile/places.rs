@@ -114,9 +114,9 @@ fn a_newer_format() {
         let path = Path::new(DIR).join(name);
         let mut bytes = vfs.read_file(&path);
         assert_eq!(bytes[at], version);
-        // The one behind it is that of what is encrypted.
+        // The next version number is that of encrypted databases.
         bytes[at] += 2;
-        // The layout may be another one as well.
+        // The layout may differ too.
         bytes.push(0);
         vfs.write_file(&path, bytes);
         assert_eq!(open_kind(&vfs), Some(ErrorKind::Unsupported), "{name}");
@@ -172,7 +172,7 @@ fn files_in(dir: &Path) -> Vec<(OsString, Vec<u8>)> {
     files
 }
 
-/// Opens a database, reads and writes all over it. The kind of the first error.
+/// Opens a database, and reads and writes all over it. Returns the kind of the first error.
 fn use_it(dir: &Path) -> Result<(), ErrorKind> {
     let kind = |error: evendb::Error| error.kind();
     let db = small().open(dir).map_err(kind)?;
@@ -205,7 +205,7 @@ fn links_in_the_directory_lead_nowhere() {
         for (name, bytes) in &files {
             std::fs::write(path.join(name), bytes).expect("writes");
         }
-        // What the link leads to is the very file, so it is the link alone that can be refused.
+        // The link leads to the very file, so only the link itself is a reason to refuse it.
         std::fs::rename(path.join(linked), &elsewhere).expect("moves");
         std::os::unix::fs::symlink(&elsewhere, path.join(linked)).expect("links");
         if let Err(kind) = use_it(&path) {
@@ -218,7 +218,7 @@ fn links_in_the_directory_lead_nowhere() {
         let now = std::fs::read(&elsewhere).expect("reads");
         assert!(now == *bytes, "{linked:?}: written through a link");
     }
-    // Others are not needed, or a file of its own has come in the place of the link.
+    // The other files are not needed, or a file of the database has replaced the link.
     for needed in ["CURRENT", "LOCK", "COMMIT-LOG", "CHUNK-LOGS"] {
         let name = OsString::from(needed);
         assert!(refused.contains(&&name), "{needed} of {refused:?}");
@@ -231,7 +231,8 @@ fn links_in_the_directory_lead_nowhere() {
     );
 }
 
-/// What is no regular file, at `path`: a link to a file, one to a directory, one to nothing, a directory, a pipe.
+/// Plants something that is no regular file at `path`: a link to a file, to a directory or to
+/// nothing, a directory, or a pipe.
 fn plant(number: usize, path: &Path, around: &Path) {
     match number {
         0 => std::os::unix::fs::symlink(around.join("photo"), path).expect("links"),
@@ -245,7 +246,7 @@ fn plant(number: usize, path: &Path, around: &Path) {
     }
 }
 
-/// The names in a directory with what the system says of each, but for when it was last read.
+/// The names in a directory, each with the system's attributes except the time of the last read.
 fn names_in(dir: &Path) -> Vec<(OsString, String)> {
     let told = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.expect("lists");
@@ -301,7 +302,7 @@ fn names_of_ours_that_are_no_files_refuse_each_call_that_would_remove_them() {
     small().open(&path).expect("opens").close().expect("closes");
 }
 
-/// Figures and the list of hot records may lack.
+/// Figures and the list of hot records may be missing.
 #[test]
 fn what_lies_in_the_place_of_figures_keeps_nothing_from_opening_and_stays() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -359,7 +360,7 @@ fn destroy_goes_through_no_link_and_takes_no_names_that_we_do_not_write() {
     assert_eq!(left, foreign);
 }
 
-/// A creation that was cut short leaves such names, and no such bytes.
+/// A creation that was cut short leaves such names, but other bytes.
 #[test]
 fn a_creation_removes_no_foreign_file_that_has_the_name_of_a_leftover() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Odd ranges; iterators and handles that outlive what they come from.
+//! Odd ranges; iterators and handles that outlive their origin.
 
 use crate::common::{DIR, on_sim};
 use crate::kind_of;

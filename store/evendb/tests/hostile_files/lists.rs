@@ -1,4 +1,5 @@
-//! Lists of backups and exports, and properties of exports, with right checksums: many files in few bytes each.
+//! Lists of backups and exports, and properties of exports, with right checksums: many files in few
+//! bytes each.
 
 use super::{MIB, database, kind_of, options, peak_of};
 use evendb::{Backups, Db, ErrorKind, exported_properties};
@@ -6,7 +7,8 @@ use evendb_storage::codec::{checksum, put_slice, put_varint};
 use std::fs;
 use std::path::Path;
 
-/// A list that names these files, each with a length, a checksum, which table it is, and flags.
+/// A list that names these files, each with a length, a checksum, the number of its table, and
+/// flags.
 fn list(files: impl Iterator<Item = (String, [u64; 4])>) -> Vec<u8> {
     let (mut listed, mut count) = (Vec::new(), 0);
     for (name, numbers) in files {
@@ -25,7 +27,8 @@ fn list(files: impl Iterator<Item = (String, [u64; 4])>) -> Vec<u8> {
     list
 }
 
-/// As many files as there can be in 6 MiB or so; and as many of those that a later backup could share.
+/// Two lists: the most files that fit about 6 MiB, and the most files that a later backup could
+/// share.
 fn long_lists() -> [Vec<u8>; 2] {
     let least = (0..1_000_000).map(|_| ("a".to_owned(), [0; 4]));
     let tables = (0..250_000_u64).map(|id| (format!("{id:016x}.sst"), [1, 2, 3, 2]));
@@ -36,7 +39,7 @@ fn open(dir: &Path) -> Db {
     options().open(dir).unwrap()
 }
 
-/// What a call takes beside the list, of which it takes no more than the bytes.
+/// The memory that a call takes beside the list; for the list itself it takes only its bytes.
 fn takes_its_bytes<T>(len: usize, plain: usize, what: &str, call: impl FnOnce() -> T) -> T {
     let (result, peak) = peak_of(call);
     let most = plain + len + 16 * MIB;
@@ -63,7 +66,7 @@ fn a_list_of_a_backup_takes_the_memory_of_its_bytes() {
         let restored = takes_its_bytes(len, 0, "restore", || backups.restore(None, &into));
         assert_eq!(kind_of(restored.map(drop)), Some(ErrorKind::Corruption));
         assert!(!into.exists());
-        // The next one shares nothing of it, and takes its place.
+        // The next backup shares nothing of it, and replaces it.
         let next = takes_its_bytes(len, plain, "backup", || db.backup(&all)).unwrap();
         assert_eq!(next.bytes_shared, 0);
         takes_its_bytes(len, 0, "prune", || backups.prune(2)).unwrap();

@@ -1,21 +1,21 @@
-//! A merge operator for tests in which every operand and its place can be told from the value.
+//! A merge operator for tests: the value shows every operand and its place.
 
 use evendb::{KeyspaceOptions, MergeError, MergeOperator};
 
-/// Longest value that merging makes.
+/// The most bytes of a value that merging makes.
 const LEN_MAX: usize = 150;
 
 /// The operand after which a key has no value.
 pub const CLEAR: &[u8] = b"!";
 
-/// Appends, and keeps the end. Not commutative, so an order that is wrong is seen; an operand that is lost or counted twice is,
-/// too. [`CLEAR`] removes the value.
+/// Appends, and keeps the end. It is not commutative, so a wrong order shows; an operand that is
+/// lost or counted twice shows too. [`CLEAR`] removes the value.
 pub struct Tail {
     /// Whether operands are merged among themselves.
     pub partial: bool,
 }
 
-/// The value after one operand.
+/// The value after one more operand.
 pub fn merged(existing: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
     if operand == CLEAR {
         return None;
@@ -52,7 +52,7 @@ impl MergeOperator for Tail {
     }
 }
 
-/// Options of a keyspace that merges so.
+/// Options of a keyspace with this operator.
 pub fn options(partial: bool) -> KeyspaceOptions {
     KeyspaceOptions::new().merge_operator(Tail { partial })
 }

@@ -1,4 +1,4 @@
-//! What a step decides by chance: keys, values, ranges.
+//! The random choices of a step: keys, values, ranges.
 
 use super::model::Bounds;
 use crate::common::scramble;
@@ -36,7 +36,7 @@ impl Dice {
         &of[self.below(of.len() as u64) as usize]
     }
 
-    /// The number of a key: half of the time one of few, so that calls meet.
+    /// The number of a key: half of the draws are from a few keys, so that calls meet.
     fn number(&mut self) -> u64 {
         let of = *self.pick(&[12, KEYS]);
         self.below(of)
@@ -63,12 +63,12 @@ impl Dice {
         }
     }
 
-    /// A value that no other write of the program has, but for empty ones.
+    /// A value that no other write of the program has, except empty values.
     pub fn value(&mut self) -> Vec<u8> {
         self.values += 1;
         let len = match self.below(70) {
             0 => return Vec::new(),
-            // Above an eighth of the commit log: goes through a value extent.
+            // Above an eighth of the commit log, so it goes through a value extent.
             1 => 8_200 + self.below(3_000),
             2..6 => 500 + self.below(1_500),
             _ => self.below(100),
@@ -87,7 +87,7 @@ impl Dice {
         operand
     }
 
-    /// Mostly a short range, now and then all, or nothing.
+    /// Usually a short range, now and then everything, or nothing.
     pub fn bounds(&mut self) -> Bounds {
         let a = self.key();
         let b = match self.below(3) {
@@ -102,7 +102,7 @@ impl Dice {
             }
         };
         match self.one_in(12) {
-            // Perhaps the wrong way round: nothing.
+            // Possibly inverted: an empty range.
             true => self.between(a, b),
             false => self.between(a.clone().min(b.clone()), a.max(b)),
         }

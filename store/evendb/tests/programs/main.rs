@@ -1,18 +1,21 @@
-//! Random programs over every public call, against an ordered map with its history: reads, writes, batches, range
-//! deletions, iterators, snapshots, transactions, changes, keyspaces, copies, compaction, reopenings with other options,
-//! and crashes at any operation of the disk, after which the state must be a prefix no shorter than was promised.
+//! Random programs over every public call, against an ordered map with its history: reads, writes,
+//! batches, range deletions, iterators, snapshots, transactions, changes, keyspaces, copies,
+//! compaction, reopenings with other options, and crashes at any operation of the disk. After a
+//! crash the state must be a prefix that has at least all promised writes.
 //!
 //! ```text
-//! seed -> program: steps 0, 1, 2 ...   each step is one call of the table (`calls/mod.rs`), with dice of its own, so that
-//!                                      what a step does is the same when other steps are left out
-//! world                                the database, the simulated disk, the oracle, and what is held over steps
+//! seed -> program: steps 0, 1, 2 ...   each step is one call of the table (`calls/mod.rs`), with
+//!                                      dice of its own, so it does the same without other steps
+//! world                                the database, the simulated disk, the oracle, and the
+//!                                      handles that are held over steps
 //! ```
-//! A program that fails is cut down (`shrink.rs`) and printed with the variables that replay it. `EVENDB_PROGRAM_OPERATIONS`
-//! sets how many public calls there are (default 100,000), `EVENDB_PROGRAM_SEED` the first seed; with `EVENDB_PROGRAM_STEPS`
-//! (numbers with commas) the steps of that one seed alone are run, and told.
+//! A program that fails is cut down (`shrink.rs`) and printed with the variables that replay it.
+//! `EVENDB_PROGRAM_OPERATIONS` sets the number of public calls (default 100,000),
+//! `EVENDB_PROGRAM_SEED` the first seed. With `EVENDB_PROGRAM_STEPS` (numbers with commas) only the
+//! steps of that one seed are run, and printed.
 //!
-//! A new call needs an entry in a table of `calls` and `did` with its name; [`every_call_is_there`] says which calls
-//! of the sources are in no program.
+//! A new call needs an entry in a table of `calls` and `did` with its name; [`every_call_is_there`]
+//! says which calls of the sources are in no program.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -31,7 +34,7 @@ use std::collections::BTreeMap;
 /// How often each public call was made.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// Calls without which a run says little of whether all are there.
+/// With fewer calls a run says little about whether each call is made.
 const ENOUGH: u64 = 50_000;
 
 /// The steps that `EVENDB_PROGRAM_STEPS` names.

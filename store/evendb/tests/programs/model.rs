@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-/// What each keyspace holds, by generation.
+/// The contents of each keyspace, by generation.
 pub type State = BTreeMap<u32, Map>;
 
 pub fn holds(state: &State, generation: u32) -> &Map {
@@ -83,7 +83,7 @@ impl Span {
         self.generation == other.generation && are_there && !apart
     }
 
-    /// What a map has of it.
+    /// The records of a map within the span.
     pub fn of_map<'m>(&self, map: &'m Map) -> btree_map::Range<'m, Vec<u8>, Vec<u8>> {
         let low = Bound::Included(&self.low[..]);
         let high = match &self.high {
@@ -95,10 +95,10 @@ impl Span {
     }
 }
 
-/// Key, and value unless keys alone were asked for.
+/// A key, with its value unless only keys were asked for.
 pub type Item = (Vec<u8>, Option<Vec<u8>>);
 
-/// What is done with an open iterator.
+/// A move of an open iterator.
 #[derive(Clone, Debug)]
 pub enum Move {
     Next,
@@ -108,7 +108,7 @@ pub enum Move {
 }
 
 pub fn moves(dice: &mut Dice) -> Vec<Move> {
-    // Mostly one way, as people do.
+    // Usually in one direction, like applications.
     let backwards = *dice.pick(&[0, 0, 0, 10, 10, 5]);
     let seeks = *dice.pick(&[0, 0, 1, 4]);
     let count = *dice.pick(&[1, 3, 8, 30, 400]);
@@ -197,7 +197,7 @@ impl Scan for KeyCursor {
     }
 }
 
-/// What an iterator gave, move by move; nothing for a seek.
+/// The items that an iterator gave, move by move; nothing for a seek.
 pub fn given(scan: &mut dyn Scan, moves: &[Move]) -> evendb::Result<Vec<Option<Item>>> {
     let mut items = Vec::with_capacity(moves.len());
     for step in moves {
@@ -224,7 +224,7 @@ pub struct Use<'m> {
     pub keys_only: bool,
 }
 
-/// What an iterator over these records should give.
+/// The items that an iterator over these records should give.
 pub fn expected(records: &[(&Vec<u8>, &Vec<u8>)], how: &Use<'_>) -> Vec<Option<Item>> {
     let (mut front, mut back) = (0, records.len());
     let mut left = how.limit.unwrap_or(u64::MAX);
@@ -258,7 +258,8 @@ pub fn expected(records: &[(&Vec<u8>, &Vec<u8>)], how: &Use<'_>) -> Vec<Option<I
     items
 }
 
-/// What an iterator of a transaction has read for certain, and at most, given what it gave.
+/// The spans that an iterator of a transaction has read for certain, and those that it has read at
+/// most, given its items.
 pub fn read_by(span: &Span, how: &Use<'_>, items: &[Option<Item>]) -> (Vec<Span>, Vec<Span>) {
     let between = |low: &[u8], high: Option<Vec<u8>>| Span {
         generation: span.generation,
@@ -296,7 +297,7 @@ pub fn read_by(span: &Span, how: &Use<'_>, items: &[Option<Item>]) -> (Vec<Span>
                 certain.push(passed.clone());
                 possible.push(passed);
             }
-            // At the limit nothing is looked for.
+            // At the limit the iterator looks for nothing.
             (Move::Next | Move::Back, None) if count >= limit => {}
             (Move::Next, None) => possible.push(between(&front, span.high.clone())),
             (Move::Back, None) => possible.push(between(&span.low, back.clone())),

@@ -1,4 +1,4 @@
-//! A program of a seed: run, and if it fails cut down to few steps.
+//! The program of a seed: it is run, and if it fails it is cut down to few steps.
 
 use super::Counts;
 use super::calls;
@@ -12,11 +12,11 @@ pub struct Program {
     steps: Vec<u64>,
 }
 
-/// Runs that looking for a smaller program may take.
+/// The most runs that a search for a smaller program may take.
 const RUNS_MAX: u32 = 400;
 
 impl Program {
-    /// All steps of a seed: a long program now and then.
+    /// All steps of a seed: now and then a long program.
     pub fn whole(seed: u64) -> Program {
         let count = match seed % 16 {
             7 => 6_000,
@@ -30,7 +30,7 @@ impl Program {
         Program { seed, steps }
     }
 
-    /// Runs it and tells each step. A failure goes on as the test's own.
+    /// Runs it and prints each step. A failure becomes the test's own.
     pub fn replay(&self) {
         let counts = self
             .run(true)
@@ -41,8 +41,8 @@ impl Program {
         }
     }
 
-    /// Runs it, adds to the counts, and says how many calls there were; ends the test with the smallest program that
-    /// fails if this one does.
+    /// Runs it, adds to the counts, and returns the number of calls. If it fails, it ends the test
+    /// with the smallest program that fails.
     pub fn run_or_explain(&self, counts: &mut Counts) -> u64 {
         let failure = match self.run(false) {
             Ok(world) => {
@@ -84,7 +84,8 @@ impl Program {
         run.map_err(|panic| format!("step {at}: {}", text_of(&*panic)))
     }
 
-    /// A smaller program that fails: halves, quarters and so on are left out as long as something still fails.
+    /// A smaller program that fails: halves, quarters and so on are left out while the rest still
+    /// fails.
     fn cut_down(&self) -> Program {
         let said = panic::take_hook();
         panic::set_hook(Box::new(|_| {}));
@@ -118,7 +119,7 @@ impl Program {
     }
 }
 
-/// Calls, but for those that only bring a handle.
+/// The number of calls, without those that only return a handle.
 fn calls_of(counts: &Counts) -> u64 {
     let handles = [
         "Db::keyspace",

@@ -1,4 +1,4 @@
-//! Which public calls there are, by the sources.
+//! The public calls, as the sources have them.
 
 use super::Counts;
 use std::fs;
@@ -31,7 +31,7 @@ const TRACES: &str = "a file outside of the simulated disk; tests/recording.rs";
 
 const EXPORT: &str = "files outside of the simulated disk, of no database; src/backup/tests.rs";
 
-/// What programs leave out, and why.
+/// The calls that programs leave out, and the reasons.
 const LEFT_OUT: [(&str, &str); 17] = [
     (
         "Backups::encryption",
@@ -103,7 +103,7 @@ pub fn all_calls() -> Vec<String> {
     all
 }
 
-/// Every public call of the sources was made, but for those that are left out for a reason.
+/// Every public call of the sources was made, except those that are left out for a reason.
 pub fn every_call_is_there(counts: &Counts) {
     let mut missing = all_calls();
     missing.retain(|call| {

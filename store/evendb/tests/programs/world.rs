@@ -1,4 +1,5 @@
-//! The world of a program: the machine, the database, what it should hold, and what is held over steps.
+//! The world of a program: the machine, the database, its expected content, and the handles that
+//! are held over steps.
 
 use super::Counts;
 use super::calls::feed::Consumer;
@@ -18,10 +19,10 @@ use std::rc::Rc;
 pub type Outcome = evendb::Result<()>;
 
 pub const NAMES: [&str; 4] = ["default", "second", "third", "fourth"];
-/// Crashes within one recovery after another.
+/// The most crashes of recoveries that follow each other.
 const RECOVERIES: u32 = 3;
 
-/// What a keyspace has beside records.
+/// The options and properties of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     pub options: KeyspaceOptions,
@@ -29,13 +30,13 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Whether the keyspace has a merge operator; there is one, which appends.
+    /// Whether the keyspace has a merge operator; the only one appends.
     pub fn merges(&self) -> bool {
         self.options == self.options.clone().merge_operator(Merges::Append)
     }
 }
 
-/// A snapshot, what it should see, and handles of the keyspaces that there were.
+/// A snapshot, its expected content, and handles of the keyspaces of its time.
 pub struct HeldSnapshot {
     pub snapshot: Snapshot,
     pub state: Rc<State>,
@@ -49,19 +50,19 @@ pub struct World {
     pub level: Durability,
     pub db: Option<Db>,
     pub oracle: Oracle,
-    /// By generation.
+    /// The options and properties of each keyspace, by generation.
     pub metas: BTreeMap<u32, Meta>,
-    /// What a keyspace's would become by the call under way.
+    /// A keyspace's options and properties after the call under way.
     pub pending_meta: Option<(u32, Meta)>,
     pub snapshots: Vec<HeldSnapshot>,
     pub transactions: Vec<OpenTransaction>,
-    /// What was written while transactions were open.
+    /// The spans that were written while transactions were open.
     pub touched: Vec<Span>,
     /// Handles of keyspaces that were dropped.
     pub stale: Vec<Keyspace>,
     pub consumers: Vec<Consumer>,
     pub counts: Counts,
-    /// Tells each call.
+    /// Whether each call is printed.
     pub tells: bool,
     threads: usize,
     variant: u64,
@@ -76,7 +77,7 @@ fn end_of(mode: CrashMode) -> End {
 }
 
 impl World {
-    /// A new database. One program of five has threads of the database.
+    /// A new database. In one program of five the database has threads.
     pub fn new(seed: u64, tells: bool) -> World {
         let vfs = SimVfs::new(seed);
         let mut dice = Dice::of_step(seed, u64::MAX);
@@ -108,12 +109,13 @@ impl World {
         world
     }
 
-    /// Whether a crash may come in the middle of a call: with threads it would be no call's.
+    /// Whether a crash may come in the middle of a call: with threads it would not belong to a
+    /// call.
     pub fn is_without_threads(&self) -> bool {
         self.threads == 0
     }
 
-    /// Options of the next life.
+    /// Chooses the options of the next life.
     fn choose_options(&mut self) {
         self.variant = self.dice.below(1 << 32);
     }
@@ -169,7 +171,7 @@ impl World {
         self.oracle.holds(generation)
     }
 
-    /// Does a write of these effects; if it fails they stay pending.
+    /// Does a write with these effects; if it fails they stay pending.
     pub fn write<T>(
         &mut self,
         effects: Effects,
@@ -183,8 +185,8 @@ impl World {
         Ok(value)
     }
 
-    /// The write that began has returned. If the machine has stopped meanwhile, nothing is acknowledged: a copy
-    /// into a mapping cannot tell that it failed.
+    /// Notes that the write has returned. If the machine has stopped meanwhile, nothing is
+    /// acknowledged: a copy into a mapping cannot notice that it failed.
     pub fn written(&mut self, spans: Vec<Span>, level: Option<Durability>) {
         if self.vfs.crashed() {
             return;
@@ -195,14 +197,14 @@ impl World {
         }
     }
 
-    /// A call that makes everything durable has returned.
+    /// Notes that a call that makes everything durable has returned.
     pub fn all_is_durable(&mut self) {
         if !self.vfs.crashed() {
             self.oracle.everything_is_durable();
         }
     }
 
-    /// Drops all that is held of the running database.
+    /// Drops all handles of the running database.
     pub fn let_go(&mut self) {
         self.transactions.clear();
         self.touched.clear();
@@ -213,7 +215,7 @@ impl World {
         }
     }
 
-    /// Closes and opens again, with other options and perhaps at another level.
+    /// Closes and opens again, with other options and possibly at another level.
     pub fn reopen(&mut self) -> Outcome {
         let held = self.snapshots.pop().filter(|_| self.dice.one_in(3));
         self.let_go();
@@ -239,7 +241,7 @@ impl World {
         self.compare_all("reopened")
     }
 
-    /// What the closed files say.
+    /// Checks what an inspection says of the closed files.
     fn inspect(&mut self) {
         let vfs = self.vfs.fork_state();
         let files = || inspecting(&vfs);
@@ -267,7 +269,8 @@ impl World {
         }
     }
 
-    /// The machine has stopped, or stops here: what is left is opened, after further crashes perhaps, and compared.
+    /// The machine has stopped, or stops here: the files are opened, possibly after further
+    /// crashes, and compared.
     pub fn crash(&mut self) {
         let mut end = End::Process;
         self.choose_options();
@@ -287,8 +290,9 @@ impl World {
             if end_of(mode) == End::Power {
                 end = End::Power;
             }
-            // Threads of the database would meet a machine that stops under them, which is what `crash_threads` is for: they
-            // go on with theirs, and the crash is of a copy of its disk.
+            // Threads of the database would meet a machine that stops under them, which
+            // `crash_threads` tests: here they continue with their disk, and the crash is of a copy
+            // of it.
             let machine = match self.threads {
                 0 => self.vfs.crash(mode),
                 _ => self.vfs.fork_state().crash(mode),
@@ -321,7 +325,8 @@ impl World {
         self.compare_all("recovered").expect("reads");
     }
 
-    /// What options and properties keyspaces have after a crash: as they were, or as the call under way wanted them.
+    /// Finds the options and properties of keyspaces after a crash: the old ones, or those of the
+    /// call under way.
     fn find_metas(&mut self) {
         let pending = self.pending_meta.take();
         for (keyspace, generation) in self.keyspaces().expect("opens") {
@@ -347,7 +352,7 @@ impl World {
         Ok(())
     }
 
-    /// Compares what a database holds with what this one should hold.
+    /// Compares the content of a database with the expected content of this one.
     pub fn compare(&self, db: &Db, what: &str) -> Outcome {
         assert_eq!(db.keyspace_names(), self.oracle.names(), "{what}");
         for name in self.oracle.names() {
@@ -372,7 +377,7 @@ impl World {
     }
 }
 
-/// Options and properties of a keyspace; of the properties those that may be there.
+/// Options and properties of a keyspace; only the properties that may be there.
 fn meta_of(keyspace: &Keyspace, names: Option<&Meta>) -> evendb::Result<Meta> {
     let mut properties = BTreeMap::new();
     let known = names.map_or(Vec::new(), |meta| meta.properties.keys().cloned().collect());
@@ -389,7 +394,7 @@ fn meta_of(keyspace: &Keyspace, names: Option<&Meta>) -> evendb::Result<Meta> {
 
 pub const PROPERTIES: [&str; 2] = ["schema", "note"];
 
-/// What an iterator gives is what a map has.
+/// The items of an iterator equal the records of a map.
 pub fn compare_iter(iter: evendb::Iter, map: &Map, what: &str) -> Outcome {
     let mut records = map.iter();
     for item in iter {
@@ -417,7 +422,8 @@ pub fn compare_iter(iter: evendb::Iter, map: &Map, what: &str) -> Outcome {
     Ok(())
 }
 
-/// What a write does: to keys, for the oracle; and where, for transactions that have read there.
+/// The effects of a write: on keys, for the oracle; and the spans, for transactions that have read
+/// there.
 #[derive(Default)]
 pub struct Effects {
     pub changes: Vec<Change>,
@@ -440,7 +446,7 @@ impl Effects {
         });
     }
 
-    /// Appends to what a map has, or to what was put before.
+    /// Appends to the value in a map, or to an earlier put of this write.
     pub fn merge(&mut self, (generation, key): (u32, &[u8]), operand: &[u8], map: &Map) {
         let own = |own: &&Change| own.generation == generation && own.key == key;
         let before = match self.changes.iter().rev().find(own) {
@@ -451,7 +457,7 @@ impl Effects {
         self.set((generation, key), Some(&value));
     }
 
-    /// Deletes what a map has of a span, and what was put into it before.
+    /// Deletes the records of a span from a map, and earlier puts of this write into it.
     pub fn delete_span(&mut self, span: &Span, map: &Map) {
         let own = self
             .changes

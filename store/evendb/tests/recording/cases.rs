@@ -1,4 +1,4 @@
-//! One case for each public call, and which calls are in no trace.
+//! One case for each public call, and the calls that are in no trace.
 
 use super::{World, done};
 use evendb::{CopyOptions, KeyspaceOptions};
@@ -319,7 +319,7 @@ fn of_snapshots_and_iterators() -> Vec<Case> {
     ]
 }
 
-/// Runs what is done with a transaction, and commits it.
+/// Runs calls of a transaction, and commits it.
 pub fn committed(world: &World, run: impl FnOnce(&mut evendb::Transaction)) {
     let mut transaction = world.db.transaction().unwrap();
     run(&mut transaction);
@@ -448,7 +448,7 @@ fn of_batches_and_transactions() -> Vec<Case> {
     ]
 }
 
-/// What is in no trace, and why.
+/// The calls that are in no trace, and the reasons.
 pub const NOT_RECORDED: [(&str, &str); 12] = [
     ("Backups::", "calls on files of backups, without a database"),
     ("Change::", "looks at a change in memory"),

@@ -1,4 +1,4 @@
-//! What a transaction did has the outcome of its end.
+//! The operations of a transaction have the outcome of its end.
 
 use super::cases::AB;
 use super::{World, done, read};
@@ -68,7 +68,7 @@ fn the_writes_of_a_transaction_have_the_outcome_of_its_commit() {
         (put.value.as_deref(), put.value_len),
         (Some(&b"12345"[..]), Some(5))
     );
-    // Each has the time at which it was called, and the latency of the call.
+    // Each operation has the time of its call, and its latency.
     let commit = &operations[3];
     assert!(put.start_nanos <= operations[2].start_nanos && put.latency_nanos.is_some());
     assert!(operations[2].start_nanos <= commit.start_nanos);
@@ -93,7 +93,7 @@ fn what_a_transaction_takes_back_to_a_savepoint_is_rolled_back() {
         done(transaction.rollback_to(second).unwrap_err());
         transaction.put(&w.keyspace, "e", "1").unwrap();
         transaction.commit().unwrap();
-        // Nothing of this one was in the trace when the savepoint was made.
+        // Nothing of this transaction was in the trace when the savepoint was made.
         let mut other = w.db.transaction().unwrap();
         let beginning = other.savepoint();
         other.put(&w.keyspace, "f", "1").unwrap();
@@ -124,7 +124,7 @@ fn what_a_transaction_takes_back_to_a_savepoint_is_rolled_back() {
     assert_eq!(told(&operations), expected);
 }
 
-/// Memory for what waits for the end has a limit.
+/// The memory for operations that wait for the end has a limit.
 #[test]
 fn what_is_above_the_limit_of_a_transaction_is_recorded_without_an_outcome() {
     let world = World::new();
@@ -140,7 +140,7 @@ fn what_is_above_the_limit_of_a_transaction_is_recorded_without_an_outcome() {
         let puts = operations.iter().filter(|one| one.kind == Kind::Put);
         puts.filter(|one| one.outcome == outcome).count()
     };
-    // 16 MiB are 63 values and what belongs to them.
+    // 16 MiB are 63 values with their operations.
     assert_eq!(outcomes(Outcome::Unknown), 64);
     assert_eq!(outcomes(ROLLED_BACK), 36);
 }
@@ -164,7 +164,7 @@ fn a_transaction_is_in_no_later_trace_than_that_in_which_it_began() {
     transaction.rollback_to(savepoint).unwrap();
     done(transaction.range(&world.keyspace, AB).unwrap());
     transaction.commit().unwrap();
-    // What has begun is there; the write has no outcome yet.
+    // The begin is there; the write has no outcome yet.
     assert_eq!(first.recorded, 1);
     trace.stop().unwrap();
     assert_eq!(read(&world.path("later")), []);

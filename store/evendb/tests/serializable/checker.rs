@@ -1,17 +1,18 @@
-//! Whether transactions that were recorded are strictly serializable: as if one happened after the other, each
-//! between its begin and its end.
+//! Whether recorded transactions are strictly serializable: as if one happened after the other,
+//! each between its begin and its end.
 //!
-//! The value of a key is a list of numbers, and each write appends a number that is given once. So a list that was
-//! read says which writes came before, in which order. Then a history is strictly serializable exactly if a graph has
-//! no cycle:
+//! The value of a key is a list of numbers, and each write appends a unique number. So a list that
+//! was read says which writes came before, and in which order. Then a history is strictly
+//! serializable exactly if a graph has no cycle:
 //!
 //! ```text
 //!   ww   an append comes before the next append to the same key
 //!   wr   an append comes before the reads of a list that ends with it
 //!   rw   a read of a list comes before the append that makes it longer
-//!   rt   what had ended comes before what then began
+//!   rt   a transaction that had ended comes before one that began then
 //! ```
-//! Edges of real time go through a chain of all begins and ends, so that the graph, and the check, is linear.
+//! Edges of real time go through a chain of all begins and ends, so that the graph, and the check,
+//! is linear.
 //!
 //! Plain data, no database. Not here: how histories are made.
 
@@ -21,27 +22,27 @@ use std::fmt;
 
 /// A key of one of the keyspaces, as a number.
 pub type Key = u32;
-/// What a key holds; nothing if it is absent.
+/// The list of a key; empty if the key is absent.
 pub type List = Vec<u32>;
 
-/// What one transaction did, between two moments that no other transaction shares.
+/// The reads and appends of one transaction, between two moments that no other transaction shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tx {
     pub begin: u32,
     pub end: u32,
-    /// What it saw of others, key by key.
+    /// The lists of other transactions that it saw, key by key.
     pub reads: Vec<(Key, List)>,
-    /// The key and the number that was appended to its list.
+    /// For each append, the key and the number that was appended to its list.
     pub appends: Vec<(Key, u32)>,
 }
 
-/// All that is known of a run.
+/// Everything that is known of a run.
 #[derive(Default)]
 pub struct History {
     pub transactions: Vec<Tx>,
-    /// The numbers that transactions appended which were refused or rolled back.
+    /// The numbers appended by transactions that were refused or rolled back.
     pub aborted: HashSet<u32>,
-    /// What the keys hold in the end.
+    /// The lists of the keys at the end.
     pub last: HashMap<Key, List>,
 }
 
@@ -67,12 +68,12 @@ impl fmt::Display for Why {
 
 struct Checker<'h> {
     history: &'h History,
-    /// Which transaction appended a number, and to which key.
+    /// For each number, the transaction that appended it, and the key.
     writers: HashMap<u32, (u32, Key)>,
 }
 
 impl History {
-    /// Numbers all begins and ends anew, from 0 without gaps, in their order.
+    /// Renumbers all begins and ends from 0 without gaps, in their order.
     pub fn close_gaps(&mut self) {
         let all = self.transactions.iter();
         let mut moments: Vec<u32> = all.flat_map(|one| [one.begin, one.end]).collect();
@@ -85,7 +86,7 @@ impl History {
     }
 }
 
-/// What is wrong with the history, if anything is.
+/// Returns what is wrong with the history, if anything is.
 pub fn check(history: &History) -> Result<(), String> {
     let checker = Checker {
         history,
@@ -110,7 +111,7 @@ fn writers(history: &History) -> Result<HashMap<u32, (u32, Key)>, String> {
 }
 
 impl Checker<'_> {
-    /// Each number that was committed is in the list of its key once, and nothing else is in a list.
+    /// Each committed number is in the list of its key once, and no other number is in a list.
     fn check_last_lists(&self) -> Result<(), String> {
         let mut seen = HashSet::new();
         for (&key, list) in &self.history.last {
@@ -146,7 +147,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Each list that was read is the beginning of the last one.
+    /// Each list that was read is a prefix of the last one.
     fn check_reads(&self) -> Result<(), String> {
         for transaction in &self.history.transactions {
             for (key, list) in &transaction.reads {
@@ -199,11 +200,11 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether there is an order.
+    /// Checks that there is an order.
     fn check_order(&self, what: &str, real_time: bool) -> Result<(), String> {
         let count = self.history.transactions.len();
         let nodes = if real_time { count * 3 } else { count };
-        // What a transaction sees of itself orders nothing.
+        // A transaction's reads of its own writes give no order.
         let waiting = left_waiting(nodes, &|edge| {
             self.edges(real_time, |from, to, _| {
                 if from != to {
@@ -218,8 +219,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A cycle among the nodes that still wait. Each of them has a predecessor that waits, too, so going back from any
-    /// one of them comes to a node a second time.
+    /// A cycle among the nodes that still wait. Each of them has a predecessor that waits too, so a
+    /// walk back from any one of them comes to a node a second time.
     fn cycle(&self, real_time: bool, waits: &[u32]) -> String {
         let mut before: Vec<Option<(u32, Why)>> = vec![None; waits.len()];
         self.edges(real_time, |from, to, why| {

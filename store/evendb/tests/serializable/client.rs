@@ -1,14 +1,18 @@
-//! A thread of a run: random transactions over lists, each recorded with what it read and appended.
+//! A thread of a run: random transactions over lists, each recorded with its reads and appends.
 //!
 //! ```text
-//!   keys        a window of shared keys, which moves on; of each eight keys four belong to one thread each
-//!   steps       get, get_for_update, scan (whole or in part, from both ends), append to a shared key
-//!               (get, then put), put of an own list (blind), writes that are rolled back to a savepoint
+//!   keys        a window of shared keys, which moves on; of each eight keys four belong to one
+//!               thread each
+//!   steps       get, get_for_update, scan (whole or in part, from both ends), append to a shared
+//!               key (get, then put), put of an own list (blind), writes that are rolled back to a
+//!               savepoint
 //!   made by     hand, `transact`, single puts and batches, `fetch_update`, `compare_and_swap`
 //! ```
-//! A transaction that was refused is recorded, too, as one that only read: what it saw was of one moment as well.
+//! A refused transaction is recorded too, as one that only read: its reads were of one moment as
+//! well.
 //!
-//! Thread safety: one thread has a client; the watch and the numbers are shared. Not here: the judgement.
+//! Thread safety: one thread has a client; the watch and the numbers are shared. Not here: the
+//! judgement.
 
 use super::checker::{Key, List, Tx};
 use super::lists::{Shared, Spaces, encoded, key_named, key_of, list, name, space_of};
@@ -20,11 +24,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub const THREADS: u32 = 4;
-/// Of so many keys the first ones belong to one thread each.
+/// In each group of this number of keys, the first ones belong to one thread each.
 const OWN_EVERY: u32 = 8;
-/// Numbers of keys that are in use at a time.
+/// The numbers of keys that are in use at a time.
 const WINDOW: u32 = 24;
-/// After so many transactions of a thread its window moves on by so many numbers.
+/// After the first number of a thread's transactions its window moves on by the second number of
+/// keys.
 const WINDOW_MOVES: (u32, u32) = (60, 16);
 
 #[derive(Clone, Debug)]
@@ -33,13 +38,13 @@ enum Step {
     Lock(Key),
     Scan(Scan),
     Append(Key),
-    /// Of a key that this thread alone writes, so that it need not be read.
+    /// A put of a key that only this thread writes, so that it need not be read.
     Put(Key),
-    /// An append that is taken back.
+    /// An append that is rolled back.
     TakenBack(Key),
 }
 
-/// How many records are taken from each end of a range: from the back after the front.
+/// The numbers of records taken from each end of a range: first from the front, then from the back.
 #[derive(Clone, Debug)]
 struct Scan {
     space: usize,
@@ -49,17 +54,17 @@ struct Scan {
     back: usize,
 }
 
-/// An attempt of a transaction.
+/// An attempt at a transaction.
 #[derive(Default)]
 struct Attempt {
     tx: Tx,
-    /// What it has written and not taken back: its own lists, and how they are filled.
+    /// Its writes that were not rolled back: its own lists, and how they are filled.
     own: HashMap<Key, List>,
-    /// Every number it was given.
+    /// Every number that it was given.
     given: Vec<u32>,
 }
 
-/// What a thread brings home.
+/// The results of a thread.
 #[derive(Default)]
 pub struct Log {
     pub transactions: Vec<Tx>,
@@ -171,7 +176,8 @@ impl Client {
         number
     }
 
-    /// A get, which is checked where the transaction has written itself, and else recorded.
+    /// A get. If the transaction has written the key itself, the value is checked, otherwise it is
+    /// recorded.
     fn get(
         &self,
         transaction: &Transaction,
@@ -192,7 +198,8 @@ impl Client {
         Ok(seen)
     }
 
-    /// Takes records from both ends, as many as the scan says, and records what it saw: all keys that it passed.
+    /// Takes records from both ends, in the numbers of the scan, and records all keys that it
+    /// passed.
     fn read_range(
         &self,
         transaction: &Transaction,
@@ -202,7 +209,7 @@ impl Client {
         let range = name(scan.low)..name(scan.high);
         let mut iter = transaction.range(&self.spaces[scan.space], range)?;
         let mut found: HashMap<Key, List> = HashMap::new();
-        // Below the first one and from the second one on all was seen.
+        // Everything below the first key and from the second one on was seen.
         let (mut front, mut back) = (scan.low, scan.high);
         for step in 0..scan.front.saturating_add(scan.back) {
             let from_front = step < scan.front;
@@ -278,7 +285,7 @@ impl Client {
     ) -> Result<()> {
         for step in plan {
             self.step(transaction, step, attempt)?;
-            // Few processors would else see each transaction through.
+            // With few processors each transaction would otherwise run to its end undisturbed.
             if self.random.random_bool(0.6) {
                 std::thread::yield_now();
             }
@@ -299,7 +306,7 @@ impl Client {
         self.log.transactions.push(attempt.tx);
     }
 
-    /// Nothing of it may ever be seen; what it read itself was of one moment nevertheless.
+    /// Nobody may ever see its writes; nevertheless its own reads were of one moment.
     fn aborted(&mut self, mut attempt: Attempt) {
         attempt.tx.appends.clear();
         self.log.aborted.append(&mut attempt.given);
@@ -437,7 +444,7 @@ impl Client {
         }
     }
 
-    /// A get, which is one transaction, and the swap of what it found, which is another.
+    /// A get, which is one transaction, and the swap of the found value, which is another.
     fn compare_and_swap(&mut self, base: u32) {
         let key = self.shared_key(base);
         let (space, key_name) = (&self.spaces[space_of(key)], name(key / 2));

@@ -1,4 +1,4 @@
-//! How keys and lists are written in the database, and what all threads of a run share.
+//! How keys and lists are written in the database, and the state that all threads of a run share.
 //!
 //! ```text
 //!   key     of a keyspace and a number: six digits
@@ -48,7 +48,7 @@ pub fn key_named(space: usize, name: &[u8]) -> Key {
     key_of(space, digits.parse().expect("a number"))
 }
 
-/// The list, its length in front, and behind it something to fill the disk.
+/// The list with its length in front, and bytes behind it that fill the disk.
 pub fn encoded(list: &[u32], filling: usize) -> Vec<u8> {
     let mut bytes = (list.len() as u32).to_le_bytes().to_vec();
     list.iter()

@@ -1,9 +1,9 @@
-//! The checker against histories that are written down: each kind of fault is found and called by its name, and
-//! what is right passes.
+//! The checker against written histories: each kind of fault is found and called by its name, and
+//! right histories pass.
 
 use super::checker::{History, Key, Tx, check};
 
-/// A transaction with its begin, its end, what it read and what it appended.
+/// A transaction with its begin, its end, its reads and its appends.
 type Row<'a> = (u32, u32, &'a [(Key, &'a [u32])], &'a [(Key, u32)]);
 
 fn history(rows: &[Row<'_>], last: &[(Key, &[u32])], aborted: &[u32]) -> History {
@@ -31,7 +31,8 @@ fn refused(history: &History, words: &[&str]) {
 
 #[test]
 fn what_is_right_passes() {
-    // Two that append one after the other, a reader beside both that sees the first alone, and an aborted one.
+    // Two transactions that append one after the other, a reader beside both that sees only the
+    // first, and an aborted one.
     let rows: [Row<'_>; 4] = [
         (0, 2, &[(1, &[]), (2, &[])], &[(1, 10), (2, 11)]),
         (1, 5, &[(1, &[10]), (2, &[11]), (3, &[])], &[]),
@@ -53,13 +54,13 @@ fn a_key_may_be_written_twice_by_one_and_read_before() {
 
 #[test]
 fn a_lost_update_is_found() {
-    // Both read the empty list. What the first appended is gone.
+    // Both read the empty list. The number that the first appended is gone.
     let rows: [Row<'_>; 2] = [
         (0, 2, &[(1, &[])], &[(1, 10)]),
         (1, 3, &[(1, &[])], &[(1, 11)]),
     ];
     refused(&history(&rows, &[(1, &[11])], &[]), &["10 is lost"]);
-    // It is still there, and the second one had not seen it.
+    // The number is still there, but the second one had not seen it.
     let both = history(&rows, &[(1, &[10, 11])], &[]);
     refused(&both, &["not serializable", "ww of key 1", "rw of key 1"]);
 }
@@ -76,7 +77,7 @@ fn a_write_skew_is_found() {
 
 #[test]
 fn a_phantom_is_found() {
-    // Each scans keys 1 to 4, finds none, and inserts one.
+    // Each transaction scans keys 1 to 4, finds none, and inserts one.
     let nothing: [(Key, &[u32]); 4] = [(1, &[]), (2, &[]), (3, &[]), (4, &[])];
     let rows: [Row<'_>; 2] = [(0, 2, &nothing, &[(3, 10)]), (1, 3, &nothing, &[(4, 11)])];
     let phantom = history(&rows, &[(3, &[10]), (4, &[11])], &[]);
@@ -90,7 +91,7 @@ fn a_phantom_is_found() {
 fn a_dirty_read_is_found() {
     let rows: [Row<'_>; 1] = [(0, 1, &[(1, &[10])], &[])];
     refused(&history(&rows, &[], &[10]), &["10 of an aborted"]);
-    // The same if it stays.
+    // The same if it stays at the end.
     refused(&history(&[], &[(1, &[10])], &[10]), &["10 of an aborted"]);
     refused(&history(&rows, &[], &[]), &["which nobody appended"]);
 }

@@ -1,5 +1,5 @@
-//! Iterators of a transaction that are sought, limited, or give keys alone: against an ordered map, and what of the range
-//! counts as read afterwards.
+//! Iterators of a transaction that are sought, limited, or give only keys: against an ordered map,
+//! and which parts of the range count as read afterwards.
 
 use super::seen::Seen;
 use super::{begin, keys, open, refused};
@@ -17,7 +17,7 @@ fn key(dice: u64) -> String {
     format!("k{:02}", dice % 50)
 }
 
-/// Records of before and own writes over them, and the map that both make.
+/// Older records with own writes over them, and the map that both make.
 fn fill(db: &Db, keyspace: &Keyspace, seed: u64) -> (Transaction, Map) {
     let mut map = Map::new();
     for number in 0..scramble(seed) % 60 {
@@ -120,7 +120,8 @@ fn moves_are_those_of_an_ordered_map() {
     }
 }
 
-/// A transaction does something, then another write comes, then it commits: whether that is refused.
+/// A transaction does something, then another write comes, then it commits: returns whether the
+/// commit is refused.
 fn is_refused(work: impl FnOnce(&Transaction, &Keyspace), other: &str) -> bool {
     let db = open();
     let keyspace = db.default_keyspace().clone();
@@ -152,7 +153,7 @@ fn what_a_seek_leaves_out_was_not_read() {
     };
     let found = ["", "a", "b", "c", "d", "e", "f", "f5", "g", "h", "i"]
         .map(|other| is_refused(work, other));
-    // What lies from the beginning to `a`, from `f` to `g`, and `c`.
+    // The span from the beginning to `a`, the span from `f` to `g`, and `c`.
     let expected = [
         true, true, false, true, false, false, true, true, true, false, false,
     ];
@@ -167,7 +168,7 @@ fn what_both_ends_passed_before_they_were_sought_was_read() {
         assert_eq!(iter.next().expect("a").expect("no error"), "a");
         iter.seek_back("d");
         assert_eq!(iter.next_back().expect("c").expect("no error"), "c");
-        // Both ends have met: nothing lies between.
+        // Both ends have met: nothing lies between them.
         assert!(iter.next_back().is_none());
     };
     let found = ["a", "b", "c", "d", "e", "h", "i", "j"].map(|other| is_refused(work, other));
@@ -184,8 +185,8 @@ fn what_lies_behind_a_limit_was_not_read() {
     assert_eq!(found, [false, true, true, true, false, false]);
 }
 
-/// Found by `programs`: an iterator that was dropped before it gave anything, and a range the wrong way round, met range
-/// deletions around their beginning.
+/// Found by `programs`: range deletions conflicted with an iterator that was dropped before it gave
+/// anything, and with an inverted range, if they lay around its beginning.
 #[test]
 fn what_read_nothing_meets_no_range_deletion() {
     let db = open();

@@ -1,5 +1,5 @@
-//! Every error of a transaction, and that it goes on after those that are of one call; what `transact`,
-//! `compare_and_swap` and `fetch_update` make of a conflict.
+//! Every error of a transaction, and that it continues after an error of a single call; and how
+//! `transact`, `compare_and_swap` and `fetch_update` handle a conflict.
 
 use super::{begin, commit, get, open, refused};
 use crate::common::{DIR, on_sim, tiny};
@@ -7,7 +7,7 @@ use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, Error, ErrorKind};
 use std::thread;
 
-/// What `body` returns in a test, as an application would have it.
+/// The error of `body` in a test, like an application's.
 #[derive(Debug)]
 enum Failure {
     Store(Error),
@@ -90,7 +90,7 @@ fn a_keyspace_that_was_dropped_is_refused() {
     writer.put(&gone, "b", "1").expect("puts");
     writer.put(db.default_keyspace(), "b", "1").expect("puts");
     db.drop_keyspace("gone").expect("drops");
-    // The moment that it reads is one before.
+    // The moment that it reads is an earlier one.
     assert_eq!(get(&reader, &gone, "a").unwrap(), "1");
     refused(writer.commit(), ErrorKind::KeyspaceDropped);
     assert!(!db.contains_key("b").expect("gets"));
@@ -143,7 +143,7 @@ fn a_savepoint_that_is_gone_is_refused() {
     transaction.rollback_to(first).expect("it is there");
     let invalid = ErrorKind::InvalidArgument;
     refused(transaction.rollback_to(second), invalid);
-    // It does not come back with writes that came later.
+    // The write does not come back with later writes.
     for letter in ["x", "y", "z"] {
         transaction.put(&keyspace, letter, "1").expect("puts");
     }
@@ -264,7 +264,7 @@ fn compare_and_swap_says_what_it_found() {
     assert_eq!(db.get("a").expect("gets").expect("is there"), "2");
     assert_eq!(swap(Some("2"), None), Ok(()));
     assert!(!db.contains_key("a").expect("gets"));
-    // Nothing in place of nothing.
+    // Swaps nothing for nothing.
     assert_eq!(swap(None, None), Ok(()));
 }
 
@@ -321,7 +321,7 @@ fn compare_and_swap_loses_no_increment() {
     assert_eq!(counted, COUNTERS * INCREMENTS);
 }
 
-/// What was read is gone, and what comes after the drop must not follow on it.
+/// The records that it read are gone, and writes that come after the drop must not depend on them.
 #[test]
 fn a_commit_that_has_read_a_dropped_keyspace_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");

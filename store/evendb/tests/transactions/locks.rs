@@ -1,7 +1,8 @@
-//! `get_for_update`: which transaction waits for which, what is read under a lock, when a lock ends, and the errors.
+//! `get_for_update`: which transaction waits for which, what is read under a lock, when a lock
+//! ends, and the errors.
 //!
-//! That a key is locked is shown by one that does not wait (a timeout of zero). Where threads wait for each other the
-//! result says in which order they went on.
+//! A transaction that does not wait (a timeout of zero) shows whether a key is locked. If threads
+//! wait for each other, the result shows in which order they continued.
 
 use super::{begin, commit, get, keys, open, refused};
 use evendb::{Db, Error, ErrorKind, Keyspace, Transaction};
@@ -36,13 +37,14 @@ fn a_locked_key_is_refused_to_one_that_does_not_wait() {
     let keyspace = db.default_keyspace().clone();
     let holder = begin(&db);
     assert_eq!(lock(&holder, &keyspace, "a"), None);
-    // Again, by the same one.
+    // Once more, by the same transaction.
     assert_eq!(lock(&holder, &keyspace, "a"), None);
     let mut other = begin(&db);
     other.lock_timeout(Duration::ZERO);
     let error = refused(other.get_for_update(&keyspace, "a"), ErrorKind::LockTimeout);
     assert!(error.to_string().contains("\"a\""), "{error}");
-    // The same name elsewhere is another key; and those that do not ask are not held up.
+    // The same name elsewhere is another key; and transactions that do not ask for the lock are not
+    // delayed.
     let elsewhere = db.keyspace("elsewhere").expect("a keyspace");
     assert_eq!(lock(&other, &elsewhere, "a"), None);
     assert_eq!(lock(&other, &keyspace, "b"), None);
@@ -73,7 +75,7 @@ fn a_lock_ends_with_its_transaction() {
     commit(locked(), &db).expect("commits");
     free();
     db.delete("~").expect("deletes");
-    // A conflict.
+    // After a conflict.
     let transaction = locked();
     db.put("a", "1").expect("puts");
     refused(commit(transaction, &db), ErrorKind::Conflict);
@@ -143,7 +145,7 @@ fn those_that_lock_take_turns_without_a_conflict() {
     assert_eq!((stats.transactions, stats.transaction_conflicts), (1000, 0));
 }
 
-/// What happens between a read and a lock.
+/// The work of the database between a read and a lock.
 fn with_and_without_checkpoints(test: impl Fn(&Db, &dyn Fn())) {
     for flushes in 0..3 {
         let db = open();
@@ -173,7 +175,7 @@ fn a_lock_moves_the_moment_forward_where_nothing_read_has_changed() {
         assert_eq!(lock(&transaction, keyspace, "b").unwrap(), "new");
         assert_eq!(get(&transaction, keyspace, "a").unwrap(), "old");
         transaction.put(keyspace, "b", "newer").expect("puts");
-        // Its own write, from now on.
+        // From now on it reads its own write.
         assert_eq!(lock(&transaction, keyspace, "b").unwrap(), "newer");
         between();
         transaction
@@ -198,7 +200,7 @@ fn a_lock_after_which_the_reads_would_be_stale_is_a_conflict() {
         for transaction in [by_key, by_range] {
             let conflict = ErrorKind::Conflict;
             refused(transaction.get_for_update(keyspace, "b"), conflict);
-            // One that goes on nevertheless is refused in the end.
+            // A transaction that continues nevertheless is refused at the end.
             refused(commit(transaction, db), conflict);
         }
     });
@@ -244,7 +246,7 @@ fn an_open_iterator_goes_on_when_a_lock_moves_the_moment() {
         between();
         assert_eq!(lock(&transaction, keyspace, "c").unwrap(), "new");
         assert_eq!(keys(iter), ["b"]);
-        // Something was put into the range afterwards.
+        // Afterwards a key was put into the range.
         db.put("aa", "new").expect("puts");
         refused(commit(transaction, db), ErrorKind::Conflict);
     });
@@ -325,7 +327,7 @@ fn a_timeout_may_be_for_ever() {
             transaction.get_for_update(&keyspace, "a").map(drop)
         });
         asked.recv().expect("it asks");
-        // So that it most likely waits by now; the test holds either way.
+        // By now the other thread most likely waits; the test holds either way.
         for _ in 0..1000 {
             thread::yield_now();
         }

@@ -1,8 +1,8 @@
-//! Random programs against an ordered map: puts, deletes, savepoints, gets, ranges from both ends that are taken in
-//! part, beside puts of others and checkpoints. The map says what a transaction sees, whether its commit may be
-//! refused, and what the database holds afterwards.
+//! Random programs against an ordered map: puts, deletes, savepoints, gets, ranges from both ends
+//! that are taken in part, beside puts of others and checkpoints. The map says what a transaction
+//! sees, whether its commit may be refused, and what the database holds afterwards.
 //!
-//! Without threads of the database, so that a seed gives the same program and the same run.
+//! The database has no threads, so that a seed gives the same program and the same run.
 
 use super::refused;
 use crate::common::{DIR, varied};
@@ -22,7 +22,7 @@ const SEEDS: u64 = 40;
 const TRANSACTIONS: u32 = 30;
 const KEYS: u32 = 60;
 
-/// What a transaction has read: keys, and spans in which nothing may change.
+/// The reads of a transaction: keys, and spans in which nothing may change.
 #[derive(Default, Debug)]
 struct Reads {
     keys: BTreeSet<String>,
@@ -50,7 +50,7 @@ fn contains(bounds: &Bounds, key: &str) -> bool {
         }
 }
 
-/// The database, and what it should hold.
+/// The database, and its expected content.
 struct World {
     db: Db,
     keyspace: Keyspace,
@@ -62,14 +62,14 @@ struct World {
     commits: u32,
 }
 
-/// A transaction, and what it should see.
+/// A transaction, and its expected view.
 struct Program {
     moment: Map,
     own: Own,
     savepoints: Vec<(Savepoint, Own)>,
     gone: Vec<Savepoint>,
     reads: Reads,
-    /// What others wrote since it began.
+    /// The keys that others wrote since it began.
     touched: BTreeSet<String>,
 }
 
@@ -85,7 +85,7 @@ impl Program {
         seen
     }
 
-    /// A key that was written by itself is not read from the database.
+    /// A key that the transaction itself wrote is not read from the database.
     fn note_key(&mut self, key: &str) {
         if !self.own.contains_key(key) {
             self.reads.keys.insert(key.to_owned());
@@ -104,7 +104,7 @@ impl World {
         format!("{:>len$}", self.values)
     }
 
-    /// Another write, or something else that the database does.
+    /// A write of another, or some work of the database.
     fn others(&mut self, program: &mut Program) {
         match self.random.random_range(0..8) {
             0 => self.db.flush().expect("flushes"),
@@ -149,7 +149,7 @@ impl World {
     fn bounds(&mut self) -> Bounds {
         let (a, b) = (self.key(), self.key());
         let (low, high) = match self.random.random_range(0..20) {
-            // The wrong way round: nothing.
+            // An inverted range: it is empty.
             0 => (a.clone().max(b.clone()), a.min(b)),
             _ => (a.clone().min(b.clone()), a.max(b)),
         };
@@ -166,7 +166,7 @@ impl World {
         (low, high)
     }
 
-    /// A range, of which so much is taken from either end as chance has it.
+    /// A range; a random number of its records is taken from either end.
     fn scan(&mut self, transaction: &Transaction, program: &mut Program) {
         let bounds = self.bounds();
         let place = format!("{}: {bounds:?}", self.place);

@@ -1,5 +1,6 @@
-//! Iterators of a transaction that has merged: own operands over values and operands of the moment, over own range deletions, and
-//! over own puts; from both ends, sought, keys alone. Against an ordered map.
+//! Iterators of a transaction that has merged: own operands over values and operands of the moment,
+//! over own range deletions, and over own puts; from both ends, sought, keys alone. Against an
+//! ordered map.
 
 use super::seen::Seen;
 use super::{Between, begin, refused};
@@ -33,7 +34,8 @@ fn operand(dice: u64, what: &str) -> Vec<u8> {
     }
 }
 
-/// Values and operands of before, in RAM and in tables, then own writes over them; and the map that both make.
+/// Older values and operands, in RAM and in tables, then own writes over them; and the map that
+/// both make.
 fn fill(db: &Db, keyspace: &Keyspace, seed: u64) -> (Transaction, Map) {
     let mut map = Map::new();
     for number in 0..scramble(seed) % 120 {
@@ -64,7 +66,7 @@ fn fill(db: &Db, keyspace: &Keyspace, seed: u64) -> (Transaction, Map) {
         }
     }
     let mut transaction = begin(db);
-    // What others write from now on is not seen.
+    // Writes of others from now on are not seen.
     for number in 0..10 {
         let key = key(scramble(seed * 3_000 + number));
         keyspace.merge(key, "later").expect("merges");
@@ -128,7 +130,7 @@ fn moves_over_own_operands_are_those_of_an_ordered_map() {
                 false => Seen::Records(transaction.range(&keyspace, range.clone()).expect("own")),
                 true => Seen::Keys(transaction.keys(&keyspace, range.clone()).expect("own")),
             };
-            // At first without seeks, so that all is passed once.
+            // At first without seeks, so that everything is passed once.
             let seeks_from = inside.len() as u64 / 2;
             let (mut front, mut back) = (0, inside.len());
             for step in 0..MOVES {
@@ -158,7 +160,8 @@ fn moves_over_own_operands_are_those_of_an_ordered_map() {
     }
 }
 
-/// A merge alone reads nothing; who passes its key, even without the value, has read it.
+/// A merge alone reads nothing; an iterator that passes its key, even without the value, has read
+/// it.
 #[test]
 fn what_an_iterator_passes_of_own_operands_was_read() {
     for between in [Between::Nothing, Between::Flush, Between::Compact] {

@@ -8,7 +8,7 @@ pub enum Seen<'t> {
     Keys(TransactionKeys<'t>),
 }
 
-/// A key, and its value unless keys are given alone.
+/// A key, and its value unless only keys are given.
 pub type Item = (String, Option<Vec<u8>>);
 
 impl Seen<'_> {

@@ -7,7 +7,7 @@ use evendb::{BatchWrite, Durability, Keyspace};
 
 pub const CALLS: &[Call] = &[call("batch", 70, batch)];
 
-/// A write as the batch has it: generation, keyspace's name, key, value.
+/// A write in the batch: generation, keyspace's name, key, value.
 type Own = (u32, String, Vec<u8>, Wrote);
 
 enum Wrote {
@@ -66,7 +66,7 @@ fn batch(world: &mut World) -> Outcome {
                 let operand = world.dice.operand();
                 batch.merge(&keyspace, &key, &operand);
                 effects.merge((generation, &key), &operand, world.map(generation));
-                // An operand has a byte for its length.
+                // An operand has one byte for its length.
                 counted += key.len() + 1 + operand.len() + 64;
                 own.push((
                     generation,
@@ -155,7 +155,7 @@ fn as_write(wrote: &Wrote) -> BatchWrite<'_> {
     }
 }
 
-/// What a batch does to a key in the end.
+/// The effect of a batch on a key in the end.
 fn last_of<'b>(
     generation: u32,
     key: &[u8],

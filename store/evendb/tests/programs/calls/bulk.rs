@@ -20,7 +20,7 @@ const BACKUPS: &str = "/backups";
 const BACKUPS_MAX: usize = 2;
 
 impl World {
-    /// Changes do not have what is ingested, so whoever follows them begins anew.
+    /// Changes do not have ingested records, so consumers that follow them begin anew.
     fn nobody_follows(&mut self) {
         self.consumers.clear();
         for held in &mut self.snapshots {
@@ -28,8 +28,8 @@ impl World {
         }
     }
 
-    /// An ingest of records into a keyspace, as one write; all that came before is durable after it, unless it is of
-    /// nothing.
+    /// An ingest of records into a keyspace, as one write. All earlier writes are durable after it,
+    /// unless it has no record.
     fn ingests(
         &mut self,
         generation: u32,
@@ -96,7 +96,7 @@ fn ingest(world: &mut World) -> Outcome {
     }
 }
 
-/// One that is dropped, or out of order, leaves nothing.
+/// An ingest that is dropped, or out of order, leaves nothing.
 fn give_up(world: &mut World) -> Outcome {
     let (keyspace, _) = world.keyspace()?;
     let records = world.records();
@@ -139,7 +139,7 @@ fn export(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// A backup holds what is acknowledged; the one before stays whole.
+/// A backup holds the acknowledged writes; the one before stays whole.
 fn back_up(world: &mut World) -> Outcome {
     let made = match world.dice.below(2) {
         0 => {

@@ -1,4 +1,5 @@
-//! Puts that expire, long after the program; single deletes by their contract; a filter that keeps everything.
+//! Puts that expire long after the program; single deletes by their contract; a filter that keeps
+//! everything.
 
 use super::{Call, call};
 use crate::world::{Effects, Outcome, World};
@@ -14,7 +15,7 @@ pub const CALLS: &[Call] = &[
     call("set a filter", 4, set_filter),
 ];
 
-/// Beyond the year 5000.
+/// Until beyond the year 5000.
 const LIFE: Duration = Duration::from_secs(100_000_000_000);
 
 pub fn far() -> SystemTime {
@@ -40,7 +41,8 @@ fn key_of_its_own(world: &mut World) -> Vec<u8> {
     format!("once/{:016x}", world.dice.below(u64::MAX)).into_bytes()
 }
 
-/// What a batch or a transaction writes: two values that expire, and a single delete of nothing.
+/// The writes of a batch or a transaction: two values that expire, and a single delete of an absent
+/// key.
 struct Group {
     keyspace: Keyspace,
     first: Vec<u8>,

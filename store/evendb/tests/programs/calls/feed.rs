@@ -1,5 +1,5 @@
-//! Changes: replicas that keep a copy of the database by them, over reopenings and crashes. They know nothing but what the
-//! database gives them: keyspaces they have by number.
+//! Changes: replicas that keep a copy of the database, over reopenings and crashes. They know only
+//! what the database gives them, and they know keyspaces by number.
 
 use super::{Call, call};
 use crate::common::oracle::Map;
@@ -23,12 +23,12 @@ const CONSUMERS_MAX: usize = 2;
 /// Name and contents of each keyspace, by number.
 type Copied = BTreeMap<u32, (String, Map)>;
 
-/// One that follows all changes: what it has taken in, up to its position.
+/// A consumer of all changes: the state that it has taken in, up to its position.
 pub struct Consumer {
     position: Position,
     copied: Copied,
     feed: Option<Changes>,
-    /// Power has failed since the position.
+    /// Whether power has failed since the position.
     power_failed: bool,
 }
 
@@ -69,7 +69,7 @@ impl Consumer {
         }
     }
 
-    /// The database is closed.
+    /// Notes that the database is closed.
     pub fn close(&mut self) {
         self.feed = None;
     }
@@ -81,7 +81,7 @@ impl Consumer {
     fn take(&mut self, change: &Change) {
         let position = change.position();
         assert!(position > self.position, "positions go backwards");
-        // As bytes and as text, as one that keeps them would.
+        // As bytes and as text, like a consumer that stores them.
         let kept = Position::from_bytes(&position.to_bytes()).expect("its own bytes");
         assert_eq!(
             kept.to_string().parse::<Position>().expect("its own text"),
@@ -112,7 +112,7 @@ impl Consumer {
         }
     }
 
-    /// Makes and drops keyspaces as the database has it, and compares.
+    /// Makes and drops keyspaces like the database, and compares.
     fn compare(&mut self, db: &Db, oracle: &Oracle, what: &str) -> Outcome {
         let mut there = BTreeMap::new();
         for name in db.keyspace_names() {
@@ -133,7 +133,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Takes in what there is, or some of it. Whether it came to the end.
+    /// Takes in all available changes, or some. Returns whether it came to the end.
     fn catch_up(&mut self, db: &Db, most: usize) -> evendb::Result<bool> {
         let mut feed = match self.feed.take() {
             Some(feed) => feed,
@@ -153,7 +153,7 @@ impl Consumer {
         Ok(false)
     }
 
-    /// A copy goes on from this position as the source would, or says that it cannot.
+    /// A copy continues from this position like the source, or says that it cannot.
     pub fn follow_in_a_copy(&self, copy: &Db, oracle: &Oracle) -> Outcome {
         let mut other = self.again();
         let id = copy.default_keyspace().id();
@@ -228,7 +228,7 @@ fn catch_up_one(world: &mut World) -> Outcome {
         world.did(call);
     }
     let mut consumer = world.consumers.swap_remove(at);
-    // What is seen of a machine that stops meanwhile was not seen.
+    // Changes that are seen of a machine that stops meanwhile do not count as seen.
     let before = consumer.again();
     let db = world.db().clone();
     let caught = consumer.catch_up(&db, most);
@@ -253,7 +253,8 @@ fn catch_up_one(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// A feed ends by an error: right where the log may have gone, or a crash may have taken back what was seen.
+/// A feed ends by an error: that is right if the log may be gone, or if a crash may have removed
+/// changes that were seen.
 fn refused(world: &mut World, mut consumer: Consumer, error: Error) -> Outcome {
     world.tell(|| format!("refused: {error}"));
     match error.kind() {
@@ -283,7 +284,7 @@ fn positions(world: &mut World) -> Outcome {
     world.did("Db::oldest_position");
     let db = world.db().clone();
     let now = db.position()?;
-    // A thread's checkpoint may come between, but nobody writes, so that there are few to come.
+    // A thread's checkpoint may come in between, but no other thread writes, so only few can come.
     let tries = if world.is_without_threads() { 1 } else { 50 };
     let mut read = Ok(());
     for _ in 0..tries {
@@ -294,7 +295,7 @@ fn positions(world: &mut World) -> Outcome {
         }
     }
     match read {
-        // The log has the record still, and not the file of its value, which lay apart.
+        // The log still has the record, but not the file of its separately stored value.
         Err(error)
             if error.kind() == ErrorKind::ChangesGone
                 && error.to_string().contains("file of a large value") => {}

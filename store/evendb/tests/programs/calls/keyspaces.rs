@@ -49,7 +49,7 @@ fn make(world: &mut World) -> Outcome {
     world.did("Db::keyspace_with");
     let db = world.db().clone();
     if let Some(generation) = world.oracle.generation(name) {
-        // It is there: what it was made with is no contradiction.
+        // The keyspace exists: the options that it was made with are no contradiction.
         let own = world.metas[&generation].options.clone();
         let keyspace = db.keyspace_with(name, &own)?;
         world.did("Keyspace::options");
@@ -97,7 +97,8 @@ fn drop_one(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// Changes what a keyspace has beside records: durable on return, and after a crash either as before or as wanted.
+/// Changes a keyspace's options or properties: durable on return, and after a crash either the old
+/// ones or the new ones.
 fn change_meta(
     world: &mut World,
     generation: u32,
@@ -150,7 +151,7 @@ fn set_property(world: &mut World) -> Outcome {
     })
 }
 
-/// Everything is refused, and nothing of the keyspace that has the name now is touched.
+/// Everything is refused, and the keyspace that has the name now is not touched.
 fn use_stale(world: &mut World) -> Outcome {
     if world.stale.is_empty() {
         return Ok(());

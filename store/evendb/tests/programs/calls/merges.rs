@@ -14,7 +14,7 @@ impl World {
             .is_some_and(|meta| meta.merges())
     }
 
-    /// What a merge into a keyspace without an operator comes to.
+    /// The outcome of a merge into a keyspace without an operator.
     pub fn refuses_merge(&self, merged: Outcome) -> Outcome {
         let refused = merged.expect_err("there is no operator");
         let is_right = refused.kind() == ErrorKind::InvalidArgument;
@@ -39,7 +39,7 @@ fn merge(world: &mut World) -> Outcome {
     if !world.merges(generation) {
         return world.refuses_merge(merge(b"+"));
     }
-    // Now and then many, which reads fold.
+    // Now and then many operands, which reads fold.
     for _ in 0..*world.dice.pick(&[1, 1, 1, 1, 4, 20]) {
         let operand = world.dice.operand();
         let mut effects = Effects::default();

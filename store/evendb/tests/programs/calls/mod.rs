@@ -1,7 +1,7 @@
-//! The table of calls: what a step of a program may be, and how often.
+//! The table of calls: the possible steps of a program, and how often each is drawn.
 //!
-//! A call takes what it needs from the world's dice, makes its public calls (each told by `did`), and compares. An error
-//! that it did not expect it returns: the machine may have stopped.
+//! A call takes its choices from the world's dice, makes its public calls (each reported by `did`),
+//! and compares. It returns an error that it did not expect: the machine may have stopped.
 
 mod batches;
 mod bulk;
@@ -71,7 +71,7 @@ pub fn step(world: &mut World, seed: u64, step: u64) {
     }
 }
 
-/// The end of a program: everything is looked at once more, and after closing again.
+/// The end of a program: everything is compared once more, and again after closing.
 pub fn finish(world: &mut World) {
     world.vfs.set_crash_at(u64::MAX);
     let outcome = world

@@ -239,7 +239,7 @@ fn compare_all(world: &mut World) -> Outcome {
     world.compare_all("now")
 }
 
-/// The estimate is an estimate. An empty range has nothing.
+/// The size is only an estimate, but an empty range has none.
 fn size(world: &mut World) -> Outcome {
     let (keyspace, generation) = world.keyspace()?;
     let (bounds, prefix) = (world.dice.bounds(), world.dice.prefix());

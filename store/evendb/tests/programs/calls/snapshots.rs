@@ -1,4 +1,4 @@
-//! Snapshots that are held while other calls go on, also over drops of keyspaces.
+//! Snapshots that are held while other calls continue, also over drops of keyspaces.
 
 use super::reads::bytes;
 use super::{Call, call};

@@ -1,7 +1,7 @@
 //! Transactions that stay open over other calls: what they see, when they may and must be refused.
 //!
-//! A transaction's moment may move when it locks a key. So the model has several moments that it may be at, and each
-//! read leaves those that fit.
+//! A transaction's moment may move when it locks a key. So the model keeps several possible
+//! moments, and each read removes those that do not fit.
 
 use super::reads::bytes;
 use super::{Call, call};
@@ -25,24 +25,25 @@ const OPEN_MAX: usize = 2;
 #[derive(Clone, Debug)]
 enum Own {
     Set(u32, Vec<u8>, Option<Vec<u8>>),
-    /// Over what lies below the own writes: what else it lies on is known, and so its value.
+    /// Over the records below the own writes: these are known, and so is the value.
     Merge(u32, Vec<u8>, Vec<u8>),
     Delete(Span),
 }
 
 pub struct OpenTransaction {
     transaction: Transaction,
-    /// The states of the moments that it may be at.
+    /// The states of the possible moments.
     moments: Vec<Rc<State>>,
     own: Vec<Own>,
     savepoints: Vec<(Savepoint, usize)>,
     gone: Vec<Savepoint>,
-    /// What it has read for certain, and at most.
+    /// The spans that it has read for certain, and those that it has read at most.
     certain: Vec<Span>,
     possible: Vec<Span>,
-    /// Keyspaces of which it had an iterator, whether that was asked for anything or not: they must be there at the commit.
+    /// Keyspaces that an iterator was opened on, whether the iterator was used or not: they must
+    /// exist at the commit.
     scanned: BTreeSet<u32>,
-    /// How much of what was touched came before.
+    /// The number of touched spans from before its beginning.
     since: usize,
     locks: BTreeSet<(u32, Vec<u8>)>,
 }
@@ -61,7 +62,7 @@ impl World {
 }
 
 impl OpenTransaction {
-    /// What its own writes alone make of a key, if they do.
+    /// The value of a key that the own writes alone determine, if they do.
     fn own_of(&self, generation: u32, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let last = self.own.iter().rev().find_map(|own| match own {
             Own::Set(of, own, value) if *of == generation && own == key => {
@@ -74,13 +75,13 @@ impl OpenTransaction {
         last.flatten()
     }
 
-    /// What it sees of a key at a moment.
+    /// The value of a key that it sees at a moment.
     fn seen_of(&self, moment: &State, generation: u32, key: &[u8]) -> Option<Vec<u8>> {
         let mut map = self.seen(moment, &Span::of_key(generation, key));
         map.remove(key)
     }
 
-    /// What it sees of a span at a moment.
+    /// The records of a span that it sees at a moment.
     fn seen(&self, moment: &State, span: &Span) -> Map {
         let inside = span.of_map(holds(moment, span.generation));
         let mut map: Map = inside
@@ -106,7 +107,7 @@ impl OpenTransaction {
         map
     }
 
-    /// Leaves the moments that fit a read.
+    /// Keeps only the moments that fit a read.
     fn fit(&mut self, what: &str, fits: impl Fn(&OpenTransaction, &State) -> bool) {
         let moments = std::mem::take(&mut self.moments);
         let fitting = moments.iter().filter(|moment| fits(self, moment));
@@ -146,7 +147,7 @@ impl OpenTransaction {
         touched.next().is_some()
     }
 
-    /// Whether something that it has read is another now, whichever moment it is at.
+    /// Whether something that it has read differs now, at every possible moment.
     fn must_conflict(&self, world: &World) -> bool {
         let differs = |moment: &Rc<State>| {
             let mut certain = self.certain.iter();
@@ -339,7 +340,7 @@ fn check_len(open: &OpenTransaction) {
             Own::Set(generation, key, _) | Own::Merge(generation, key, _) => {
                 keys.insert((*generation, key))
             }
-            // Ranges that meet are counted as one.
+            // Ranges that meet count as one.
             Own::Delete(_) => return assert!(!open.transaction.is_empty()),
         };
     }
@@ -439,7 +440,7 @@ fn lock(world: &mut World, open: &mut OpenTransaction) -> Outcome {
     let (keyspace, generation) = world.keyspace()?;
     let key = world.dice.key();
     world.did("Transaction::get_for_update");
-    // Nobody else runs, so waiting is in vain.
+    // No other thread runs, so waiting would be in vain.
     open.transaction.lock_timeout(Duration::ZERO);
     let locked = open.transaction.get_for_update(&keyspace, &key);
     if world.vfs.crashed() {
@@ -562,7 +563,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// A whole transaction in one call, which may say no in the end.
+/// A whole transaction in one call, which may return an error of its own at the end.
 fn transact(world: &mut World) -> Outcome {
     let (keyspace, generation) = world.keyspace()?;
     let (from, to, value) = (world.dice.key(), world.dice.key(), world.dice.value());

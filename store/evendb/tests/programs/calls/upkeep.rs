@@ -1,4 +1,4 @@
-//! What the database does with itself: checkpoints, reorganisation, copies, reopenings, crashes.
+//! The database's own work: checkpoints, reorganisation, copies, reopenings, crashes.
 
 use super::{Call, call};
 use crate::common::{keys, varied};
@@ -35,7 +35,7 @@ fn persist(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// By the same key. A database that is not encrypted says so.
+/// Rotates to the same key. A database that is not encrypted refuses it.
 fn rotate_key(world: &mut World) -> Outcome {
     world.did("Db::rotate_key");
     let rotated = world.db().rotate_key();
@@ -89,8 +89,9 @@ fn compact(world: &mut World) -> Outcome {
         let all = (Bound::<Vec<u8>>::Unbounded, Bound::Unbounded);
         let size = keyspace.approximate_size(all)?;
         let there = world.map(generation).len() as u64;
-        // Where keys are merged, it is about right: operands over a value that is to expire stay apart from it, and count, too, and
-        // of a table that two chunks share a part is estimated.
+        // If keys are merged, it is only about right. Operands over a value that will expire stay
+        // apart from it, and count too; and if two chunks share a table, each one's part of it is
+        // estimated.
         match world.merges(generation) {
             true => assert!((size.records > 0) >= (there > 0), "{size:?}"),
             false => assert_eq!(size.records, there, "{size:?}"),
@@ -99,7 +100,7 @@ fn compact(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// A copy holds what is acknowledged, opens, and refuses positions that it cannot go on from.
+/// A copy holds the acknowledged writes, opens, and refuses positions that it cannot continue from.
 fn copy(world: &mut World) -> Outcome {
     world.copies += 1;
     let dir = format!("/copies/{}", world.copies);
