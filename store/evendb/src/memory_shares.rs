@@ -109,8 +109,6 @@ const AHEAD_PART: u64 = 8;
 pub(crate) const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 12;
 const RUNS_MERGE_MUNK: u32 = 32;
-/// A chunk whose log has more runs than this is rewritten. Merges come before that.
-pub(crate) const RUNS_MAX: u32 = 64;
 /// A log with this number of runs, or with [`RUNS_MOST_TIMES`] times the runs from which on they
 /// are merged, gets no other run: the next checkpoint merges its runs first.
 const RUNS_MOST: usize = 48;

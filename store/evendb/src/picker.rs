@@ -1,18 +1,17 @@
-//! Chooses the work on a chunk: pure functions from statistics to a [`Picked`].
+//! Chooses the work on a chunk: pure functions from statistics to a [`Decision`].
 //!
 //! Rules, the first that applies wins:
 //! 1. absorb, when enough durable deltas wait beside the munk (memory only, and puts wait for it);
 //! 2. split, when the live data is above the chunk limit; a chunk that shares tables is rebalanced
 //!    first; a chunk loaded in order is split as it is, because it has no garbage;
 //! 3. rebalance, for garbage: above the rebalance size, and a quarter of it dead;
-//! 4. rebalance, for the log: above its limit in bytes, or too many runs (not in order);
+//! 4. rebalance, for the log: above its limit in bytes (not in order);
 //! 5. rebalance, for tombstones: half of the base's number of records, or a munk with less than
 //!    half of the base;
 //! 6. rebalance, for range deletions: a quarter is hidden, or there are many;
 //! 7. rebalance, for values in value files that are being emptied;
 //! 8. rebalance, for values apart that the log has overwritten: until then they count as live;
-//! 9. merge with a neighbour, when both together are far below the chunk limit. It is the smaller
-//!    one if both sizes are known; jobs give only the size of the next chunk.
+//! 9. merge with the next chunk, when both together are far below the chunk limit.
 //!
 //! No decision is undone by the next one: halves of a split are above `merge_bytes` together, and a
 //! rebalance leaves no log, no garbage and no shared tables.
@@ -51,8 +50,6 @@ pub(crate) struct ChunkStats {
     pub(crate) data_bytes: u64,
     /// Bytes of its log.
     pub(crate) log_bytes: u64,
-    /// The number of runs in its log.
-    pub(crate) log_runs: u32,
     /// The estimated bytes of `data_bytes` that a rebalance would leave.
     pub(crate) live_bytes_estimate: u64,
     /// Whether the whole chunk is in RAM.
@@ -85,8 +82,6 @@ pub(crate) struct ChunkStats {
     pub(crate) base_value_bytes: u64,
     /// The number of frozen deltas that are durable and wait beside the munk.
     pub(crate) frozen_deltas: u32,
-    /// Live bytes of the previous chunk, if they are known.
-    pub(crate) previous_bytes: Option<u64>,
     /// Live bytes of the next chunk, if they are known.
     pub(crate) next_bytes: Option<u64>,
 }
@@ -111,8 +106,6 @@ pub(crate) struct PickerLimits {
     pub(crate) log_bytes_max_cold: u64,
     /// Log limit of a chunk with a munk, whose log is not read.
     pub(crate) log_bytes_max_munk: u64,
-    /// Runs above which the log of a chunk without a munk is rewritten.
-    pub(crate) runs_max: u32,
     /// The number of durable deltas at which a munk absorbs them.
     pub(crate) frozen_deltas_max: u32,
     /// If set, log limits follow the square-root rule, in place of the two fixed ones.
@@ -131,7 +124,6 @@ impl Default for PickerLimits {
             rebalance_bytes: 7 * MB,
             log_bytes_max_cold: 2 * MB,
             log_bytes_max_munk: 20 * MB,
-            runs_max: 64,
             frozen_deltas_max: 4,
             square_root: None,
             merge_bytes: 4 * MB,
@@ -170,8 +162,6 @@ pub(crate) enum Reason {
     Garbage,
     /// Log above its limit.
     LogBytes,
-    /// Too many runs to search.
-    LogRuns,
     /// There are many tombstones.
     Tombstones,
     /// Range deletions hide much, or there are many of them.
@@ -180,25 +170,13 @@ pub(crate) enum Reason {
     FilesToEmpty,
     /// The log has overwritten many values apart.
     OverwrittenValues,
-    /// This chunk and the previous one are small.
-    SmallWithPrevious,
-    /// This chunk and the next one are small.
-    SmallWithNext,
-}
-
-/// A decision and its reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Picked {
-    /// The work to do.
-    pub(crate) decision: Decision,
-    /// The reason; for a merge it names the neighbour.
-    pub(crate) reason: Reason,
+    /// It and the next chunk are small.
+    Small,
 }
 
 /// Decides for one chunk.
-pub(crate) fn pick(stats: &ChunkStats, limits: &PickerLimits) -> Picked {
-    let (decision, reason) = decide(stats, limits);
-    Picked { decision, reason }
+pub(crate) fn pick(stats: &ChunkStats, limits: &PickerLimits) -> Decision {
+    decide(stats, limits).0
 }
 
 fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
@@ -236,15 +214,10 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     if overwritten_values_pay(stats, limits) {
         return (Decision::RebalanceFunk, Reason::OverwrittenValues);
     }
-    let with =
-        |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes.saturating_add(live_bytes));
-    let (previous, next) = (with(stats.previous_bytes), with(stats.next_bytes));
-    if previous.min(next) > limits.merge_bytes {
-        (Decision::None, Reason::Fine)
-    } else if previous <= next {
-        (Decision::Merge, Reason::SmallWithPrevious)
-    } else {
-        (Decision::Merge, Reason::SmallWithNext)
+    let together = stats.next_bytes.map(|next| next.saturating_add(live_bytes));
+    match together.is_some_and(|bytes| bytes <= limits.merge_bytes) {
+        true => (Decision::Merge, Reason::Small),
+        false => (Decision::None, Reason::Fine),
     }
 }
 
@@ -283,10 +256,7 @@ fn rebalance_reason(stats: &ChunkStats, limits: &PickerLimits) -> Option<Reason>
     {
         return Some(Reason::Garbage);
     }
-    if stats.log_bytes > log_bytes_max(stats, limits) {
-        return Some(Reason::LogBytes);
-    }
-    (!stats.munk_is_whole && stats.log_runs > limits.runs_max).then_some(Reason::LogRuns)
+    (stats.log_bytes > log_bytes_max(stats, limits)).then_some(Reason::LogBytes)
 }
 
 /// Log limit of a chunk: fixed, or by the square-root rule within bounds.
@@ -371,11 +341,9 @@ mod tests {
         ChunkStats {
             data_bytes: 6 * MB,
             log_bytes: MB,
-            log_runs: 10,
             live_bytes_estimate: 6 * MB,
             update_rate: 1.0,
             records: 10_000,
-            previous_bytes: Some(6 * MB),
             next_bytes: Some(6 * MB),
             ..ChunkStats::default()
         }
@@ -384,8 +352,7 @@ mod tests {
     fn picked(change: impl FnOnce(&mut ChunkStats)) -> (Decision, Reason) {
         let mut stats = fine();
         change(&mut stats);
-        let picked = pick(&stats, &PickerLimits::default());
-        (picked.decision, picked.reason)
+        decide(&stats, &PickerLimits::default())
     }
 
     /// A chunk that was never rewritten is due at its own share of the limit; one that was
@@ -474,15 +441,6 @@ mod tests {
         assert_eq!(log(20 * MB, true), (Decision::None, Reason::Fine));
         assert_eq!(log(20 * MB + 1, true), (RebalanceFunk, Reason::LogBytes));
         assert_eq!(
-            picked(|s| s.log_runs = 65),
-            (RebalanceFunk, Reason::LogRuns)
-        );
-        assert_eq!(
-            picked(|s| (s.log_runs, s.munk_is_whole) = (65, true)).0,
-            Decision::None
-        );
-
-        assert_eq!(
             picked(|s| s.tombstones = 5_000),
             (RebalanceFunk, Reason::Tombstones)
         );
@@ -492,26 +450,14 @@ mod tests {
             Decision::None
         );
 
-        let small = |previous, next| {
+        let small = |next| {
             picked(move |s| {
-                (s.data_bytes, s.live_bytes_estimate) = (MB, MB);
-                (s.previous_bytes, s.next_bytes) = (previous, next);
+                (s.data_bytes, s.live_bytes_estimate, s.next_bytes) = (MB, MB, next);
             })
         };
-        assert_eq!(
-            small(Some(3 * MB), Some(4 * MB)),
-            (Merge, Reason::SmallWithPrevious)
-        );
-        assert_eq!(
-            small(Some(3 * MB), Some(2 * MB)),
-            (Merge, Reason::SmallWithNext)
-        );
-        assert_eq!(small(None, Some(3 * MB)), (Merge, Reason::SmallWithNext));
-        assert_eq!(
-            small(Some(3 * MB + 1), None),
-            (Decision::None, Reason::Fine)
-        );
-        assert_eq!(small(None, None), (Decision::None, Reason::Fine));
+        assert_eq!(small(Some(3 * MB)), (Merge, Reason::Small));
+        assert_eq!(small(Some(3 * MB + 1)), (Decision::None, Reason::Fine));
+        assert_eq!(small(None), (Decision::None, Reason::Fine));
     }
 
     #[test]
@@ -520,7 +466,6 @@ mod tests {
             let (decision, _) = picked(|s| {
                 s.appended_in_order = true;
                 (s.log_bytes, s.data_bytes) = (log_bytes, log_bytes);
-                s.log_runs = 10_000;
                 // A bad estimate does not count: there is no garbage.
                 s.live_bytes_estimate = log_bytes / 3;
             });
@@ -559,11 +504,8 @@ mod tests {
             assert!(bytes.abs_diff(mb * MB) < 2, "{each:?}");
         }
         chunks[0].log_bytes = MB + 2;
-        assert_eq!(pick(&chunks[0], &limits).reason, Reason::LogBytes);
-        assert_eq!(
-            pick(&chunks[0], &PickerLimits::default()).reason,
-            Reason::Fine
-        );
+        assert_eq!(decide(&chunks[0], &limits).1, Reason::LogBytes);
+        assert_eq!(decide(&chunks[0], &PickerLimits::default()).1, Reason::Fine);
         // Bounds: 1/16 and 4 times the fixed limit, and no number at all.
         let limit = |rate| {
             log_bytes_max(
@@ -658,12 +600,12 @@ mod tests {
                 ..PickerLimits::default()
             };
             let limits = with(total);
-            if pick(&stats, &limits).decision == Decision::RebalanceFunk {
-                let done = ChunkStats { data_bytes: live, log_bytes: 0, log_runs: 0, ..stats };
-                prop_assert_ne!(pick(&done, &limits).decision, Decision::RebalanceFunk);
+            if pick(&stats, &limits) == Decision::RebalanceFunk {
+                let done = ChunkStats { data_bytes: live, log_bytes: 0, ..stats };
+                prop_assert_ne!(pick(&done, &limits), Decision::RebalanceFunk);
             } else {
                 let more = with(total * 2);
-                prop_assert_ne!(pick(&stats, &more).decision, Decision::RebalanceFunk);
+                prop_assert_ne!(pick(&stats, &more), Decision::RebalanceFunk);
             }
         }
 
@@ -675,7 +617,7 @@ mod tests {
             stats.data_bytes = live + dead;
             stats.log_bytes = log.min(stats.data_bytes);
             let limits = PickerLimits::default();
-            match pick(&stats, &limits).decision {
+            match pick(&stats, &limits) {
                 Decision::Split => {
                     let half = ChunkStats {
                         live_bytes_estimate: live / 2,
@@ -683,12 +625,12 @@ mod tests {
                         shares_tables: true,
                         ..stats
                     };
-                    let next = pick(&half, &limits).decision;
+                    let next = pick(&half, &limits);
                     prop_assert!(next == Decision::RebalanceFunk || next == Decision::None);
                 }
                 Decision::RebalanceFunk => {
-                    let done = ChunkStats { data_bytes: live, log_bytes: 0, log_runs: 0, ..stats };
-                    prop_assert_ne!(pick(&done, &limits).decision, Decision::RebalanceFunk);
+                    let done = ChunkStats { data_bytes: live, log_bytes: 0, ..stats };
+                    prop_assert_ne!(pick(&done, &limits), Decision::RebalanceFunk);
                 }
                 _ => (),
             }

@@ -32,7 +32,7 @@ use crate::rebalance::{expired_tables, layout, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
-use crate::{memory_shares, pace, trace};
+use crate::{pace, trace};
 use evendb_storage::codec::hash_key;
 
 /// The number of edits that may wait for upkeep to make them durable.
@@ -306,7 +306,7 @@ fn decide(
         // One key, however large, stays one chunk.
         limits.chunk_bytes_max = u64::MAX;
     }
-    pick(&stats, &limits).decision
+    pick(&stats, &limits)
 }
 
 /// Bytes that reorganising the chunk now would write.
@@ -380,7 +380,6 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         hidden_pieces: hidden.pieces,
         data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
         log_bytes: funk.log_bytes(),
-        log_runs: funk.runs.len() as u32,
         live_bytes_estimate: live_bytes(chunk, view),
         munk_is_whole: view.whole_munk().is_some(),
         update_rate: space.update_rate(chunk),
@@ -398,7 +397,6 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
             Some(_) => view.frozen.iter().filter(|frozen| frozen.durable).count() as u32,
             None => 0,
         },
-        previous_bytes: None,
         next_bytes: None,
     }
 }
@@ -442,7 +440,6 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
         rebalance_bytes: chunk_bytes_max * 7 / 10,
         log_bytes_max_cold: cold,
         log_bytes_max_munk: munk,
-        runs_max: memory_shares::RUNS_MAX,
         frozen_deltas_max: 1,
         square_root: match core.options.advanced.log_bytes_limits {
             Some(_) => None,
