@@ -490,7 +490,7 @@ fn next_table(
     let pin = reclaim::pin();
     let after = progress.last.as_deref();
     let sources = delta_sources(&run.deltas, &run.chunk, after, &pin, &mut yielder);
-    // Those of this checkpoint are named by the same edit.
+    // The range deletions of this checkpoint are named by the same edit.
     let view = run.chunk.view.load_full();
     let covering = Covers::covering(view.covers.as_ref(), of.number);
     let operator = core.choices.operator(run.chunk.keyspace);
@@ -526,7 +526,7 @@ fn next_table(
     })
 }
 
-/// The range deletions of this checkpoint are named by the same edit.
+/// Step 4.
 fn complete(
     core: &Core,
     disk: &Disk,

@@ -127,7 +127,7 @@ impl Options {
     /// the default is its memory minus a fifth, and minus at least 64 MiB. The rest scales with the
     /// budget:
     ///
-    /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
+    /// | budget | chunk | commit log | deltas | reserve | tables, log searches | munks and rows |
     /// |---|---|---|---|---|---|---|
     /// | 64 MiB | 4 MiB | 8 MiB | 8 MiB | 8 MiB | up to 13 MiB | 26 MiB and more |
     /// | 256 MiB | 4 MiB | 32 MiB | 32 MiB | 24 MiB | up to 56 MiB | 112 MiB and more |

@@ -122,8 +122,8 @@ pub(crate) fn relieve(engine: &Engine) {
         engine.work.want_checkpoint();
         return;
     }
-    // Without threads the caller does it; it holds no lock. Any error but a full disk has latched, and
-    // the caller finds out.
+    // Without threads the caller does it; it holds no lock. Any error except a full disk has
+    // latched, and the caller finds out.
     let relieved =
         checkpoint_to_short_logs(engine).and_then(|()| making_room::maintain_all(engine));
     if relieved.is_ok() {

@@ -100,7 +100,7 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
                 let now = vfs.read_file(&Path::new(COPY).join(name));
                 assert!(now == *bytes, "{name} was written to");
             }
-            // And the other way round.
+            // The copy changes, and the source stays the same.
             let source_now = everything(db).expect("reads");
             for number in 0..400 {
                 copy.put(format!("k{:03}", number % 70), vec![4; 50])
@@ -426,7 +426,7 @@ fn copies_and_backups_after_a_value_that_was_not_written() {
     }
 }
 
-/// The value of write `number`; its length tells it from its neighbours.
+/// The value of write `number`; its length differs from those of its neighbours.
 fn value_of(number: u64) -> Vec<u8> {
     let mut value = format!("{number:08}").into_bytes();
     value.resize(8 + (number % 60) as usize, number as u8);

@@ -86,8 +86,8 @@ fn check_steps(what: &str, before: &[u8], write: impl Fn(&Db, &Keyspace)) {
     }
 }
 
-/// While a value is short it is folded with each operand at once: up to 4 KiB for every 10
-/// operands.
+/// Bytes of the folds of short values. A value of up to 4 KiB is folded with each operand at once.
+/// The operands have 10 bytes, so these are 4096 / 10 folds of up to 4 KiB.
 const OVER_SHORT_VALUES: u64 = 4096 * 4096 / 10;
 
 fn operand(number: u64) -> String {

@@ -212,7 +212,7 @@ fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
     }
 }
 
-/// It does not wait, whatever locks the parent's threads hold at the moment of the fork.
+/// A child does not wait, whatever locks the parent's threads hold at the moment of the fork.
 #[test]
 fn a_child_of_a_busy_parent_never_waits() {
     let _alone = ALONE.lock();
@@ -434,8 +434,8 @@ fn a_child_of_a_parent_that_records_leaves_its_trace_alone() {
     db.close().expect("closes");
 }
 
-/// The same for a child that has opened a database of its own, and so no longer counts as a child
-/// to the store.
+/// A child that has opened a database of its own no longer counts as a child to the store, and is
+/// refused all the same.
 #[test]
 fn a_child_with_a_database_of_its_own_does_not_wait_for_its_parents_trace() {
     let _alone = ALONE.lock();

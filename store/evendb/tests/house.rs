@@ -22,7 +22,7 @@ const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 800;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../crates")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn rust_files(dir: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {

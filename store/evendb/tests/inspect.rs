@@ -185,7 +185,7 @@ fn repair_loses_what_is_damaged_and_no_more() {
             let (report, contents) = saved(&machine, false);
             let what = format!("{} {name} missing", image.name);
             let differing = judge(&image, &report, &contents, &what);
-            // The only manifest stands in for it.
+            // The only manifest replaces a missing `CURRENT`.
             let costs_nothing = name == "CURRENT";
             assert_eq!(report.losses.is_empty(), costs_nothing, "{what}");
             let is_told = !report.findings.is_empty();

@@ -251,7 +251,7 @@ fn a_value_from_before_the_operator_makes_an_error_that_names_key_and_keyspace()
     let expected = "in the keyspace \"counts\" the merge operator \"evendb.add-u64\" failed for the \
                     key b\"page\": 9 bytes where a number has 8";
     assert_eq!(error.to_string(), expected);
-    // A repair refuses none of the existing operands.
+    // A repair refuses no record that was there.
     drop(counts);
     db.close().unwrap();
     let repair = evendb::inspect::RepairOptions::default();
@@ -345,7 +345,8 @@ fn another_operator_or_none_is_refused_with_both_names() {
         .set_options(&tail)
         .unwrap_err();
     refused(error, &["evendb.add-u64", "tail"]);
-    // An operator whose name says what it does need not be given. Jobs continue without the other.
+    // A built-in operator need not be given, since its name says what it does. Jobs continue without
+    // the other operator.
     add(&db.keyspace("counts").unwrap(), "a", 1);
     db.flush().unwrap();
     db.settle_debt().unwrap();

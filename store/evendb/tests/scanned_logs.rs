@@ -32,7 +32,7 @@ fn value(number: u32) -> Vec<u8> {
     value
 }
 
-/// A chunk with a base and the greatest number of runs, each spread over all of it.
+/// A chunk with a base and [`RUNS`] runs, each spread over all of it.
 fn db_with_runs(place: &std::path::Path) -> Db {
     let db = options().open(place).expect("opens");
     for number in 0..RECORDS {

@@ -217,7 +217,7 @@ fn a_phantom_is_a_conflict() {
             refused(commit(transaction, db), ErrorKind::Conflict);
         });
     }
-    // Puts into a range that was empty, and into one of a prefix.
+    // A put into the range of a prefix that was empty.
     in_each_case(|db, put, _| {
         let transaction = begin(db);
         let iter = transaction
@@ -272,7 +272,7 @@ fn read_a_part(transaction: &Transaction, db: &Db, front: usize, back: usize) {
 
 #[test]
 fn only_what_a_scan_passed_counts_as_read() {
-    // Of a to l: three from the front, two from the back; c and k are the last ones given.
+    // Records a to l: three from the front, two from the back; c and k are the last ones given.
     let cases = [
         ("aa", false),
         ("bz", false),

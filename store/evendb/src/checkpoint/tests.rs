@@ -1,4 +1,4 @@
-//! The steps of a checkpoint on a bench, and what a checkpoint leaves that found no room.
+//! The steps of a checkpoint on a bench, and the state after a checkpoint that found no room.
 
 use super::gather::WRITE_BYTES;
 use super::*;
@@ -42,7 +42,7 @@ fn named_tables(bench: &Bench) -> usize {
     })
 }
 
-/// Tables that go to scattered places are all written, and what was written does not gather in RAM.
+/// Tables that go to scattered places are all written, and written bytes do not gather in RAM.
 #[test]
 fn scattered_tables_are_written_and_leave_the_buffer() {
     const TABLE_BYTES: usize = 100_000;

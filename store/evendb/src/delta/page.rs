@@ -29,7 +29,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Most keys of a page. A model has few, because otherwise no schedule gets as far as a split.
+/// The most keys of a page. A model has few, because otherwise no schedule gets as far as a split.
 pub(super) const SLOTS_MAX: usize = if cfg!(evendb_loom) { 16 } else { 128 };
 /// Slots of a delta's first page.
 pub(super) const SLOTS_MIN: usize = 8;

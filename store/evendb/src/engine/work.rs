@@ -49,8 +49,8 @@ impl NamedChunk {
     }
 }
 
-/// Chunks whose merges share a sync: at least, where other jobs wait, and at most. Scans that wait do
-/// so for the least number of chunks.
+/// The number of chunks whose merges share a sync: the least while other jobs wait, and the most.
+/// Scans that wait do so only for the least number of chunks.
 const MERGES_MIN: usize = 16;
 const MERGES_MAX: usize = 128;
 /// Other jobs between two turns of merges.
@@ -63,15 +63,16 @@ pub(crate) struct JobQueue {
     pub(crate) absorbs: VecDeque<NamedChunk>,
     /// Chunks whose logs have too many runs.
     pub(crate) merges: VecDeque<NamedChunk>,
-    /// Scans asked for some of these. Then all of them go before what is owed to space: that takes
-    /// minutes after a phase of puts, and until then each scan would read all runs.
+    /// Whether scans asked for some of these merges. Then all merges go before the jobs that are
+    /// owed to space: those take minutes after a phase of puts, and until then each scan would read
+    /// all runs.
     pub(crate) scans_wait: bool,
-    /// Other jobs that were taken since merges had their turn. One that changed a chunk counts for all
-    /// that may be taken; most maintenance finds nothing to do.
+    /// The number of other jobs that were taken since merges had their turn. A job that changed a
+    /// chunk counts like all jobs of a turn; maintenance usually finds nothing to do.
     pub(crate) others_since: usize,
     /// Chunks that wait: `queued` for maintenance, `absorbing` for absorbing, `loading` for
-    /// loading, `merging` for a merge of runs. A chunk that waits for maintenance behind long jobs can
-    /// have its deltas absorbed before that.
+    /// loading, `merging` for a merge of runs. A chunk that waits for maintenance behind long jobs
+    /// can have its deltas absorbed before that.
     pub(crate) queued: HashSet<ChunkId>,
     pub(crate) absorbing: HashSet<ChunkId>,
     pub(crate) loading: HashSet<ChunkId>,
@@ -107,8 +108,8 @@ impl JobQueue {
         self.jobs.len() + self.absorbs.len() + self.merges.len()
     }
 
-    /// The merges of the next chunks, if it is their turn: where no scan waits, other jobs take turns
-    /// with them, and a few chunks wait for others to share a sync with.
+    /// The merges of the next chunks, if it is their turn. While no scan waits, other jobs take
+    /// turns with them, and a few chunks wait for other chunks to share a sync with.
     fn take_merges(&mut self) -> Option<Job> {
         let most = match self.scans_wait {
             true => MERGES_MIN,

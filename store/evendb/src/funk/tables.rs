@@ -65,13 +65,13 @@ pub(crate) fn file_blocks(len: u64) -> u64 {
     len.next_multiple_of(BLOCK_BYTES as u64)
 }
 
-/// Index, filter and footer of a long table take about one part in this many of it.
+/// Index, filter and footer of a long table take about one part in this number of its bytes.
 const END_PART: u64 = 64;
 
-/// Whether a run of this many records, with this many bytes of keys and values together, is worth a
-/// block for each key. Then a scan reads nothing of it except what it gives out. A block takes some 20
-/// bytes on the disk and in memory beside the key; and each scan reads some records of a large run
-/// anyhow.
+/// Whether a block for each key is worth its cost in a run of this number of records, and of bytes
+/// of keys and values together. With such blocks a scan reads only the records that it returns. A
+/// block takes some 20 bytes on the disk and in memory beside the key; and each scan reads some
+/// records of a large run in any case.
 pub(crate) fn are_worth_naming(records: u64, bytes: u64) -> bool {
     const RECORDS_MAX: u64 = 128;
     const RECORD_BYTES_MIN: u64 = 256;

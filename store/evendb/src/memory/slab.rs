@@ -1,5 +1,5 @@
 #![expect(unsafe_code, reason = "an allocator")]
-//! Slabs: memory for the objects that a database has most of, records of deltas and pages of munks.
+//! Slabs: memory for the most frequent objects of a database, records of deltas and pages of munks.
 //!
 //! ```text
 //! region, 4 MiB     | headers, 64 KiB | slab 1, 64 KiB | slab 2 | ... | slab 63 |

@@ -252,9 +252,9 @@ impl Advanced {
         self
     }
 
-    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression. Default:
-    /// 4,096, and 8,192 in compressed tables. A get that goes to disk reads one block. Existing
-    /// SSTables keep their blocks until they are rewritten.
+    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression.
+    /// Default: 4,096, and 8,192 in compressed tables. A get that goes to disk reads one block.
+    /// Existing SSTables keep their blocks until they are rewritten.
     ///
     /// Touch it when space counts for more than gets: compressed blocks of 16 KiB are smaller
     /// together, and each get from disk reads and unpacks more.
@@ -350,8 +350,8 @@ impl Advanced {
     /// these files can go. Default: 50, so that the files take up to twice their data. 0 means that
     /// a file goes only when all of it is dead.
     ///
-    /// Touch it to a higher value when space counts for more than writes, and to a lower value in
-    /// the opposite case.
+    /// Touch it when space counts for more than writes, to raise it, or when writes count for more
+    /// than space, to lower it.
     pub fn value_file_live_percent(mut self, percent: u32) -> Self {
         self.value_file_live_percent = percent;
         self

@@ -49,7 +49,7 @@ pub(crate) struct Bench {
     pub(crate) caches: Caches,
     pub(crate) catalog: Catalog,
     pub(crate) keyspace: Arc<KeyspaceState>,
-    /// What the keyspace should hold.
+    /// The expected content of the keyspace.
     model: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 

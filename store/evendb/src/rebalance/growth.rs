@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(streams(&[1, 1, 2, 3, 4, 2, 1]), found("c", "f"));
         // Records one checkpoint apart are those of threads side by side.
         assert_eq!(streams(&[1, 2, 3, 4, 3, 4, 1]), found("b", "g"));
-        // That holds for a limited number of records.
+        // Only a limited number of records may be one checkpoint apart.
         let checkpoints = [[1, 3, 4].as_slice(), &[4; 16], &[3, 3, 1]].concat();
         assert_eq!(streams(&checkpoints), found("b", "t"));
     }

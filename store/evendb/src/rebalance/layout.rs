@@ -340,8 +340,7 @@ pub(crate) fn replace_chunks(
     let changed_at = changed_at.unwrap_or(Version::MAX);
     let single_at = guards.iter().map(|writer| writer.single_at).max();
     let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
-    // The new chunks have munks only if every old chunk has one: one munk cannot serve two merged
-    // chunks.
+    // The new chunks have munks only if every old one has: one cannot serve two merged chunks.
     let munks = match views.iter().all(|view| view.munk.is_some()) {
         true => munks,
         false => Munks::Drop,
@@ -392,9 +391,8 @@ pub(crate) fn replace_chunks(
     let tables = views.iter().flat_map(|view| view.funk.tables());
     let dropped = tables.cloned().collect();
     enqueue_edit(disk, changes, rewritten.is_some(), dropped);
-    // Queued after the edit that makes these chunks, so that a checkpoint's edit of them comes
-    // after it too. A checkpoint that found an old chunk queued waits for its latch, and finds the
-    // new chunks then.
+    // Queued after the edit that makes these chunks, so a checkpoint's edit of them comes later. A
+    // checkpoint that found an old chunk queued waits for its latch, and finds the new ones then.
     queue_undurable(flow, &chunks);
     context.work.stir();
     publish_chunks(keyspace, old, &chunks);

@@ -1,4 +1,4 @@
-//! Where a rewrite ends its tables, each of which becomes a chunk.
+//! Where a rewrite ends its tables. Each table becomes a chunk.
 //!
 //! ```text
 //!   base and log together fit one chunk             one table

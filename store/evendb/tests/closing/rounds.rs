@@ -173,7 +173,7 @@ fn ask(db: &Db, thread: usize, call: Call, elsewhere: &Path, asked: &AtomicUsize
         };
         match error.kind() {
             ErrorKind::Closed => return,
-            // Of three concurrent backups one is made; a keyspace that another thread drops is
+            // One of three concurrent backups is made; a keyspace that another thread drops is
             // gone.
             ErrorKind::Locked | ErrorKind::Conflict | ErrorKind::KeyspaceDropped => {}
             kind => panic!("{kind:?}: {error}"),

@@ -229,7 +229,7 @@ fn deleting_gives_room_on_a_full_disk() {
                 db.delete("z").expect("deletes");
                 kept -= 1;
             }
-            // All of it survives.
+            // These records survive a power loss.
             db.put("a", "last")
                 .unwrap_or_else(|error| panic!("{place}: {error:?}"));
             db.close()

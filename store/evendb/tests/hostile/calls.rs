@@ -237,7 +237,7 @@ fn tour(
     }
 }
 
-/// These calls report about existing objects, of which there may be none, or remove old ones.
+/// These calls report about existing objects, or remove old ones; there may be no such object.
 fn may_find_nothing(call: &Call) -> bool {
     let names = [
         "LiveStats::read",

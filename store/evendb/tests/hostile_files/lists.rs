@@ -27,8 +27,8 @@ fn list(files: impl Iterator<Item = (String, [u64; 4])>) -> Vec<u8> {
     list
 }
 
-/// Two lists: the most files that fit about 6 MiB, and the most files that a later backup could
-/// share.
+/// Two lists of about 6 MiB: one of the most files possible, and one of the most files that a later
+/// backup could share.
 fn long_lists() -> [Vec<u8>; 2] {
     let least = (0..1_000_000).map(|_| ("a".to_owned(), [0; 4]));
     let tables = (0..250_000_u64).map(|id| (format!("{id:016x}.sst"), [1, 2, 3, 2]));

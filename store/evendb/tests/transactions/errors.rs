@@ -143,7 +143,7 @@ fn a_savepoint_that_is_gone_is_refused() {
     transaction.rollback_to(first).expect("it is there");
     let invalid = ErrorKind::InvalidArgument;
     refused(transaction.rollback_to(second), invalid);
-    // The write does not come back with later writes.
+    // The savepoint does not come back with later writes.
     for letter in ["x", "y", "z"] {
         transaction.put(&keyspace, letter, "1").expect("puts");
     }

@@ -25,7 +25,8 @@ const OPEN_MAX: usize = 2;
 #[derive(Clone, Debug)]
 enum Own {
     Set(u32, Vec<u8>, Option<Vec<u8>>),
-    /// Over the records below the own writes: these are known, and so is the value.
+    /// A merge over records below the own writes. The value of a merge over an own write is known,
+    /// so that is a `Set`.
     Merge(u32, Vec<u8>, Vec<u8>),
     Delete(Span),
 }
@@ -320,7 +321,7 @@ fn scan(world: &mut World, open: &mut OpenTransaction) -> Outcome {
     Ok(())
 }
 
-/// The keys of what was found.
+/// The keys of the found items.
 struct Shown<'a>(&'a [Option<Item>]);
 
 impl std::fmt::Debug for Shown<'_> {
