@@ -20,6 +20,8 @@ pub const MEMORY_MORE: u64 = 4 << 20;
 pub const ALLOCATED_MORE: u64 = 512 << 10;
 /// The directory may be larger by this percentage plus this number of bytes.
 pub const DISK_MORE: (u64, u64) = (5, 128 << 10);
+/// The ballast may grow by this number of bytes: by two steps of each of its two parts.
+pub const BALLAST_MORE: u64 = 4 * (256 << 10);
 /// This number of further files may be in it, and be open.
 pub const FILES_MORE: u64 = 3;
 /// This number of further threads may run under load, and soon after it: threads of the first
@@ -110,6 +112,9 @@ pub fn judge(samples: &[Sample], rests: &[Rest]) -> Vec<String> {
         exceeds(format!("bytes of {what}"), bytes, most);
         let manifest = quarters(samples, |sample| of(sample).manifest);
         exceeds(format!("manifest of {what}"), manifest, MANIFEST_MOST);
+        let ballast = quarters(samples, |sample| of(sample).ballast);
+        let most = ballast.0 + BALLAST_MORE;
+        exceeds(format!("ballast of {what}"), ballast, most);
     }
     // With nothing open no thread and no descriptor may be left, at any time.
     let first = samples[0].closed;
@@ -180,6 +185,11 @@ pub fn table(samples: &[Sample]) -> String {
             &|sample| of(sample).manifest,
             1024,
         );
+        row(
+            format!("KiB of the ballast of {what}"),
+            &|sample| of(sample).ballast,
+            1024,
+        );
     }
     let course = |of: fn(&Sample) -> u64| {
         let some = samples.iter().step_by(samples.len().div_ceil(16));
@@ -218,11 +228,13 @@ mod tests {
                 files: 12,
                 bytes: 3 * MIB + noise * 1000,
                 manifest: MIB + noise * 100_000,
+                ballast: MIB + noise / 4 * (600 << 10),
             },
             small: Disk {
                 files: 6,
                 bytes: MIB,
                 manifest: MIB,
+                ballast: MIB,
             },
         }
     }
@@ -249,7 +261,7 @@ mod tests {
     #[test]
     fn each_kind_of_growth_is_found() {
         type Change = fn(u64, &mut Sample);
-        let grown: [(&str, Change); 10] = [
+        let grown: [(&str, Change); 11] = [
             ("allocated bytes with nothing open", |n, s| {
                 s.closed.allocated += n * 40_000
             }),
@@ -268,6 +280,9 @@ mod tests {
             ("bytes of the directory:", |n, s| s.disk.bytes += n * 20_000),
             ("manifest of the directory:", |n, s| {
                 s.disk.manifest += n * 200_000
+            }),
+            ("ballast of the directory:", |n, s| {
+                s.disk.ballast += n * 100_000
             }),
             ("files of the directory with a tenth", |n, s| {
                 s.small.files += n / 4

@@ -31,10 +31,13 @@ pub struct Usage {
 pub struct Disk {
     /// Files.
     pub files: u64,
-    /// Bytes of their blocks, except those of the manifest.
+    /// Bytes of their blocks, except those of the manifest and of the ballast.
     pub bytes: u64,
     /// Bytes of the manifest's blocks: it grows with each opening until it is written anew.
     pub manifest: u64,
+    /// Bytes of the ballast's blocks: it grows in steps with the most data that there have been,
+    /// which depends on how far compactions lag.
+    pub ballast: u64,
 }
 
 /// The files of a directory at a moment: length, blocks, time of the last change.
@@ -177,10 +180,12 @@ pub fn disk(dir: &Path) -> io::Result<Disk> {
     };
     for (path, (_, blocks, ..)) in &found {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        match name.starts_with("MANIFEST-") {
-            true => disk.manifest += blocks * 512,
-            false => disk.bytes += blocks * 512,
-        }
+        let sum = match &*name {
+            "BALLAST" => &mut disk.ballast,
+            name if name.starts_with("MANIFEST-") => &mut disk.manifest,
+            _ => &mut disk.bytes,
+        };
+        *sum += blocks * 512;
     }
     Ok(disk)
 }
@@ -217,10 +222,14 @@ mod tests {
         fs::write(dir.path().join("inner/a"), vec![1; 10_000]).expect("writes");
         fs::write(dir.path().join("b"), "").expect("writes");
         fs::write(dir.path().join("MANIFEST-1"), vec![1; 70_000]).expect("writes");
+        fs::write(dir.path().join("BALLAST"), vec![1; 90_000]).expect("writes");
         let found = disk(dir.path()).expect("reads");
-        assert_eq!(found.files, 3);
+        assert_eq!(found.files, 4);
         assert!((10_000..70_000).contains(&found.bytes), "{found:?}");
-        assert!(found.manifest >= 70_000, "{found:?}");
+        assert!(
+            found.manifest >= 70_000 && found.ballast >= 90_000,
+            "{found:?}"
+        );
         assert!(processor_millis().is_ok() && written_bytes().is_ok());
     }
 }
