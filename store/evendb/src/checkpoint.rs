@@ -610,7 +610,8 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
         chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
     }
     let view = chunk.view.load_full();
-    if view.funk.runs.len() >= memory_shares::log_runs_merge(core, chunk, &view) {
+    let many = memory_shares::log_runs_merge(core, chunk, &view);
+    if view.funk.has_sorted_runs(many) {
         work.push_merge(chunk, false);
     }
     match absorbs {

@@ -190,6 +190,20 @@ impl Funk {
         (last.ordinal >= self.run_end).then(|| "a run lies beyond the end of the log".into())
     }
 
+    /// Whether its log has at least `count` sorted runs. The tables that one checkpoint wrote are one
+    /// run: they are disjoint, so a scan reads one of them at a time.
+    pub(crate) fn has_sorted_runs(&self, count: usize) -> bool {
+        let checkpoints = self.runs.iter().map(|run| run.table.part.checkpoint);
+        // A log of fewer tables has fewer runs, and its tables are not looked at.
+        self.runs.len() >= count && {
+            let mut last = None;
+            checkpoints
+                .filter(|&this| last.replace(this) != Some(this))
+                .count()
+                >= count
+        }
+    }
+
     pub(crate) fn log_bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.table.part_len()).sum()
     }

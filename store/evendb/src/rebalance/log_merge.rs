@@ -84,14 +84,15 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
 
 /// Whether the chunk's log already has the greatest number of runs that a log may have.
 fn has_most_runs(core: &Core, chunk: &Chunk, view: &View) -> bool {
-    view.funk.runs.len() >= memory_shares::log_runs_most(core, chunk, view)
+    let most = memory_shares::log_runs_most(core, chunk, view);
+    view.funk.has_sorted_runs(most)
 }
 
 /// The first run to merge, if the chunk's log has too many.
 fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     let runs = &view.funk.runs;
     let many = memory_shares::log_runs_merge(core, chunk, view);
-    if runs.len() < many {
+    if !view.funk.has_sorted_runs(many) {
         return None;
     }
     let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
