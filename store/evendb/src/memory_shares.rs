@@ -203,8 +203,9 @@ pub(crate) fn log_runs_merge(core: &Core, chunk: &Chunk, view: &View) -> usize {
 }
 
 /// The most runs that a chunk's log may have when a checkpoint adds one.
-pub(crate) fn log_runs_most(core: &Core, chunk: &Chunk, view: &View) -> usize {
-    RUNS_MOST.min(RUNS_MOST_TIMES * log_runs_merge(core, chunk, view))
+/// `merged_from` is what [`log_runs_merge`] says of the log.
+pub(crate) fn log_runs_most(merged_from: usize) -> usize {
+    RUNS_MOST.min(RUNS_MOST_TIMES * merged_from)
 }
 
 /// Whether buffers take enough memory that cursors should read less at a time.

@@ -233,12 +233,10 @@ impl TableHandle {
     /// and footer, for no block of it is kept; of others it may be all of it.
     fn tail_bytes(&self) -> u64 {
         let meta = &self.part.meta;
+        let most = Table::tail_bytes(meta.len);
         match self.part.role != Role::Base && are_worth_naming(meta.entries, meta.data_bytes) {
-            true => meta
-                .len
-                .saturating_sub(meta.data_bytes)
-                .min(Table::tail_bytes(meta.len)),
-            false => Table::tail_bytes(meta.len),
+            true => meta.len.saturating_sub(meta.data_bytes).min(most),
+            false => most,
         }
     }
 

@@ -82,12 +82,6 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
-/// Whether the chunk's log already has the greatest number of runs that a log may have.
-fn has_most_runs(core: &Core, chunk: &Chunk, view: &View) -> bool {
-    let most = memory_shares::log_runs_most(core, chunk, view);
-    view.funk.has_sorted_runs(most)
-}
-
 /// The first run to merge, if the chunk's log has too many.
 fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     let runs = &view.funk.runs;
@@ -96,7 +90,9 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
         return None;
     }
     let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
-    let is_longest = has_most_runs(core, chunk, view);
+    let is_longest = view
+        .funk
+        .has_sorted_runs(memory_shares::log_runs_most(many));
     let bytes_max = match is_longest {
         true => u64::MAX,
         false => core.options.chunk_bytes_max() / 2,
@@ -132,7 +128,12 @@ pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Resu
         let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
         there.collect()
     };
-    longest.retain(|chunk| has_most_runs(context.core, chunk, &chunk.view.load_full()));
+    longest.retain(|chunk| {
+        let view = chunk.view.load_full();
+        let many = memory_shares::log_runs_merge(context.core, chunk, &view);
+        let most = memory_shares::log_runs_most(many);
+        view.funk.has_sorted_runs(most)
+    });
     merge_logs(context, catalog, &longest)
 }
 
