@@ -1,72 +1,38 @@
 #![doc = include_str!("crate.md")]
 
-mod admission;
-mod api;
-mod backup;
-#[cfg(feature = "bench-parts")]
-#[doc(hidden)]
-pub mod bench_parts;
-mod cache;
-mod catalog;
-mod changes;
-mod checkpoint;
-mod chunk;
-mod commit_log;
-mod compact;
-mod copy;
-mod delta;
-mod encryption;
-mod engine;
-mod expiry;
-mod figures;
-mod files;
-mod folding;
-mod full_disk;
-mod funk;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
-#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
-mod golden_text;
-mod ingest;
-pub mod inspect;
-mod kept_changes;
-mod key_heads;
-mod key_locks;
-mod log_room;
-mod making_room;
-mod manifest;
-mod memory;
-mod memory_shares;
-mod merge;
-mod merge_operator;
-mod metrics;
-mod munk;
-mod observe;
-mod op;
-mod opening;
-mod options;
-mod pace;
-mod payload;
-mod picker;
-mod plant;
-mod range_set;
-mod read;
-mod rebalance;
-mod record;
-mod recording;
+mod calls;
+mod chunks;
+mod disk;
+mod ground;
+mod jobs;
+mod logged;
+mod rules;
 #[cfg(all(test, evendb_shuttle))]
 mod shuttle_tests;
-mod trace;
-mod transaction;
-mod value;
-mod value_extents;
-mod value_files;
-mod version;
-mod visibility;
-mod worker;
-mod write;
+mod state;
+mod tools;
 
+// Each folder is a floor, and what lies in it is a room. A path names the room alone.
+use calls::{api, changes, ingest, read, transaction, write};
+use chunks::{catalog, chunk, delta, funk, key_heads, merge, munk, record, value};
+use disk::{commit_log, manifest, value_files};
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+use ground::golden_text;
+use ground::{admission, figures, files, memory, metrics, plant, recording, trace};
+use jobs::{checkpoint, compact, making_room, observe, rebalance, worker};
+use logged::{kept_changes, op, payload, value_extents};
+use rules::{
+    encryption, expiry, folding, merge_operator, options, picker, range_set, version, visibility,
+};
+use state::{cache, engine, full_disk, key_locks, log_room, memory_shares, opening, pace};
+#[cfg(feature = "bench-parts")]
+#[doc(hidden)]
+pub use tools::bench_parts;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use tools::fuzzing;
+pub use tools::inspect;
+use tools::{backup, copy};
 // Modules that both engines share.
 use evendb_base::{error, fork, sync};
 

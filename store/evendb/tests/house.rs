@@ -2,8 +2,9 @@
 //! and files of limited length, few options.
 //!
 //! The rooms and their order are declared in ARCHITECTURE.md, in the block that begins with
-//! "```rooms", top first: a room is a module of the crate's root, a file or a folder. A room may
-//! import rooms on lines below its own, and no others. Code that only tests see is exempt.
+//! "```rooms", top first. A line that ends with a slash names a floor, which is a folder of the
+//! crate; the rooms of the lines below it lie there, each a file or a folder. A room may import
+//! rooms on lines below its own, and no others. Code that only tests see is exempt.
 
 #![expect(
     clippy::unwrap_used,
@@ -38,24 +39,60 @@ fn rust_files(dir: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// The files of the crate, by their path below `src`, with their text.
+/// The files of the crate, by their path below their floor, with their text. The list of a floor's
+/// rooms is none of them.
 fn sources() -> BTreeMap<String, String> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let floors = declared_floors(&architecture());
     let mut files = Vec::new();
     rust_files(&src, &mut files).unwrap();
-    let read = |path: &PathBuf| {
+    let mut sources = BTreeMap::new();
+    for path in files {
         let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
-        (name.to_owned(), fs::read_to_string(path).unwrap())
-    };
-    files.iter().map(read).collect()
+        let below = name
+            .split_once('/')
+            .filter(|(floor, _)| floors.contains_key(*floor));
+        let name = below.map_or(name, |(_, below)| below);
+        if name != "mod.rs" {
+            sources.insert(name.to_owned(), fs::read_to_string(&path).unwrap());
+        }
+    }
+    sources
+}
+
+fn rooms_block(architecture: &str) -> &str {
+    let block = architecture.split_once("```rooms\n").unwrap().1;
+    block.split_once("```").unwrap().0
+}
+
+fn is_floor(line: &str) -> bool {
+    line.split_whitespace()
+        .next()
+        .is_some_and(|name| name.ends_with('/'))
+}
+
+/// The rooms of each floor.
+fn declared_floors(architecture: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut floors: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut floor = String::new();
+    for line in rooms_block(architecture).lines() {
+        let names = line.split("  ").next().unwrap().split_whitespace();
+        match is_floor(line) {
+            true => floor = names.map(|name| name.trim_end_matches('/')).collect(),
+            false => floors
+                .entry(floor.clone())
+                .or_default()
+                .extend(names.map(str::to_owned)),
+        }
+    }
+    floors
 }
 
 /// Each room's line in the declared order, the bottom one first.
 fn declared_order(architecture: &str) -> BTreeMap<String, usize> {
-    let block = architecture.split_once("```rooms\n").unwrap().1;
-    let block = block.split_once("```").unwrap().0;
     let mut order = BTreeMap::new();
-    for (line, text) in block.lines().rev().enumerate() {
+    let lines = rooms_block(architecture).lines().rev();
+    for (line, text) in lines.filter(|line| !is_floor(line)).enumerate() {
         // Text after two spaces explains.
         for room in text.split("  ").next().unwrap().split_whitespace() {
             assert!(
@@ -190,15 +227,14 @@ fn upward_imports(
         };
         let code = code_of(text).0.join("\n");
         let mut names = names_after(&code, "crate::");
-        // `super` repeated to the file's depth leads to the root.
-        let up = "super::".repeat(of.len());
-        names.extend(
-            names_after(&code, &up)
-                .into_iter()
-                .filter(|name| name != "super"),
-        );
+        // `super` repeated to the file's depth leads to the floor, and once more to the root.
+        for depth in [of.len(), of.len() + 1] {
+            let names_above = names_after(&code, &"super::".repeat(depth));
+            names.extend(names_above.into_iter().filter(|name| name != "super"));
+        }
         for name in names {
-            let to = given_out.get(&name).unwrap_or(&name);
+            let to = given_out.get(&name).filter(|_| !order.contains_key(&name));
+            let to = to.unwrap_or(&name);
             if to == room {
                 continue;
             }
@@ -227,6 +263,24 @@ fn no_room_imports_one_above_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A floor has the rooms that are declared, and floors lie in the order in which they are declared,
+/// since the lines of a floor follow each other.
+#[test]
+fn each_floor_has_its_rooms() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (floor, declared) in declared_floors(&architecture()) {
+        let names = fs::read_dir(src.join(&floor)).unwrap().map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.trim_end_matches(".rs").to_owned()
+        });
+        let names: BTreeSet<String> = names.filter(|name| name != "mod").collect();
+        // Both engines need these rooms, so they lie in a crate of their own.
+        let shared = ["error", "fork", "sync"].into_iter().map(str::to_owned);
+        let shared: BTreeSet<String> = shared.filter(|room| declared.contains(room)).collect();
+        assert_eq!(&names | &shared, declared, "{floor}");
+    }
+}
+
 /// The test above can fail: an upward import in each of the forms that imports take.
 #[test]
 fn an_upward_import_is_named() {
@@ -235,11 +289,11 @@ fn an_upward_import_is_named() {
         ("manifest/state.rs", "use crate::worker;"),
         ("manifest/state.rs", "use crate::{files, worker::start};"),
         ("manifest/state.rs", "fn f() { crate::worker::close(); }"),
-        ("manifest/state.rs", "use super::super::worker;"),
-        ("manifest/mod.rs", "use super::worker;"),
+        ("manifest/state.rs", "use super::super::super::worker;"),
+        ("commit_log/mod.rs", "use super::manifest;"),
         ("manifest/edit.rs", "use crate::Db;"),
         (
-            "admission.rs",
+            "admission/mod.rs",
             "use crate::{\n    worker::{self, start},\n    sync,\n};",
         ),
     ] {

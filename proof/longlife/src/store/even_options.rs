@@ -391,10 +391,10 @@ mod tests {
     ];
 
     fn all_options() -> Vec<String> {
-        let keyspace = setters("evendb/src/options/keyspace.rs", "KeyspaceOptions");
-        let mut all = setters("evendb/src/options.rs", "Options");
-        all.extend(setters("evendb/src/options/advanced.rs", "Advanced"));
-        all.extend(setters("evendb/src/options/departure.rs", "Advanced"));
+        let keyspace = setters("evendb/src/rules/options/keyspace.rs", "KeyspaceOptions");
+        let mut all = setters("evendb/src/rules/options/mod.rs", "Options");
+        all.extend(setters("evendb/src/rules/options/advanced.rs", "Advanced"));
+        all.extend(setters("evendb/src/rules/options/departure.rs", "Advanced"));
         all.extend(keyspace.iter().map(|name| format!("keyspace.{name}")));
         all
     }

@@ -5,37 +5,38 @@ use std::fs;
 use std::path::Path;
 
 const FILES: [&str; 20] = [
-    "api/batch.rs",
-    "api/changes.rs",
-    "api/db.rs",
-    "api/ends.rs",
-    "api/ingest.rs",
-    "api/keyspace.rs",
-    "api/keyspace_options.rs",
-    "api/property.rs",
-    "api/traces.rs",
-    "api/size.rs",
-    "api/snapshot.rs",
-    "api/transaction.rs",
-    "backup/export.rs",
-    "backup/mod.rs",
-    "changes/change.rs",
-    "changes/feed.rs",
-    "changes/position.rs",
-    "copy.rs",
-    "read/cursor.rs",
-    "read/iter.rs",
+    "calls/api/batch.rs",
+    "calls/api/changes.rs",
+    "calls/api/db.rs",
+    "calls/api/ends.rs",
+    "calls/api/ingest.rs",
+    "calls/api/keyspace.rs",
+    "calls/api/keyspace_options.rs",
+    "calls/api/property.rs",
+    "calls/api/traces.rs",
+    "calls/api/size.rs",
+    "calls/api/snapshot.rs",
+    "calls/api/transaction.rs",
+    "tools/backup/export.rs",
+    "tools/backup/mod.rs",
+    "calls/changes/change.rs",
+    "calls/changes/feed.rs",
+    "calls/changes/position.rs",
+    "tools/copy/mod.rs",
+    "calls/read/cursor.rs",
+    "calls/read/iter.rs",
 ];
 
 const TRACES: &str = "a file outside of the simulated disk; tests/recording.rs";
 
-const EXPORT: &str = "files outside of the simulated disk, of no database; src/backup/tests.rs";
+const EXPORT: &str =
+    "files outside of the simulated disk, of no database; src/tools/backup/tests.rs";
 
 /// The calls that programs leave out, and the reasons.
 const LEFT_OUT: [(&str, &str); 17] = [
     (
         "Backups::encryption",
-        "a key of the provider's, with a feature; src/backup/damage_tests.rs",
+        "a key of the provider's, with a feature; src/tools/backup/damage_tests.rs",
     ),
     (
         "Db::get_latencies",
