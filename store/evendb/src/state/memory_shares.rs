@@ -106,7 +106,7 @@ const AHEAD_PART: u64 = 8;
 /// The number of runs from which on the runs of a log are merged: in chunks that are scanned, in
 /// other chunks, and in chunks with a whole munk, whose log is not read. While metadata is large it
 /// is smaller.
-pub(crate) const RUNS_MERGE_SCANNED: u32 = 4;
+const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 12;
 const RUNS_MERGE_MUNK: u32 = 32;
 /// A log with this number of runs, or with [`RUNS_MOST_TIMES`] times the runs from which on they
@@ -136,9 +136,6 @@ enum LogReaders {
 fn log_readers(chunk: &Chunk, view: &View) -> LogReaders {
     if view.whole_munk().is_some() {
         return LogReaders::None;
-    }
-    if chunk.log_merge_wanted.load(Ordering::Relaxed) {
-        return LogReaders::Scans;
     }
     let heat = &chunk.heat;
     // Accesses that the policy has counted, and those since its last round.

@@ -13,7 +13,6 @@ use crate::chunk::{Chunk, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
-use crate::memory_shares::RUNS_MERGE_SCANNED;
 use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -138,8 +137,7 @@ pub(super) fn runs_loaded(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &V
 /// last merge of the log cost what a merge costs, a merge is asked for. So scans pay at most twice
 /// what they would pay if the number of coming scans were known.
 pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View, reads: usize) {
-    let is_few = view.funk.runs.len() < RUNS_MERGE_SCANNED as usize;
-    if is_few || reads < 2 {
+    if reads < 2 || !view.funk.has_sorted_runs(2) {
         return;
     }
     // Relaxed: a lost count does no harm.

@@ -82,14 +82,16 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
-/// The first run to merge, if the chunk's log has too many.
+/// The first run to merge. If scans want a merge, it takes the whole log, because each run that is
+/// left costs each scan a read. Otherwise it takes the newest runs, if the log has too many.
 fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
-    let runs = &view.funk.runs;
+    let scans_want = chunk.log_merge_wanted.load(Ordering::Relaxed);
     let many = memory_shares::log_runs_merge(core, chunk, view);
-    if !view.funk.has_sorted_runs(many) {
+    if !view.funk.has_sorted_runs(if scans_want { 2 } else { many }) {
         return None;
     }
-    let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
+    let runs = view.funk.runs.iter();
+    let sizes: Vec<u64> = runs.map(|run| run.table.part_len()).collect();
     let is_longest = view
         .funk
         .has_sorted_runs(memory_shares::log_runs_most(many));
@@ -97,15 +99,14 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
         true => u64::MAX,
         false => core.options.chunk_bytes_max() / 2,
     };
-    let first = first_to_merge(&sizes, many / 2, bytes_max)?;
+    let runs_min = if scans_want { sizes.len() } else { many / 2 };
+    let first = first_to_merge(&sizes, runs_min, bytes_max)
+        .or_else(|| first_to_merge(&sizes, many / 2, bytes_max))?;
     // If these runs are the larger part of the chunk, and no scan waits, the merge waits for a
     // rewrite, which costs only a little more.
     let merged: u64 = sizes[first..].iter().sum();
     let all = view.funk.base_bytes() + view.funk.log_bytes();
-    let waits = !chunk.log_merge_wanted.load(Ordering::Relaxed)
-        && merged > LITTLE_BYTES
-        && merged * 2 > all
-        && !is_longest;
+    let waits = !scans_want && merged > LITTLE_BYTES && merged * 2 > all && !is_longest;
     (!waits).then_some(first)
 }
 
