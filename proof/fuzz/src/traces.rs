@@ -64,7 +64,7 @@ fn import(
 /// A trace of EvenDB's format: lenient, strict and in order readers come to the same result.
 fn own(bytes: &[u8], imported: Option<&Imported>) {
     let (Ok(mut lenient), Ok(strict)) = (Reader::new(bytes), Reader::new(bytes)) else {
-        assert!(imported.is_none(), "whoever imports reads");
+        assert!(imported.is_none(), "an import reads");
         return;
     };
     let mut strict = strict.strict();

@@ -75,7 +75,7 @@ fn write_varint(bytes: &mut Vec<u8>, at: usize, number: u64) {
 
 #[expect(
     clippy::ptr_arg,
-    reason = "one of several ways, of which another one needs it"
+    reason = "one of several ways, and another one needs it"
 )]
 fn write_fixed<const BYTES: usize>(bytes: &mut Vec<u8>, at: usize, number: u64) {
     let end = bytes.len().min(at + BYTES);

@@ -124,7 +124,7 @@ fn check_all(db: &Db) -> Result<Counts, String> {
         for (other, &at_least) in known.iter().enumerate() {
             if counts[other] < at_least {
                 return Err(format!(
-                    "the last write of {writer} began after {at_least} of {other}, of which only \
+                    "the last write of {writer} began after {at_least} of {other}, and there are only \
                      {} are there",
                     counts[other]
                 ));

@@ -137,7 +137,7 @@ fn check_all(db: &Db) -> std::result::Result<Counts, String> {
         for (other, &at_least) in known.iter().enumerate() {
             if counts[other] < at_least {
                 return Err(format!(
-                    "the last write of {thread} began after {at_least} of {other}, of which only {} are there",
+                    "the last write of {thread} began after {at_least} of {other}, and only {} of these are there",
                     counts[other]
                 ));
             }

@@ -94,7 +94,7 @@ impl Stored {
             (None, Some(_), Some(_)) => {
                 let file = self.file.display();
                 format!(
-                    "the trace has several keyspaces ({}), and of which the keys of {file} are is not told (--keys-of)",
+                    "the trace has several keyspaces ({}), and it is not told which of them has the keys of {file} (--keys-of)",
                     names()
                 )
             }

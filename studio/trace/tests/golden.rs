@@ -212,7 +212,7 @@ fn annotated(bytes: &[u8]) -> String {
     at.fixed(4, "version");
     at.fixed(4, "bytes of the body");
     at.fixed(8, "xxh3 of what is before, and of the body");
-    at.varint("one in so many keys");
+    at.varint("one key in this number of keys");
     at.varint("wall clock, ms since 1970");
     at.varint("flags: 1 hashes, 2 values");
     at.slice("source");

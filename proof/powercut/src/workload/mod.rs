@@ -283,7 +283,7 @@ pub fn check(look: &dyn Look) -> Result<Counts, Fault> {
         for (other, at_least) in known.iter().enumerate() {
             if counts[other] < *at_least {
                 return Err(Fault::wrong(format!(
-                    "no prefix: the last write of {thread} began after {at_least} of {other}, of which {} are there",
+                    "no prefix: the last write of {thread} began after {at_least} of {other}, and {} of these are there",
                     counts[other]
                 )));
             }

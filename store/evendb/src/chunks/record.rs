@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_batch_is_seen_from_the_commit_on_whoever_has_the_stamp_next() {
+    fn a_record_of_a_batch_is_seen_from_the_commit_on_whatever_batch_has_the_stamp_next() {
         let batch = BatchStamp::claim();
         let mut record = RecordRef::new(b"k", b"v", Kind::Put, RamHash::of_bits(1));
         record.set_stamp(&batch, Version(3));

@@ -336,7 +336,7 @@ fn each_public_function_is_said_to_touch_files_or_not() {
     let unsaid: Vec<_> = found.difference(&said).collect();
     assert!(
         unsaid.is_empty(),
-        "public functions of which it is not said whether they touch files: {unsaid:?}"
+        "it is not said of these public functions whether they touch files: {unsaid:?}"
     );
     let gone: Vec<_> = said.difference(&found).collect();
     assert!(gone.is_empty(), "there are no such functions: {gone:?}");

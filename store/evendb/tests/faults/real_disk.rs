@@ -112,7 +112,7 @@ fn fill_and_empty(dir: &Path, level: Durability, place: &str) {
         assert_eq!(count_of(&db), count, "{place}");
     }
     let error = (0..200_000).find_map(|number| db.put(format!("m{number}"), [0; 100]).err());
-    let error = error.expect("there is no room for so many");
+    let error = error.expect("there is no room for all values");
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
     std::fs::remove_file(other).expect("removes");
     db.delete_prefix("k").unwrap_or_else(|error| {

@@ -78,7 +78,7 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
             true
         }
     });
-    let left = &names[refused.expect("no room for so many edits")..];
+    let left = &names[refused.expect("no room for all edits")..];
     let first = db.keyspace(&left[0]).expect("was not dropped");
     vfs.set_capacity(u64::MAX);
     first.put("after", "value").expect("takes writes");

@@ -83,9 +83,9 @@ pub fn none_left(dir: &Path) {
     let failed = failed.expect("no descriptor for a table");
     assert!(refused(&failed), "{failed:?}");
     assert!(failed.to_string().contains("limit of open files"));
-    let failed = db.iter().find_map(Result::err).expect("the same of a scan");
+    let failed = db.iter().find_map(Result::err).expect("a scan fails, too");
     assert!(refused(&failed), "{failed:?}");
-    let failed = db.compact().expect_err("the same of a rewrite");
+    let failed = db.compact().expect_err("a rewrite fails, too");
     assert!(refused(&failed), "{failed:?}");
     drop(taken);
     db.put("more", "room").expect("puts");

@@ -137,7 +137,7 @@ fn put_table(out: &mut Vec<u8>, table: &AddTable) {
     let meta = &table.meta;
     debug_assert!(
         meta.expiring == 0 && meta.value_files.is_empty(),
-        "a table of which this version cannot tell all"
+        "a table with properties that this version cannot tell"
     );
     let numbers = [
         table.keyspace.0.into(),

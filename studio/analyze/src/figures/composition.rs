@@ -30,7 +30,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
         title: "Operations by kind",
         about: "How many operations of each kind there were in each keyspace, how many different keys they named, and what came of them. \
                 A scan names the key where it begins, one in reverse that where its range ends. Operations that failed are in the last column and in no other figure but that of the latencies. \
-                Operations of which the trace does not tell what came of them are in none of the last three columns; where it tells it of none of a kind, these are unknown.",
+                Operations without an outcome in the trace are in none of the last three columns; if no operation of a kind has one, these are unknown.",
         section: "4.1, figure 2",
         columns: &[
             ("keyspace", Unit::Text),

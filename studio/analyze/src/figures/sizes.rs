@@ -164,7 +164,7 @@ const SIZE_COLUMNS: &[(&str, Unit)] = &[
 const KEY_SIZES: Words<'_> = Words {
     id: "key-sizes",
     title: "Sizes of keys",
-    about: "The share of operations whose key has at most so many bytes. Keys that an application composes of few parts give a line of a few steps.",
+    about: "The share of operations whose key has at most this number of bytes. Keys that an application composes of few parts give a line of a few steps.",
     section: "5, figures 8(a), 8(c) and 8(e)",
     columns: SIZE_COLUMNS,
 };
@@ -172,8 +172,8 @@ const KEY_SIZES: Words<'_> = Words {
 const VALUE_SIZES: Words<'_> = Words {
     id: "value-sizes",
     title: "Sizes of values",
-    about: "The share of operations whose value has at most so many bytes: of kinds that write, the value written; of those that read, the value found. \
-            Operations of which the trace does not know the size are left out.",
+    about: "The share of operations whose value has at most this number of bytes: of kinds that write, the value written; of those that read, the value found. \
+            Operations without a size in the trace are left out.",
     section: "5, figures 8(b) and 8(d)",
     columns: SIZE_COLUMNS,
 };
@@ -188,7 +188,7 @@ const SCAN_COLUMNS: &[(&str, Unit)] = &[
 const SCAN_LENGTHS: Words<'_> = Words {
     id: "scan-lengths",
     title: "Lengths of scans",
-    about: "The share of forward scans that gave at most so many records. A jump at one length is often a limit that the application sets.",
+    about: "The share of forward scans that gave at most this number of records. A jump at one length is often a limit that the application sets.",
     section: "4.2, figure 4(b)",
     columns: SCAN_COLUMNS,
 };
@@ -196,7 +196,7 @@ const SCAN_LENGTHS: Words<'_> = Words {
 const SCAN_LENGTHS_REVERSE: Words<'_> = Words {
     id: "scan-lengths-reverse",
     title: "Lengths of backward scans",
-    about: "The share of backward scans that gave at most so many records.",
+    about: "The share of backward scans that gave at most this number of records.",
     section: "4.2, figure 4(b)",
     columns: SCAN_COLUMNS,
 };

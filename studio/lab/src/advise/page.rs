@@ -216,7 +216,7 @@ fn memory_said(advice: &Advice) -> Vec<String> {
         let changes: Vec<_> = changes.collect();
         if !changes.is_empty() {
             said.push(format!(
-                "With other memory it does so many times the operations a second that it does with {}: {}; {}.",
+                "Operations a second with other memory, as multiples of those with {}: {}; {}.",
                 bytes(advice.memory_bytes),
                 changes.join(", "),
                 means(advice, base)

@@ -11,7 +11,7 @@ const USAGE: &str = "usage: parts [--size-mib N] [--rounds N] [--ops N] [--dir D
 
 Measures the parts whose names contain WORDS (all without them), one thread.
   --size-mib N   MiB of keys and values (512)
-  --rounds N     rounds of which the median is taken (3)
+  --rounds N     number of rounds; the median is taken (3)
   --ops N        gets and puts of a round (1,000,000)
   --dir DIR      where databases are made (the system's temporary directory)";
 

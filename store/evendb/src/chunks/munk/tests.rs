@@ -379,7 +379,7 @@ fn mending_takes_what_is_hidden_and_nothing_else() {
         assert_eq!(keys.any(is_mixed), is_any);
         check(&mended, &read(&mended), random);
     }
-    assert!(lost > 0, "no span had a key of which a part is hidden");
+    assert!(lost > 0, "no span had a key with a hidden part");
 }
 
 /// All records in present spans.

@@ -148,7 +148,7 @@ const APART: &str = "
 09                          #   chunk 9
 02                          #   tables
 03                          #   table 3
-04                          #     a file of its own, values of which lie apart
+04                          #     a file of its own, some of its values lie apart
 00                          #     base
 02 07                       #     epoch 2, checkpoint 7
 a0 1f 28 03 bc 1e           #     4000 bytes, 40 records, 3 deletes, 3900 bytes of data

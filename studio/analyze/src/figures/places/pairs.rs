@@ -32,7 +32,7 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
         title: "What follows what on the same key",
         about: "How often an operation of kind b was the next one on its key after one of kind a, the share of that among all such pairs of the keyspace, and \
                 the middle of the time between both. Reads that soon follow a write of their key are answered by what is fresh in memory; a write \
-                that follows a read says that values are changed by whoever read them.",
+                that follows a read says that a reader of a value changes it.",
         section: "6, temporal locality",
         columns: &[
             ("keyspace", Unit::Text),
@@ -45,7 +45,7 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     };
     let mut figure = words.figure(rows);
     figure.exactness = Exactness::Sketched(
-        "medians by a digest; in a keyspace of more than 32768 keys, from about so many keys drawn at random, with all operations of them".to_owned(),
+        "medians by a digest; in a keyspace of more than 32768 keys, from about this number of keys, drawn at random, with all operations of them".to_owned(),
     );
     let mut heat = Chart::new(Mark::Heat, "b", "a").with_panel("keyspace");
     heat.heat = Some("share".to_owned());

@@ -77,7 +77,7 @@ pub fn add(page: &mut Page, results: &RunResults) {
         caption.to_owned(),
     ));
     let caption =
-        "The same of processor time for an operation: below 1, the departure is for the better";
+        "Processor time for an operation likewise: below 1, the departure is for the better";
     page.table(&table(
         &cells,
         &others,

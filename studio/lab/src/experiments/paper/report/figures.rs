@@ -98,7 +98,7 @@ const FIGURES: [PaperFigure; 15] = [
     PaperFigure {
         title: "Figure 5: analytics on the event log",
         words: "95 % scans of the last minute of one application and 5 % puts, straight after an \
-                ingestion of which nothing that it owes was paid; the debt of both is charged here. The paper: done 20 to 30 % sooner than by RocksDB, which is slow for 10 \
+                ingestion whose debt was not paid; the debt of both is charged here. The paper: done 20 to 30 % sooner than by RocksDB, which is slow for 10 \
                 to 35 minutes first and then up to 23 % faster.",
         experiment: "figure-5",
         part: Part::All,

@@ -288,7 +288,7 @@ impl RunResults {
         match line.get("version").and_then(Value::as_u64) {
             None | Some(VERSION) => {}
             Some(other) => {
-                let why = format!("results of version {other}, of which only {VERSION} is known");
+                let why = format!("results of version {other}, and only {VERSION} is known");
                 return Err(why);
             }
         }

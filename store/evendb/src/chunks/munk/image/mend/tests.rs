@@ -108,7 +108,7 @@ fn mend_and_compare(
             assert_eq!(
                 read(&has, &after, None, at),
                 read(&had, &before, None, at),
-                "at {at:?}: {had:?} became {has:?} under {before:?}, of which {after:?} stay"
+                "at {at:?}: {had:?} became {has:?} under {before:?}; {after:?} of these stay"
             );
         }
     }
