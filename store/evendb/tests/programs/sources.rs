@@ -5,26 +5,26 @@ use std::fs;
 use std::path::Path;
 
 const FILES: [&str; 20] = [
-    "calls/api/batch.rs",
+    "calls/api/writes/batch.rs",
     "calls/api/changes.rs",
     "calls/api/db.rs",
     "calls/api/ends.rs",
-    "calls/api/ingest.rs",
-    "calls/api/keyspace.rs",
-    "calls/api/keyspace_options.rs",
-    "calls/api/property.rs",
+    "calls/api/writes/ingest.rs",
+    "calls/api/keyspaces/keyspace.rs",
+    "calls/api/keyspaces/keyspace_options.rs",
+    "calls/api/keyspaces/property.rs",
     "calls/api/traces.rs",
     "calls/api/size.rs",
     "calls/api/snapshot.rs",
-    "calls/api/transaction.rs",
+    "calls/api/writes/transaction.rs",
     "tools/backup/export.rs",
     "tools/backup/mod.rs",
     "calls/changes/change.rs",
     "calls/changes/feed.rs",
     "calls/changes/position.rs",
     "tools/copy/mod.rs",
-    "calls/read/cursor.rs",
-    "calls/read/iter.rs",
+    "calls/read/scan/cursor.rs",
+    "calls/read/scan/iter.rs",
 ];
 
 const TRACES: &str = "a file outside of the simulated disk; tests/recording.rs";

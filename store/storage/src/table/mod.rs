@@ -20,26 +20,16 @@
 //! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O; `examine` - the same for
 //!   tables in any state.
 
-mod block;
-mod cursor;
 mod examine;
-mod footer;
+mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod index;
-mod keyed;
-mod lens;
-mod packing;
-mod passes;
-mod places;
-mod reader;
-mod stored;
-mod walk;
-mod window;
+mod reading;
 mod writer;
-#[cfg_attr(not(feature = "zstd"), path = "zstd_absent.rs")]
-mod zstd;
+use reading::{cursor, reader, walk, window};
+
+use format::{block, footer, index, lens, packing, stored, zstd};
 
 pub use block::{Block, KEY_BYTES_MAX};
 pub use cursor::{BlockSource, ReadAhead, TableCursor, Target};

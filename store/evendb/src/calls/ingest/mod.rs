@@ -45,7 +45,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// The largest number of bytes that are gathered for one write to a table's file: see
-/// `rebalance/rewrite.rs`.
+/// `rebalance/rewriting/rewrite.rs`.
 const WRITE_BYTES_MAX: u64 = 640 << 10;
 const WRITE_BYTES_MIN: u64 = 128 << 10;
 /// A key in a message is cut after this number of bytes.

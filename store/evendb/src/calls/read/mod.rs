@@ -5,22 +5,16 @@
 //! is one moment of the whole database. [`size`] estimates what a range holds. [`apart`] reads
 //! values that lie in files of their own.
 
-mod ahead;
 pub(crate) mod apart;
-pub(crate) mod buffer;
 mod counting;
 mod covered;
-pub(crate) mod cursor;
-mod end;
-pub(crate) mod fill;
-mod first_key;
 pub(crate) mod folded;
 pub(crate) mod get;
-pub(crate) mod iter;
 pub(crate) mod moment;
-mod refill;
+mod scan;
 pub(crate) mod size;
-pub(crate) mod tables;
 
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod chosen_keys;
+
+pub(crate) use scan::{ahead, buffer, cursor, end, fill, first_key, iter, refill, tables};

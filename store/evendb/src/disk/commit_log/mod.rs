@@ -28,18 +28,10 @@
 //! Not here: when the tail may move, what a payload means, and the data in other files
 //! ([`SyncedFirst`]).
 
-mod append;
-mod blocks;
-mod flush;
-mod follow;
-mod idle_pages;
-mod mapped_pages;
-mod read_back;
+mod reading;
 mod record;
-mod recover;
-mod room;
 mod sealed;
-mod survey;
+mod writing;
 
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
@@ -115,3 +107,6 @@ mod test_file;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
+use reading::{follow, read_back, recover, survey};
+
+use writing::{append, blocks, flush, idle_pages, mapped_pages, room};

@@ -205,7 +205,7 @@ impl Stats {
             events(
                 "tables_dropped_unread",
                 self.tables_dropped_unread,
-                "tables of which range deletions or expiry left nothing, dropped without being read",
+                "tables dropped unread, because range deletions or expiry left nothing of them",
             ),
             events("batches", self.batches, "batches of several records"),
             events(
@@ -365,7 +365,7 @@ impl Stats {
     fn size_figures(&self) -> Vec<Figure> {
         vec![
             number("chunks", self.chunks, "chunks of all keyspaces"),
-            number("munks", self.munks, "chunks of which spans are in RAM"),
+            number("munks", self.munks, "chunks with spans in RAM"),
             number("open_files", self.open_files, "SSTables that are open"),
             held(
                 "debt_bytes",

@@ -14,20 +14,17 @@
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) mod bench;
-pub(crate) mod covered_tables;
-pub(crate) mod expired_tables;
-pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod jobs;
 pub(crate) mod layout;
-pub(crate) mod log_merge;
-pub(crate) mod munks;
-mod pieces;
-pub(crate) mod rewrite;
+mod ram;
+mod rewriting;
 pub(crate) mod space;
-pub(crate) mod spans;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
-pub(crate) mod value_moves;
-pub(crate) mod warm;
+pub(crate) use rewriting::{
+    covered_tables, expired_tables, growth, log_merge, pieces, rewrite, value_moves,
+};
+
+pub(crate) use ram::{munks, spans, warm};

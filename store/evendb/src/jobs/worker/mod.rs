@@ -2,7 +2,7 @@
 //! it themselves.
 //!
 //! ```text
-//!   puts, rounds, jobs --push--> queue (engine/work.rs) --take--> workers, run_job --> rebalance,
+//!   puts, rounds, jobs --push--> queue (engine/threads/work.rs) --take--> workers, run_job --> rebalance,
 //!                                                                                      making_room
 //!   half of the room used --> upkeep (upkeep.rs) --> checkpoint, rounds    staff.rs starts threads
 //!   no threads: the put does it, relieve    everything owed: settle_debt, idle_pass    end: close

@@ -17,20 +17,12 @@
 //! The locks and their order: ARCHITECTURE.md, section Locks. A chunk's token is tried, and not
 //! waited for. Only an ingest waits for tokens, in the order of keys and before it takes any lock.
 
-pub(crate) mod caches;
-pub(crate) mod choices;
-pub(crate) mod core;
-pub(crate) mod disk;
-pub(crate) mod flow;
+mod groups;
 pub(crate) mod handle;
 pub(crate) mod health;
-pub(crate) mod idle;
-pub(crate) mod log;
-pub(crate) mod space;
-pub(crate) mod staff;
-pub(crate) mod work;
-#[cfg(all(test, evendb_loom))]
-mod work_models;
+mod threads;
+pub(crate) use groups::{caches, choices, core, disk, flow, log, space};
+pub(crate) use threads::{idle, staff, work};
 
 use crate::catalog::Catalog;
 use crate::error::Error;

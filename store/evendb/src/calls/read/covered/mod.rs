@@ -77,7 +77,7 @@ pub(super) fn search<'g>(
 
 /// The part below the deltas that a refill reads if it begins within a range deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Below {
+pub(crate) enum Below {
     /// Nothing: all records there are older than the range deletion.
     Nothing,
     /// Tables that may have records of this version or newer ones.

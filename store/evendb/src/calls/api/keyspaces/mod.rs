@@ -1,0 +1,5 @@
+//! A keyspace, its options and its properties.
+
+pub(crate) mod keyspace;
+pub(crate) mod keyspace_options;
+pub(crate) mod property;

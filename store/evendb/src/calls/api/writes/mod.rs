@@ -1,0 +1,5 @@
+//! Batches, transactions and ingests.
+
+pub(crate) mod batch;
+pub(crate) mod ingest;
+pub(crate) mod transaction;

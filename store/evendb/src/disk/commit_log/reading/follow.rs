@@ -1,0 +1,181 @@
+//! Readers of the log that follow its head: how far they may read, and how they wait for more.
+//!
+//! ```text
+//!   reader:    count itself (ring latch, then sync mutex) -> gate: nothing new? wait <-+
+//!   appender:  head moves (ring latch) -> record visible -> is a reader counted? ------+ gate,
+//!   leader:    durable moves (sync mutex) ----------------> is a reader counted? ------+ notify
+//! ```
+//!
+//! Invariants: no wake-up is lost. A reader counts itself under both locks under which head and
+//! durable move. Either the critical section that moves them comes first, and then the reader finds
+//! them moved; or it comes later, and then its thread finds the reader counted. That thread and the
+//! reader meet at the gate. While no reader waits, an append costs one relaxed load for all of
+//! this.
+//!
+//! From the first reader on, gathered records that a checkpoint makes durable are not forgotten
+//! ([`CommitLog::keep_for_readers`]): they go to the file all the same, with the next group or by
+//! [`CommitLog::write_out`].
+//!
+//! Thread safety: any thread. Locks: the gate is a leaf, memory only. Not here: reading
+//! ([`crate::commit_log::read_back`]), and when a get finds a record.
+
+use crate::commit_log::append::CommitLog;
+use crate::commit_log::{LogPlant, Lsn};
+use crate::options::Writing;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex};
+use evendb_storage::Error;
+use std::time::Instant;
+
+/// State that readers and appenders share.
+pub(crate) struct Followers {
+    /// The number of waiting readers. Raised under the ring latch; read Relaxed by threads that
+    /// have held it since.
+    waiting: AtomicUsize,
+    gate: Mutex<()>,
+    more: Condvar,
+    /// Whether gathered records are kept for readers. Relaxed: a reader that comes late finds less.
+    keeps: AtomicBool,
+    /// If records are gathered, the end of what the file has. Raised AcqRel under the sync mutex,
+    /// read Acquire.
+    written: AtomicU64,
+}
+
+impl Followers {
+    pub(crate) fn new(start: Lsn) -> Followers {
+        Followers {
+            waiting: AtomicUsize::new(0),
+            gate: Mutex::new(()),
+            more: Condvar::new(),
+            keeps: AtomicBool::new(false),
+            written: AtomicU64::new(start.0),
+        }
+    }
+
+    /// Notes that the file has everything below `lsn`. The caller holds the sync mutex.
+    pub(crate) fn written_up_to(&self, lsn: Lsn) {
+        self.written.fetch_max(lsn.0, Ordering::AcqRel);
+    }
+}
+
+impl CommitLog {
+    /// Notes that there is a reader, now or soon.
+    pub(crate) fn keep_for_readers(&self) {
+        self.followers.keeps.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keeps_for_readers(&self) -> bool {
+        self.followers.keeps.load(Ordering::Relaxed)
+    }
+
+    /// If records are gathered, the end of what the file has.
+    pub(crate) fn written(&self) -> Lsn {
+        Lsn(self.followers.written.load(Ordering::Acquire))
+    }
+
+    /// Writes gathered records that a checkpoint made durable to the file.
+    pub(crate) fn write_out(&self) -> Result<(), Error> {
+        self.write_out_to(self.durable())
+    }
+
+    /// Whether every complete record reaches the file.
+    pub(crate) fn is_all_written(&self) -> bool {
+        self.writing != Writing::Gathered
+    }
+
+    /// Makes sure that the file has everything below `lsn`, which has been appended.
+    pub(crate) fn write_out_to(&self, lsn: Lsn) -> Result<(), Error> {
+        match self.writing {
+            Writing::Gathered => self.wait_written(lsn),
+            Writing::Mapped | Writing::Written => Ok(()),
+        }
+    }
+
+    /// The position up to which a reader may read: the end of complete records, or with
+    /// `durable_only` the end of records that survive power loss.
+    pub(crate) fn readable(&self, durable_only: bool) -> Lsn {
+        let end = match durable_only {
+            true => self.durable(),
+            false => self.head(),
+        };
+        match self.writing {
+            Writing::Gathered => end.min(self.written()),
+            Writing::Mapped | Writing::Written => end,
+        }
+    }
+
+    /// Waits until there is something to read at or behind `at`, and then returns true; or until
+    /// `ended` returns true or `until` has come. A thread that makes `ended` true calls
+    /// [`wake_all_followers`](Self::wake_all_followers).
+    pub(crate) fn wait_beyond(
+        &self,
+        at: Lsn,
+        durable_only: bool,
+        until: Option<Instant>,
+        ended: &dyn Fn() -> bool,
+    ) -> bool {
+        self.begin_waiting();
+        let more = self.wait_counted(at, durable_only, until, ended);
+        // Relaxed: a thread that reads it late makes one unneeded wake-up.
+        self.followers.waiting.fetch_sub(1, Ordering::Relaxed);
+        more
+    }
+
+    fn wait_counted(
+        &self,
+        at: Lsn,
+        durable_only: bool,
+        until: Option<Instant>,
+        ended: &dyn Fn() -> bool,
+    ) -> bool {
+        let mut gate = self.followers.gate.lock();
+        loop {
+            // The reader itself writes out records that are durable and only gathered.
+            let end = match durable_only {
+                true => self.durable(),
+                false => self.readable(false),
+            };
+            if end > at {
+                return true;
+            }
+            if ended() {
+                return false;
+            }
+            match until {
+                None => self.followers.more.wait(&mut gate),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.followers.more.wait_for(&mut gate, left);
+                }
+            }
+        }
+    }
+
+    fn begin_waiting(&self) {
+        let ring = (!self.is_planted(LogPlant::CountsOutside)).then(|| self.ring.lock());
+        self.followers.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(ring);
+        self.pass_sync_mutex();
+    }
+
+    /// Wakes readers, if any waits. The caller has appended a record that is visible now, or has
+    /// raised `durable`.
+    #[inline]
+    pub(crate) fn wake_followers(&self) {
+        // Relaxed: the module says which lock orders it.
+        if self.followers.waiting.load(Ordering::Relaxed) != 0 {
+            self.wake_all_followers();
+        }
+    }
+
+    /// Wakes readers, whether or not it is known that one waits.
+    #[cold]
+    pub(crate) fn wake_all_followers(&self) {
+        // A reader that found nothing new under the gate is waiting by now.
+        drop(self.followers.gate.lock());
+        self.followers.more.notify_all();
+    }
+}

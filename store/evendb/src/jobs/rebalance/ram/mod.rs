@@ -1,0 +1,5 @@
+//! What is loaded into RAM, and what leaves it.
+
+pub(crate) mod munks;
+pub(crate) mod spans;
+pub(crate) mod warm;

@@ -1,0 +1,10 @@
+//! The parts of a table as bytes: blocks, the index, the footer, packed and sealed pieces.
+
+pub(crate) mod block;
+pub(crate) mod footer;
+pub(crate) mod index;
+pub(crate) mod lens;
+pub(crate) mod packing;
+pub(crate) mod stored;
+#[cfg_attr(not(feature = "zstd"), path = "zstd_absent.rs")]
+pub(crate) mod zstd;

@@ -1,0 +1,40 @@
+//! Keyed tables: each block has the versions of one key, and this key is its separator, so that the
+//! index has all keys.
+//!
+//! A reader that has such a table open knows its keys without a read, and reads a block only for
+//! its values. The index then holds a key for each record, so this is for tables with few records
+//! ([`TableWriter::keyed`]). A search that treats the table like other tables is right, too.
+//!
+//! Immutable, as the table is. Not here: how such a table is written, and its cursor
+//! ([`TableCursor::seek_block`]).
+//!
+//! [`TableWriter::keyed`]: crate::table::TableWriter::keyed
+//! [`TableCursor::seek_block`]: crate::table::TableCursor::seek_block
+
+use crate::table::Table;
+
+impl Table {
+    /// Whether the index has all keys of the table: each block holds one.
+    pub fn is_keyed(&self) -> bool {
+        self.is_keyed
+    }
+
+    /// Replaces `out` by the one key of a block of a table that [is keyed](Table::is_keyed). It
+    /// reads nothing. Panics if there is no such block.
+    pub fn key_of_block(&self, ordinal: usize, out: &mut Vec<u8>) {
+        debug_assert!(self.is_keyed, "a block of several keys");
+        self.index.separator_into(ordinal, out);
+    }
+
+    /// Whether this is the key by which the index names the block.
+    pub(crate) fn is_key_of_block(&self, ordinal: usize, key: &[u8]) -> bool {
+        self.index.is_separator(ordinal, key)
+    }
+
+    /// Tells the system that the blocks with keys from `low` to below `high` will be read soon.
+    /// There may be none.
+    pub fn will_need_keys(&self, low: Option<&[u8]>, high: Option<&[u8]>) {
+        let place = |key| self.index.find(key);
+        self.will_need_blocks(low.map_or(0, place)..high.map_or(self.index.len(), place));
+    }
+}
