@@ -11,6 +11,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use evendb_lab::standard_streams;
+
 use crate::failure::Failure;
 use crate::foreign;
 use crate::interrupt::Interrupt;
@@ -26,10 +28,8 @@ pub fn bytes_of(argument: &str, memory: Option<u64>) -> Result<Vec<u8>, Failure>
     }
     let mut bytes = Vec::new();
     let most = memory.unwrap_or(DEFAULT_MEMORY_BYTES) / 4;
-    io::stdin()
-        .lock()
-        .take(most + 1)
-        .read_to_end(&mut bytes)
+    standard_streams::input()
+        .and_then(|input| input.take(most + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::new("cannot read standard input", error))?;
     if bytes.len() as u64 > most {
         return Err(Failure::Message(format!(
@@ -89,7 +89,13 @@ impl ChannelReader {
     fn new(interrupt: Interrupt) -> Self {
         let (sender, pieces) = mpsc::sync_channel(4);
         thread::spawn(move || {
-            let mut input = io::stdin().lock();
+            let mut input = match standard_streams::input() {
+                Ok(input) => input,
+                Err(error) => {
+                    let _ = sender.send(Err(error));
+                    return;
+                }
+            };
             loop {
                 let mut piece = vec![0; BUFFER_BYTES];
                 let read = input.read(&mut piece).map(|bytes| {

@@ -40,6 +40,7 @@ use clap::builder::Styles;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use evendb::EngineKind;
 use evendb_lab::printed::{Printed, hidden_words, without_hidden};
+use evendb_lab::standard_streams;
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
@@ -154,6 +155,14 @@ pub fn run() -> ExitCode {
 /// Reports wrong arguments. Arguments with hidden characters appear with escapes, and then there
 /// are no colours.
 fn refuse(error: &clap::Error, hidden: &[String]) -> ExitCode {
+    if let (false, Err(closed)) = (error.use_stderr(), standard_streams::check_output()) {
+        let failure = Failure::from(closed);
+        output::complain(&format!(
+            "evendb: {}",
+            failure.message().unwrap_or_default()
+        ));
+        return failure.exit_code();
+    }
     if hidden.is_empty() {
         error.exit();
     }

@@ -1,6 +1,6 @@
 //! How records and messages are written.
 
-use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -8,6 +8,7 @@ use evendb::inspect::ChunkName;
 use evendb::vfs::OsVfs;
 use evendb_lab::printed::Printed;
 pub use evendb_lab::printed::printable;
+use evendb_lab::standard_streams::{self, StandardOutput};
 use serde_json::{Value, json};
 
 pub use crate::escapes::escaped;
@@ -222,14 +223,14 @@ pub fn complain(message: &str) {
 
 /// Standard output for text and for JSON: its bytes cannot control a terminal. A field of a line
 /// goes through [`printable`] before, so that it stays in its line.
-pub fn out() -> Printed<StdoutLock<'static>> {
-    Printed(io::stdout().lock())
+pub fn out() -> Printed<StandardOutput> {
+    Printed(standard_streams::output())
 }
 
 /// Prints the path of a file that was made. To a pipe go its bytes as they are.
 pub fn say_path(path: &Path) -> io::Result<()> {
-    let mut target = io::stdout().lock();
-    match target.is_terminal() {
+    let mut target = standard_streams::output();
+    match io::stdout().is_terminal() {
         true => target.write_all(escaped(path.as_os_str().as_encoded_bytes()).as_bytes())?,
         false => target.write_all(path.as_os_str().as_encoded_bytes())?,
     }

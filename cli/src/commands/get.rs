@@ -1,6 +1,8 @@
 //! `evendb get`: prints the value of one key, or the records of several.
 
-use std::io::{self, Write};
+use std::io::Write;
+
+use evendb_lab::standard_streams;
 
 use crate::commands::key_arguments::{KeyForm, Keys};
 use crate::failure::{Failure, Success};
@@ -64,7 +66,7 @@ fn one(arguments: &Arguments, store: &Store, key: &[u8]) -> Result<Success, Fail
         return Ok(Success::NotFound);
     };
     let shape = Shape::of_value(store, arguments.output)?;
-    let mut target = io::stdout().lock();
+    let mut target = standard_streams::output();
     shape.write_value(&mut target, &value)?;
     if !arguments.no_newline {
         target.write_all(b"\n")?;
@@ -80,7 +82,7 @@ fn several(arguments: &Arguments, store: &Store, keys: &Keys<'_>) -> Result<Succ
     let wanted = texts().map(|text| keys.key(text));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let mut success = Success::Done;
-    let mut target = io::stdout().lock();
+    let mut target = standard_streams::output();
     for (key, text) in wanted.iter().zip(texts()) {
         match store.get(key)? {
             Some(value) => shape.write_record(&mut target, key, Some(&value))?,

@@ -1,6 +1,8 @@
 //! `evendb pop`: takes the first or the last record out of a keyspace.
 
-use std::io::{self, Write};
+use std::io::Write;
+
+use evendb_lab::standard_streams;
 
 use crate::commands::key_arguments::KeyForm;
 use crate::commands::key_range::RangeArguments;
@@ -43,12 +45,14 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
     let shape = keys.shape(&store, arguments.output)?;
+    // What cannot be printed stays.
+    standard_streams::check_output()?;
     let popped = match arguments.last {
         true => keyspace.pop_last_range(range)?,
         false => keyspace.pop_first_range(range)?,
     };
     let success = if let Some((key, value)) = &popped {
-        let mut target = io::stdout().lock();
+        let mut target = standard_streams::output();
         shape.write_record(&mut target, key, Some(value))?;
         target.flush()?;
         Success::Done

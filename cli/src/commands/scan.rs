@@ -1,8 +1,9 @@
 //! `evendb scan`: prints or counts the records of a range.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 
 use evendb_lab::readable::counted;
+use evendb_lab::standard_streams;
 
 use crate::commands::key_arguments::KeyForm;
 use crate::commands::key_range::RangeArguments;
@@ -58,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let range = arguments.range.range(&keys)?;
     let shape = keys.shape(&store, arguments.output)?;
     let interrupt = Interrupt::install()?;
-    let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut target = BufWriter::with_capacity(1 << 16, standard_streams::output());
     let mut records = 0;
     let keys_only = arguments.keys_only || arguments.count;
     let mut cursor = store.cursor(range, arguments.limit, keys_only);

@@ -16,6 +16,79 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+/// Runs the command by a shell that redirects its streams in this way.
+fn redirected(place: &Place, redirection: &str, arguments: &[&str]) -> Outcome {
+    let mut shell = Command::new("sh");
+    let script = format!("exec \"$0\" \"$@\" {redirection}");
+    shell.args(["-c", &script]).arg(evendb().get_program());
+    shell.args(arguments).current_dir(place.0.path());
+    Outcome::of(shell.stdin(Stdio::null()).output().unwrap())
+}
+
+#[test]
+fn closed_standard_output_is_an_error_for_each_command_that_prints() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    let printing: [&[&str]; 9] = [
+        &["scan", "db"],
+        &["scan", "db", "--count"],
+        &["get", "db", "a"],
+        &["get", "db", "a", "a"],
+        &["stats", "db"],
+        &["verify", "db"],
+        &["keyspaces", "db"],
+        &["dump", "db", "manifest"],
+        &["--help"],
+    ];
+    for arguments in printing {
+        let closed = redirected(&place, ">&-", arguments);
+        assert_eq!(closed.code, Some(1), "{arguments:?}: {closed:?}");
+        let message = "evendb: cannot write the output: standard output is closed\n";
+        assert_eq!(closed.error, message, "{arguments:?}");
+        let full = redirected(&place, ">/dev/full", arguments);
+        let is_help = arguments == ["--help"];
+        assert_eq!(full.code == Some(1), !is_help, "{arguments:?}: {full:?}");
+        // A device that takes everything is what the user wanted.
+        for given in [">/dev/null", "1<>/dev/null"] {
+            redirected(&place, given, arguments).expect(0, "");
+        }
+    }
+    redirected(&place, ">&-", &["pop", "db"]).expect(1, "");
+    place.run("get", &["a"]).expect(0, "1\n");
+    redirected(&place, ">&-", &["put", "db", "b", "2"]).expect(0, "");
+    place.run("get", &["b"]).expect(0, "2\n");
+}
+
+#[test]
+fn closed_standard_input_is_an_error_where_it_is_read() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    for arguments in [
+        &["import", "db", "-", "--format", "scan-tsv"][..],
+        &["put", "db", "a", "-"],
+    ] {
+        let closed = redirected(&place, "<&-", arguments);
+        assert_eq!(closed.code, Some(1), "{arguments:?}: {closed:?}");
+        let message = "standard input is closed";
+        assert!(closed.error.contains(message), "{arguments:?}: {closed:?}");
+        redirected(&place, "</dev/null", arguments);
+    }
+    place.run("put", &["a", "1"]).expect(0, "");
+    redirected(&place, "<&-", &["get", "db", "a"]).expect(0, "1\n");
+}
+
+#[test]
+fn closed_standard_error_changes_no_exit_code() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    redirected(&place, "2>&-", &["get", "db", "a"]).expect(0, "1\n");
+    redirected(&place, "2>&-", &["get", "db", "b"]).expect(4, "");
+    redirected(&place, "2>&-", &["scan", "no database"]).expect(1, "");
+    redirected(&place, "2>&-", &["scan"]).expect(2, "");
+    redirected(&place, ">&- 2>&-", &["scan", "db"]).expect(1, "");
+    redirected(&place, "<&- >&- 2>&-", &["verify", "db"]).expect(1, "");
+}
+
 #[test]
 fn put_get_delete_across_processes() {
     let place = Place::new();

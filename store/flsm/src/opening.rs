@@ -39,6 +39,7 @@ use crate::memory::MemoryTable;
 use crate::options::Options;
 use crate::plant::planted;
 use crate::tables::{TableDir, TableForm};
+use crate::tree::choose::GuardRule;
 use crate::types::{FileNumber, KeyspaceId};
 use crate::worker;
 use crate::write::writer::insert;
@@ -329,7 +330,10 @@ fn assemble(options: Options, opened: Opened, making: Making, read: Read) -> Res
     let clock = Clock::new(last);
     #[cfg(test)]
     let clock = clock.planted(options.plant);
+    // A database that is opened read-only chooses no guards.
+    let secret = manifest.state().guard_secret.unwrap_or_default();
     let engine = Engine {
+        guards: GuardRule::new(options.last_guard_bytes(), secret),
         health: Health::new(options.read_only),
         figures: Figures::default(),
         catalog: Mutex::new(catalog),

@@ -34,7 +34,7 @@ fn options(vfs: &SimVfs) -> Options {
         .memory_budget(1 << 20)
         .advanced(|advanced| {
             advanced
-                .last_guard_bytes(300)
+                .last_guard_bytes(100)
                 .block_bytes(128)
                 .compression(Compression::Lz4)
         })

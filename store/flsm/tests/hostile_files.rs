@@ -32,6 +32,7 @@ const LAST_VERSION: u64 = 6;
 const LOG_NUMBER: u64 = 7;
 const ADD_TABLE: u64 = 8;
 const REMOVE_TABLE: u64 = 9;
+const GUARD_SECRET: u64 = 12;
 
 fn options() -> Options {
     let options = Options::new().memory_budget(4 << 20);
@@ -94,6 +95,8 @@ fn numbers_that_no_database_reaches_are_damage() {
         edits.push(change(&[NEXT_KEYSPACE, u32::MAX.into()]));
         edits.push(change(&[CREATE_KEYSPACE, u32::MAX.into(), 0]));
         edits.extend((1..9).map(|place| table(place, number)));
+        // The manifest has a secret already.
+        edits.push(change(&[GUARD_SECRET, number]));
         for edit in edits {
             fs::write(manifest(dir.path()), &state).unwrap();
             fs::write(dir.path().join("CURRENT"), &current).unwrap();

@@ -1,11 +1,13 @@
-//! Two hashes of a key: [`RamHash`] for tables in RAM, [`FilterHash`] for filters on disk.
+//! Three hashes of a key: [`RamHash`] for tables in RAM, [`FilterHash`] for filters on disk, and
+//! [`KeyedHash`] for choices that a file's secret decides.
 //!
 //! A user who may write to a database may choose its keys. If the user can compute their hashes,
 //! the user can choose a million keys with one hash, and every table that is kept by hash becomes a
 //! list. So tables in RAM use a hash with a secret of this process. Another process must be able to
 //! read a filter on disk, so its hash has no secret. There the worst result of chosen keys is a
-//! block that is read in vain. The two hashes have types of their own, and neither can be made from
-//! the other.
+//! block that is read in vain. A choice that is kept on disk, and that is made again by a later
+//! process, has a secret of its own, which is kept beside it. None of these hashes can be made from
+//! another one.
 //! ```text
 //!   key   = blocks of 128 bytes, and the last one of 1 to 128
 //!   block = (w0 + k0) * (w1 + k1) + (w2 + k2) * (w3 + k3) + ... + 2^64 * length   mod 2^128
@@ -81,6 +83,26 @@ impl RamHash {
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
+    }
+}
+
+/// A hash whose secret is made from a number that is kept: a later process computes the same hash. It
+/// promises what [`RamHash`] promises, as long as those who choose keys do not know the number.
+#[derive(Debug)]
+pub struct KeyedHash(Secret);
+
+impl KeyedHash {
+    /// The hash of this seed, the same for ever.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> KeyedHash {
+        KeyedHash(Secret::of(seed))
+    }
+
+    /// The hash of a key. All bits are equally good.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.0.hash(key)
     }
 }
 
@@ -356,6 +378,27 @@ mod tests {
     #[test]
     fn the_hash_of_filters_is_the_one_on_disk() {
         assert_eq!(FilterHash::of(b"key").0, hash_key(b"key"));
+    }
+
+    /// A change of these numbers changes which keys existing databases choose from then on.
+    #[test]
+    fn a_keyed_hash_is_the_same_for_ever() {
+        let keys = [&b""[..], b"key", &[7; 100], &[7; 1000]];
+        let hashes = keys.map(|key| KeyedHash::of_seed(1).hash(key));
+        let of_seed_1 = [
+            16_660_697_953_435_260_913,
+            3_404_691_371_015_847_533,
+            14_207_770_443_480_741_367,
+            13_007_704_768_209_905_506,
+        ];
+        assert_eq!(hashes, of_seed_1);
+        let of_other_seed = keys.map(|key| KeyedHash::of_seed(2).hash(key));
+        assert!(
+            hashes
+                .iter()
+                .zip(of_other_seed)
+                .all(|(one, other)| *one != other)
+        );
     }
 
     #[test]

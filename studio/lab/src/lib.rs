@@ -46,6 +46,7 @@ pub mod random;
 pub mod readable;
 pub mod recorder;
 pub mod replay;
+pub mod standard_streams;
 pub mod store;
 pub mod stores;
 pub mod traced;

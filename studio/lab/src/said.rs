@@ -9,10 +9,11 @@ use std::fmt::Arguments;
 use std::io::{self, Write};
 
 use crate::printed::Printed;
+use crate::standard_streams;
 
 /// Writes to standard output.
 pub(crate) fn say(text: Arguments<'_>) -> io::Result<()> {
-    let mut out = Printed(io::stdout().lock());
+    let mut out = Printed(standard_streams::output());
     out.write_fmt(text)?;
     out.flush()
 }

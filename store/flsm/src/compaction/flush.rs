@@ -18,7 +18,7 @@ use super::rewrite::{Making, Rewrite, Rewritten, Stopped};
 use super::visibility::Horizon;
 use crate::cursor::EntryCursor;
 use crate::plant::planted;
-use crate::tree::choose::Chooser;
+use crate::tree::choose::{Chooser, GuardRule};
 use crate::tree::{GuardChange, Tree};
 use crate::types::Level;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Destination {
 pub(crate) fn flush(
     making: &Making,
     tree: &Tree,
-    last_guard_bytes: u64,
+    guards: &GuardRule,
     cursor: &mut dyn EntryCursor,
     horizon: &Horizon,
     is_cancelled: &dyn Fn() -> bool,
@@ -67,7 +67,7 @@ pub(crate) fn flush(
     let max = cursor.entry().key.to_vec();
     cursor.seek_first()?;
     let min = cursor.entry().key.to_vec();
-    let mut chooser = Chooser::new(tree, last_guard_bytes);
+    let mut chooser = Chooser::new(tree, guards);
     while cursor.valid() {
         let entry = cursor.entry();
         chooser.look_at(entry.key, entry.value);

@@ -21,6 +21,7 @@ use crate::full_disk::FullDisk;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::kept::Kept;
 use crate::options::Options;
+use crate::tree::choose::GuardRule;
 
 use crate::files::FileName;
 use evendb_base::claim::Claim;
@@ -48,6 +49,7 @@ pub(crate) struct Engine {
     /// as their source of blocks.
     pub(crate) cache: std::sync::Arc<BlockCache>,
     pub(crate) making: Making,
+    pub(crate) guards: GuardRule,
 }
 
 impl Engine {

@@ -199,6 +199,8 @@ impl Dumper<'_> {
             Change::NextKeyspace(id) => item("next-keyspace").number("id", id.0.into()),
             Change::LastVersion(version) => item("last-version").number("version", version.0),
             Change::LogNumber(number) => item("logs-needed-from").number("number", number.0),
+            // Not the number: dumps are shown to others.
+            Change::GuardSecret(_) => item("guard-secret"),
             Change::AddTable(table) => added(of("add-table", &table.keyspace), table),
             Change::RemoveTable { keyspace, number } => {
                 of("remove-table", keyspace).text("table", FileName::Table(*number).name())

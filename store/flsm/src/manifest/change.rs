@@ -17,6 +17,8 @@
 //! * 9 - table removed: keyspace, number.
 //! * 10 - guard set: keyspace, the least level in which the key is a guard (7: in none), key.
 //! * 11 - table moved: keyspace, number, new level, new age.
+//! * 12 - secret of the choice of guards, at most one in a manifest: any number of 64 bits. A
+//!   manifest of an older build has none, and older builds refuse a manifest that has one.
 //!
 //! The whole edit is one change of the state. The order of its changes does not matter, except that
 //! the format comes first. Decoding never panics, and takes only whole changes. A tag that is not
@@ -50,6 +52,7 @@ pub(crate) enum Change {
     NextKeyspace(KeyspaceId),
     LastVersion(Version),
     LogNumber(FileNumber),
+    GuardSecret(u64),
     AddTable(Box<AddTable>),
     RemoveTable {
         keyspace: KeyspaceId,
@@ -104,6 +107,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, change: &Change) {
         Change::NextKeyspace(id) => put_numbers(out, 5, &[id.0.into()]),
         Change::LastVersion(version) => put_numbers(out, 6, &[version.0]),
         Change::LogNumber(number) => put_numbers(out, 7, &[number.0]),
+        Change::GuardSecret(secret) => put_numbers(out, 12, &[*secret]),
         Change::AddTable(table) => put_table(out, table),
         Change::RemoveTable { keyspace, number } => {
             put_numbers(out, 9, &[keyspace.0.into(), number.0]);
@@ -162,7 +166,7 @@ pub(crate) fn changes(mut input: &[u8]) -> impl Iterator<Item = Result<Change, R
     std::iter::from_fn(move || {
         let (&tag, rest) = input.split_first()?;
         input = rest;
-        let change = match (1..=11).contains(&tag) {
+        let change = match (1..=12).contains(&tag) {
             true => get_change(tag, &mut input).ok_or(Refused::Malformed),
             false => {
                 let what =
@@ -230,6 +234,7 @@ fn get_change(tag: u8, input: &mut &[u8]) -> Option<Change> {
             to: level(get_varint(input)?)?,
             age: Age(number(input)?),
         },
+        12 => Change::GuardSecret(get_varint(input)?),
         _ => return None,
     })
 }

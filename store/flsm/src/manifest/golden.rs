@@ -71,6 +71,8 @@ ef fd b6 f5 0d              #   checksum of the table: 0xdeadbeef
 08                          #   table 8
 05                          #   to level 5
 ad 02                       #   age 301
+0c                          # 12 GuardSecret
+ff ff ff ff ff ff ff ff ff 01 #   2^64-1
 ";
 
 fn samples() -> Vec<Change> {
@@ -126,6 +128,7 @@ fn samples() -> Vec<Change> {
             to: Level(5),
             age: Age(301),
         },
+        Change::GuardSecret(u64::MAX),
     ]
 }
 
@@ -163,7 +166,7 @@ fn an_edit_that_is_cut_short_is_the_whole_changes_or_nothing() {
 
 #[test]
 fn what_a_later_version_wrote_is_told_from_nonsense() {
-    for tag in [0, 12, 255] {
+    for tag in [0, 13, 255] {
         let refused = change::decode(&[tag, 1, 1]).unwrap_err();
         assert!(matches!(refused, Refused::Unknown(_)), "{refused:?}");
     }
@@ -221,7 +224,7 @@ fn the_other_engine_and_other_versions_are_refused_as_that() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..60), tag in 0u8..13) {
+    fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..60), tag in 0u8..14) {
         let _ = change::decode(&[&[tag], &noise[..]].concat());
         let _ = current::decode(Path::new("/c"), &[&b"EVENCURF"[..], &noise].concat());
     }

@@ -29,6 +29,8 @@ pub(crate) struct Edit {
     pub(crate) last_version: Option<Version>,
     /// Logs with a lower number are not needed.
     pub(crate) log_number: Option<FileNumber>,
+    /// A database gets one secret, and keeps it.
+    pub(crate) guard_secret: Option<u64>,
 }
 
 /// A keyspace.
@@ -51,6 +53,9 @@ pub(crate) struct State {
     pub(crate) next_keyspace: KeyspaceId,
     pub(crate) last_version: Version,
     pub(crate) log_number: FileNumber,
+    /// The secret of the choice of guards. Only a manifest in force that an older build wrote has
+    /// none.
+    pub(crate) guard_secret: Option<u64>,
 }
 
 /// An edit that does not contradict the state, and the trees that it makes.
@@ -61,6 +66,8 @@ pub(super) struct Prepared {
 
 /// The error says what contradicts the state.
 type Checked<T> = Result<T, &'static str>;
+
+const SECOND_SECRET: &str = "a second secret of the guards";
 
 impl State {
     /// An empty state, with tables in `place`.
@@ -74,6 +81,7 @@ impl State {
             next_keyspace: KeyspaceId(0),
             last_version: Version::ZERO,
             log_number: FileNumber(0),
+            guard_secret: None,
         }
     }
 
@@ -113,6 +121,9 @@ impl State {
             || edit.log_number.is_some_and(|to| to < self.log_number);
         if goes_back {
             return Err("a number that goes back");
+        }
+        if edit.guard_secret.is_some() && self.guard_secret.is_some() {
+            return Err(SECOND_SECRET);
         }
         let trees = edit.trees.iter().map(|(id, change)| {
             let known = self.keyspaces.get(id);
@@ -202,6 +213,7 @@ impl State {
         self.next_keyspace = next_keyspace.max(self.next_keyspace);
         self.last_version = edit.last_version.unwrap_or(self.last_version);
         self.log_number = edit.log_number.unwrap_or(self.log_number);
+        self.guard_secret = edit.guard_secret.or(self.guard_secret);
         gone
     }
 
@@ -212,6 +224,7 @@ impl State {
             next_keyspace: Some(self.next_keyspace),
             last_version: Some(self.last_version),
             log_number: Some(self.log_number),
+            guard_secret: self.guard_secret,
             ..Edit::default()
         };
         for (&id, keyspace) in &self.keyspaces {
@@ -271,6 +284,10 @@ impl EditDraft {
             Change::NextKeyspace(id) => edit.next_keyspace = Some(id),
             Change::LastVersion(version) => edit.last_version = Some(version),
             Change::LogNumber(number) => edit.log_number = Some(number),
+            Change::GuardSecret(secret) => {
+                let earlier = edit.guard_secret.replace(secret);
+                earlier.map_or(Ok(()), |_| Err(SECOND_SECRET))?;
+            }
             Change::AddTable(added) => {
                 let table = TableFile::new(&state.place, added.number, added.age, added.meta);
                 let tree = self.trees.entry(added.keyspace).or_default();
@@ -347,6 +364,7 @@ impl Edit {
         changes.extend(self.next_keyspace.map(Change::NextKeyspace));
         changes.extend(self.last_version.map(Change::LastVersion));
         changes.extend(self.log_number.map(Change::LogNumber));
+        changes.extend(self.guard_secret.map(Change::GuardSecret));
         for (keyspace, change) in &self.trees {
             push_tree_changes(&mut changes, *keyspace, change);
         }

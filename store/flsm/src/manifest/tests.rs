@@ -1,7 +1,8 @@
+use super::change::Change;
 use super::current;
 use super::reader::load;
 use super::state::{Edit, State};
-use super::writer::Manifest;
+use super::writer::{Manifest, draw_guard_secret};
 use crate::files::{FileName, FileNumbers};
 use crate::options::TableLimits;
 use crate::tables::tests::table_of;
@@ -108,7 +109,8 @@ fn down(from: u8, old: &Arc<TableFile>, new: &TableFile) -> TreeEdit {
     }
 }
 
-/// Everything that a state says, except its next file number, which changes with each opening.
+/// Everything that a state says, except its next file number, which changes with each opening, and
+/// its secret.
 fn said(state: &State) -> String {
     let mut text = String::new();
     for (id, keyspace) in state.keyspaces() {
@@ -480,6 +482,9 @@ fn damage_and_foreign_manifests_are_told() {
         (&[format, b"\x09\x00\x05"], ErrorKind::Corruption),
         (&[format, b"\x07"], ErrorKind::Corruption),
         (&[format, b"\x07\x09", b"\x07\x08"], ErrorKind::Corruption),
+        (&[format, b"\x0c\x05\x0c\x05"], ErrorKind::Corruption),
+        (&[format, b"\x0c\x05", b"\x0c\x05"], ErrorKind::Corruption),
+        (&[format, b"\x0c\x05", b"\x0c\x06"], ErrorKind::Corruption),
         (&[], ErrorKind::Corruption),
     ] {
         write(payloads);
@@ -487,6 +492,44 @@ fn damage_and_foreign_manifests_are_told() {
     }
     write(&[format]);
     assert!(load(&vfs, Path::new(DIR), &place_of(&vfs)).is_ok());
+}
+
+#[test]
+fn two_secrets_of_guards_that_are_drawn_differ_and_tests_have_always_the_same() {
+    let [one, other] = [(), ()].map(|()| draw_guard_secret(false).unwrap());
+    assert_ne!(one, other);
+    let [one, other] = [(), ()].map(|()| draw_guard_secret(true).unwrap());
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_database_of_an_older_build_gets_a_secret_of_guards_and_keeps_it() {
+    let vfs = SimVfs::new(1);
+    let mut database = Database::create(&vfs);
+    assert!(database.manifest.state().guard_secret.is_some());
+    let second = Edit {
+        guard_secret: Some(5),
+        ..Edit::default()
+    };
+    assert!(database.manifest.commit(second).is_err());
+    let with_secret = |guard_secret| {
+        let mut state = State::new(place_of(&vfs));
+        state.guard_secret = guard_secret;
+        state
+    };
+    let older = with_secret(None);
+    let mut changes = older.to_changes().into_iter();
+    assert!(!changes.any(|change| matches!(change, Change::GuardSecret(_))));
+    let drawn = Database::begin(&vfs, older).unwrap();
+    assert!(drawn.manifest.state().guard_secret.is_some());
+    // This is not the secret that tests draw.
+    let kept = Some(u64::MAX - 7);
+    let mut database = Database::begin(&vfs, with_secret(kept)).unwrap();
+    assert_eq!(database.manifest.state().guard_secret, kept);
+    database.manifest.rotate().unwrap();
+    assert_eq!(database.manifest.state().guard_secret, kept);
+    let database = Database::open(&vfs);
+    assert_eq!(database.manifest.state().guard_secret, kept);
 }
 
 /// Damage below the length that `CURRENT` confirms is not taken for the end: these bytes were

@@ -20,7 +20,7 @@ use crate::tables::TableFile;
 use crate::types::FileNumber;
 use evendb_storage::framed_log::FramedLogWriter;
 use evendb_storage::vfs::Vfs;
-use evendb_storage::{Error, Result};
+use evendb_storage::{Error, Result, random};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +46,7 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// Begins a manifest with all of `state`, and puts it in force. The old manifest may go then.
+    /// The database gets a secret of its guards here, if it has none.
     pub(crate) fn begin(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -53,6 +54,12 @@ impl Manifest {
         mut state: State,
     ) -> Result<Manifest> {
         skip_used(&*vfs, dir, &numbers)?;
+        if state.guard_secret.is_none() {
+            let is_fixed = cfg!(any(debug_assertions, evendb_shuttle, evendb_loom));
+            let drawn = draw_guard_secret(is_fixed);
+            let what = "draw the secret of the guards of";
+            state.guard_secret = Some(drawn.map_err(|source| Error::io(dir, what, source))?);
+        }
         let new = write_new(&*vfs, dir, &numbers, &mut state)?;
         current::put_in_force(&*vfs, dir)?;
         let mut manifest = Manifest {
@@ -164,7 +171,7 @@ impl Manifest {
     }
 
     /// Goes on in a new file. If there is no room for one, it goes on in this file for a while.
-    fn rotate(&mut self) -> Result<()> {
+    pub(super) fn rotate(&mut self) -> Result<()> {
         self.failed = true;
         let old = self.path();
         let new = match write_new(&*self.vfs, &self.dir, &self.numbers, &mut self.state) {
@@ -199,6 +206,15 @@ impl Manifest {
 
     fn path(&self) -> PathBuf {
         FileName::Manifest(self.number).path(&self.dir)
+    }
+}
+
+/// The secret of a database that has none. Where it is fixed, as in tests, a seed must give the same
+/// steps again.
+pub(super) fn draw_guard_secret(is_fixed: bool) -> io::Result<u64> {
+    match is_fixed {
+        true => Ok(1),
+        false => random::number(),
     }
 }
 

@@ -97,7 +97,7 @@ fn guards_follow_from_the_records(plant: Plant) -> bool {
     put_round(&db, &mut map, 0);
     db.settle_debt().unwrap();
     let none = Tree::default();
-    let mut chooser = Chooser::new(&none, 900);
+    let mut chooser = Chooser::new(&none, &engine(&db).guards);
     for (key, value) in &map {
         chooser.look_at(key, value);
     }

@@ -1,5 +1,6 @@
 //! Which keys become guards. Their hashes decide, so the choice follows the data and needs no
-//! memory.
+//! memory. The hash has a secret of the database, which the manifest keeps: a person who chooses
+//! keys cannot choose guards.
 //!
 //! ```text
 //!   hash of the key, as a part of 2^64:   0 ..... 1/64 ......... 1/16 ................. 1
@@ -9,12 +10,12 @@
 //! The probability is the record's bytes divided by the bytes that should lie between two guards of
 //! a level. These are [`GUARD_FANOUT`] times the bytes of the next level. So guards are spaced by
 //! bytes, whatever the sizes of keys and values. A key that is written again is chosen again, at no
-//! cost. The chosen guards are on disk. So a change of the hash or of these numbers only changes
-//! which keys are chosen later.
+//! cost. The chosen guards are on disk. So a change of the secret, of the hash or of these numbers
+//! only changes which keys are chosen later.
 
 use super::{GuardChange, Tree};
 use crate::types::{LEVELS, Level};
-use evendb_storage::codec::hash_key;
+use evendb_storage::key_hash::KeyedHash;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(crate) const GUARD_FANOUT: u64 = 4;
 
 /// The least level in which a key becomes a guard. Its record has `record_bytes` bytes, and guards
 /// of the last level should have `last_guard_bytes` bytes.
-pub(crate) fn guard_level(hash: u64, record_bytes: u64, last_guard_bytes: u64) -> Option<Level> {
+fn guard_level(hash: u64, record_bytes: u64, last_guard_bytes: u64) -> Option<Level> {
     Tree::guarded_levels().find(|level| {
         let above_last = LEVELS as u32 - 1 - u32::from(level.0);
         let spacing = u128::from(last_guard_bytes) * u128::from(GUARD_FANOUT).pow(above_last);
@@ -32,28 +33,52 @@ pub(crate) fn guard_level(hash: u64, record_bytes: u64, last_guard_bytes: u64) -
     })
 }
 
+/// What decides which keys a database chooses.
+#[derive(Debug)]
+pub(crate) struct GuardRule {
+    /// The bytes that should lie between two guards of the last level.
+    last_guard_bytes: u64,
+    hash: KeyedHash,
+}
+
+impl GuardRule {
+    /// The rule of a database with this secret.
+    pub(crate) fn new(last_guard_bytes: u64, secret: u64) -> GuardRule {
+        let hash = KeyedHash::of_seed(secret);
+        GuardRule {
+            last_guard_bytes,
+            hash,
+        }
+    }
+
+    /// The least level in which a key becomes a guard.
+    fn level(&self, key: &[u8], value: &[u8]) -> Option<Level> {
+        let record_bytes = (key.len() + value.len()) as u64;
+        guard_level(self.hash.hash(key), record_bytes, self.last_guard_bytes)
+    }
+}
+
 /// Collects the guards among the records of a new table.
 #[derive(Debug)]
 pub(crate) struct Chooser<'t> {
     tree: &'t Tree,
-    last_guard_bytes: u64,
+    rule: &'t GuardRule,
     found: BTreeMap<Arc<[u8]>, Level>,
 }
 
 impl<'t> Chooser<'t> {
     /// A chooser for a tree, which knows some keys already.
-    pub(crate) fn new(tree: &'t Tree, last_guard_bytes: u64) -> Chooser<'t> {
+    pub(crate) fn new(tree: &'t Tree, rule: &'t GuardRule) -> Chooser<'t> {
         Chooser {
             tree,
-            last_guard_bytes,
+            rule,
             found: BTreeMap::new(),
         }
     }
 
     /// Looks at a record of the table.
     pub(crate) fn look_at(&mut self, key: &[u8], value: &[u8]) {
-        let record_bytes = (key.len() + value.len()) as u64;
-        let level = guard_level(hash_key(key), record_bytes, self.last_guard_bytes);
+        let level = self.rule.level(key, value);
         let Some(level) = level.filter(|_| !key.is_empty()) else {
             return;
         };
@@ -77,15 +102,18 @@ impl<'t> Chooser<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evendb_storage::codec::hash_key;
 
     const KEYS: u64 = 100_000;
-    const RECORD_BYTES: u64 = 100;
+    const RECORD_BYTES: usize = 100;
+    const VALUE: [u8; RECORD_BYTES] = [0; RECORD_BYTES];
 
     fn counts(last_guard_bytes: u64) -> [u64; LEVELS] {
         let mut counts = [0; LEVELS];
+        let rule = GuardRule::new(last_guard_bytes, 1);
         for number in 0..KEYS {
-            let hash = hash_key(format!("key {number}").as_bytes());
-            let least = guard_level(hash, RECORD_BYTES, last_guard_bytes);
+            let key = format!("key {number}");
+            let least = rule.level(key.as_bytes(), &VALUE[key.len()..]);
             let least = least.map_or(LEVELS, |level| usize::from(level.0));
             counts[least..].iter_mut().for_each(|count| *count += 1);
         }
@@ -107,6 +135,32 @@ mod tests {
         assert_eq!(counts[0], 0);
     }
 
+    /// With a hash that has no secret each of these keys would be a guard of level 4.
+    #[test]
+    fn keys_that_are_chosen_by_a_hash_without_a_secret_are_no_more_guards_than_others() {
+        let all = (0..1_000_000u32).map(|number| format!("key {number}").into_bytes());
+        let low = |key: &Vec<u8>| hash_key(key) < u64::MAX / 1000;
+        let chosen: Vec<_> = all.filter(low).collect();
+        assert!(chosen.len() > 800, "{} keys", chosen.len());
+        let spacing = 2_000;
+        let without_secret = |key: &Vec<u8>| guard_level(hash_key(key), 100, spacing);
+        let is_high = |key| without_secret(key).is_some_and(|level| level <= Level(4));
+        assert!(chosen.iter().all(is_high));
+        // One in 20 keys is a guard: about 50 of them. 42 keys are six standard deviations.
+        for secret in 0..10 {
+            let rule = GuardRule::new(spacing, secret);
+            let guards = chosen
+                .iter()
+                .filter(|key| rule.level(key, &VALUE[key.len()..]).is_some());
+            let guards = guards.count();
+            let expected = chosen.len() / 20;
+            assert!(
+                guards.abs_diff(expected) < 42,
+                "secret {secret}: {guards} of {expected}"
+            );
+        }
+    }
+
     #[test]
     fn a_record_larger_than_a_guard_is_one_of_the_last_level() {
         assert_eq!(guard_level(u64::MAX, 100, 99), Some(Level(6)));
@@ -118,9 +172,9 @@ mod tests {
 
     #[test]
     fn keys_that_are_known_are_not_chosen_again_and_deeper_ones_rise() {
-        let mut tree = Tree::default();
+        let (mut tree, rule) = (Tree::default(), GuardRule::new(50, 1));
         let choose = |tree: &mut Tree, value: &[u8]| {
-            let mut chooser = Chooser::new(tree, 50);
+            let mut chooser = Chooser::new(tree, &rule);
             chooser.look_at(b"a key", value);
             chooser.look_at(b"", &[0; 100]);
             let changes = chooser.finish();

@@ -89,7 +89,7 @@ fn write_tables(
         let rewritten = compaction::flush::flush(
             &making,
             &tree,
-            engine.options.last_guard_bytes(),
+            &engine.guards,
             &mut memory.cursor(),
             &horizon,
             &|| false,

@@ -10,6 +10,7 @@ use crate::compaction::visibility::Horizon;
 use crate::cursor::level::table_cursor;
 use crate::tables::TableFile;
 use crate::tables::tests::{Record, table_of};
+use crate::tree::choose::GuardRule;
 use crate::tree::tests::guard;
 use crate::tree::{Tree, TreeEdit, verify};
 use crate::types::Level;
@@ -447,9 +448,10 @@ fn a_flush_keeps_deletes_and_leaves_out_what_nobody_reads() {
     }
     let mut tree = Tree::default();
     let horizon = Horizon::new(Version(9), vec![Version(6)]);
+    let guards = GuardRule::new(2, 1);
     let flushed = |tree: &Tree, records: &Records| {
         let mut memory = Memory::new(records);
-        flush(&making, tree, 2, &mut memory, &horizon, &never).unwrap()
+        flush(&making, tree, &guards, &mut memory, &horizon, &never).unwrap()
     };
     let told = |edit: &TreeEdit| {
         let added = edit.added.iter();
@@ -480,7 +482,7 @@ fn a_flush_goes_to_the_last_level_where_nothing_is_and_is_cut_at_its_guards() {
     let making = making(&vfs);
     let mut tree = Tree::default();
     let horizon = Horizon::new(Version(99), Vec::new());
-    let mut levels = Vec::new();
+    let (mut levels, guards) = (Vec::new(), GuardRule::new(66, 1));
     for (first, last) in [
         (10, 19),
         (20, 29),
@@ -495,7 +497,7 @@ fn a_flush_goes_to_the_last_level_where_nothing_is_and_is_cut_at_its_guards() {
             (place, Some(vec![0; 20]))
         });
         let mut memory = Memory::new(&records.collect());
-        let flushed = flush(&making, &tree, 66, &mut memory, &horizon, &never).unwrap();
+        let flushed = flush(&making, &tree, &guards, &mut memory, &horizon, &never).unwrap();
         let edit = flushed.edit(&making.numbers);
         let to: BTreeSet<u8> = edit.added.iter().map(|(level, _)| level.0).collect();
         levels.push(to.into_iter().collect::<Vec<_>>());

@@ -9,6 +9,7 @@ use crate::compaction::rewrite::Rewritten;
 use crate::compaction::visibility::Horizon;
 use crate::cursor::MergeCursor;
 use crate::cursor::level::{level_cursor, table_cursor};
+use crate::tree::choose::GuardRule;
 use crate::tree::{Tree, verify};
 use crate::types::{LEVELS, Level};
 use evendb_storage::TableId;
@@ -74,7 +75,7 @@ impl Database {
         let flushed = flush(
             &self.making,
             &self.tree,
-            LAST_GUARD_BYTES,
+            &GuardRule::new(LAST_GUARD_BYTES, 1),
             &mut cursor,
             &horizon,
             &never,
