@@ -1,15 +1,25 @@
 //! A disk that is completely full, so that nobody gets another byte: the database opens, and
-//! deletes and compactions give room back, with either engine. It runs on each kind of file system
-//! that can be mounted here.
+//! deletes and compactions give room back, with either engine. Where the file system copies on
+//! write, they may fail until a file of somebody else is removed; nothing is lost. It runs on each
+//! kind of file system that can be mounted here.
 
-use super::mounts::{Mounted, mount_image, mount_memory, take_room};
+use super::mounts::{Mounted, TAKEN, mount_image, mount_memory, take_room};
 use super::skipped::skipped;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Success, or the message of a failure for want of room. Any other failure panics.
-pub type Done<T = ()> = Result<T, String>;
+/// Success, or why not.
+pub type Done<T = ()> = Result<T, Refused>;
+
+/// A failure, with its message.
+#[derive(Debug)]
+pub enum Refused {
+    /// There is no room, and the call can be tried again.
+    NoRoom(String),
+    /// Anything else.
+    Failed(String),
+}
 
 /// The calls of an engine that this test needs.
 pub trait Store: Sized {
@@ -48,9 +58,9 @@ macro_rules! store {
         }
 
         fn or_no_room<T>(done: Result<T, $error>) -> emptied::Done<T> {
-            done.map_err(|error| {
-                assert_eq!(error.kind(), $no_space, "{error:?}");
-                error.to_string()
+            done.map_err(|error| match error.kind() == $no_space {
+                true => emptied::Refused::NoRoom(error.to_string()),
+                false => emptied::Refused::Failed(format!("{error:?}")),
             })
         }
     };
@@ -59,9 +69,9 @@ macro_rules! store {
 #[allow(unused_imports, reason = "one test binary of an engine uses it")]
 pub(crate) use store;
 
-/// A full file system that copies on write may have no room for its own notes about files: nothing
-/// is promised there.
-const KINDS: [&str; 4] = ["tmpfs", "ext2", "ext4", "xfs"];
+/// A full file system of the last kind copies on write, and may have no room for what is
+/// overwritten.
+const KINDS: [&str; 6] = ["tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs"];
 const FREE_BYTES: u64 = 24 << 20;
 /// The smallest image in which XFS can be made.
 const IMAGE_BYTES: u64 = 320 << 20;
@@ -90,53 +100,90 @@ pub fn on_all_file_systems<S: Store>(test: &str, open: &dyn Fn(&Path) -> Done<S>
                 if kind != "tmpfs" {
                     take_room(&mounted.0, FREE_BYTES);
                 }
-                fill_and_empty(kind, &mounted.0, open);
+                match kind {
+                    "btrfs" => fill_and_make_room(&mounted.0, open),
+                    _ => fill_and_empty(kind, &mounted.0, open),
+                }
             }
             Err(why) => skipped(&format!("{test}, {kind}"), why),
         }
     }
 }
 
-fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
-    let dir = disk.join("db");
-    let db = open(&dir).expect("there is room");
+/// Fills the disk by puts, and what is left by another file, which is returned with the number of
+/// keys.
+fn fill<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<S>) -> (u64, PathBuf) {
+    let db = open(&disk.join("db")).expect("there is room");
     let refused = (0..1_000_000).find(|number| db.put(&key(*number), &[7; VALUE_BYTES]).is_err());
     let count = refused.expect("the disk is full at some time");
     assert!(count > 3_000, "{kind}: only {count} puts");
     drop(db);
-    // Another file takes the remaining room, and the database is opened anew.
     let rest = disk.join("rest");
     let filled = fs::write(&rest, vec![1; 2 * FREE_BYTES as usize]);
     assert!(filled.is_err(), "{kind}: the disk is full");
-    let db = open(&dir).unwrap_or_else(|why| panic!("{kind}: opening: {why}"));
+    (count, rest)
+}
+
+fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
+    let (count, _) = fill(kind, disk, open);
+    let dir = disk.join("db");
+    let db = open(&dir).unwrap_or_else(|why| panic!("{kind}: opening: {why:?}"));
     let mut compactions = 0;
     for number in (0..count).filter(|number| !is_kept(*number)) {
         let mut refused = db.delete(&key(number));
         for _ in 0..5 {
             let Err(why) = refused else { break };
             compactions += 1;
-            let place = format!("{kind}: {number} of {count}, {why}");
+            let place = format!("{kind}: {number} of {count}, {why:?}");
+            assert!(matches!(why, Refused::NoRoom(_)), "{place}");
             assert!(compactions < 200, "{place}: {:?}", what_is_there(&dir));
             db.compact()
-                .unwrap_or_else(|why| panic!("{place}: {why}; {:?}", what_is_there(&dir)));
+                .unwrap_or_else(|why| panic!("{place}: {why:?}; {:?}", what_is_there(&dir)));
             refused = db.delete(&key(number));
         }
-        refused.unwrap_or_else(|why| panic!("{kind}: {why}; {:?}", what_is_there(&dir)));
+        refused.unwrap_or_else(|why| panic!("{kind}: {why:?}; {:?}", what_is_there(&dir)));
     }
     println!("{kind}: {count} keys, {compactions} compactions");
+    finish(kind, db, &dir, count, open);
+}
+
+/// Like [`fill_and_empty`], and after the first failure other files are removed, and the database is
+/// opened again.
+fn fill_and_make_room<S: Store>(disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
+    let (count, rest) = fill("btrfs", disk, open);
+    let dir = disk.join("db");
+    let empty = |db: &S| -> Done {
+        let mut deleted = (0..count).filter(|number| !is_kept(*number));
+        deleted.try_for_each(|number| db.delete(&key(number)))?;
+        db.compact()
+    };
+    let full = open(&dir).and_then(|db| empty(&db));
+    println!("btrfs: {count} keys, {full:?}");
+    for file in [rest, disk.join(TAKEN)] {
+        fs::remove_file(file).expect("a file is removed");
+    }
+    // The file system gives room back with its next commit.
+    rustix::fs::sync();
+    let db = open(&dir).unwrap_or_else(|why| panic!("{full:?}, then {why:?}"));
+    empty(&db).unwrap_or_else(|why| panic!("{full:?}, then {why:?}"));
+    finish("btrfs", db, &dir, count, open);
+}
+
+/// What holds once the deletes are made: a compaction, puts behind it, and all that was kept.
+fn finish<S: Store>(kind: &str, db: S, dir: &Path, count: u64, open: &dyn Fn(&Path) -> Done<S>) {
     db.compact().unwrap_or_else(|why| {
         panic!(
-            "{kind}: the last compaction: {why}; {:?}",
-            what_is_there(&dir)
+            "{kind}: the last compaction: {why:?}; {:?}",
+            what_is_there(dir)
         )
     });
     for number in 0..1_000 {
         let put = db.put(&format!("again{number}"), &[8; VALUE_BYTES]);
-        put.unwrap_or_else(|why| panic!("{kind}: put {number} behind it: {why}"));
+        put.unwrap_or_else(|why| panic!("{kind}: put {number} behind it: {why:?}"));
     }
     check(kind, &db, count);
     db.close();
-    let db = open(&dir).expect("opens again");
+    let db = open(dir).expect("opens again");
     check(kind, &db, count);
     db.close();
 }

@@ -66,9 +66,13 @@ pub fn mount_image(kind: &str, image_bytes: u64, place: &Path) -> Result<Mounted
     Ok(Mounted(dir))
 }
 
+/// The file of [`take_room`].
+#[allow(dead_code, reason = "one test binary needs it")]
+pub const TAKEN: &str = "taken";
+
 /// Takes the room in `dir`, except `free_bytes`.
 pub fn take_room(dir: &Path, free_bytes: u64) {
-    let file = File::create(dir.join("taken")).expect("creates");
+    let file = File::create(dir.join(TAKEN)).expect("creates");
     let piece = vec![7; 1 << 20];
     let mut at = 0;
     loop {
