@@ -50,6 +50,16 @@ fn no_expiry() -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
+/// A call that has the same name in both engines, on the database or the keyspace of a store.
+macro_rules! on_either {
+    ($store:ident, $part:ident => $call:expr) => {
+        match $store {
+            Store::EvenDb { $part, .. } => $call,
+            Store::Flsm { $part, .. } => $call,
+        }
+    };
+}
+
 impl Store {
     /// The database, with its default keyspace.
     pub fn of_evendb(db: evendb::Db) -> Store {
@@ -72,26 +82,17 @@ impl Store {
 
     /// The keyspace's name.
     pub fn keyspace_name(&self) -> &str {
-        match self {
-            Store::EvenDb { keyspace, .. } => keyspace.name(),
-            Store::Flsm { keyspace, .. } => keyspace.name(),
-        }
+        on_either!(self, keyspace => keyspace.name())
     }
 
     /// Names of all keyspaces.
     pub fn keyspace_names(&self) -> Vec<String> {
-        match self {
-            Store::EvenDb { db, .. } => db.keyspace_names(),
-            Store::Flsm { db, .. } => db.keyspace_names(),
-        }
+        on_either!(self, db => db.keyspace_names())
     }
 
     /// Whether there is a keyspace of this name.
     pub fn keyspace_exists(&self, name: &str) -> bool {
-        match self {
-            Store::EvenDb { db, .. } => db.keyspace_exists(name),
-            Store::Flsm { db, .. } => db.keyspace_exists(name),
-        }
+        on_either!(self, db => db.keyspace_exists(name))
     }
 
     /// The same database with another keyspace, which is made if it is not there.
@@ -130,10 +131,7 @@ impl Store {
     }
 
     pub fn delete(&self, key: &[u8]) -> evendb::Result<()> {
-        match self {
-            Store::EvenDb { keyspace, .. } => keyspace.delete(key),
-            Store::Flsm { keyspace, .. } => keyspace.delete(key),
-        }
+        on_either!(self, keyspace => keyspace.delete(key))
     }
 
     /// Records of a range, at most `limit` of them. Without their values if nobody uses them.
@@ -166,10 +164,7 @@ impl Store {
 
     /// About how much a range holds.
     pub fn approximate_size(&self, range: Range) -> evendb::Result<RangeSize> {
-        match self {
-            Store::EvenDb { keyspace, .. } => keyspace.approximate_size(range),
-            Store::Flsm { keyspace, .. } => keyspace.approximate_size(range),
-        }
+        on_either!(self, keyspace => keyspace.approximate_size(range))
     }
 
     /// A property of the keyspace. The second engine keeps none.
@@ -182,10 +177,7 @@ impl Store {
 
     /// Drops the keyspace with all that it has.
     pub fn drop_keyspace(&self, name: &str) -> evendb::Result<()> {
-        match self {
-            Store::EvenDb { db, .. } => db.drop_keyspace(name),
-            Store::Flsm { db, .. } => db.drop_keyspace(name),
-        }
+        on_either!(self, db => db.drop_keyspace(name))
     }
 
     /// Whether the keyspace has no records.
@@ -204,24 +196,12 @@ impl Store {
 
     /// Makes everything that was written durable.
     pub fn persist(&self) -> evendb::Result<()> {
-        match self {
-            Store::EvenDb { db, .. } => db.persist(),
-            Store::Flsm { db, .. } => db.persist(),
-        }
+        on_either!(self, db => db.persist())
     }
 
     /// Closes the database.
     pub fn close(self) -> evendb::Result<()> {
-        match self {
-            Store::EvenDb { db, keyspace } => {
-                drop(keyspace);
-                db.close()
-            }
-            Store::Flsm { db, keyspace } => {
-                drop(keyspace);
-                db.close()
-            }
-        }
+        on_either!(self, db => db.close())
     }
 }
 

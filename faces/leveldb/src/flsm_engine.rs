@@ -4,12 +4,12 @@
 //! As with the first engine, all records are in the default keyspace, and acknowledged writes are
 //! at [`Durability::Process`].
 
-use crate::engine::{Cursor, Engine, Moment, TableFile, Write};
+use crate::engine::{Cursor, Engine, Moment, TableFile, Write, moments, same_calls};
 use crate::error::{Code, Error, Result};
 use crate::opening::{cache_bytes, memory_budget, open_files, opening_failed};
 use crate::options::{BLOCK_BYTES_DEFAULT, FILE_BYTES_DEFAULT, Options};
 use evendb_flsm::inspect::{self, Finding, InspectOptions, Severity};
-use evendb_flsm::{Compression, Db, Durability, Snapshot};
+use evendb_flsm::{Compression, Db, Durability};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -80,58 +80,7 @@ fn flsm_options(options: &Options) -> Result<evendb_flsm::Options> {
 }
 
 impl Engine for Flsm {
-    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
-        if let Some(value) = self.db.get(key)? {
-            found(&value);
-        }
-        Ok(())
-    }
-
-    fn moment(&self) -> Result<Arc<dyn Moment>> {
-        let snapshot = self.db.snapshot()?;
-        let db = self.db.clone();
-        Ok(Arc::new(FlsmMoment { snapshot, db }))
-    }
-
-    fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
-        match (writes, sync) {
-            ([], false) => return Ok(()),
-            // LevelDB writes an empty record, and syncs it with everything before it.
-            ([], true) => return Ok(self.db.persist()?),
-            ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
-            ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
-            _ => {}
-        }
-        let keyspace = self.db.default_keyspace();
-        let mut batch = self.db.batch();
-        for write in writes {
-            match write {
-                Write::Put(key, value) => batch.put(keyspace, key, value),
-                Write::Delete(key) => batch.delete(keyspace, key),
-            };
-        }
-        if sync {
-            batch.durability(Durability::Sync);
-        }
-        Ok(batch.commit()?)
-    }
-
-    fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64> {
-        let keyspace = self.db.default_keyspace();
-        Ok(keyspace.approximate_size(low..high)?.bytes)
-    }
-
-    fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
-        let low = low.map_or(Bound::Unbounded, Bound::Included);
-        let high = high.map_or(Bound::Unbounded, Bound::Included);
-        let keyspace = self.db.default_keyspace();
-        keyspace.compact_range::<&[u8]>((low, high))?;
-        Ok(())
-    }
-
-    fn account(&self) -> String {
-        self.db.stats().to_string()
-    }
+    same_calls!(evendb_flsm);
 
     fn memory_bytes(&self) -> u64 {
         let stats = self.db.stats();
@@ -147,95 +96,16 @@ impl Engine for Flsm {
         });
         tables.collect()
     }
-
-    fn close(&self) {
-        // Nobody is left who could get the error. Whatever fails here, acknowledged writes are in
-        // the log.
-        let _ = self.db.clone().close();
-    }
 }
 
-struct FlsmMoment {
-    snapshot: Snapshot,
-    db: Db,
-}
+moments!(evendb_flsm);
 
-impl Moment for FlsmMoment {
-    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
-        if let Some(value) = self.snapshot.get(self.db.default_keyspace(), key)? {
-            found(&value);
-        }
-        Ok(())
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        let keyspace = self.db.default_keyspace();
-        Box::new(self.snapshot.cursor::<&[u8]>(keyspace, ..))
-    }
-}
-
-impl Cursor for evendb_flsm::Cursor {
-    fn seek(&mut self, key: &[u8]) {
-        evendb_flsm::Cursor::seek(self, key);
-    }
-
-    fn seek_back(&mut self, key: &[u8]) {
-        evendb_flsm::Cursor::seek_back(self, key);
-    }
-
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(evendb_flsm::Cursor::next(self)?)
-    }
-
-    fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(evendb_flsm::Cursor::next_back(self)?)
-    }
-}
-
+/// A database on simulated files.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use evendb_flsm::vfs::{CrashMode, SimVfs};
-
-    fn open_on(vfs: &SimVfs) -> Flsm {
-        let mut options = Options::new();
-        options.create_if_missing = true;
-        let options = flsm_options(&options).unwrap();
-        let db = options.vfs(Arc::new(vfs.clone())).open("/db");
-        Flsm { db: db.unwrap() }
-    }
-
-    /// Which of the keys `a` and `b` exist after these writes and a power loss that takes
-    /// everything unsynced.
-    fn left_of(writes: &[(&[Write<'_>], bool)]) -> Vec<u8> {
-        let vfs = SimVfs::new(1);
-        let engine = open_on(&vfs);
-        for (writes, sync) in writes {
-            engine.write(writes, *sync).unwrap();
-        }
-        let engine = open_on(&vfs.crash(CrashMode::PowerLossNothing));
-        let mut left = Vec::new();
-        for key in [b'a', b'b'] {
-            engine.get(&[key], &mut |_| left.push(key)).unwrap();
-        }
-        left
-    }
-
-    #[test]
-    fn sync_makes_a_write_survive_power_loss_and_all_before_it() {
-        let a = || [Write::Put(b"a", b"1")];
-        let both = || [Write::Put(b"a", b"1"), Write::Put(b"b", b"1")];
-        assert_eq!(left_of(&[(&a(), false)]), b"");
-        assert_eq!(left_of(&[(&a(), true)]), b"a");
-        assert_eq!(left_of(&[(&both(), true)]), b"ab");
-        assert_eq!(
-            left_of(&[(&a(), false), (&[Write::Put(b"b", b"1")], true)]),
-            b"ab"
-        );
-        assert_eq!(left_of(&[(&a(), false), (&[], true)]), b"a");
-        assert_eq!(
-            left_of(&[(&a(), true), (&[Write::Delete(b"a")], true)]),
-            b""
-        );
-    }
+pub(crate) fn open_on(vfs: &evendb_flsm::vfs::SimVfs) -> Box<dyn Engine> {
+    let mut options = Options::new();
+    options.create_if_missing = true;
+    let options = flsm_options(&options).unwrap();
+    let db = options.vfs(Arc::new(vfs.clone())).open("/db");
+    Box::new(Flsm { db: db.unwrap() })
 }

@@ -6,7 +6,7 @@
 //! its limit. The same holds for verifying, dumping and repairing.
 
 use crate::bytes::{Input, reseal_frames};
-use crate::programs::{DIR, evendb_options, flsm_options};
+use crate::programs::{DIR, Database, evendb_options, flsm_options};
 use crate::tables;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::SimVfs;
@@ -29,9 +29,9 @@ struct Images {
 const DAMAGES: u8 = 3;
 const KEYS: u32 = 48;
 
-fn images<D: Writes>() -> Images {
+fn images<D: Database>(variant: u8) -> Images {
     let disk = SimVfs::new(3);
-    let db = D::open(&disk);
+    let db = D::open(&disk, variant);
     let mut put = Put::new();
     for round in 0..3_u32 {
         for number in (0..KEYS).filter(|number| number % 3 != round % 2) {
@@ -53,47 +53,9 @@ fn images<D: Writes>() -> Images {
     }
 }
 
-/// The calls that make a database with either engine.
-trait Writes {
-    fn open(disk: &SimVfs) -> Self;
-    fn put(&self, key: &[u8], value: &[u8]);
-    fn delete(&self, key: &[u8]);
-    fn settle(&self);
-    fn close(self);
-}
-
-macro_rules! writes {
-    ($engine:ident, $options:expr) => {
-        impl Writes for $engine::Db {
-            fn open(disk: &SimVfs) -> Self {
-                let options = $options.vfs(Arc::new(disk.clone()));
-                options.open(DIR).expect("opens")
-            }
-
-            fn put(&self, key: &[u8], value: &[u8]) {
-                $engine::Db::put(self, key, value).expect("puts");
-            }
-
-            fn delete(&self, key: &[u8]) {
-                $engine::Db::delete(self, key).expect("deletes");
-            }
-
-            fn settle(&self) {
-                self.settle_debt().expect("settles");
-            }
-
-            fn close(self) {
-                $engine::Db::close(self).expect("closes");
-            }
-        }
-    };
-}
-
 /// Values apart, and the level of processes.
 const EVENDB: u8 = 1 | 8;
 const FLSM: u8 = 1 | 4;
-writes!(evendb, evendb_options(EVENDB));
-writes!(evendb_flsm, flsm_options(FLSM));
 
 /// Damages files of a copy as the input says, and corrects checksums if that is wanted.
 fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
@@ -162,12 +124,13 @@ fn reseal(name: &str, bytes: &mut Vec<u8>) {
 }
 
 macro_rules! judge {
-    ($name:ident, $engine:ident, $options:expr, [$($part:ident),+]) => {
+    ($name:ident, $engine:ident, $options:ident($variant:ident), [$($part:ident),+]) => {
         /// The possible errors of damaged files.
         mod $name {
             use super::*;
 
-            pub(super) static IMAGES: LazyLock<Images> = LazyLock::new(images::<$engine::Db>);
+            pub(super) static IMAGES: LazyLock<Images> =
+                LazyLock::new(|| images::<$engine::Db>($variant));
 
             pub(super) fn check_error(error: &$engine::Error) {
                 use $engine::ErrorKind::*;
@@ -177,7 +140,7 @@ macro_rules! judge {
 
             /// Opens, reads, writes, works, closes.
             pub(super) fn live(disk: &SimVfs, put: Option<&Put>) {
-                let options = $options.vfs(Arc::new(disk.clone()));
+                let options = $options($variant).vfs(Arc::new(disk.clone()));
                 let db = match options.create_if_missing(false).open(DIR) {
                     Ok(db) => db,
                     Err(error) => return check_error(&error),

@@ -1,10 +1,10 @@
 //! The options that may differ between two openings: a table of factors for each engine, each with
 //! its choices.
 //!
-//! A factor has the name of the setter that it calls. The name of an option of a keyspace begins
-//! with `keyspace.`. The tables are `store/even_options.rs` and `store/fragmented_options.rs`.
-//! Their tests read the engines' sources: a test fails if an option is in no table and not among
-//! the options that are left out for a reason.
+//! A factor has the name of the setter that it calls; the macro `factor` writes both. The name of
+//! an option of a keyspace begins with `keyspace.`. The tables are `store/even_options.rs` and
+//! `store/fragmented_options.rs`. Their tests read the engines' sources: a test fails if an option
+//! is in no table and not among the options that are left out for a reason.
 
 use crate::covering::Row;
 use std::fmt::Write;
@@ -19,6 +19,52 @@ pub struct Factor<S: 'static> {
     /// The choices. A row takes one of them.
     pub choices: &'static [Choice<S>],
 }
+
+/// A factor of [`Choice`]s that call one setter of a part of the settings, each with its arguments.
+/// `default` stands for a choice that calls nothing:
+/// `factor!(advanced.block_bytes: default, "64" => (64), "1 MiB" => (1 << 20))`. A name alone is a
+/// factor that both engines have.
+macro_rules! factor {
+    (durability) => {
+        Factor {
+            name: "durability",
+            choices: &[
+                ("relaxed", |s| s.durability(Durability::Relaxed)),
+                ("process", |s| s.durability(Durability::Process)),
+                ("sync", |s| s.durability(Durability::Sync)),
+            ],
+        }
+    };
+    (create_if_missing) => {
+        factor!(option.create_if_missing: "yes" => (true), "no" => (false))
+    };
+    (read_only) => {
+        Factor {
+            name: "read_only",
+            choices: &[
+                ("no", |s| s),
+                ("before", |s| Settings { read_only: true, ..s }),
+            ],
+        }
+    };
+    (@name keyspace $setter:ident) => { concat!("keyspace.", stringify!($setter)) };
+    (@name $part:ident $setter:ident) => { stringify!($setter) };
+    ($part:ident.$setter:ident: $($default:ident,)?
+        $($(#[$when:meta])? $name:literal => ($($argument:expr),+)),+
+    ) => {
+        Factor {
+            name: factor!(@name $part $setter),
+            choices: &[
+                $((stringify!($default), |s| s),)?
+                $(
+                    $(#[$when])?
+                    ($name, |s| s.$part(|part| part.$setter($($argument),+)))
+                ),+
+            ],
+        }
+    };
+}
+pub(crate) use factor;
 
 /// The number of choices of each factor.
 pub fn sizes<S>(table: &[Factor<S>]) -> Vec<usize> {

@@ -7,7 +7,6 @@ use crate::kept::{self, Kept};
 use crate::options;
 use crate::oracle::{Lasting, SPACES, Space, Write};
 use crate::time::{Clock, at};
-use evendb::inspect::InspectOptions;
 use evendb::{
     Backups, Batch, Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Snapshot,
     Transaction, Value,
@@ -127,14 +126,6 @@ impl Store for Even {
     const RICH: bool = true;
     type Snapshot = Snapshot;
 
-    fn sizes() -> Vec<usize> {
-        options::sizes(FACTORS)
-    }
-
-    fn told(row: &Row) -> String {
-        options::told(FACTORS, row)
-    }
-
     fn said(row: &Row) -> Said {
         let settings = settings(row);
         Said {
@@ -184,10 +175,6 @@ impl Store for Even {
         let own = of_keyspace(space, &settings(row), true);
         self.spaces[space as usize] = self.db.keyspace_with(space.name(), &own)?;
         Ok(())
-    }
-
-    fn record_bytes_max(&self) -> u64 {
-        self.record_bytes_max
     }
 
     fn write(&self, write: &Write) -> Answer<()> {
@@ -251,7 +238,7 @@ impl Store for Even {
         })
     }
 
-    same_calls!();
+    same_calls!(evendb);
 
     fn idle(&self) -> Answer<()> {
         self.db.idle_pass().map(drop)
@@ -266,14 +253,5 @@ impl Store for Even {
         let backups = Backups::at(backups);
         backups.verify(Some(made.number))?;
         backups.restore(Some(made.number), into).map(drop)
-    }
-
-    fn verify(dir: &Path) -> Answer<Vec<String>> {
-        let report = evendb::inspect::verify(dir, InspectOptions::new())?;
-        Ok(findings(report.is_sound(), &report.findings))
-    }
-
-    fn destroy(dir: &Path) -> Answer<()> {
-        evendb::destroy(dir)
     }
 }

@@ -1,6 +1,6 @@
 //! The first engine's options: those of the database, advanced ones, and those of a keyspace.
 
-use crate::options::Factor;
+use crate::options::{Factor, factor};
 use evendb::{
     Advanced, Compression, Departure, Durability, KeyspaceOptions, LogSearch, Merges, Options,
 };
@@ -37,23 +37,7 @@ impl Settings {
         }
     }
 
-    fn option(self, set: impl FnOnce(Options) -> Options) -> Settings {
-        Settings {
-            options: set(self.options),
-            ..self
-        }
-    }
-
-    fn durability(self, durability: Durability) -> Settings {
-        Settings {
-            durability,
-            ..self.option(|options| options.durability(durability))
-        }
-    }
-
-    fn advanced(self, set: impl FnOnce(Advanced) -> Advanced) -> Settings {
-        self.option(|options| options.advanced(set))
-    }
+    same_setters!();
 
     fn keyspace(self, set: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions) -> Settings {
         Settings {
@@ -88,258 +72,52 @@ pub static FACTORS: &[Factor<Settings>] = &[
             }),
         ],
     },
-    Factor {
-        name: "memory_budget",
-        choices: &[
-            ("1 MiB, the least", |s| {
-                s.option(|o| o.memory_budget(1 << 20))
-            }),
-            ("3 MiB", |s| s.option(|o| o.memory_budget(3 << 20))),
-            ("16 MiB", |s| s.option(|o| o.memory_budget(16 << 20))),
-        ],
-    },
-    Factor {
-        name: "durability",
-        choices: &[
-            ("relaxed", |s| s.durability(Durability::Relaxed)),
-            ("process", |s| s.durability(Durability::Process)),
-            ("sync", |s| s.durability(Durability::Sync)),
-        ],
-    },
-    Factor {
-        name: "create_if_missing",
-        choices: &[
-            ("yes", |s| s.option(|o| o.create_if_missing(true))),
-            ("no", |s| s.option(|o| o.create_if_missing(false))),
-        ],
-    },
-    Factor {
-        name: "read_only",
-        choices: &[
-            ("no", |s| s),
-            ("before", |s| Settings {
-                read_only: true,
-                ..s
-            }),
-        ],
-    },
-    Factor {
-        name: "accept_log_loss",
-        choices: &[
-            ("no", |s| s.option(|o| o.accept_log_loss(false))),
-            ("yes", |s| s.option(|o| o.accept_log_loss(true))),
-        ],
-    },
-    Factor {
-        name: "compression",
-        choices: &[
-            ("none", |s| s.option(|o| o.compression(Compression::None))),
-            ("lz4", |s| s.option(|o| o.compression(Compression::Lz4))),
-            #[cfg(feature = "zstd")]
-            ("zstd", |s| {
-                s.option(|o| o.compression(Compression::Zstd { level: 1 }))
-            }),
-        ],
-    },
-    Factor {
-        name: "space_amplification",
-        choices: &[
-            ("default", |s| s),
-            ("1.05", |s| s.option(|o| o.space_amplification(1.05))),
-            ("4", |s| s.option(|o| o.space_amplification(4.0))),
-        ],
-    },
-    Factor {
-        name: "workers",
-        choices: &[
-            ("0", |s| s.option(|o| o.workers(0))),
-            ("1", |s| s.option(|o| o.workers(1))),
-            ("3", |s| s.option(|o| o.workers(3))),
-        ],
-    },
-    Factor {
-        name: "stats_interval",
-        choices: &[
-            ("default", |s| s),
-            ("never", |s| s.option(|o| o.stats_interval(Duration::ZERO))),
-            ("1 ms", |s| {
-                s.option(|o| o.stats_interval(Duration::from_millis(1)))
-            }),
-        ],
-    },
-    Factor {
-        name: "chunk_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("2 KiB", |s| s.advanced(|a| a.chunk_bytes(2 << 10))),
-            ("24 KiB", |s| s.advanced(|a| a.chunk_bytes(24 << 10))),
-        ],
-    },
-    Factor {
-        name: "filter_bits_per_key",
-        choices: &[
-            ("default", |s| s),
-            ("10", |s| s.advanced(|a| a.filter_bits_per_key(10))),
-            ("64", |s| s.advanced(|a| a.filter_bits_per_key(64))),
-        ],
-    },
-    Factor {
-        name: "log_search",
-        choices: &[
-            ("default", |s| s),
-            ("index", |s| s.advanced(|a| a.log_search(LogSearch::Index))),
-            ("bloom 1", |s| {
-                s.advanced(|a| a.log_search(LogSearch::Bloom { split_factor: 1 }))
-            }),
-            ("bloom 16", |s| {
-                s.advanced(|a| a.log_search(LogSearch::bloom()))
-            }),
-        ],
-    },
-    Factor {
-        name: "log_bytes_limits",
-        choices: &[
-            ("default", |s| s),
-            ("4 KiB, 16 KiB", |s| {
-                s.advanced(|a| a.log_bytes_limits(4 << 10, 16 << 10))
-            }),
-            ("1 MiB, 256 B", |s| {
-                s.advanced(|a| a.log_bytes_limits(1 << 20, 256))
-            }),
-        ],
-    },
-    Factor {
-        name: "munks",
-        choices: &[
-            ("yes", |s| s.advanced(|a| a.munks(true))),
-            ("no", |s| s.advanced(|a| a.munks(false))),
-        ],
-    },
-    Factor {
-        name: "warm_reopening",
-        choices: &[
-            ("yes", |s| s.advanced(|a| a.warm_reopening(true))),
-            ("no", |s| s.advanced(|a| a.warm_reopening(false))),
-        ],
-    },
-    Factor {
-        name: "row_cache",
-        choices: &[
-            ("yes", |s| s.advanced(|a| a.row_cache(true))),
-            ("no", |s| s.advanced(|a| a.row_cache(false))),
-        ],
-    },
-    Factor {
-        name: "row_cache_share",
-        choices: &[
-            ("default", |s| s),
-            ("0", |s| s.advanced(|a| a.row_cache_share(Some(0.0)))),
-            ("1", |s| s.advanced(|a| a.row_cache_share(Some(1.0)))),
-        ],
-    },
-    Factor {
-        name: "block_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("64", |s| s.advanced(|a| a.block_bytes(64))),
-            ("1 MiB", |s| s.advanced(|a| a.block_bytes(1 << 20))),
-        ],
-    },
-    Factor {
-        name: "commit_log_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("64 KiB", |s| s.advanced(|a| a.commit_log_bytes(64 << 10))),
-            ("2 MiB", |s| s.advanced(|a| a.commit_log_bytes(2 << 20))),
-        ],
-    },
-    Factor {
-        name: "commit_log_mapped",
-        choices: &[
-            ("default", |s| s),
-            ("yes", |s| s.advanced(|a| a.commit_log_mapped(true))),
-            ("no", |s| s.advanced(|a| a.commit_log_mapped(false))),
-        ],
-    },
-    Factor {
-        name: "open_files_max",
-        choices: &[
-            ("default", |s| s),
-            ("1", |s| s.advanced(|a| a.open_files_max(1))),
-            ("20", |s| s.advanced(|a| a.open_files_max(20))),
-        ],
-    },
-    Factor {
-        name: "keep_changes_bytes",
-        choices: &[
-            ("0", |s| s),
-            ("64 KiB", |s| s.advanced(|a| a.keep_changes_bytes(64 << 10))),
-            ("2 MiB", |s| s.advanced(|a| a.keep_changes_bytes(2 << 20))),
-        ],
-    },
-    Factor {
-        name: "values_apart_from",
-        choices: &[
-            ("default", |s| s),
-            ("1", |s| s.advanced(|a| a.values_apart_from(Some(1)))),
-            ("600", |s| s.advanced(|a| a.values_apart_from(Some(600)))),
-            ("20000", |s| {
-                s.advanced(|a| a.values_apart_from(Some(20_000)))
-            }),
-        ],
-    },
-    Factor {
-        name: "value_file_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("4 KiB", |s| s.advanced(|a| a.value_file_bytes(4 << 10))),
-            ("300 KiB", |s| s.advanced(|a| a.value_file_bytes(300 << 10))),
-        ],
-    },
-    Factor {
-        name: "value_file_live_percent",
-        choices: &[
-            ("default", |s| s),
-            ("0", |s| s.advanced(|a| a.value_file_live_percent(0))),
-            ("90", |s| s.advanced(|a| a.value_file_live_percent(90))),
-        ],
-    },
-    Factor {
-        name: "keyspace.compression",
-        choices: &[
-            ("default", |s| s),
-            ("none", |s| s.keyspace(|k| k.compression(Compression::None))),
-            ("lz4", |s| s.keyspace(|k| k.compression(Compression::Lz4))),
-            #[cfg(feature = "zstd")]
-            ("zstd", |s| {
-                s.keyspace(|k| k.compression(Compression::Zstd { level: 3 }))
-            }),
-        ],
-    },
-    Factor {
-        name: "keyspace.filter_bits_per_key",
-        choices: &[
-            ("default", |s| s),
-            ("0", |s| s.keyspace(|k| k.filter_bits_per_key(0))),
-            ("12", |s| s.keyspace(|k| k.filter_bits_per_key(12))),
-        ],
-    },
-    Factor {
-        name: "keyspace.block_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("128", |s| s.keyspace(|k| k.block_bytes(128))),
-            ("32 KiB", |s| s.keyspace(|k| k.block_bytes(32 << 10))),
-        ],
-    },
-    Factor {
-        name: "keyspace.row_cache",
-        choices: &[
-            ("default", |s| s),
-            ("yes", |s| s.keyspace(|k| k.row_cache(true))),
-            ("no", |s| s.keyspace(|k| k.row_cache(false))),
-        ],
-    },
+    factor!(option.memory_budget:
+        "1 MiB, the least" => (1 << 20), "3 MiB" => (3 << 20), "16 MiB" => (16 << 20)
+    ),
+    factor!(durability),
+    factor!(create_if_missing),
+    factor!(read_only),
+    factor!(option.accept_log_loss: "no" => (false), "yes" => (true)),
+    factor!(option.compression:
+        "none" => (Compression::None), "lz4" => (Compression::Lz4),
+        #[cfg(feature = "zstd")] "zstd" => (Compression::Zstd { level: 1 })
+    ),
+    factor!(option.space_amplification: default, "1.05" => (1.05), "4" => (4.0)),
+    factor!(option.workers: "0" => (0), "1" => (1), "3" => (3)),
+    factor!(option.stats_interval:
+        default, "never" => (Duration::ZERO), "1 ms" => (Duration::from_millis(1))
+    ),
+    factor!(advanced.chunk_bytes: default, "2 KiB" => (2 << 10), "24 KiB" => (24 << 10)),
+    factor!(advanced.filter_bits_per_key: default, "10" => (10), "64" => (64)),
+    factor!(advanced.log_search:
+        default, "index" => (LogSearch::Index), "bloom 1" => (LogSearch::Bloom { split_factor: 1 }),
+        "bloom 16" => (LogSearch::bloom())
+    ),
+    factor!(advanced.log_bytes_limits:
+        default, "4 KiB, 16 KiB" => (4 << 10, 16 << 10), "1 MiB, 256 B" => (1 << 20, 256)
+    ),
+    factor!(advanced.munks: "yes" => (true), "no" => (false)),
+    factor!(advanced.warm_reopening: "yes" => (true), "no" => (false)),
+    factor!(advanced.row_cache: "yes" => (true), "no" => (false)),
+    factor!(advanced.row_cache_share: default, "0" => (Some(0.0)), "1" => (Some(1.0))),
+    factor!(advanced.block_bytes: default, "64" => (64), "1 MiB" => (1 << 20)),
+    factor!(advanced.commit_log_bytes: default, "64 KiB" => (64 << 10), "2 MiB" => (2 << 20)),
+    factor!(advanced.commit_log_mapped: default, "yes" => (true), "no" => (false)),
+    factor!(advanced.open_files_max: default, "1" => (1), "20" => (20)),
+    factor!(advanced.keep_changes_bytes: "0" => (0), "64 KiB" => (64 << 10), "2 MiB" => (2 << 20)),
+    factor!(advanced.values_apart_from:
+        default, "1" => (Some(1)), "600" => (Some(600)), "20000" => (Some(20_000))
+    ),
+    factor!(advanced.value_file_bytes: default, "4 KiB" => (4 << 10), "300 KiB" => (300 << 10)),
+    factor!(advanced.value_file_live_percent: default, "0" => (0), "90" => (90)),
+    factor!(keyspace.compression:
+        default, "none" => (Compression::None), "lz4" => (Compression::Lz4),
+        #[cfg(feature = "zstd")] "zstd" => (Compression::Zstd { level: 3 })
+    ),
+    factor!(keyspace.filter_bits_per_key: default, "0" => (0), "12" => (12)),
+    factor!(keyspace.block_bytes: default, "128" => (128), "32 KiB" => (32 << 10)),
+    factor!(keyspace.row_cache: default, "yes" => (true), "no" => (false)),
     Factor {
         name: "keyspace.merge_operator",
         choices: &[
@@ -359,14 +137,7 @@ pub static FACTORS: &[Factor<Settings>] = &[
             ("a year", |s| s.ttl(8766)),
         ],
     },
-    Factor {
-        name: "keyspace.values_apart_from",
-        choices: &[
-            ("default", |s| s),
-            ("40", |s| s.keyspace(|k| k.values_apart_from(40))),
-            ("never", |s| s.keyspace(|k| k.values_apart_from(u32::MAX))),
-        ],
-    },
+    factor!(keyspace.values_apart_from: default, "40" => (40), "never" => (u32::MAX)),
 ];
 
 #[cfg(test)]

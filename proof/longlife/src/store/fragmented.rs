@@ -8,7 +8,6 @@ use crate::options;
 use crate::oracle::{Lasting, SPACES, Space, Write};
 use crate::time::Clock;
 use evendb::{Durability, Error, ErrorKind, Merges};
-use evendb_flsm::inspect::InspectOptions;
 use evendb_flsm::{Db, Keyspace, Snapshot};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,14 +45,6 @@ impl Store for Fragmented {
     const NAME: &'static str = "flsm";
     const RICH: bool = false;
     type Snapshot = Snapshot;
-
-    fn sizes() -> Vec<usize> {
-        options::sizes(FACTORS)
-    }
-
-    fn told(row: &Row) -> String {
-        options::told(FACTORS, row)
-    }
 
     fn said(row: &Row) -> Said {
         let settings = settings(row);
@@ -101,10 +92,6 @@ impl Store for Fragmented {
         Ok(())
     }
 
-    fn record_bytes_max(&self) -> u64 {
-        self.record_bytes_max
-    }
-
     fn write(&self, write: &Write) -> Answer<()> {
         match write {
             Write::Put(space, key, content, Lasting::Plain) => {
@@ -140,7 +127,7 @@ impl Store for Fragmented {
         Err(lacks("transactions"))
     }
 
-    same_calls!();
+    same_calls!(evendb_flsm);
 
     fn idle(&self) -> Answer<()> {
         self.db.settle_debt()
@@ -152,14 +139,5 @@ impl Store for Fragmented {
 
     fn back_up_and_restore(&self, _: &Path, _: &Path) -> Answer<()> {
         Err(lacks("backups"))
-    }
-
-    fn verify(dir: &Path) -> Answer<Vec<String>> {
-        let report = evendb_flsm::inspect::verify(dir, InspectOptions::new())?;
-        Ok(findings(report.is_sound(), &report.findings))
-    }
-
-    fn destroy(dir: &Path) -> Answer<()> {
-        evendb_flsm::destroy(dir)
     }
 }

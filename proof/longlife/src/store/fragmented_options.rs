@@ -1,6 +1,6 @@
 //! The second engine's options. Its keyspaces have none.
 
-use crate::options::Factor;
+use crate::options::{Factor, factor};
 use evendb_flsm::{Advanced, Compression, Durability, Options};
 
 /// The choices of a row.
@@ -23,163 +23,30 @@ impl Settings {
         }
     }
 
-    fn option(self, set: impl FnOnce(Options) -> Options) -> Settings {
-        Settings {
-            options: set(self.options),
-            ..self
-        }
-    }
-
-    fn durability(self, durability: Durability) -> Settings {
-        Settings {
-            durability,
-            ..self.option(|options| options.durability(durability))
-        }
-    }
-
-    fn advanced(self, set: impl FnOnce(Advanced) -> Advanced) -> Settings {
-        self.option(|options| options.advanced(set))
-    }
+    same_setters!();
 }
 
 /// All factors.
 pub static FACTORS: &[Factor<Settings>] = &[
-    Factor {
-        name: "memory_budget",
-        choices: &[
-            ("64 KiB, the least", |s| {
-                s.option(|o| o.memory_budget(64 << 10))
-            }),
-            ("1 MiB", |s| s.option(|o| o.memory_budget(1 << 20))),
-            ("16 MiB", |s| s.option(|o| o.memory_budget(16 << 20))),
-        ],
-    },
-    Factor {
-        name: "durability",
-        choices: &[
-            ("relaxed", |s| s.durability(Durability::Relaxed)),
-            ("process", |s| s.durability(Durability::Process)),
-            ("sync", |s| s.durability(Durability::Sync)),
-        ],
-    },
-    Factor {
-        name: "create_if_missing",
-        choices: &[
-            ("yes", |s| s.option(|o| o.create_if_missing(true))),
-            ("no", |s| s.option(|o| o.create_if_missing(false))),
-        ],
-    },
-    Factor {
-        name: "read_only",
-        choices: &[
-            ("no", |s| s),
-            ("before", |s| Settings {
-                read_only: true,
-                ..s
-            }),
-        ],
-    },
-    Factor {
-        name: "write_buffer_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("4 KiB", |s| s.advanced(|a| a.write_buffer_bytes(4 << 10))),
-            ("64 KiB", |s| s.advanced(|a| a.write_buffer_bytes(64 << 10))),
-        ],
-    },
-    Factor {
-        name: "table_bytes_max",
-        choices: &[
-            ("default", |s| s),
-            ("4 KiB", |s| s.advanced(|a| a.table_bytes_max(4 << 10))),
-            ("100 KiB", |s| s.advanced(|a| a.table_bytes_max(100 << 10))),
-        ],
-    },
-    Factor {
-        name: "last_guard_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("3 KiB", |s| s.advanced(|a| a.last_guard_bytes(3 << 10))),
-            ("200 KiB", |s| s.advanced(|a| a.last_guard_bytes(200 << 10))),
-        ],
-    },
-    Factor {
-        name: "max_files_per_guard",
-        choices: &[
-            ("1", |s| s.advanced(|a| a.max_files_per_guard(1))),
-            ("2", |s| s.advanced(|a| a.max_files_per_guard(2))),
-            ("5", |s| s.advanced(|a| a.max_files_per_guard(5))),
-        ],
-    },
-    Factor {
-        name: "level0_tables",
-        choices: &[
-            ("default", |s| s),
-            ("1, 2, 3", |s| s.advanced(|a| a.level0_tables(1, 2, 3))),
-            ("8, 16, 24", |s| s.advanced(|a| a.level0_tables(8, 16, 24))),
-        ],
-    },
-    Factor {
-        name: "block_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("64", |s| s.advanced(|a| a.block_bytes(64))),
-            ("64 KiB", |s| s.advanced(|a| a.block_bytes(64 << 10))),
-        ],
-    },
-    Factor {
-        name: "compression",
-        choices: &[
-            ("none", |s| s.advanced(|a| a.compression(Compression::None))),
-            ("lz4", |s| s.advanced(|a| a.compression(Compression::Lz4))),
-        ],
-    },
-    Factor {
-        name: "filter_bits_per_key",
-        choices: &[
-            ("default", |s| s),
-            ("0", |s| s.advanced(|a| a.filter_bits_per_key(0))),
-            ("40", |s| s.advanced(|a| a.filter_bits_per_key(40))),
-        ],
-    },
-    Factor {
-        name: "parallel_seeks",
-        choices: &[
-            ("yes", |s| s.advanced(|a| a.parallel_seeks(true))),
-            ("no", |s| s.advanced(|a| a.parallel_seeks(false))),
-        ],
-    },
-    Factor {
-        name: "compaction_by_seeks",
-        choices: &[
-            ("yes", |s| s.advanced(|a| a.compaction_by_seeks(true))),
-            ("no", |s| s.advanced(|a| a.compaction_by_seeks(false))),
-        ],
-    },
-    Factor {
-        name: "compaction_threads",
-        choices: &[
-            ("1", |s| s.advanced(|a| a.compaction_threads(1))),
-            ("2", |s| s.advanced(|a| a.compaction_threads(2))),
-            ("5", |s| s.advanced(|a| a.compaction_threads(5))),
-        ],
-    },
-    Factor {
-        name: "cache_bytes",
-        choices: &[
-            ("default", |s| s),
-            ("0", |s| s.advanced(|a| a.cache_bytes(0))),
-            ("1 MiB", |s| s.advanced(|a| a.cache_bytes(1 << 20))),
-        ],
-    },
-    Factor {
-        name: "open_files_max",
-        choices: &[
-            ("default", |s| s),
-            ("1", |s| s.advanced(|a| a.open_files_max(1))),
-            ("20", |s| s.advanced(|a| a.open_files_max(20))),
-        ],
-    },
+    factor!(option.memory_budget:
+        "64 KiB, the least" => (64 << 10), "1 MiB" => (1 << 20), "16 MiB" => (16 << 20)
+    ),
+    factor!(durability),
+    factor!(create_if_missing),
+    factor!(read_only),
+    factor!(advanced.write_buffer_bytes: default, "4 KiB" => (4 << 10), "64 KiB" => (64 << 10)),
+    factor!(advanced.table_bytes_max: default, "4 KiB" => (4 << 10), "100 KiB" => (100 << 10)),
+    factor!(advanced.last_guard_bytes: default, "3 KiB" => (3 << 10), "200 KiB" => (200 << 10)),
+    factor!(advanced.max_files_per_guard: "1" => (1), "2" => (2), "5" => (5)),
+    factor!(advanced.level0_tables: default, "1, 2, 3" => (1, 2, 3), "8, 16, 24" => (8, 16, 24)),
+    factor!(advanced.block_bytes: default, "64" => (64), "64 KiB" => (64 << 10)),
+    factor!(advanced.compression: "none" => (Compression::None), "lz4" => (Compression::Lz4)),
+    factor!(advanced.filter_bits_per_key: default, "0" => (0), "40" => (40)),
+    factor!(advanced.parallel_seeks: "yes" => (true), "no" => (false)),
+    factor!(advanced.compaction_by_seeks: "yes" => (true), "no" => (false)),
+    factor!(advanced.compaction_threads: "1" => (1), "2" => (2), "5" => (5)),
+    factor!(advanced.cache_bytes: default, "0" => (0), "1 MiB" => (1 << 20)),
+    factor!(advanced.open_files_max: default, "1" => (1), "20" => (20)),
 ];
 
 #[cfg(test)]

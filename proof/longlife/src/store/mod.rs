@@ -6,7 +6,19 @@
 
 /// The calls of [`Store`] that both engines have under the same names.
 macro_rules! same_calls {
-    () => {
+    ($engine:ident) => {
+        fn sizes() -> Vec<usize> {
+            options::sizes(FACTORS)
+        }
+
+        fn told(row: &Row) -> String {
+            options::told(FACTORS, row)
+        }
+
+        fn record_bytes_max(&self) -> u64 {
+            self.record_bytes_max
+        }
+
         fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>> {
             self.space(space).get(key).map(bytes)
         }
@@ -52,6 +64,39 @@ macro_rules! same_calls {
 
         fn close(self) -> Answer<()> {
             self.db.close()
+        }
+
+        fn verify(dir: &Path) -> Answer<Vec<String>> {
+            use $engine::inspect::{InspectOptions, verify};
+            let report = verify(dir, InspectOptions::new())?;
+            Ok(findings(report.is_sound(), &report.findings))
+        }
+
+        fn destroy(dir: &Path) -> Answer<()> {
+            $engine::destroy(dir)
+        }
+    };
+}
+
+/// The setters that the settings of both engines have.
+macro_rules! same_setters {
+    () => {
+        fn option(self, set: impl FnOnce(Options) -> Options) -> Settings {
+            Settings {
+                options: set(self.options),
+                ..self
+            }
+        }
+
+        fn durability(self, durability: Durability) -> Settings {
+            Settings {
+                durability,
+                ..self.option(|options| options.durability(durability))
+            }
+        }
+
+        fn advanced(self, set: impl FnOnce(Advanced) -> Advanced) -> Settings {
+            self.option(|options| options.advanced(set))
         }
     };
 }

@@ -3,25 +3,13 @@
 use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer, said};
 use crate::Result;
 use crate::draw::Draw;
-use evendb::inspect::InspectOptions;
-use evendb::{
-    Backups, Compression, Db, Durability, Error, ErrorKind, Keyspace, LogSearch, Options, Snapshot,
-};
+use evendb::{Backups, Compression, Durability, Error, ErrorKind, LogSearch, Options};
 use std::path::Path;
 
 /// The number of backups that stay.
 const KEEP: usize = 3;
 
-/// See the module.
-pub struct Even {
-    db: Db,
-    spaces: [Keyspace; 4],
-}
-
-struct Moment<'a> {
-    store: &'a Even,
-    snapshot: Snapshot,
-}
+opened!(evendb: Even);
 
 fn options(level: Level, draw: &mut Draw) -> Options {
     let mapped = !draw.one_in(3);
@@ -60,63 +48,10 @@ fn balance(value: Option<evendb::Value>) -> evendb::Result<u64> {
     number.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "an account without a balance"))
 }
 
-impl Even {
-    fn space(&self, space: Space) -> &Keyspace {
-        &self.spaces[space as usize]
-    }
-}
-
-impl Look for Moment<'_> {
-    fn pairs(&self, space: Space, prefix: &str) -> Result<Vec<Pair>> {
-        let pairs = self.snapshot.prefix(self.store.space(space), prefix);
-        let pair = |item: evendb::Result<(evendb::Value, evendb::Value)>| {
-            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
-                .map_err(said)
-        };
-        pairs.map(pair).collect()
-    }
-
-    fn get(&self, space: Space, key: &str) -> Result<Option<Vec<u8>>> {
-        let value = self.snapshot.get(self.store.space(space), key);
-        Ok(value.map_err(said)?.map(|value| value.to_vec()))
-    }
-}
-
 impl Store for Even {
     const TRANSACTS: bool = true;
 
-    fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Even> {
-        let db = options(level, draw).open(dir).map_err(said)?;
-        let [mirror, bank, after] = NAMES.map(|name| db.keyspace(name).map_err(said));
-        let spaces = [db.default_keyspace().clone(), mirror?, bank?, after?];
-        Ok(Even { db, spaces })
-    }
-
-    fn look(&self) -> Result<Box<dyn Look + '_>> {
-        Ok(Box::new(Moment {
-            store: self,
-            snapshot: self.db.snapshot().map_err(said)?,
-        }))
-    }
-
-    fn put(&self, key: &str, value: &[u8]) -> Result<()> {
-        self.db.put(key, value).map_err(said)
-    }
-
-    fn delete(&self, key: &str) -> Result<()> {
-        self.db.delete(key).map_err(said)
-    }
-
-    fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()> {
-        let mut batch = self.db.batch();
-        for (space, key, value) in puts {
-            batch.put(self.space(*space), key, value);
-        }
-        if raised {
-            batch.durability(Durability::Sync);
-        }
-        batch.commit().map_err(said)
-    }
+    same_calls!(evendb);
 
     fn transfer(&self, transfer: Transfer<'_>, puts: &[Put<'_>], raised: bool) -> Result<()> {
         let bank = self.space(Space::Bank);
@@ -137,34 +72,10 @@ impl Store for Even {
         done.map_err(said)
     }
 
-    fn persist(&self) -> Result<()> {
-        self.db.persist().map_err(said)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.db.flush().map_err(said)
-    }
-
-    fn settle(&self) -> Result<()> {
-        self.db.settle_debt().map_err(said)
-    }
-
     fn backup(&self, dir: &Path) -> Result<Option<u64>> {
         let made = self.db.backup(dir).map_err(said)?;
         Backups::at(dir).prune(KEEP).map_err(said)?;
         Ok(Some(made.number))
-    }
-
-    fn close(self) -> Result<()> {
-        self.db.close().map_err(said)
-    }
-
-    fn verify(dir: &Path) -> Result<()> {
-        let report = evendb::inspect::verify(dir, InspectOptions::new()).map_err(said)?;
-        match report.is_sound() {
-            true => Ok(()),
-            false => Err(format!("verify: {:?}", report.findings)),
-        }
     }
 
     fn restore(dir: &Path, into: &Path) -> Result<Option<u64>> {

@@ -3,20 +3,10 @@
 use super::{Level, Look, NAMES, Pair, Put, Space, Store, Transfer, said};
 use crate::Result;
 use crate::draw::Draw;
-use evendb_flsm::inspect::InspectOptions;
-use evendb_flsm::{Compression, Db, Durability, Keyspace, Options, Snapshot, Value};
+use evendb_flsm::{Compression, Options};
 use std::path::Path;
 
-/// See the module.
-pub struct Fragmented {
-    db: Db,
-    spaces: [Keyspace; 4],
-}
-
-struct Moment<'a> {
-    store: &'a Fragmented,
-    snapshot: Snapshot,
-}
+opened!(evendb_flsm: Fragmented);
 
 fn options(level: Level, draw: &mut Draw) -> Options {
     let buffer = 4096 << draw.below(2);
@@ -46,94 +36,17 @@ fn options(level: Level, draw: &mut Draw) -> Options {
     })
 }
 
-impl Fragmented {
-    fn space(&self, space: Space) -> &Keyspace {
-        &self.spaces[space as usize]
-    }
-}
-
-impl Look for Moment<'_> {
-    fn pairs(&self, space: Space, prefix: &str) -> Result<Vec<Pair>> {
-        let pairs = self.snapshot.prefix(self.store.space(space), prefix);
-        let pair = |item: evendb_flsm::Result<(Value, Value)>| {
-            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
-                .map_err(said)
-        };
-        pairs.map(pair).collect()
-    }
-
-    fn get(&self, space: Space, key: &str) -> Result<Option<Vec<u8>>> {
-        let value = self.snapshot.get(self.store.space(space), key);
-        Ok(value.map_err(said)?.map(|value| value.to_vec()))
-    }
-}
-
 impl Store for Fragmented {
     const TRANSACTS: bool = false;
 
-    fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Fragmented> {
-        let db = options(level, draw).open(dir).map_err(said)?;
-        let [mirror, bank, after] = NAMES.map(|name| db.keyspace(name).map_err(said));
-        let spaces = [db.default_keyspace().clone(), mirror?, bank?, after?];
-        Ok(Fragmented { db, spaces })
-    }
-
-    fn look(&self) -> Result<Box<dyn Look + '_>> {
-        Ok(Box::new(Moment {
-            store: self,
-            snapshot: self.db.snapshot().map_err(said)?,
-        }))
-    }
-
-    fn put(&self, key: &str, value: &[u8]) -> Result<()> {
-        self.db.put(key, value).map_err(said)
-    }
-
-    fn delete(&self, key: &str) -> Result<()> {
-        self.db.delete(key).map_err(said)
-    }
-
-    fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()> {
-        let mut batch = self.db.batch();
-        for (space, key, value) in puts {
-            batch.put(self.space(*space), key, value);
-        }
-        if raised {
-            batch.durability(Durability::Sync);
-        }
-        batch.commit().map_err(said)
-    }
+    same_calls!(evendb_flsm);
 
     fn transfer(&self, _: Transfer<'_>, puts: &[Put<'_>], raised: bool) -> Result<()> {
         self.batch(puts, raised)
     }
 
-    fn persist(&self) -> Result<()> {
-        self.db.persist().map_err(said)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.db.flush().map_err(said)
-    }
-
-    fn settle(&self) -> Result<()> {
-        self.db.settle_debt().map_err(said)
-    }
-
     fn backup(&self, _: &Path) -> Result<Option<u64>> {
         Ok(None)
-    }
-
-    fn close(self) -> Result<()> {
-        self.db.close().map_err(said)
-    }
-
-    fn verify(dir: &Path) -> Result<()> {
-        let report = evendb_flsm::inspect::verify(dir, InspectOptions::new()).map_err(said)?;
-        match report.is_sound() {
-            true => Ok(()),
-            false => Err(format!("verify: {:?}", report.findings)),
-        }
     }
 
     fn restore(_: &Path, _: &Path) -> Result<Option<u64>> {

@@ -4,6 +4,108 @@
 //! time, and vary from opening to opening. Errors are texts: after a cut any may come, and before
 //! it each is a failure of the test.
 
+/// An open database of an engine, and a moment of it.
+macro_rules! opened {
+    ($engine:ident: $Store:ident) => {
+        /// See the module.
+        pub struct $Store {
+            db: $engine::Db,
+            spaces: [$engine::Keyspace; 4],
+        }
+
+        impl $Store {
+            fn space(&self, space: Space) -> &$engine::Keyspace {
+                &self.spaces[space as usize]
+            }
+        }
+
+        struct Moment<'a> {
+            store: &'a $Store,
+            snapshot: $engine::Snapshot,
+        }
+
+        impl Look for Moment<'_> {
+            fn pairs(&self, space: Space, prefix: &str) -> Result<Vec<Pair>> {
+                let pairs = self.snapshot.prefix(self.store.space(space), prefix);
+                let pair = |item: $engine::Result<($engine::Value, $engine::Value)>| {
+                    item.map(|(key, value)| (key.to_vec(), value.to_vec()))
+                        .map_err(said)
+                };
+                pairs.map(pair).collect()
+            }
+
+            fn get(&self, space: Space, key: &str) -> Result<Option<Vec<u8>>> {
+                let value = self.snapshot.get(self.store.space(space), key);
+                Ok(value.map_err(said)?.map(|value| value.to_vec()))
+            }
+        }
+    };
+}
+
+/// The calls of [`Store`] that have the same names in both engines, for a type of [`opened!`]. Its
+/// file has a function `options`.
+macro_rules! same_calls {
+    ($engine:ident) => {
+        fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Self> {
+            let db = options(level, draw).open(dir).map_err(said)?;
+            let [mirror, bank, after] = NAMES.map(|name| db.keyspace(name).map_err(said));
+            let spaces = [db.default_keyspace().clone(), mirror?, bank?, after?];
+            Ok(Self { db, spaces })
+        }
+
+        fn look(&self) -> Result<Box<dyn Look + '_>> {
+            Ok(Box::new(Moment {
+                store: self,
+                snapshot: self.db.snapshot().map_err(said)?,
+            }))
+        }
+
+        fn put(&self, key: &str, value: &[u8]) -> Result<()> {
+            self.db.put(key, value).map_err(said)
+        }
+
+        fn delete(&self, key: &str) -> Result<()> {
+            self.db.delete(key).map_err(said)
+        }
+
+        fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()> {
+            let mut batch = self.db.batch();
+            for (space, key, value) in puts {
+                batch.put(self.space(*space), key, value);
+            }
+            if raised {
+                batch.durability($engine::Durability::Sync);
+            }
+            batch.commit().map_err(said)
+        }
+
+        fn persist(&self) -> Result<()> {
+            self.db.persist().map_err(said)
+        }
+
+        fn flush(&self) -> Result<()> {
+            self.db.flush().map_err(said)
+        }
+
+        fn settle(&self) -> Result<()> {
+            self.db.settle_debt().map_err(said)
+        }
+
+        fn close(self) -> Result<()> {
+            self.db.close().map_err(said)
+        }
+
+        fn verify(dir: &Path) -> Result<()> {
+            use $engine::inspect::{InspectOptions, verify};
+            let report = verify(dir, InspectOptions::new()).map_err(said)?;
+            match report.is_sound() {
+                true => Ok(()),
+                false => Err(format!("verify: {:?}", report.findings)),
+            }
+        }
+    };
+}
+
 mod even;
 mod fragmented;
 

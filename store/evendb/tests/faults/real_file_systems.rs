@@ -112,13 +112,7 @@ fn full_file_systems_of_all_kinds() {
         return fill(Path::new(&dir));
     }
     let rounds = count_from_env("EVENDB_REAL_ROUNDS", 1);
-    // The last kind takes a minute for each round.
-    let kinds = if rounds > 1 {
-        &IMAGES[..]
-    } else {
-        &IMAGES[..4]
-    };
-    for &(kind, _) in kinds {
+    for (kind, _) in IMAGES {
         for _ in 0..rounds {
             if let Err(why) = round(kind) {
                 skipped(&format!("full_file_systems_of_all_kinds, {kind}"), why);

@@ -289,32 +289,21 @@ impl Measure for Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::tests::{measured, parsed};
     use crate::stores::evendb::EvenDbOpener;
     use crate::stores::memory::{Fault, MemoryStore};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn tiny(more: &[&str]) -> Arguments {
         let all = ["ingest", "--size-mib=1", "--memory-mib=80"];
-        Command::parse_from(all.iter().chain(more)).arguments
+        parsed(all.iter().chain(more))
     }
 
     #[test]
     fn evendb_is_measured_in_both_ways() {
         let arguments = tiny(&[]);
-        assert!(arguments.takes_part(&EvenDbOpener));
         let directory = tempfile::tempdir().unwrap();
-        let turn = Turn {
-            opener: &EvenDbOpener,
-            directory: directory.path(),
-            round: 0,
-        };
-        let figures = arguments.measure(turn).unwrap();
+        let measured = measured(&arguments, &EvenDbOpener, directory.path());
+        let figures = &measured.figures;
         let ways = figures["ways"].as_array().unwrap();
         let records = arguments.dataset().records;
         for (way, name) in ways.iter().zip(WAYS) {
@@ -325,12 +314,7 @@ mod tests {
         }
         let left = fs::read_dir(directory.path()).unwrap().count();
         assert_eq!(left, 0, "the disk's file and the stores are gone");
-        let result = Measured {
-            store: "evendb".to_owned(),
-            round: 0,
-            figures,
-        };
-        let report = arguments.report(&[result]);
+        let report = arguments.report(&[measured]);
         assert_eq!(report.lines().count(), 3);
         assert!(!report.contains("NaN"), "{report}");
     }

@@ -284,25 +284,17 @@ impl Measure for Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::tests::{measured, parsed};
     use crate::stores::evendb::{EvenDbOpener, HalfMemoryOpener, ValuesApartOpener};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn tiny(more: &[&str]) -> Arguments {
         let all = ["large-values", "--size-mib=4", "--seconds=0.1"];
-        Command::parse_from(all.iter().chain(&["--memory-mib=80"]).chain(more)).arguments
+        parsed(all.iter().chain(&["--memory-mib=80"]).chain(more))
     }
 
     #[test]
     fn evendb_is_measured_in_each_phase() {
         let arguments = tiny(&["--threads=2"]);
-        assert!(arguments.takes_part(&EvenDbOpener));
-        assert!(arguments.takes_part(&ValuesApartOpener));
         assert!(!arguments.takes_part(&HalfMemoryOpener));
         let openers: [&dyn Opener; 2] = [&EvenDbOpener, &ValuesApartOpener];
         let mut results = Vec::new();
@@ -311,20 +303,12 @@ mod tests {
                 continue;
             }
             let directory = tempfile::tempdir().unwrap();
-            let turn = Turn {
-                opener,
-                directory: directory.path(),
-                round: 0,
-            };
-            let figures = arguments.measure(turn).unwrap();
+            let measured = measured(&arguments, opener, directory.path());
+            let figures = &measured.figures;
             let phases = figures["phases"].as_array().unwrap();
             let names: Vec<_> = phases.iter().map(|phase| &phase["phase"]).collect();
             assert_eq!(names, ["load", "C", "P"]);
-            results.push(Measured {
-                store: opener.name().to_owned(),
-                round: 0,
-                figures,
-            });
+            results.push(measured);
         }
         let report = arguments.report(&results);
         assert_eq!(report.lines().count(), 1 + 3 * results.len());

@@ -329,32 +329,21 @@ impl Measure for Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::tests::{measured, parsed};
     use crate::stores::evendb::EvenDbOpener;
     use crate::stores::memory::{Fault, MemoryStore};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn tiny(more: &[&str]) -> Arguments {
         let all = ["merges", "--seconds=0.1", "--memory-mib=80"];
-        Command::parse_from(all.iter().chain(more)).arguments
+        parsed(all.iter().chain(more))
     }
 
     #[test]
     fn evendb_is_measured_and_loses_nothing() {
         let arguments = tiny(&["--counters=50,2000"]);
-        assert!(arguments.takes_part(&EvenDbOpener));
         let directory = tempfile::tempdir().unwrap();
-        let turn = Turn {
-            opener: &EvenDbOpener,
-            directory: directory.path(),
-            round: 0,
-        };
-        let figures = arguments.measure(turn).unwrap();
+        let measured = measured(&arguments, &EvenDbOpener, directory.path());
+        let figures = &measured.figures;
         let cells = figures["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 2);
         for cell in cells {
@@ -362,12 +351,7 @@ mod tests {
             let share = additions.unwrap() / all.unwrap();
             assert!((share - 0.925).abs() < 0.05, "{share}");
         }
-        let result = Measured {
-            store: "evendb".to_owned(),
-            round: 0,
-            figures,
-        };
-        let report = arguments.report(&[result]);
+        let report = arguments.report(&[measured]);
         assert_eq!(report.lines().count(), 3);
         assert!(!report.contains("NaN"), "{report}");
     }

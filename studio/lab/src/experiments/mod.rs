@@ -352,3 +352,44 @@ fn texts(results: &[Measured]) -> String {
     let text = |one: &&Measured| one.figures["text"].as_str().unwrap_or_default().to_owned();
     results.iter().map(text).collect()
 }
+
+/// What the tests of the experiments share.
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::ffi::OsString;
+
+    /// A command with the arguments of an experiment.
+    #[derive(Parser)]
+    pub(crate) struct Command<A: clap::Args> {
+        #[command(flatten)]
+        arguments: A,
+    }
+
+    /// The arguments of a command line. Its first word is the command.
+    pub(crate) fn parsed<A: clap::Args>(
+        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> A {
+        Command::parse_from(words).arguments
+    }
+
+    /// The first round of a store, which takes part in the experiment.
+    pub(crate) fn measured(
+        measure: &dyn Measure,
+        opener: &dyn Opener,
+        directory: &Path,
+    ) -> Measured {
+        assert!(measure.takes_part(opener));
+        let turn = Turn {
+            opener,
+            directory,
+            round: 0,
+        };
+        Measured {
+            store: opener.name().to_owned(),
+            round: 0,
+            figures: measure.measure(turn).unwrap(),
+        }
+    }
+}

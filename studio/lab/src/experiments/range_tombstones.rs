@@ -426,15 +426,9 @@ impl Measure for Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::tests::{measured, parsed};
     use crate::stores::evendb::EvenDbOpener;
     use crate::stores::memory::{Fault, MemoryStore};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn tiny(more: &[&str]) -> Arguments {
         let all = [
@@ -444,7 +438,7 @@ mod tests {
             "--turns=2",
             "--seconds=0.01",
         ];
-        Command::parse_from(all.iter().chain(more)).arguments
+        parsed(all.iter().chain(more))
     }
 
     fn round(arguments: &Arguments, with: &dyn Store) -> Result<Value, Failure> {
@@ -461,22 +455,12 @@ mod tests {
     #[test]
     fn evendb_is_measured() {
         let arguments = tiny(&["--memory-mib=64", "--wait=0"]);
-        assert!(arguments.takes_part(&EvenDbOpener));
         let directory = tempfile::tempdir().unwrap();
-        let turn = Turn {
-            opener: &EvenDbOpener,
-            directory: directory.path(),
-            round: 0,
-        };
-        let figures = arguments.measure(turn).unwrap();
+        let measured = measured(&arguments, &EvenDbOpener, directory.path());
+        let figures = &measured.figures;
         assert!(figures["live"].as_u64().is_some(), "{figures}");
         assert!(figures["get"]["ratio"].as_f64() > Some(0.0), "{figures}");
-        let result = Measured {
-            store: "evendb".to_owned(),
-            round: 0,
-            figures,
-        };
-        let report = arguments.report(&[result]);
+        let report = arguments.report(&[measured]);
         assert!(
             report
                 .lines()

@@ -176,13 +176,7 @@ fn figure(results: &[Measured], store: Option<&str>, threads: usize, name: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::experiments::tests::parsed;
 
     fn measured(store: &str, round: usize, puts: f64) -> Measured {
         let figures = json!({ "by_threads": [{
@@ -200,7 +194,7 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_disk_and_to_the_best_peer() {
-        let arguments = Command::parse_from(["sync", "--threads", "16"]).arguments;
+        let arguments: Arguments = parsed(["sync", "--threads", "16"]);
         let mut results = Vec::new();
         for (round, puts) in [50_000.0, 60_000.0, 90_000.0].into_iter().enumerate() {
             results.push(measured("evendb", round, puts));

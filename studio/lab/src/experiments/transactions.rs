@@ -272,20 +272,14 @@ fn figure(results: &[Measured], store: &str, cell: Cell, name: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::tests::{measured, parsed};
     use crate::stores::evendb::{EvenDbOpener, LockingOpener};
     use crate::stores::memory::{Fault, MemoryStore};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     /// Few records, so that transactions meet.
     fn tiny(more: &[&str]) -> Arguments {
         let all = ["transactions", "--size-mib=0", "--seconds=0.1"];
-        Command::parse_from(all.iter().chain(more)).arguments
+        parsed(all.iter().chain(more))
     }
 
     #[test]
@@ -293,14 +287,9 @@ mod tests {
         let arguments = tiny(&["--threads=1,4", "--memory-mib=64"]);
         let openers: [&dyn Opener; 2] = [&EvenDbOpener, &LockingOpener];
         for opener in openers {
-            assert!(arguments.takes_part(opener));
             let directory = tempfile::tempdir().unwrap();
-            let turn = Turn {
-                opener,
-                directory: directory.path(),
-                round: 0,
-            };
-            let figures = arguments.measure(turn).unwrap();
+            let measured = measured(&arguments, opener, directory.path());
+            let figures = &measured.figures;
             let cells = figures["cells"].as_array().unwrap();
             assert_eq!(cells.len(), 4);
             assert!(cells.iter().all(|cell| cell["commits"].as_u64() > Some(0)));

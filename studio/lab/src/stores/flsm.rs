@@ -115,26 +115,7 @@ impl Store for FlsmStore {
         self.name.clone()
     }
 
-    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        let found = self.database.get(key);
-        match found.map_err(|error| StoreError::new("get", error))? {
-            Some(value) => {
-                check(&value);
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        let put = self.database.put(key, value);
-        put.map_err(|error| StoreError::new("put", error))
-    }
-
-    fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        let deleted = self.database.delete(key);
-        deleted.map_err(|error| StoreError::new("delete", error))
-    }
+    same_calls!();
 
     fn scan(
         &self,
@@ -142,50 +123,8 @@ impl Store for FlsmStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        let failed = |error| StoreError::new("scan", error);
         let mut cursor = self.database.cursor(from..);
-        let mut lent = 0;
-        while lent < limit {
-            let Some((key, value)) = cursor.next().map_err(failed)? else {
-                break;
-            };
-            lent += 1;
-            if !each(key, value) {
-                break;
-            }
-        }
-        Ok(lent)
-    }
-
-    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        let keyspace = self.database.default_keyspace();
-        let mut batch = self.database.batch();
-        for write in writes {
-            match write {
-                BatchWrite::Put(key, value) => batch.put(keyspace, key, value),
-                BatchWrite::Delete(key) => batch.delete(keyspace, key),
-            };
-        }
-        let committed = batch.commit();
-        committed.map_err(|error| StoreError::new("batch", error))
-    }
-
-    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
-        Some(self)
-    }
-
-    fn stats(&self) -> Vec<Figure> {
-        figures(&self.database.stats())
-    }
-
-    fn settle_debt(&self) -> StoreResult<()> {
-        let settled = self.database.settle_debt();
-        settled.map_err(|error| StoreError::new("settle_debt", error))
-    }
-
-    fn close(self: Box<Self>) -> StoreResult<()> {
-        let closed = self.database.close();
-        closed.map_err(|error| StoreError::new("close", error))
+        lend!("scan": cursor.next(), limit, each)
     }
 }
 
@@ -196,19 +135,8 @@ impl BothEndsStore for FlsmStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        let failed = |error| StoreError::new("scan_back", error);
         let mut cursor = self.database.cursor::<&[u8]>(bounds(range));
-        let mut lent = 0;
-        while lent < limit {
-            let Some((key, value)) = cursor.next_back().map_err(failed)? else {
-                break;
-            };
-            lent += 1;
-            if !each(key, value) {
-                break;
-            }
-        }
-        Ok(lent)
+        lend!("scan_back": cursor.next_back(), limit, each)
     }
 }
 

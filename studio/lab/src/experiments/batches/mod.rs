@@ -410,17 +410,11 @@ impl Measure for Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::experiments::tests::parsed;
 
     #[test]
     fn keys_differ_and_values_have_their_size() {
-        let arguments = Command::parse_from(["batches"]).arguments;
+        let arguments: Arguments = parsed(["batches"]);
         let keys: std::collections::HashSet<_> =
             (0..10_000).map(|index| arguments.key(index)).collect();
         assert_eq!(keys.len(), 10_000);

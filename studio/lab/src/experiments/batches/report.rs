@@ -358,14 +358,8 @@ fn row_head(row: Row) -> String {
 mod tests {
     use super::super::super::{Measure, Measured};
     use super::*;
-    use clap::Parser;
+    use crate::experiments::tests::parsed;
     use serde_json::json;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn rate(per_second: f64) -> Value {
         json!({ PUT: per_second, PAID: per_second / 2.0, CPU: 1e5 / per_second })
@@ -382,7 +376,7 @@ mod tests {
             "--value-bytes",
             "1",
         ];
-        let arguments = Command::parse_from(words).arguments;
+        let arguments: Arguments = parsed(words);
         let cell = |batch: u64, turn: u64, figures: Value| json!({ "batch": batch, "turn": turn, "figures": figures });
         let figures = json!({ "rows": [{
             "memory_mib": 64,

@@ -343,15 +343,9 @@ impl Measure for Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::tests::{measured, parsed};
     use crate::stores::evendb::EvenDbOpener;
     use crate::stores::memory::{Fault, MemoryStore};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn tiny(more: &[&str]) -> Arguments {
         let all = [
@@ -362,30 +356,20 @@ mod tests {
             "--seconds=0.05",
             "--turns=2",
         ];
-        Command::parse_from(all.iter().chain(more)).arguments
+        parsed(all.iter().chain(more))
     }
 
     #[test]
     fn evendb_is_measured_and_shows_what_is_alive() {
         for keys in ["--keys=time", "--keys=app"] {
             let arguments = tiny(&[keys]);
-            assert!(arguments.takes_part(&EvenDbOpener));
             let directory = tempfile::tempdir().unwrap();
-            let turn = Turn {
-                opener: &EvenDbOpener,
-                directory: directory.path(),
-                round: 0,
-            };
-            let figures = arguments.measure(turn).unwrap();
+            let measured = measured(&arguments, &EvenDbOpener, directory.path());
+            let figures = &measured.figures;
             let [put, read] =
                 ["events_put", "events_read"].map(|name| figures["course"][name].as_u64());
             assert!(read < put, "{read:?} of {put:?}");
-            let result = Measured {
-                store: "evendb".to_owned(),
-                round: 0,
-                figures,
-            };
-            let report = arguments.report(&[result]);
+            let report = arguments.report(&[measured]);
             // On a busy machine a turn may be over before its first put: no ratio.
             assert_eq!(report.lines().count(), 2, "{report}");
         }

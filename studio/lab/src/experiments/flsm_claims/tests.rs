@@ -1,21 +1,15 @@
 use super::*;
+use crate::experiments::tests::parsed;
 use crate::store::{Store, StoreResult};
 use crate::stores::flsm::FlsmOpener;
 use crate::stores::memory::{Fault, MemoryStore};
-use clap::Parser;
 use std::fs;
 use std::path::Path;
-
-#[derive(Parser)]
-struct Command {
-    #[command(flatten)]
-    arguments: Arguments,
-}
 
 fn arguments(out: &str, given: &str) -> Arguments {
     let words = ["flsm-claims", "--out", out].into_iter();
     let words = words.chain(given.split_whitespace());
-    Command::parse_from(words).arguments
+    parsed(words)
 }
 
 /// A few hundred pairs, and enough time for all.

@@ -1,53 +1,26 @@
 //! The commands on small scales, with EvenDB and with a store in memory.
 
 use super::*;
+use crate::experiments::tests::{self, Command, parsed};
 use crate::stores::evendb::EvenDbOpener;
 use crate::stores::memory::MemoryStore;
 use clap::Parser;
 
-#[derive(Parser)]
-struct Command {
-    #[command(flatten)]
-    arguments: MixgraphArguments,
-}
-
-#[derive(Parser)]
-struct AllCommand {
-    #[command(flatten)]
-    arguments: AllocationsArguments,
-}
-
-#[derive(Parser)]
-struct StatisticsCommand {
-    #[command(flatten)]
-    arguments: StatisticsArguments,
-}
-
 const TINY: [&str; 3] = ["mixgraph", "--operations=3000", "--memory-mib=80"];
 
 fn tiny(more: &[&str]) -> MixgraphArguments {
-    Command::parse_from(TINY.iter().chain(&["--quick"]).chain(more)).arguments
+    parsed(TINY.iter().chain(&["--quick"]).chain(more))
 }
 
 fn measured(measure: &dyn Measure) -> Measured {
     let directory = tempfile::tempdir().unwrap();
-    let turn = Turn {
-        opener: &EvenDbOpener,
-        directory: directory.path(),
-        round: 0,
-    };
-    Measured {
-        store: "evendb".to_owned(),
-        round: 0,
-        figures: measure.measure(turn).unwrap(),
-    }
+    tests::measured(measure, &EvenDbOpener, directory.path())
 }
 
 #[test]
 fn evendb_runs_presets_and_reports() {
     for preset in ["zippydb", "up2x"] {
         let arguments = tiny(&[preset]);
-        assert!(arguments.takes_part(&EvenDbOpener));
         let one = measured(&arguments);
         let cell = &one.figures["cells"][0];
         assert_eq!(cell["operations"], 3000);
@@ -67,7 +40,7 @@ fn evendb_runs_presets_and_reports() {
 
 #[test]
 fn the_eight_benchmarks_stand_beside_the_study() {
-    let arguments = AllCommand::parse_from(TINY.iter().chain(&["--scale=0.0002"])).arguments;
+    let arguments: AllocationsArguments = parsed(TINY.iter().chain(&["--scale=0.0002"]));
     let one = measured(&arguments);
     assert_eq!(one.figures["cells"].as_array().unwrap().len(), 8);
     let report = arguments.report(&[one]);
@@ -140,7 +113,7 @@ fn what_cannot_be_run_is_told() {
 fn options_of_mixgraph_that_have_no_effect_are_refused() {
     let parses = |more: &str| {
         let arguments = ["mixgraph"].into_iter().chain(more.split(' '));
-        Command::try_parse_from(arguments).is_ok()
+        Command::<MixgraphArguments>::try_parse_from(arguments).is_ok()
     };
     for idle in [
         "--print-model --scale 0.1",
@@ -170,7 +143,7 @@ fn options_of_mixgraph_that_have_no_effect_are_refused() {
     assert!(error.contains("--faster has no effect"), "{error}");
     assert!(tiny(&["--faster=2", "--pace=model"]).begin().unwrap());
     // All eight allocations would be recorded in one file.
-    let all = AllCommand::parse_from(["mixgraph", "--trace", "t"]).arguments;
+    let all: AllocationsArguments = parsed(["mixgraph", "--trace", "t"]);
     let error = all.begin().unwrap_err().to_string();
     assert!(error.contains("records one allocation"), "{error}");
 }
@@ -220,10 +193,7 @@ fn what_is_drawn_is_the_model() {
             "--scale=0.004",
             "--operations=1000000",
         ];
-        let report = StatisticsCommand::parse_from(all)
-            .arguments
-            .report()
-            .unwrap();
+        let report = parsed::<StatisticsArguments>(all).report().unwrap();
         let heads = report.lines().skip(3).take_while(|line| !line.is_empty());
         for line in heads {
             let distance: f64 = line.split_whitespace().last().unwrap().parse().unwrap();
@@ -264,7 +234,7 @@ fn a_trace_is_measured_beside_the_model() {
         "--trace-keys",
         keys.to_str().unwrap(),
     ];
-    assert!(!Command::parse_from(drawn).arguments.begin().unwrap());
+    assert!(!parsed::<MixgraphArguments>(drawn).begin().unwrap());
     let keys = std::fs::read_to_string(keys).unwrap();
     let digits = |key: &str| key.len() == 96 && key.bytes().all(|digit| digit.is_ascii_hexdigit());
     assert_eq!(keys.lines().count(), 10_000);
@@ -275,7 +245,7 @@ fn a_trace_is_measured_beside_the_model() {
         "--replay",
         trace,
     ];
-    let arguments = AllCommand::parse_from(TINY.iter().chain(&replayed)).arguments;
+    let arguments: AllocationsArguments = parsed(TINY.iter().chain(&replayed));
     assert!(arguments.begin().unwrap());
     let one = measured(&arguments);
     let cell = &one.figures["cells"][0];

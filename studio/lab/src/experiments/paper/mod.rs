@@ -426,19 +426,13 @@ struct PlannedStep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::experiments::tests::parsed;
 
     fn arguments(given: &str) -> Arguments {
         let words = ["paper", "--out", "nowhere"]
             .into_iter()
             .chain(given.split_whitespace());
-        Command::parse_from(words).arguments
+        parsed(words)
     }
 
     #[test]

@@ -329,31 +329,7 @@ impl Store for EvenDbStore {
         self.description.clone()
     }
 
-    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        match self
-            .database
-            .get(key)
-            .map_err(|error| StoreError::new("get", error))?
-        {
-            Some(value) => {
-                check(&value);
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        self.database
-            .put(key, value)
-            .map_err(|error| StoreError::new("put", error))
-    }
-
-    fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        self.database
-            .delete(key)
-            .map_err(|error| StoreError::new("delete", error))
-    }
+    same_calls!();
 
     fn scan(
         &self,
@@ -362,36 +338,7 @@ impl Store for EvenDbStore {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
         let mut cursor = self.database.cursor(from..).limit_hint(limit as u64);
-        let mut lent = 0;
-        while lent < limit {
-            match cursor
-                .next()
-                .map_err(|error| StoreError::new("scan", error))?
-            {
-                Some((key, value)) => {
-                    lent += 1;
-                    if !each(key, value) {
-                        break;
-                    }
-                }
-                None => break,
-            }
-        }
-        Ok(lent)
-    }
-
-    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        let keyspace = self.database.default_keyspace();
-        let mut batch = self.database.batch();
-        for write in writes {
-            match write {
-                BatchWrite::Put(key, value) => batch.put(keyspace, key, value),
-                BatchWrite::Delete(key) => batch.delete(keyspace, key),
-            };
-        }
-        batch
-            .commit()
-            .map_err(|error| StoreError::new("batch", error))
+        lend!("scan": cursor.next(), limit, each)
     }
 
     fn delete_range(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
@@ -420,30 +367,10 @@ impl Store for EvenDbStore {
         purposes::appending(self)
     }
 
-    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
-        Some(self)
-    }
-
-    fn stats(&self) -> Vec<Figure> {
-        figures(&self.database.stats())
-    }
-
     fn get_latencies(&self) -> Vec<ComponentSteps> {
         let all = self.database.get_latencies().into_iter();
         all.map(|(component, steps)| ComponentSteps { component, steps })
             .collect()
-    }
-
-    fn settle_debt(&self) -> StoreResult<()> {
-        self.database
-            .settle_debt()
-            .map_err(|error| StoreError::new("settle_debt", error))
-    }
-
-    fn close(self: Box<Self>) -> StoreResult<()> {
-        self.database
-            .close()
-            .map_err(|error| StoreError::new("close", error))
     }
 }
 

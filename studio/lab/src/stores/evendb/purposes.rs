@@ -159,20 +159,9 @@ impl BothEndsStore for EvenDbStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        let failed = |error| StoreError::new("scan_back", error);
         let cursor = self.database.cursor::<&[u8]>(bounds(range));
         let mut cursor = cursor.limit_hint(limit as u64);
-        let mut lent = 0;
-        while lent < limit {
-            let Some((key, value)) = cursor.next_back().map_err(failed)? else {
-                break;
-            };
-            lent += 1;
-            if !each(key, value) {
-                break;
-            }
-        }
-        Ok(lent)
+        lend!("scan_back": cursor.next_back(), limit, each)
     }
 
     fn pop(
