@@ -134,13 +134,18 @@ pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Res
     enough()
 }
 
-/// A checkpoint. If there is no room for it or for its edit, the container gives room back, and it
-/// is tried once more.
+/// A checkpoint, for which the container gives room back.
 fn checkpoint_for_room(engine: &Engine) -> Result<()> {
-    let written = checkpoint::checkpoint(engine);
-    match is_full(&written) && shrink_container(&engine.core, &engine.disk, &engine.catalog) {
-        true => checkpoint::checkpoint(engine),
-        false => written,
+    or_in_surplus(engine, &|| checkpoint::checkpoint(engine))
+}
+
+/// An attempt. If there is no room for it, the container gives its surplus back, and it is made once
+/// more.
+fn or_in_surplus(engine: &Engine, attempt: &dyn Fn() -> Result<()>) -> Result<()> {
+    let done = attempt();
+    match is_full(&done) && shrink_container(&engine.core, &engine.disk, &engine.catalog) {
+        true => attempt(),
+        false => done,
     }
 }
 
@@ -259,10 +264,12 @@ pub(crate) fn rewrite_with_kept(
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
 ) -> Result<()> {
-    engine.disk.full_disk.with(Need::Jobs, || {
+    let rewrite = || {
         let parts = rewrite::rewrite(&engine.jobs(), keyspace, std::slice::from_ref(chunk))?;
         jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)
-    })
+    };
+    let with_kept = || engine.disk.full_disk.with(Need::Jobs, rewrite);
+    or_in_surplus(engine, &with_kept)
 }
 
 /// After a rewrite: the room that it gave back is there, and the reserve that was given up for it
