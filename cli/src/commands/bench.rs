@@ -179,74 +179,23 @@ enum ArrivalsArgument {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    if arguments.value_bytes < VALUE_BYTES_MIN as u64 || arguments.value_bytes > 1 << 30 {
-        return Err(Failure::Usage(format!(
-            "--value-bytes must be at least {VALUE_BYTES_MIN} and at most 1GiB"
-        )));
-    }
-    let engine = arguments.engine.of_a_new_one();
-    if engine == EngineKind::Flsm {
-        arguments.refuse_for_flsm()?;
-    }
-    if let Some(path) = &arguments.json {
-        output::refuse_output(path, "a report")?;
-    }
+    arguments.refuse()?;
     let place = StoreDirectory::new(arguments.dir.as_deref())?;
     let interrupt = Interrupt::install()?;
-    let mut options = Options::new()
-        .durability(arguments.durability.into())
-        .compression(arguments.compression);
-    options = arguments.key_file.given_to(options);
-    if let Some(budget) = arguments.memory {
-        options = options.memory_budget(budget);
-    }
-    if let Some(factor) = arguments.space_amplification {
-        options = options.space_amplification(factor);
-    }
-    if let Some(bytes) = arguments.values_apart_from {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        options = options.advanced(|advanced| advanced.values_apart_from(Some(bytes)));
-    }
-    let mut dataset = Dataset::of_size(
-        arguments.size,
-        arguments.value_bytes as usize,
-        arguments.seed,
-    );
-    dataset.values = dataset.values.compressible(arguments.compressible);
-    let directory = place.path().to_owned();
-    let disk = DiskReads::new(
-        place.path(),
-        usize::from(arguments.threads),
-        interrupt.flag(),
-    );
     let slot = Arc::new(RecorderHandle::default());
     let recorder = arguments.begin_trace(&slot)?;
-    let open = move || -> StoreResult<Box<dyn Store>> {
-        let description = description(arguments);
-        let store: Box<dyn Store> = match engine {
-            EngineKind::EvenDb => Box::new(EvenDbStore::open(
-                &directory,
-                options.clone(),
-                &description,
-            )?),
-            EngineKind::Flsm => Box::new(FlsmStore::open(
-                &directory,
-                arguments.flsm_options(),
-                "flsm",
-            )?),
-        };
-        Ok(match arguments.trace {
-            None => store,
-            Some(_) => Box::new(TracedStore::new(store, slot.clone())),
-        })
-    };
+    let open = arguments.opener(place.path(), slot);
     let mut bench = Bench {
         arguments,
         store: open()?,
         open: Box::new(open),
-        dataset,
+        dataset: arguments.dataset(),
         interrupt: &interrupt,
-        disk,
+        disk: DiskReads::new(
+            place.path(),
+            usize::from(arguments.threads),
+            interrupt.flag(),
+        ),
         results: Vec::new(),
         planned: 0,
         replayed: None,
@@ -258,51 +207,99 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         (false, true) => arguments.transactions.run(&mut bench),
         (false, false) => bench.all_phases(),
     };
-    let Bench {
-        store,
-        results,
-        dataset,
-        replayed,
-        refused,
-        ..
-    } = bench;
-    let closed = store.close();
+    let done = bench.close();
     end_trace(recorder)?;
     if let Some(path) = &arguments.json {
-        let mut report = report(
-            arguments,
-            memory_bytes,
-            &dataset,
-            &results,
-            replayed.as_ref(),
-        );
-        report["transactions"] = bench_transactions::refused(refused).into();
-        let text = format!("{report:#}\n");
+        let text = format!("{:#}\n", done.report(arguments, memory_bytes));
         evendb::placement::write_output(path, "a report", &text)?;
     }
     outcome?;
-    closed?;
-    if let Some(sentence) = bench_text::shown(&results).filter(|_| !interrupt.raised()) {
+    done.closed?;
+    if let Some(sentence) = bench_text::shown(&done.results).filter(|_| !interrupt.raised()) {
         writeln!(output::out(), "{sentence}")?;
     }
     if interrupt.raised() {
         output::complain(&format!(
             "interrupted; {} reported",
-            match results.len() {
+            match done.results.len() {
                 1 => "1 phase was".to_owned(),
                 phases => format!("{phases} phases were"),
             }
         ));
         return Err(Failure::Interrupted);
     }
-    if replayed.is_some_and(|log| log.bad.count > 0) {
+    if done.replayed.is_some_and(|log| log.bad.count > 0) {
         return Ok(Success::BadLines);
     }
     Ok(Success::Done)
 }
 
 impl Arguments {
-    /// Refuses what the engine flsm does not have, before anything is made.
+    /// Refuses what cannot be done, before anything is made.
+    fn refuse(&self) -> Result<(), Failure> {
+        if self.value_bytes < VALUE_BYTES_MIN as u64 || self.value_bytes > 1 << 30 {
+            return Err(Failure::Usage(format!(
+                "--value-bytes must be at least {VALUE_BYTES_MIN} and at most 1GiB"
+            )));
+        }
+        if self.engine.of_a_new_one() == EngineKind::Flsm {
+            self.refuse_for_flsm()?;
+        }
+        if let Some(path) = &self.json {
+            output::refuse_output(path, "a report")?;
+        }
+        Ok(())
+    }
+
+    fn dataset(&self) -> Dataset {
+        let mut dataset = Dataset::of_size(self.size, self.value_bytes as usize, self.seed);
+        dataset.values = dataset.values.compressible(self.compressible);
+        dataset
+    }
+
+    /// What opens the store in `directory`. If a trace is made, the store records to `slot`.
+    fn opener(
+        &self,
+        directory: &Path,
+        slot: Arc<RecorderHandle>,
+    ) -> impl Fn() -> StoreResult<Box<dyn Store>> + use<'_> {
+        let directory = directory.to_owned();
+        move || {
+            let store: Box<dyn Store> = match self.engine.of_a_new_one() {
+                EngineKind::EvenDb => {
+                    let options = self.evendb_options();
+                    Box::new(EvenDbStore::open(&directory, options, &description(self))?)
+                }
+                EngineKind::Flsm => {
+                    Box::new(FlsmStore::open(&directory, self.flsm_options(), "flsm")?)
+                }
+            };
+            Ok(match self.trace {
+                None => store,
+                Some(_) => Box::new(TracedStore::new(store, slot.clone())),
+            })
+        }
+    }
+
+    fn evendb_options(&self) -> Options {
+        let mut options = Options::new()
+            .durability(self.durability.into())
+            .compression(self.compression);
+        options = self.key_file.given_to(options);
+        if let Some(budget) = self.memory {
+            options = options.memory_budget(budget);
+        }
+        if let Some(factor) = self.space_amplification {
+            options = options.space_amplification(factor);
+        }
+        if let Some(bytes) = self.values_apart_from {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            options = options.advanced(|advanced| advanced.values_apart_from(Some(bytes)));
+        }
+        options
+    }
+
+    /// Refuses what the engine flsm does not have.
     fn refuse_for_flsm(&self) -> Result<(), Failure> {
         let lacking = [
             (self.key_file.key().is_some(), "encryption (--key-file)"),
@@ -394,7 +391,41 @@ pub struct Bench<'a> {
     pub refused: Vec<Value>,
 }
 
+/// What is left of a run whose store is closed.
+struct Done {
+    closed: StoreResult<()>,
+    dataset: Dataset,
+    results: Vec<PhaseResult>,
+    replayed: Option<ReplayedLog>,
+    refused: Vec<Value>,
+}
+
+impl Done {
+    fn report(&self, arguments: &Arguments, memory_bytes: u64) -> Value {
+        let replayed = self.replayed.as_ref();
+        let mut report = report(
+            arguments,
+            memory_bytes,
+            &self.dataset,
+            &self.results,
+            replayed,
+        );
+        report["transactions"] = bench_transactions::refused(self.refused.clone()).into();
+        report
+    }
+}
+
 impl Bench<'_> {
+    fn close(self) -> Done {
+        Done {
+            closed: self.store.close(),
+            dataset: self.dataset,
+            results: self.results,
+            replayed: self.replayed,
+            refused: self.refused,
+        }
+    }
+
     fn all_phases(&mut self) -> Result<(), Failure> {
         let phases = self.mixes();
         self.planned = 1 + phases.len();

@@ -98,12 +98,9 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
         &arguments.input.within(arguments.database.memory),
         &interrupt,
     )?;
-    let mut bad = BadLines::new(arguments, reader.unit())?;
-    let (place, expiry) = (
-        &arguments.database,
-        Expiry::of(arguments.ttl, arguments.until),
-    );
-    if arguments.input.expires_column.is_some() || expiry != Expiry::Keyspaces {
+    let mut import = Import::new(arguments, reader.unit())?;
+    let place = &arguments.database;
+    if arguments.input.expires_column.is_some() || import.pending.expiry != Expiry::Keyspaces {
         let what = "values that expire (--ttl, --until, --expires-column)";
         place.engine.need_evendb(&place.db, what)?;
     }
@@ -113,54 +110,14 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
     reader.set_values(Values::of(&store)?);
     let bar = progress_bar(size);
     let start = Instant::now();
-    let mut pending = Pending {
-        keep_raw: arguments.bad_lines.is_some(),
-        expiry,
-        ..Pending::new()
-    };
-    let mut written = 0;
-    let commit = |pending: &mut Pending, bad: &mut BadLines| {
-        written += bar.suspend(|| pending.commit(&store, bad))?;
-        Ok(())
-    };
-    let limit = arguments.batch_bytes;
-    let mut outcome = read_all(
-        &mut reader,
-        &mut pending,
-        &mut bad,
-        limit,
-        &interrupt,
-        &bar,
-        commit,
-    );
+    let outcome = import.read_all(&mut reader, &store, &interrupt, &bar);
     // Also after a failure: records that were written before it are made durable and told, if
     // possible.
     let closed = store.persist().and_then(|()| store.close());
     bar.finish_and_clear();
-    let seconds = start.elapsed().as_secs_f64();
-    let replaced = pending.duplicates.replaced();
-    output::complain(&format!(
-        "{} {}, {} of input, in {seconds:.2} s ({} records/s); {}{}{}",
-        if closed.is_ok() {
-            "imported"
-        } else {
-            "wrote, but may lose again,"
-        },
-        counted(written, "record"),
-        bytes(reader.bytes()),
-        grouped((written as f64 / seconds.max(1e-9)) as u64),
-        counted(bad.count, &format!("bad {}", reader.unit())),
-        told_of(replaced),
-        reader.left_out()
-    ));
-    if replaced.records > written / 2 {
-        output::complain(
-            "most records had the key of another one, which they replaced: are there more columns of the key? \
-             --key-columns names them",
-        );
-    }
-    outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
-    outcome?;
+    let mut bad = import.tell(&reader, start.elapsed().as_secs_f64(), closed.is_ok());
+    let outcome = outcome.and(closed.map_err(Failure::from));
+    outcome.and(bad.finish())?;
     if interrupt.raised() {
         output::complain(&format!(
             "interrupted after {} {}",
@@ -176,37 +133,99 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
     })
 }
 
-/// Reads to the end of the input, and passes each full batch to `commit`. After an interruption or
-/// an error of the input, it passes the unfinished batch too.
-fn read_all(
-    reader: &mut Records,
-    pending: &mut Pending,
-    bad: &mut BadLines,
+/// What an import has read and not written yet, and what became of the rest.
+struct Import {
+    /// A batch with this many bytes of keys and values is written.
     batch_bytes: u64,
-    interrupt: &Interrupt,
-    bar: &ProgressBar,
-    mut commit: impl FnMut(&mut Pending, &mut BadLines) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut steps = 0u64;
-    while !interrupt.raised() {
-        let told = match reader.step() {
-            Ok(Step::Pair) => {
-                pending.push(reader);
-                Ok(())
-            }
-            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.number(), &why, &reader.raw())),
-            Ok(Step::End) => break,
-            Err(failure) => return commit(pending, bad).and(Err(failure)),
-        };
-        let full = pending.user_bytes >= batch_bytes;
-        let flushed = if full { commit(pending, bad) } else { Ok(()) };
-        told.and(flushed)?;
-        steps += 1;
-        if steps.is_multiple_of(PROGRESS_RECORDS) {
-            bar.set_position(reader.bytes());
-        }
+    pending: Pending,
+    bad: BadLines,
+    /// The number of written records.
+    written: u64,
+}
+
+impl Import {
+    fn new(arguments: &Arguments, unit: &'static str) -> Result<Import, Failure> {
+        Ok(Import {
+            batch_bytes: arguments.batch_bytes,
+            bad: BadLines::new(arguments, unit)?,
+            pending: Pending {
+                keep_raw: arguments.bad_lines.is_some(),
+                expiry: Expiry::of(arguments.ttl, arguments.until),
+                ..Pending::new()
+            },
+            written: 0,
+        })
     }
-    commit(pending, bad)
+
+    /// Reads to the end of the input, and writes each full batch. After an interruption or an error
+    /// of the input, it writes the unfinished batch too.
+    fn read_all(
+        &mut self,
+        reader: &mut Records,
+        store: &Store,
+        interrupt: &Interrupt,
+        bar: &ProgressBar,
+    ) -> Result<(), Failure> {
+        let mut steps = 0u64;
+        while !interrupt.raised() {
+            let told = match reader.step() {
+                Ok(Step::Pair) => {
+                    self.pending.push(reader);
+                    Ok(())
+                }
+                Ok(Step::Bad(why)) => {
+                    bar.suspend(|| self.bad.tell(reader.number(), &why, &reader.raw()))
+                }
+                Ok(Step::End) => break,
+                Err(failure) => return self.commit(store, bar).and(Err(failure)),
+            };
+            let is_full = self.pending.user_bytes >= self.batch_bytes;
+            let flushed = if is_full {
+                self.commit(store, bar)
+            } else {
+                Ok(())
+            };
+            told.and(flushed)?;
+            steps += 1;
+            if steps.is_multiple_of(PROGRESS_RECORDS) {
+                bar.set_position(reader.bytes());
+            }
+        }
+        self.commit(store, bar)
+    }
+
+    fn commit(&mut self, store: &Store, bar: &ProgressBar) -> Result<(), Failure> {
+        self.written += bar.suspend(|| self.pending.commit(store, &mut self.bad))?;
+        Ok(())
+    }
+
+    /// Tells what was done, and gives the bad lines back. `is_durable` says whether nothing of it can
+    /// be lost again.
+    fn tell(self, reader: &Records, seconds: f64, is_durable: bool) -> BadLines {
+        let replaced = self.pending.duplicates.replaced();
+        let records = replaced.records;
+        output::complain(&format!(
+            "{} {}, {} of input, in {seconds:.2} s ({} records/s); {}{}{}",
+            if is_durable {
+                "imported"
+            } else {
+                "wrote, but may lose again,"
+            },
+            counted(self.written, "record"),
+            bytes(reader.bytes()),
+            grouped((self.written as f64 / seconds.max(1e-9)) as u64),
+            counted(self.bad.count, &format!("bad {}", reader.unit())),
+            told_of(replaced),
+            reader.left_out()
+        ));
+        if records > self.written / 2 {
+            output::complain(
+                "most records had the key of another one, which they replaced: are there more columns of the key? \
+                 --key-columns names them",
+            );
+        }
+        self.bad
+    }
 }
 
 /// A bar over the input's bytes, or a counter if their number is not known. Hidden unless standard

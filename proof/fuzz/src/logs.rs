@@ -89,25 +89,38 @@ fn check_payload(payload: &[u8]) {
     assert_eq!(again, payload, "writes");
 }
 
+/// What a record says about a value that lies elsewhere.
+struct Told {
+    /// Length and checksum are those of the value, and not the numbers below.
+    is_right: bool,
+    len: u64,
+    checksum: u32,
+    /// Where a value that lies apart begins in its file.
+    offset: u16,
+}
+
 /// A value extent, or a file of values that lie apart, and a record's facts about it: its length
 /// and checksum are right, or are not.
 pub fn value_extent(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
-    let (told_len, told_sum, offset) = (input.number(), input.number() as u32, input.two());
+    let told = Told {
+        is_right: form & 1 == 1,
+        len: input.number(),
+        checksum: input.number() as u32,
+        offset: input.two(),
+    };
     let bytes = input.0;
     let (id, dir, vfs) = (9, Path::new("/"), SimVfs::new(1));
     let (extent, values) = evendb::fuzzing::value_file_names(id);
     let named = [extent, values][usize::from(form >> 1 & 1)].clone();
     vfs.write_file(&dir.join(named), bytes.to_vec());
-    let is_right = form & 1 == 1;
     match form >> 1 & 1 {
         0 => {
             let right = (bytes.len() as u64, codec::checksum(id, &[bytes]));
-            let told = if is_right {
-                right
-            } else {
-                (told_len, told_sum)
+            let told = match told.is_right {
+                true => right,
+                false => (told.len, told.checksum),
             };
             let read = evendb::fuzzing::value_extent(&vfs, dir, (id, told.0, told.1));
             let read = read.expect("memory is read");
@@ -115,25 +128,19 @@ pub fn value_extent(data: &[u8]) {
             assert_eq!(read, expected, "what the record says decides");
             check_payload(bytes);
         }
-        _ => value_apart(&vfs, dir, bytes, (is_right, told_len, told_sum, offset)),
+        _ => value_apart(&vfs, dir, bytes, &told),
     }
 }
 
-fn value_apart(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    bytes: &[u8],
-    (is_right, told_len, told_sum, offset): (bool, u64, u32, u16),
-) {
-    let offset = if is_right {
-        u64::from(offset).min(bytes.len() as u64)
-    } else {
-        told_len >> 32
+fn value_apart(vfs: &dyn Vfs, dir: &Path, bytes: &[u8], facts: &Told) {
+    let offset = match facts.is_right {
+        true => u64::from(facts.offset).min(bytes.len() as u64),
+        false => facts.len >> 32,
     };
     let rest = bytes.get(offset as usize..).unwrap_or_default();
-    let value = match is_right {
+    let value = match facts.is_right {
         true => rest,
-        false => rest.get(..told_len as u32 as usize).unwrap_or_default(),
+        false => rest.get(..facts.len as u32 as usize).unwrap_or_default(),
     };
     let right = Apart {
         file: 9,
@@ -141,11 +148,11 @@ fn value_apart(
         len: value.len() as u32,
         checksum: Apart::checksum_of(9, offset, value),
     };
-    let told = match is_right {
+    let told = match facts.is_right {
         true => right,
         false => Apart {
-            len: told_len as u32,
-            checksum: told_sum,
+            len: facts.len as u32,
+            checksum: facts.checksum,
             ..right
         },
     };

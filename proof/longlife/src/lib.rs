@@ -13,11 +13,11 @@
 //! an earlier opening's options. Kills and power cuts have campaigns of their own.
 //!
 //! # Rooms
-//! Each imports only those below it.
+//! Each imports only those that stand after it, which the tests of `proof/house` check.
 //! * `campaign` - lives in a row. `judge` - whether samples are flat. `standard` - what is sampled.
 //!   `watchdog` - lives that do not end.
-//! * `life` - openings of one database. `ends` - how an opening ends. `room` - a file system that
-//!   gets full. `tally` - what was done.
+//! * `life` - openings of one database. `tally` - what was done. `ends` - how an opening ends.
+//!   `room` - a file system that gets full.
 //! * `program` - what a thread does. `together` - what all threads share.
 //! * `store` - both engines. `kept` - databases of earlier formats.
 //! * `oracle` - what must be there. `content` - values. `options`, `covering` - rows of options.

@@ -11,10 +11,10 @@
 use crate::content::Content;
 use crate::covering::Row;
 use crate::ends::{self, End};
-use crate::oracle::{self, Lasting, Rules, SPACES, Space, Write};
+use crate::oracle::{self, Lasting, Pair, Rules, SPACES, Space, Write};
 use crate::program::{Hand, Load, Phase, Program};
 use crate::room::Room;
-use crate::store::{How, Pair, Said, Span, Store};
+use crate::store::{How, Said, Span, Store};
 use crate::tally::Tally;
 use crate::time::{Clock, HOUR, YEAR};
 use crate::together;

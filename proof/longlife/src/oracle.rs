@@ -21,10 +21,12 @@
 //! One owner at a time. Not here: how a database is asked (`store.rs`).
 
 use crate::content::{Content, brief, merged};
-use crate::store::Pair;
 use evendb::Merges;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// A keyspace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

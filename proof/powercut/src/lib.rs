@@ -16,7 +16,7 @@
 //! and read.
 //!
 //! # Rooms
-//! Each imports only those below it.
+//! Each imports only those that stand after it, which the tests of `proof/house` check.
 //! * `campaign` - cells, cuts, and their outcome. `probe` - whether the rig loses what it should
 //!   lose.
 //! * `writer` - the process that has the database open. `board` - what it tells. `workload` - what
@@ -43,11 +43,10 @@ pub mod system;
 pub mod workload;
 pub mod writer;
 
+pub use system::Result;
+
 use device::Way;
 use std::path::Path;
-
-/// Errors here are texts for people who look into the campaign.
-pub type Result<T, E = String> = std::result::Result<T, E>;
 
 /// What this machine lacks for a way of cutting, if anything.
 pub fn missing(way: Way) -> Option<String> {

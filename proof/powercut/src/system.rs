@@ -6,12 +6,14 @@
 //! in memory that is mounted there, too ([`Scratch`]). So even a campaign that is killed leaves no
 //! mount, no loop device and no image behind, only an empty directory.
 
-use crate::Result;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// Errors here are texts for people who look into the campaign.
+pub type Result<T, E = String> = std::result::Result<T, E>;
 
 /// How long to wait for the system to let something go.
 const PATIENCE: Duration = Duration::from_secs(20);

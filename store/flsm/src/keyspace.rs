@@ -11,7 +11,7 @@
 //! The keyspace's lock orders the two; it is a leaf.
 
 use crate::memory::MemoryTable;
-use crate::read::lengths::ScanLengths;
+use crate::scan_lengths::ScanLengths;
 use crate::tree::Tree;
 use crate::types::{FileNumber, KeyspaceId};
 use evendb_base::sync::atomic::{AtomicU64, Ordering};

@@ -21,7 +21,7 @@
 //! become guards. A guard of a level is also a guard of every deeper level (`tree::choose`).
 //!
 //! # Rooms
-//! Each room imports only rooms below it.
+//! Each room imports only rooms that stand after it, which the tests of `proof/house` check.
 //! * `fuzzing` - decoders of the engine's files, opened to the fuzzer.
 //! * `api` - the public face. `inspect` - what the bytes of a closed database say.
 //! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - its threads.
@@ -29,7 +29,7 @@
 //! * `engine` - the state of an open database.
 //! * `cache` - blocks of tables in memory.
 //! * `keyspace`, `clock` - the parts of a keyspace at one moment; which writes are shown, and who
-//!   reads.
+//!   reads. `scan_lengths` - how long the scans of a keyspace were.
 //! * `compaction` - which job is next (pure), and how it is done.
 //! * `full_disk` - the room that is kept back for a full disk, and which writes are refused then.
 //! * `manifest` - edits as bytes, the state they add up to, `CURRENT`. `log` - the body of a log
@@ -38,7 +38,7 @@
 //! * `cursor` - the sorted merge in both directions.
 //! * `tree` - a keyspace on disk: levels, guards, tables. It is immutable; an edit makes a new one.
 //! * `tables` - open tables; files that are removed when nobody has them any more.
-//! * `options`, `value`, `figures`, `error`, `types`, `files` - words that all share. `plant` -
+//! * `options`, `value`, `figures`, `error`, `files`, `types` - words that all share. `plant` -
 //!   faults that tests must notice.
 
 mod api;
@@ -64,6 +64,7 @@ mod opening;
 mod options;
 mod plant;
 mod read;
+mod scan_lengths;
 #[cfg(all(test, evendb_shuttle))]
 mod shuttle_tests;
 mod tables;

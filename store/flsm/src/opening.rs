@@ -47,7 +47,7 @@ use evendb_base::ballast::Need;
 use evendb_base::claim::Claim;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_base::{Durability, EngineKind, directory_lock, placement};
-use evendb_storage::vfs::{Vfs, WriteBehind};
+use evendb_storage::vfs::{LockGuard, Vfs, WriteBehind};
 use evendb_storage::{Error as StorageError, Version};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,20 +61,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     options.check()?;
     let dir = std::path::absolute(path).map_err(|source| io(path, "resolve the path", source))?;
     let vfs = options.vfs.clone();
-    // Checked before anything is made, and again under the lock: another thread or process may make
-    // a database just now.
-    match check_wanted(&options, &dir) {
-        Err(error) if error.kind() == ErrorKind::Corruption => {}
-        checked => {
-            checked?;
-        }
-    }
-    if !options.read_only {
-        let created = vfs.create_dir_all(&dir);
-        created.map_err(|source| io(&dir, "create the directory", source))?;
-    }
-    let how = (options.read_only, options.advanced.wait_for_lock);
-    let lock = directory_lock::lock_within(&*vfs, &dir, &FileName::Lock.name(), how)?;
+    let lock = lock_directory(&options, &dir)?;
     let exists = check_wanted(&options, &dir)?;
     if !options.read_only {
         let is_own = |name: &str| FileName::parse(name).is_some();
@@ -132,6 +119,25 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         full_disk,
     };
     assemble(options, opened, making, read)
+}
+
+/// Makes the directory if need be, and locks it.
+fn lock_directory(options: &Options, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
+    let vfs = &*options.vfs;
+    // Checked before anything is made, and by the caller again under the lock: another thread or
+    // process may make a database just now.
+    match check_wanted(options, dir) {
+        Err(error) if error.kind() == ErrorKind::Corruption => {}
+        checked => {
+            checked?;
+        }
+    }
+    if !options.read_only {
+        let created = vfs.create_dir_all(dir);
+        created.map_err(|source| io(dir, "create the directory", source))?;
+    }
+    let how = (options.read_only, options.advanced.wait_for_lock);
+    directory_lock::lock_within(vfs, dir, &FileName::Lock.name(), how)
 }
 
 /// Whether there is a database in `dir`. Fails if the options refuse that, and for a database of
@@ -279,7 +285,7 @@ fn look_at_disk(options: &Options, dir: &Path, state: &State, log_bytes: u64) ->
 /// The parts of an opening when everything was read.
 struct Opened {
     dir: PathBuf,
-    lock: Option<Box<dyn evendb_storage::vfs::LockGuard>>,
+    lock: Option<Box<dyn LockGuard>>,
     manifest: Kept,
     full_disk: FullDisk,
 }
@@ -317,15 +323,13 @@ fn assemble(options: Options, opened: Opened, making: Making, read: Read) -> Res
     let (last, log_bytes) = (read.replayed.last_version, read.log_bytes());
     let work = Work::default();
     let number = making.numbers.take();
-    let log = match options.durability {
-        _ if options.read_only => None,
-        Durability::Relaxed => None,
-        _ => {
-            let previous = read.replayed.read.last().map(previous_of);
-            let begin = || LogWriter::begin(&*options.vfs, &dir, number, previous);
-            Some(full_disk.with(Need::Jobs, begin)?)
-        }
-    };
+    let has_log = !options.read_only && options.durability != Durability::Relaxed;
+    let log = has_log.then(|| {
+        let previous = read.replayed.read.last().map(previous_of);
+        let begin = || LogWriter::begin(&*options.vfs, &dir, number, previous);
+        full_disk.with(Need::Jobs, begin)
+    });
+    let log = log.transpose()?;
     push_what_was_read(&making, &catalog, read, number, &work);
     let clock = Clock::new(last);
     #[cfg(test)]

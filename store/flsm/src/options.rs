@@ -1,7 +1,6 @@
 //! How a database is opened. One number, the memory budget, scales nearly everything else. Settings
 //! that few programs need are in [`Advanced`].
 
-use crate::engine::work::WAITING_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_base::Durability;
 use evendb_base::container::default_budget;
@@ -95,6 +94,9 @@ pub enum Compression {
     /// LZ4.
     Lz4,
 }
+
+/// With this many generations waiting to be flushed, writers wait, too.
+pub(crate) const WAITING_MAX: usize = 2;
 
 /// The shares of the memory budget, in eighths. A write buffer has one, and there are three write
 /// buffers when two generations wait to be flushed. Blocks of tables have three. The rest is for

@@ -145,101 +145,146 @@ pub(crate) fn draw(
         .map(|(at, cell)| (at, value(cell)))
         .collect();
     let colours = Colours::of(cells.values().copied(), heat.unit);
-    let drawing = map(source, &across, &up, &cells, &colours, name);
-    Ok(drawing + &colours.key(heat))
+    let map = Map {
+        source,
+        across: &across,
+        up: &up,
+        cells: &cells,
+        colours: &colours,
+    };
+    Ok(map.draw(name) + &colours.key(heat))
 }
 
-fn map(
-    source: &Source<'_>,
-    across: &Side,
-    up: &Side,
-    cells: &BTreeMap<(usize, usize), f64>,
-    colours: &Colours,
-    name: &str,
-) -> String {
-    let left = match up {
-        Side::Names(_) => up.letters() + 10.0,
-        Side::Numbers { .. } => 58.0,
-    };
-    let right = source.width - 16.0;
-    let below = match across {
-        Side::Names(_) => across.letters() * 0.6 + 18.0,
-        Side::Numbers { .. } => 42.0,
-    };
-    let tall = match up {
-        Side::Names(names) => names.len() as f64 * 30.0,
-        Side::Numbers { .. } => 190.0,
-    };
-    let ground = TOP + tall;
-    let (width, height) = (
-        (right - left) / across.count() as f64,
-        tall / up.count() as f64,
-    );
-    let mut svg = Svg::new(source.width);
-    let mut pens: BTreeMap<String, Pen> = BTreeMap::new();
-    let mut texts: Vec<(f64, f64, String)> = Vec::new();
-    let written = cells.len() <= 100 && width >= 34.0 && height >= 16.0;
-    let mut cells = cells.iter().peekable();
-    while let Some((&(y, x), &value)) = cells.next() {
-        let class = colours.class(value);
-        // Cells of one colour side by side are one rectangle.
-        let mut last = x;
-        while !written
-            && let Some(&(&(_, next), _)) = cells.peek().filter(|((row, next), value)| {
-                *row == y && *next == last + 1 && colours.class(**value) == class
-            })
-        {
-            last = next;
-            cells.next();
+/// A panel: its cells, and what its sides and colours stand for.
+struct Map<'a> {
+    source: &'a Source<'a>,
+    across: &'a Side,
+    up: &'a Side,
+    cells: &'a BTreeMap<(usize, usize), f64>,
+    colours: &'a Colours,
+}
+
+/// Where the cells of a panel lie in its drawing.
+struct Field {
+    left: f64,
+    right: f64,
+    ground: f64,
+    /// The size of a cell.
+    width: f64,
+    height: f64,
+}
+
+impl Map<'_> {
+    fn draw(&self, name: &str) -> String {
+        let field = self.field();
+        let Field {
+            left,
+            right,
+            ground,
+            ..
+        } = field;
+        let mut svg = Svg::new(self.source.width);
+        svg.path("hb", &format!("M{left} {TOP}H{right}V{ground}H{left}z"));
+        self.draw_cells(&mut svg, &field);
+        let title = words::shown(&words::label(self.source.y.name), 44);
+        svg.text(0.0, 12.0, Anchor::Start, &title);
+        side_labels(&mut svg, self.up, self.source.y.unit, (left, ground));
+        let below = self.labels_below(&mut svg, &field);
+        svg.finish(ground + below, name)
+    }
+
+    fn field(&self) -> Field {
+        let left = match self.up {
+            Side::Names(_) => self.up.letters() + 10.0,
+            Side::Numbers { .. } => 58.0,
+        };
+        let right = self.source.width - 16.0;
+        let tall = match self.up {
+            Side::Names(names) => names.len() as f64 * 30.0,
+            Side::Numbers { .. } => 190.0,
+        };
+        Field {
+            left,
+            right,
+            ground: TOP + tall,
+            width: (right - left) / self.across.count() as f64,
+            height: tall / self.up.count() as f64,
         }
-        let at = (left + x as f64 * width, ground - (y + 1) as f64 * height);
-        let long = (last - x + 1) as f64 * width;
-        pens.entry(class)
-            .or_insert_with(Pen::new)
-            .cell(at, long, height);
-        if written {
-            texts.push((
-                at.0 + width / 2.0,
-                at.1 + height / 2.0 + 4.0,
-                words::written(value, colours.unit, 2),
-            ));
-        }
     }
-    svg.path("hb", &format!("M{left} {TOP}H{right}V{ground}H{left}z"));
-    for (class, pen) in pens {
-        svg.path(&class, &pen.data());
-    }
-    for (x, y, text) in texts {
-        svg.halo(x, y, &text);
-    }
-    svg.text(
-        0.0,
-        12.0,
-        Anchor::Start,
-        &words::shown(&words::label(source.y.name), 44),
-    );
-    side_labels(&mut svg, up, source.y.unit, (left, ground));
-    match across {
-        Side::Names(names) => {
-            for (at, name) in names.iter().enumerate() {
-                let middle = left + (at as f64 + 0.5) * width;
-                svg.rising_text(middle + 4.0, ground + 14.0, &label(name));
+
+    /// Draws the cells by colour, and then the numbers in them.
+    fn draw_cells(&self, svg: &mut Svg, field: &Field) {
+        let (width, height) = (field.width, field.height);
+        let mut pens: BTreeMap<String, Pen> = BTreeMap::new();
+        let mut texts: Vec<(f64, f64, String)> = Vec::new();
+        let written = self.cells.len() <= 100 && width >= 34.0 && height >= 16.0;
+        let mut cells = self.cells.iter().peekable();
+        while let Some((&(y, x), &value)) = cells.next() {
+            let class = self.colours.class(value);
+            // Cells of one colour side by side are one rectangle.
+            let mut last = x;
+            while !written
+                && let Some(&(&(_, next), _)) = cells.peek().filter(|((row, next), value)| {
+                    *row == y && *next == last + 1 && self.colours.class(**value) == class
+                })
+            {
+                last = next;
+                cells.next();
             }
-        }
-        Side::Numbers { low, high, .. } => {
-            let axis = Axis::new([*low, *high].into_iter(), source.x.unit, false, Ends::Exact);
-            if let Some(axis) = axis.map(|axis| axis.between(left, right)) {
-                columns(&mut svg, &axis, ground, (left, right));
-            }
-            svg.text(
-                right,
-                ground + below - 4.0,
-                Anchor::End,
-                &words::shown(&words::label(source.x.name), 44),
+            let at = (
+                field.left + x as f64 * width,
+                field.ground - (y + 1) as f64 * height,
             );
+            let long = (last - x + 1) as f64 * width;
+            pens.entry(class)
+                .or_insert_with(Pen::new)
+                .cell(at, long, height);
+            if written {
+                texts.push((
+                    at.0 + width / 2.0,
+                    at.1 + height / 2.0 + 4.0,
+                    words::written(value, self.colours.unit, 2),
+                ));
+            }
+        }
+        for (class, pen) in pens {
+            svg.path(&class, &pen.data());
+        }
+        for (x, y, text) in texts {
+            svg.halo(x, y, &text);
         }
     }
-    svg.finish(ground + below, name)
+
+    /// Draws what stands below the cells. Returns its height.
+    fn labels_below(&self, svg: &mut Svg, field: &Field) -> f64 {
+        let Field {
+            left,
+            right,
+            ground,
+            width,
+            ..
+        } = *field;
+        let x = &self.source.x;
+        match self.across {
+            Side::Names(names) => {
+                for (at, name) in names.iter().enumerate() {
+                    let middle = left + (at as f64 + 0.5) * width;
+                    svg.rising_text(middle + 4.0, ground + 14.0, &label(name));
+                }
+                self.across.letters() * 0.6 + 18.0
+            }
+            Side::Numbers { low, high, .. } => {
+                let below = 42.0;
+                let axis = Axis::new([*low, *high].into_iter(), x.unit, false, Ends::Exact);
+                if let Some(axis) = axis.map(|axis| axis.between(left, right)) {
+                    columns(svg, &axis, ground, (left, right));
+                }
+                let title = words::shown(&words::label(x.name), 44);
+                svg.text(right, ground + below - 4.0, Anchor::End, &title);
+                below
+            }
+        }
+    }
 }
 
 fn side_labels(svg: &mut Svg, up: &Side, unit: Unit, (left, ground): (f64, f64)) {

@@ -110,16 +110,13 @@ pub use even::Even;
 pub use fragmented::Fragmented;
 
 use crate::covering::Row;
-use crate::oracle::{Space, Write};
+use crate::oracle::{Pair, Space, Write};
 use crate::time::Clock;
 use evendb::{Durability, Error, Merges};
 use std::fmt::Debug;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-
-/// A key and its value.
-pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// The answer of an engine.
 pub type Answer<T> = Result<T, Error>;

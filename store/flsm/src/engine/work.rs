@@ -17,6 +17,7 @@ use crate::engine::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::KeyspaceState;
 use crate::memory::MemoryTable;
+use crate::options::WAITING_MAX;
 use crate::types::FileNumber;
 use evendb_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use evendb_base::sync::thread::JoinHandle;
@@ -25,8 +26,6 @@ use evendb_storage::{TableId, Version};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// With this many generations waiting to be flushed, writers wait, too.
-pub(crate) const WAITING_MAX: usize = 2;
 /// The rest after the first failure for lack of room. Each further failure in a row doubles it, at
 /// most `DOUBLINGS_MAX` times.
 const RETRY: Duration = Duration::from_millis(100);

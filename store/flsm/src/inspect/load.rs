@@ -226,15 +226,7 @@ impl Loaded {
             }
         };
         self.bytes = self.bytes.saturating_add(len);
-        let wrong_header = match header_id_in(&*opened) {
-            Ok(found) if found == number.0 => None,
-            Ok(found) => Some(format!("this is the header of manifest {found}")),
-            Err(what) => Some(what),
-        };
-        if let Some(what) = wrong_header {
-            let header = Some(0..HEADER_BYTES);
-            self.corrupt(FindingKind::Manifest, file, header, what);
-        }
+        self.manifest_header(&*opened, number);
         let verified = current.map_or(HEADER_BYTES, |current| current.verified);
         let before = self.edits;
         let path = file.path(&place.dir);
@@ -279,6 +271,17 @@ impl Loaded {
             self.corrupt(FindingKind::Length, file, Some(len..verified), what);
         }
         Ok(self.edits > before)
+    }
+
+    /// Looks at the header of the manifest with this number.
+    fn manifest_header(&mut self, opened: &dyn File, number: FileNumber) {
+        let wrong = match header_id_in(opened) {
+            Ok(found) if found == number.0 => return,
+            Ok(found) => format!("this is the header of manifest {found}"),
+            Err(what) => what,
+        };
+        let file = FileName::Manifest(number);
+        self.corrupt(FindingKind::Manifest, file, Some(0..HEADER_BYTES), wrong);
     }
 
     /// Notes the bytes `hole`, in which no edit verifies. The first `used` of them are more than

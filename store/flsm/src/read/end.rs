@@ -12,7 +12,7 @@
 //!
 //! An end belongs to one thread at a time. After an error it is not used any more.
 
-use super::looks::note_seek;
+use super::looks::{is_sampled, note_seek};
 use crate::cursor::level::{Reading, Through, level_cursor, table_cursor};
 use crate::cursor::{EntryCursor, MergeCursor, Reads};
 use crate::engine::Engine;
@@ -26,7 +26,7 @@ use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
 
 /// A seek reads `SEEK_BLOCKS` blocks of each table. A scan that goes on reads the number of pages
-/// that scans are expected to need ([`ScanLengths`](super::lengths::ScanLengths)), and then more
+/// that scans are expected to need ([`ScanLengths`](crate::scan_lengths::ScanLengths)), and then more
 /// and more, up to `PAGES_MAX` pages.
 const SEEK_BLOCKS: usize = 1;
 const PAGES_MAX: usize = 32;
@@ -109,7 +109,7 @@ impl End {
     /// Notes the length of the scan since the last seek.
     fn note_length(&mut self) {
         let shown = std::mem::take(&mut self.shown_bytes);
-        if shown > 0 {
+        if shown > 0 && is_sampled() {
             self.view.scans.note(shown);
         }
     }

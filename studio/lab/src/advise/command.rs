@@ -180,7 +180,7 @@ impl AdviseArguments {
         let asked = self.asked(&question, (&load, source.is_drawn));
         if let Some(earlier) = &earlier {
             let what = (self.out.as_path(), self.rounds.into());
-            let text = exhaustive::run(&question, (earlier, asked), what, &clock)?;
+            let text = earlier.check(&question, asked, what, &clock)?;
             let text = first(&said_first) + &text;
             return Ok(Given { text, ending });
         }

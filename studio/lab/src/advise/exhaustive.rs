@@ -165,36 +165,38 @@ impl Advised {
         let parsed = settings.parse();
         parsed.map_err(|error: TuningError| self.wrong(&error.to_string()))
     }
-}
 
-/// Measures until all rounds are done or the time is over. Returns what is known then, in words.
-pub(super) fn run(
-    question: &Question,
-    (said, asked): (&Advised, Vec<(String, String)>),
-    (out, rounds): (&Path, usize),
-    clock: &Clock<'_>,
-) -> Result<String, AdviseError> {
-    let advised = said.settings(&asked)?;
-    let mut facts = asked;
-    facts.push((FACT_AGED.to_owned(), bytes(question.ground.age_bytes)));
-    let mut measured = Measurements::load(out, &facts)?;
-    let mut all: Vec<Tuning> = candidates::all(&question.fixed)
-        .iter()
-        .filter_map(|candidate: &Candidate| question.fixed.and(&candidate.tuning))
-        .collect();
-    let mut is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
-    if is_done {
-        let pairs = pairs_of_best(&question.fixed, &|tuning| measured.ratios(tuning));
-        all.extend(pairs);
-        if !all.contains(&advised) {
-            all.push(advised.clone());
+    /// Measures until all rounds are done or the time is over. `asked` are the facts of the question.
+    /// Returns what is known then, in words.
+    pub(super) fn check(
+        &self,
+        question: &Question,
+        asked: Vec<(String, String)>,
+        (out, rounds): (&Path, usize),
+        clock: &Clock<'_>,
+    ) -> Result<String, AdviseError> {
+        let advised = self.settings(&asked)?;
+        let mut facts = asked;
+        facts.push((FACT_AGED.to_owned(), bytes(question.ground.age_bytes)));
+        let mut measured = Measurements::load(out, &facts)?;
+        let mut all: Vec<Tuning> = candidates::all(&question.fixed)
+            .iter()
+            .filter_map(|candidate: &Candidate| question.fixed.and(&candidate.tuning))
+            .collect();
+        let mut is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
+        if is_done {
+            let pairs = pairs_of_best(&question.fixed, &|tuning| measured.ratios(tuning));
+            all.extend(pairs);
+            if !all.contains(&advised) {
+                all.push(advised.clone());
+            }
+            is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
         }
-        is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
+        if !is_done {
+            clock.tell("there is no time for another run; the same command goes on");
+        }
+        Ok(verdict(&all, &advised, &|tuning| measured.ratios(tuning)))
     }
-    if !is_done {
-        clock.tell("there is no time for another run; the same command goes on");
-    }
-    Ok(verdict(&all, &advised, &|tuning| measured.ratios(tuning)))
 }
 
 /// Does what is missing of `rounds` rounds. Returns whether all of them are done.

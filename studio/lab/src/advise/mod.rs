@@ -242,11 +242,8 @@ fn advise(mut question: Question, load: Load, clock: &Clock<'_>) -> Result<Advic
         plan.stages.len()
     ));
     let untried = candidates.split_off(plan.candidates);
-    let ground = (&question.ground, clock);
-    let fixed = (&question.fixed, candidates);
-    let place = question.place.clone();
     let memory_bytes = question.memory_bytes;
-    let mut trial = Trial::new(ground, place, memory_bytes, fixed, (pace, tried_until));
+    let mut trial = Trial::new(&question, clock, candidates, pace, tried_until);
     let stages = halving::halved(&mut trial, &plan)?;
     let winner = stages.last().map_or(0, |stage| halving::winner(stage));
     let Trial {

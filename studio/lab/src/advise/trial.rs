@@ -18,7 +18,7 @@ use super::candidates::{self, Candidate};
 use super::halving::Course;
 use super::runs::{Ground, Hold, Measured, Stretch, Who};
 use super::schedule::{Pace, WARM_SHARE};
-use super::{AdviseError, Clock};
+use super::{AdviseError, Clock, Question};
 use crate::stores::evendb::tuning::Tuning;
 
 /// A run is ended when it takes this many times as long as the default is expected to take.
@@ -70,13 +70,13 @@ enum StoreState {
 impl<'a> Trial<'a> {
     /// A trial that ends at the latest `ends_at` seconds after the beginning of the command.
     pub(super) fn new(
-        (ground, clock): (&'a Ground, &'a Clock<'a>),
-        place: PathBuf,
-        memory_bytes: u64,
-        (fixed, candidates): (&'a Tuning, Vec<Candidate>),
-        (pace, ends_at): (Pace, f64),
+        question: &'a Question,
+        clock: &'a Clock<'a>,
+        candidates: Vec<Candidate>,
+        pace: Pace,
+        ends_at: f64,
     ) -> Trial<'a> {
-        let begin = ground.loading;
+        let begin = question.ground.loading;
         Trial {
             stores: vec![StoreState::Missing; candidates.len()],
             stretch: Stretch {
@@ -85,11 +85,11 @@ impl<'a> Trial<'a> {
                 until: begin,
             },
             position: begin,
-            ground,
+            ground: &question.ground,
             clock,
-            place,
-            memory_bytes,
-            fixed,
+            place: question.place.clone(),
+            memory_bytes: question.memory_bytes,
+            fixed: &question.fixed,
             candidates,
             pace,
             ends_at,

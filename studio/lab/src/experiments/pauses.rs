@@ -210,13 +210,12 @@ pub fn run(store: &dyn Store, settings: &PauseSettings) -> Result<PauseReport, R
     let started = Instant::now();
     load(store, &dataset)?;
     let loaded = started.elapsed().as_secs_f64();
-    let stop = AtomicBool::new(false);
-    let left = AtomicU64::new((dataset.records as f64 * settings.times) as u64);
-    let total = left.load(Ordering::Relaxed);
+    let overwrites = Overwrites::new((dataset.records as f64 * settings.times) as u64);
+    let stop = &overwrites.stop;
     let started = Instant::now();
     let (outcomes, ticks, stops) = thread::scope(|scope| {
-        let ticker = scope.spawn(|| tick(&stop));
-        let watch = StallWatch::start(scope, &stop);
+        let ticker = scope.spawn(|| tick(stop));
+        let watch = StallWatch::start(scope, stop);
         let limiter = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed)
                 && started.elapsed().as_secs_f64() < settings.seconds_max
@@ -227,10 +226,10 @@ pub fn run(store: &dyn Store, settings: &PauseSettings) -> Result<PauseReport, R
         });
         let handles: Vec<_> = (0..settings.writers + settings.readers + settings.scanners)
             .map(|number| {
-                let (stop, left, dataset) = (&stop, &left, &dataset);
+                let (overwrites, dataset) = (&overwrites, &dataset);
                 scope.spawn(move || {
                     let role = Role::of(number, settings);
-                    role.run(store, number, dataset, settings, (left, total), stop)
+                    role.run(store, number, dataset, settings, overwrites)
                 })
             })
             .collect();
@@ -283,6 +282,24 @@ fn load(store: &dyn Store, dataset: &Dataset) -> Result<(), RunError> {
     .map(drop)
 }
 
+/// The work of the writers, which all threads see.
+struct Overwrites {
+    total: u64,
+    left: AtomicU64,
+    /// The run ends.
+    stop: AtomicBool,
+}
+
+impl Overwrites {
+    fn new(total: u64) -> Overwrites {
+        Overwrites {
+            total,
+            left: AtomicU64::new(total),
+            stop: AtomicBool::new(false),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Writer,
@@ -313,8 +330,7 @@ impl Role {
         number: usize,
         dataset: &Dataset,
         settings: &PauseSettings,
-        (left, total): (&AtomicU64, u64),
-        stop: &AtomicBool,
+        overwrites: &Overwrites,
     ) -> Result<Notes, RunError> {
         let population = Arc::new(Population::new(dataset.records));
         let worker = |kind, phase| {
@@ -332,6 +348,7 @@ impl Role {
         let mut uniform = worker(DistributionKind::Uniform, 1);
         let mut zipf = worker(DistributionKind::ZipfSimple, 2);
         let mut notes = Notes::new();
+        let Overwrites { total, left, stop } = overwrites;
         while !stop.load(Ordering::Relaxed) {
             // Only writers use the work up; the others see in which half it is.
             let now = match self {
@@ -344,7 +361,7 @@ impl Role {
                 }
                 _ => left.load(Ordering::Relaxed),
             };
-            let worker: &mut dyn Worker = match now > total / 2 {
+            let worker: &mut dyn Worker = match now > *total / 2 {
                 true => &mut uniform,
                 false => &mut zipf,
             };

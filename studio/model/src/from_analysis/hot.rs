@@ -74,11 +74,15 @@ pub(super) fn spots(
             ..Spots::default()
         });
     };
-    let kinds = Kinds::new(*busiest, &heats);
+    let kinds = Kinds {
+        busiest: *busiest,
+        heats: &heats,
+        courses: &courses,
+    };
     let Some(common) = common(&kinds.common_heats(), course, (pairs, named), notes) else {
         return Ok(Spots::default());
     };
-    let own = own::own(source, &kinds, &common, (&courses, pairs), notes)?;
+    let own = own::own(source, &kinds, &common, pairs, notes)?;
     Ok(Spots {
         ranges: common.ranges,
         accesses: Some(common.accesses),

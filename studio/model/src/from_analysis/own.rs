@@ -41,15 +41,13 @@ const HOTTEST_TIMES: f64 = 2.0;
 
 /// The kinds, and which of them have the ranges of the busiest kind.
 pub(super) struct Kinds<'h> {
-    busiest: Kind,
-    heats: &'h [Vec<f64>; 5],
+    pub(super) busiest: Kind,
+    pub(super) heats: &'h [Vec<f64>; 5],
+    /// The accesses of each kind that was recorded.
+    pub(super) courses: &'h [(Kind, Course)],
 }
 
-impl<'h> Kinds<'h> {
-    pub(super) fn new(busiest: Kind, heats: &'h [Vec<f64>; 5]) -> Self {
-        Self { busiest, heats }
-    }
-
+impl Kinds<'_> {
     /// The accesses to ranges by all kinds that have the ranges of the busiest kind.
     pub(super) fn common_heats(&self) -> Vec<f64> {
         let alike = Kind::ALL
@@ -82,12 +80,12 @@ pub(super) fn own(
     source: &Source<'_>,
     kinds: &Kinds<'_>,
     common: &Common,
-    (courses, pairs): (&[(Kind, Course)], u64),
+    pairs: u64,
     notes: &mut Notes,
 ) -> Result<[OwnHeat; 5], MakeError> {
     let orders = orders(source, kinds.busiest)?;
     let mut own: [OwnHeat; 5] = Default::default();
-    for (kind, course) in courses {
+    for (kind, course) in kinds.courses {
         if *kind == kinds.busiest || course.accesses < OPERATIONS_MIN {
             continue;
         }

@@ -169,22 +169,29 @@ pub(crate) fn leave_covers(
     view.keep_deltas_for_spans_alone();
 }
 
-/// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay. The range
-/// deletions up to version `spent` hide nothing of `base`, and leave.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of a context, and what was written"
-)]
+/// What a rewrite made of the base and the log of a chunk that stays one.
+pub(crate) struct NewBase {
+    pub(crate) base: Vec<Part>,
+    /// Runs at or above this ordinal stay.
+    pub(crate) kept_from: u32,
+    /// The range deletions up to this version hide nothing of `base`, and leave.
+    pub(crate) spent: Version,
+}
+
+/// A rebalance: `chunk`'s base and log become the new ones.
 pub(crate) fn replace_tables(
     core: &Core,
     disk: &Disk,
     flow: &Flow,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
-    base: Vec<Part>,
-    kept_from: u32,
-    spent: Version,
+    new: NewBase,
 ) -> Result<()> {
+    let NewBase {
+        base,
+        kept_from,
+        spent,
+    } = new;
     let chunks = std::slice::from_ref(chunk);
     let guards = latch_beside(Beside::RunsForLog, core, flow, keyspace, chunks)?;
     let mut view: View = (*chunk.view.load_full()).clone();

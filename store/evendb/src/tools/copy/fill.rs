@@ -15,6 +15,7 @@ use crate::value_files;
 use evendb_storage::TableId;
 use evendb_storage::vfs::{File, WriteBehind, read_exact_at};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 
 /// A copy that is being made.
@@ -221,7 +222,7 @@ impl Filling<'_> {
                 count += 1;
             }
             let to = (&**container, &mut behind);
-            copy_bytes(&*source, start, to, at, end - start, &mut |_| {})?;
+            copy_bytes(&*source, start..end, to, at, &mut |_| {})?;
             self.summary.runs_copied += count as u64;
             self.summary.bytes_copied += end - start;
             at += sectors(end - start);
@@ -250,15 +251,16 @@ fn sectors(len: u64) -> u64 {
     len.next_multiple_of(512)
 }
 
-/// `behind` belongs to the target's writes; `note` gets the bytes, in pieces of [`PIECE_BYTES`].
+/// Copies a stretch of a file to the place `at` of another. `behind` belongs to the target's writes; `note` gets the bytes, in pieces of [`PIECE_BYTES`].
 pub(super) fn copy_bytes(
     from: &dyn File,
-    start: u64,
+    stretch: Range<u64>,
     (to, behind): (&dyn File, &mut WriteBehind),
     at: u64,
-    len: u64,
     note: &mut dyn FnMut(&[u8]),
 ) -> Result<()> {
+    let Range { start, end } = stretch;
+    let len = end - start;
     let mut buffer = vec![0; PIECE_BYTES.min(len) as usize];
     let mut done = 0;
     while done < len {

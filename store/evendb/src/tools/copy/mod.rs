@@ -349,7 +349,7 @@ impl Target<'_> {
             .create(to)
             .map_err(failed(to, "create the copy of a file"))?;
         let behind = &mut WriteBehind::default();
-        copy_bytes(&*source, 0, (&*file, behind), 0, bytes, note)?;
+        copy_bytes(&*source, 0..bytes, (&*file, behind), 0, note)?;
         file.sync_data()
             .map_err(failed(to, "sync the copy of a file"))
     }

@@ -115,50 +115,29 @@ impl Table {
             crc: 0,
             cipher: cipher.as_ref(),
         };
-        let dictionary = parts
-            .optional(footer.dictionary_len, packing::dictionary)
+        let Described {
+            dictionary,
+            filter,
+            index,
+            properties,
+            checksum,
+        } = parts
+            .described_by(&footer)
             .map_err(|(at, malformed)| corrupt(at, malformed))?;
-        let filter = parts
-            .optional(footer.filter_len, |payload| {
-                BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
-            })
-            .map_err(|(at, malformed)| corrupt(at, malformed))?;
-        let index = parts
-            .next(footer.index_len, |payload| {
-                BlockIndex::decode(payload, footer.data_len)
-            })
-            .map_err(|(at, malformed)| corrupt(at, malformed))?;
-        let index_crc = parts.crc;
         let Properties {
             mut meta,
-            blocks,
             codec,
             data_checksum,
-        } = parts
-            .next(footer.properties_len, |payload| {
-                let properties = Properties::decode(payload)?;
-                match index.agrees_with(&properties, footer.is_keyed) {
-                    true => Ok(properties),
-                    false => Err(Malformed("properties against index")),
-                }
-            })
-            .map_err(|(at, malformed)| corrupt(at, malformed))?;
-        debug_assert_eq!(blocks, index.len() as u64);
+            ..
+        } = properties;
         meta.len = len;
-        meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
+        meta.checksum = checksum;
         // In a keyed table a search may need no block: keeping blocks is not worth the memory.
         let is_small = tail_start == 0 && len <= TAIL_BYTES && codec == Codec::None;
         let is_whole = is_small && !footer.is_keyed;
         let whole = usize::try_from(footer.data_len).ok().filter(|_| is_whole);
         let whole = whole.and_then(|data_len| tail.get_mut(..data_len));
-        let whole = whole.and_then(|data| {
-            let opens = match &cipher {
-                // The read that asks for a block reports that it does not open.
-                Some(cipher) => open_blocks(cipher, data, &index, 0..index.len(), id).is_empty(),
-                None => true,
-            };
-            opens.then_some(data)
-        });
+        let whole = whole.and_then(|data| opened(cipher.as_ref(), data, &index, id));
         Ok(Table {
             file,
             offset,
@@ -169,7 +148,7 @@ impl Table {
             dictionary,
             index,
             filter,
-            whole: whole.map(|data| Arc::from(&*data)),
+            whole,
             cipher,
             is_keyed: footer.is_keyed,
             assigned: None,
@@ -596,7 +575,63 @@ struct Parts<'a> {
     cipher: Option<&'a Cipher>,
 }
 
+/// The blocks of a table that is kept whole. `None` if they do not open: the read that asks for one
+/// of them reports it.
+fn opened(
+    cipher: Option<&Cipher>,
+    data: &mut [u8],
+    index: &BlockIndex,
+    id: TableId,
+) -> Option<Arc<[u8]>> {
+    let opens = match cipher {
+        Some(cipher) => open_blocks(cipher, data, index, 0..index.len(), id).is_empty(),
+        None => true,
+    };
+    opens.then(|| Arc::from(&*data))
+}
+
+/// What stands behind the data of a table.
+struct Described {
+    dictionary: Option<Dictionary>,
+    filter: Option<BloomFilter>,
+    index: BlockIndex,
+    properties: Properties,
+    /// The checksum of the table.
+    checksum: u32,
+}
+
 impl Parts<'_> {
+    /// Verifies and decodes all parts. An error comes with the offset of its part in the table.
+    fn described_by(
+        &mut self,
+        footer: &Footer,
+    ) -> std::result::Result<Described, (u64, Malformed)> {
+        let dictionary = self.optional(footer.dictionary_len, packing::dictionary)?;
+        let filter = self.optional(footer.filter_len, |payload| {
+            BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
+        })?;
+        let index = self.next(footer.index_len, |payload| {
+            BlockIndex::decode(payload, footer.data_len)
+        })?;
+        let index_crc = self.crc;
+        let properties = self.next(footer.properties_len, |payload| {
+            let properties = Properties::decode(payload)?;
+            match index.agrees_with(&properties, footer.is_keyed) {
+                true => Ok(properties),
+                false => Err(Malformed("properties against index")),
+            }
+        })?;
+        debug_assert_eq!(properties.blocks, index.len() as u64);
+        let checksum = footer.table_checksum(self.id, index_crc, self.crc);
+        Ok(Described {
+            dictionary,
+            filter,
+            index,
+            properties,
+            checksum,
+        })
+    }
+
     /// Verifies and decodes the next part. An error comes with the part's offset in the table.
     fn next<T>(
         &mut self,

@@ -29,7 +29,7 @@ use crate::pace::{self, Rest};
 use crate::plant::planted;
 use crate::rebalance::growth::{Growth, Stream};
 use crate::rebalance::layout;
-use crate::rebalance::layout::{Beside, Munks, NewChunk, Rewritten};
+use crate::rebalance::layout::{Beside, Munks, NewBase, NewChunk, Rewritten};
 use crate::rebalance::munks::{self, is_mostly_written};
 use crate::rebalance::pieces::Pieces;
 use crate::rebalance::value_moves::Moves;
@@ -158,8 +158,12 @@ pub(crate) fn rewrite(
     if let [chunk] = chunks
         && parts.len() <= 1
     {
-        let base = parts.clone();
-        layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0], spent)
+        let new = NewBase {
+            base: parts.clone(),
+            kept_from: ordinals[0],
+            spent,
+        };
+        layout::replace_tables(core, disk, flow, keyspace, chunk, new)
             .inspect_err(|_| remove_tables(core, disk, &parts))?;
         if filtered {
             forget_unfiltered(core, chunk);

@@ -14,12 +14,11 @@
 //! part of the records that the scan shows. The parts are uneven, so the window is twice the even
 //! part.
 //!
-//! All threads share the lengths. One scan in 16, chosen at random, is counted, so that threads do
-//! not wait for each other. Of two updates at once one may be lost. The mean orders nothing else,
+//! All threads share the lengths. One scan in 16, chosen at random, is counted (`read/looks.rs`), so
+//! that threads do not wait for each other. Of two updates at once one may be lost. The mean orders nothing else,
 //! and it decides only how much is read at once. So it is no atomic that shuttle replaces:
 //! shuttle's schedules would then depend on chance.
 
-use super::looks::is_sampled;
 use evendb_storage::table::PAGE_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -39,14 +38,9 @@ pub(crate) struct ScanLengths {
 }
 
 impl ScanLengths {
-    /// Notes the end of a scan that showed this many bytes of keys and values.
-    pub(super) fn note(&self, bytes: u64) {
-        if is_sampled() {
-            self.count(bytes);
-        }
-    }
-
-    fn count(&self, bytes: u64) {
+    /// Notes the end of a scan that showed this many bytes of keys and values. Call it for one scan
+    /// in some, chosen by chance.
+    pub(crate) fn note(&self, bytes: u64) {
         let before = self.mean_bytes.load(Relaxed);
         let mean = (before * (SCANS - 1) + bytes.min(BYTES_MAX)) / SCANS;
         if mean != before {
@@ -56,7 +50,7 @@ impl ScanLengths {
 
     /// A scan over `sources` sources leaves the block of its seek: the number of pages that it then
     /// reads at once from one source.
-    pub(super) fn first_window(&self, sources: usize) -> usize {
+    pub(crate) fn first_window(&self, sources: usize) -> usize {
         let bytes = 2 * self.mean_bytes.load(Relaxed) / sources.max(1) as u64;
         (bytes / PAGE_BYTES as u64).clamp(PAGES_MIN, PAGES_MAX) as usize
     }
@@ -67,7 +61,7 @@ mod tests {
     use super::*;
 
     fn after(lengths: &ScanLengths, scans: impl Iterator<Item = u64>) -> usize {
-        scans.for_each(|bytes| lengths.count(bytes));
+        scans.for_each(|bytes| lengths.note(bytes));
         lengths.first_window(2)
     }
 

@@ -1,0 +1,115 @@
+//! The functions that breach a limit today, by file and name. A name that breaches no longer fails
+//! the tests, so these lists only get shorter. Do not add to them: mend the function.
+
+/// Functions of production code with more than 70 lines.
+pub const LONG: &[(&str, &str)] = &[
+    ("cli/src/commands/profile.rs", "run"),
+    ("cli/src/commands/repair.rs", "save"),
+    ("cli/src/commands/trace.rs", "info"),
+    ("cli/src/commands/trace_convert.rs", "run"),
+    ("proof/longlife/src/campaign.rs", "run"),
+    ("store/evendb/src/jobs/checkpoint/mod.rs", "try_checkpoint"),
+    ("store/evendb/src/jobs/checkpoint/mod.rs", "write_run"),
+    (
+        "store/evendb/src/disk/commit_log/writing/append.rs",
+        "append",
+    ),
+    (
+        "store/evendb/src/ground/figures/names.rs",
+        "operation_figures",
+    ),
+    ("store/evendb/src/ground/figures/names.rs", "pause_figures"),
+    ("store/evendb/src/ground/figures/names.rs", "space_figures"),
+    ("store/evendb/src/calls/ingest/publish.rs", "publish_alone"),
+    ("store/evendb/src/tools/inspect/dump.rs", "change"),
+    ("store/evendb/src/tools/inspect/repair/salvage.rs", "part"),
+    ("store/evendb/src/state/opening/mod.rs", "run"),
+    (
+        "store/evendb/src/state/opening/replay.rs",
+        "scan_commit_log",
+    ),
+    ("store/evendb/src/calls/read/scan/fill.rs", "fill_from_munk"),
+    ("store/evendb/src/calls/read/scan/fill.rs", "seek_from"),
+    ("store/evendb/src/calls/read/folded/mod.rs", "get"),
+    ("store/evendb/src/calls/read/get.rs", "get_stored"),
+    (
+        "store/evendb/src/calls/read/scan/refill.rs",
+        "refill_unless_loaded",
+    ),
+    (
+        "store/evendb/src/jobs/rebalance/layout.rs",
+        "replace_chunks",
+    ),
+    (
+        "store/evendb/src/jobs/rebalance/rewriting/log_merge.rs",
+        "write_run_of",
+    ),
+    ("store/evendb/src/jobs/rebalance/ram/munks.rs", "munk_round"),
+    (
+        "store/evendb/src/jobs/rebalance/rewriting/rewrite.rs",
+        "rewrite",
+    ),
+    (
+        "store/evendb/src/jobs/rebalance/rewriting/rewrite.rs",
+        "write_tables",
+    ),
+    ("studio/analyze/src/analysis.rs", "facts"),
+    ("studio/analyze/src/main.rs", "run"),
+    ("studio/lab/src/advise/command.rs", "run"),
+    ("studio/lab/src/driver.rs", "run_paced"),
+    ("studio/lab/src/experiments/mixgraph/replayed.rs", "cell"),
+    ("studio/lab/src/phase_text.rs", "summary"),
+    ("studio/lab/src/replay/command.rs", "text"),
+    ("studio/lab/src/replay/plan.rs", "ask"),
+    ("studio/model/src/from_analysis/mod.rs", "make"),
+    ("studio/report/src/bars.rs", "lying"),
+    ("studio/report/src/plot.rs", "curves"),
+    ("studio/report/src/plot.rs", "drawings"),
+];
+
+/// Functions with more than 80 lines that only tests see.
+pub const LONG_TESTS: &[(&str, &str)] = &[
+    (
+        "studio/model/src/from_analysis/tests/lacking.rs",
+        "analysis",
+    ),
+    ("studio/model/src/from_analysis/tests/mod.rs", "document"),
+];
+
+/// Functions with more than six arguments.
+pub const MANY_ARGUMENTS: &[(&str, &str)] = &[
+    (
+        "store/evendb/src/disk/commit_log/writing/append.rs",
+        "start",
+    ),
+    ("store/evendb/src/state/engine/groups/core.rs", "new"),
+    ("store/evendb/src/state/engine/groups/disk.rs", "new"),
+    ("store/evendb/src/chunks/munk/image/page.rs", "build"),
+    ("store/evendb/src/calls/read/counting.rs", "miss"),
+    ("store/evendb/src/calls/read/covered/mod.rs", "search"),
+    ("store/evendb/src/calls/read/folded/mod.rs", "get"),
+    ("store/evendb/src/calls/read/folded/mod.rs", "search"),
+    ("store/evendb/src/calls/read/get.rs", "fill_row"),
+    ("store/evendb/src/calls/read/get.rs", "get_folded"),
+    ("store/evendb/src/calls/read/get.rs", "search_funk"),
+    ("store/evendb/src/calls/read/scan/refill.rs", "begin"),
+    (
+        "store/evendb/src/calls/read/scan/refill.rs",
+        "fill_unpinned",
+    ),
+    ("store/evendb/src/jobs/rebalance/ram/munks.rs", "divide"),
+    ("store/evendb/src/calls/write/mod.rs", "link"),
+    ("store/evendb/src/calls/write/mod.rs", "write_latched"),
+];
+
+/// Functions whose arguments a trait of another crate's author says: FUSE, and a planner of queries.
+/// They are no breaches, but must be found here as well.
+pub const SIGNATURES_OF_OTHERS: &[(&str, &str)] = &[
+    ("proof/powercut/src/server.rs", "fallocate"),
+    ("proof/powercut/src/server.rs", "read"),
+    ("proof/powercut/src/server.rs", "write"),
+    (
+        "studio/analyze/src/distributed/engine.rs",
+        "create_query_stage_exec",
+    ),
+];
