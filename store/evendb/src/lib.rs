@@ -76,10 +76,10 @@ pub use error::{Error, ErrorKind};
 pub use evendb_base::{EngineKind, RangeSize};
 pub use expiry::WallClock;
 pub use figures::live::LiveStats;
-pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use ingest::IngestSummary;
 pub use merge_operator::ready::Merges;
 pub use merge_operator::{MergeError, MergeOperator};
+pub use metrics::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
 pub use opening::destroy::destroy;
 pub use options::{

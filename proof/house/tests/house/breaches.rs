@@ -14,12 +14,6 @@ pub const LONG: &[(&str, &str)] = &[
         "store/evendb/src/disk/commit_log/writing/append.rs",
         "append",
     ),
-    (
-        "store/evendb/src/ground/figures/names.rs",
-        "operation_figures",
-    ),
-    ("store/evendb/src/ground/figures/names.rs", "pause_figures"),
-    ("store/evendb/src/ground/figures/names.rs", "space_figures"),
     ("store/evendb/src/calls/ingest/publish.rs", "publish_alone"),
     ("store/evendb/src/tools/inspect/dump.rs", "change"),
     ("store/evendb/src/tools/inspect/repair/salvage.rs", "part"),

@@ -13,7 +13,7 @@
 //! Counters are given as increments: recorders take the greatest of absolute values, and a database
 //! that is closed and opened again in one process begins at zero.
 
-use super::names::{Figure, FigureKind, FigureUnit};
+use crate::metrics::{Figure, FigureKind, FigureUnit};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
 use std::collections::HashMap;
 
@@ -41,73 +41,73 @@ const FAMILIES: [(&str, &str, &str, &str); 12] = [
         "gets.",
         "",
         "gets_total",
-        "gets, by the component that answered",
+        "Gets, by the component that answered",
     ),
     (
         "get_nanos_total.",
         "",
         "get_seconds_sum",
-        "time of all gets, from a sample, by the component that answered",
+        "Time of all gets, from a sample, by the component that answered",
     ),
     (
         "written.",
         "",
         "written_bytes_total",
-        "bytes written, by where they went",
+        "Bytes written, by where they went",
     ),
     (
         "memory.budget",
         "",
         "memory_budget_bytes",
-        "bytes of memory that it may use",
+        "Bytes of memory that it may use",
     ),
     (
         "memory.",
         "",
         "memory_bytes",
-        "bytes of memory, by what has them",
+        "Bytes of memory, by what has them",
     ),
     (
         "pause.",
         "_count",
         "waits_total",
-        "waits of calls, by what they waited for",
+        "Waits of calls, by what they waited for",
     ),
     (
         "pause.",
         "_nanos_total",
         "wait_seconds_sum",
-        "time of all waits of calls, by what they waited for",
+        "Time of all waits of calls, by what they waited for",
     ),
     (
         "pause.put_nanos_",
         "",
         "put_pause_seconds",
-        "the longest pause of a put (max), and what of a thousand or ten thousand sampled ones all but one stay below",
+        "The longest pause of a put (max), and what of a thousand or ten thousand sampled ones all but one stay below",
     ),
     (
         "pause.get_nanos_",
         "",
         "get_pause_seconds",
-        "the longest pause of a get (max), and what of a thousand or ten thousand sampled ones all but one stay below",
+        "The longest pause of a get (max), and what of a thousand or ten thousand sampled ones all but one stay below",
     ),
     (
         "pause.",
         "_nanos_max",
         "wait_seconds_max",
-        "the longest wait of a call, by what it waited for",
+        "The longest wait of a call, by what it waited for",
     ),
     (
         "pause.",
         "_above_5_ms",
         "waits_above_5_ms_total",
-        "waits of calls that took more than 5 milliseconds, by what they waited for",
+        "Waits of calls that took more than 5 milliseconds, by what they waited for",
     ),
     (
         "space.",
         "_bytes",
         "space_bytes",
-        "bytes on the disk, by what they are; some are parts of others",
+        "Bytes on the disk, by what they are; some are parts of others",
     ),
 ];
 

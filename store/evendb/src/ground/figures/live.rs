@@ -27,9 +27,9 @@
 //! Thread safety: one writer. Nothing here fails the database; if writing fails, the figures stay
 //! as they were.
 
-use super::names::Figure;
 use crate::error::Result;
 use crate::files::{LOCK, STATS};
+use crate::metrics::Figure;
 use evendb_storage::Error as StorageError;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{File, OsVfs, Vfs};

@@ -1,16 +1,15 @@
-//! The statistics as named numbers, and the ways on which they leave the process.
+//! The ways on which the statistics leave the process, as named numbers
+//! ([`crate::metrics::Figure`]).
 //!
-//! * [`names`]: the one list of names that all of the following, reports and `evendb stats` share.
 //! * [`live`]: the file `STATS`, which the owner of a database keeps up to date and any process may
 //!   read while the database is open.
 //! * [`export`] (feature `metrics`): the same numbers through the `metrics` facade.
 //! * [`observer`]: the state that is kept between two looks.
 //!
-//! Not here: the counting ([`crate::metrics`]), and the gathering of the numbers
+//! Not here: the counting and the names ([`crate::metrics`]), and the gathering of the numbers
 //! ([`crate::observe`]).
 
 #[cfg(feature = "metrics")]
 pub(crate) mod export;
 pub(crate) mod live;
-pub(crate) mod names;
 pub(crate) mod observer;

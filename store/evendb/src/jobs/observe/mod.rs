@@ -1,7 +1,7 @@
 //! Statistics of a running database for observers outside of it.
 //!
-//! * [`crate::figures::names`]: the statistics as named numbers; all of the following, reports and
-//!   `evendb stats` share this one list of names.
+//! * `Stats::figures`: the statistics as named numbers; all of the following, reports and `evendb
+//!   stats` share this one list of names.
 //! * [`crate::figures::live`]: the file `STATS`, which the owner of a database keeps up to date and
 //!   any process may read while the database is open.
 //! * [`crate::figures::export`] (feature `metrics`): the same numbers through the `metrics` facade.
@@ -23,10 +23,12 @@ pub(crate) mod gather;
 
 use crate::engine::Engine;
 use crate::error::ErrorKind;
+#[cfg(feature = "metrics")]
+use crate::figures::export;
 use crate::figures::live::{self, StatsFile, StatsRecord};
 use crate::figures::observer::{ObserverState, Target};
 #[cfg(feature = "metrics")]
-use crate::figures::{export, names::Figure};
+use crate::metrics::Figure;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -118,9 +120,8 @@ fn disowned(engine: &Engine) -> bool {
         .is_some_and(|cause| cause.kind() == ErrorKind::Locked)
 }
 
-#[cfg(feature = "metrics")]
-#[cfg(feature = "metrics")]
 /// Gives the figures to the recorder of metrics of this process or thread.
+#[cfg(feature = "metrics")]
 pub(crate) fn publish_metrics(engine: &Engine) {
     publish(engine, &gather::stats(engine).figures());
 }
