@@ -593,7 +593,7 @@ fn memory_said(budgets: &[(u64, &[f64])], misses: &[(u64, f64)]) -> String {
     advice.misses = misses.iter().map(row).collect();
     let all = page::sentences(&advice);
     all.into_iter()
-        .find(|said| said.starts_with("With other memory"))
+        .find(|said| said.starts_with("Operations a second with other memory"))
         .unwrap()
 }
 
