@@ -1,6 +1,6 @@
 //! The order of the house: crates and rooms that import only downwards, functions and files of
-//! limited length, few arguments, and the first engine's few options. These tests read the sources of all crates, so they lie in a
-//! crate of their own.
+//! limited length, few arguments, and the first engine's few options. These tests read the sources
+//! of all crates, so they lie in a crate of their own.
 //!
 //! Crates lie in the order of the table "Crates" in ARCHITECTURE.md. Rooms lie in the order of the
 //! block that begins with "```rooms" there, and in other crates in the order of the section "Rooms"

@@ -67,7 +67,7 @@ pub fn mount_image(kind: &str, image_bytes: u64, place: &Path) -> Result<Mounted
 }
 
 /// The file of [`take_room`].
-#[allow(dead_code, reason = "one test binary needs it")]
+#[allow(dead_code, reason = "some test binaries do not need it")]
 pub const TAKEN: &str = "taken";
 
 /// Takes the room in `dir`, except `free_bytes`.

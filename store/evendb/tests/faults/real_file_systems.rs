@@ -5,7 +5,7 @@
 //! copies on write, a write through a mapping may find no room, and a signal is the system's only
 //! way to report that.
 
-use crate::common::mounts::{IMAGES, mount_image, take_room};
+use crate::common::mounts::{IMAGES, TAKEN, mount_image, take_room};
 use crate::common::{count_from_env, emptied, skipped::skipped};
 use evendb::{Db, Durability, ErrorKind, Options};
 use std::fs;
@@ -81,7 +81,7 @@ fn round(kind: &str) -> Result<(), String> {
     assert_eq!(counts.len(), WRITERS);
     assert!(counts.iter().sum::<u64>() > 1_000, "{kind}: {counts:?}");
     // Still on the full disk. Btrfs may have no room for what an opening overwrites.
-    let taken = mount.0.join("taken");
+    let taken = mount.0.join(TAKEN);
     let mut db = options().open(mount.0.join("db"));
     if kind == "btrfs" && db.is_err() {
         fs::remove_file(&taken).expect("gives room back");

@@ -9,7 +9,7 @@
 //! scan of its chunk reads it. To rewrite the whole chunk for a few records would cost a hundred
 //! times their bytes. So runs are merged among themselves: the newest ones, and each older run that
 //! is no larger than all later runs together. So a record is rewritten only a few times until the
-//! log is at its limit.
+//! log is at its limit. A merge that scans ask for takes the whole log.
 //!
 //! A merged run takes the greatest ordinal of the runs that it replaces, so everything newer stays
 //! newer. It keeps all their records that a reader may need: tombstones (I15), and versions (I14).
