@@ -25,9 +25,6 @@ use rules::{
     encryption, expiry, folding, merge_operator, options, picker, range_set, version, visibility,
 };
 use state::{cache, engine, full_disk, key_locks, log_room, memory_shares, opening, pace};
-#[cfg(feature = "bench-parts")]
-#[doc(hidden)]
-pub use tools::bench_parts;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use tools::fuzzing;

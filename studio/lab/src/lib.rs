@@ -33,8 +33,6 @@ pub mod mix;
 pub mod mixgraph;
 pub mod opener;
 mod own_output;
-#[cfg(feature = "parts")]
-pub mod parts;
 pub mod permutation;
 pub mod phase_length;
 pub mod phase_result;

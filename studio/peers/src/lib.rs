@@ -11,9 +11,8 @@
 //! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned |
 //! | `wiredtiger` | WiredTiger | `wiredtiger::WiredTigerStore`: tuned |
 //!
-//! Tuned means: for the memory. `parts` opens all with the durability of EvenDB's default put: an
-//! acknowledged put survives the process, not the machine. Experiments ask for a level; the head of
-//! each adapter says what that is for its store. Nothing is compressed.
+//! Tuned means: for the memory. Experiments ask for a level of durability; the head of each adapter
+//! says what that is for its store. Nothing is compressed.
 
 #[cfg(feature = "bf-tree")]
 pub mod bftree;
@@ -21,7 +20,6 @@ pub mod conformance;
 pub mod conformance_command;
 pub mod leveldb;
 pub mod lmdb;
-pub mod lmdb_parts;
 #[cfg(feature = "fjall")]
 pub mod lsm;
 pub mod openers;

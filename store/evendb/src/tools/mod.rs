@@ -1,8 +1,6 @@
-//! What works on a closed or copied database, and parts of the engine for benchmarks and fuzzers.
+//! What works on a closed or copied database, and decoders for fuzzers.
 
 pub(crate) mod backup;
-#[cfg(feature = "bench-parts")]
-pub mod bench_parts;
 pub(crate) mod copy;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -45,12 +45,6 @@ pub struct Db {
 }
 
 impl Db {
-    /// The handle, for the benchmarks of parts.
-    #[cfg(feature = "bench-parts")]
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
-    }
-
     /// Opens the database in directory `path` with default [`Options`], creating it if need be.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ mod tests;
 
 pub(crate) use cursor::{MunkCursor, MunkEntries};
 pub(crate) use image::{MunkHit, MunkInput, PageArc};
-#[cfg(any(test, feature = "bench-parts"))]
+#[cfg(test)]
 pub(crate) use spans::MunkBuilder;
 pub(crate) use spans::{Loaded, SpanImages};
 

@@ -106,7 +106,7 @@ impl SpansBuilder {
     }
 }
 
-#[cfg(any(test, feature = "bench-parts"))]
+#[cfg(test)]
 /// Makes a whole munk of records in order (key ascending, version descending).
 pub(crate) struct MunkBuilder {
     images: ImageBuilder,
@@ -115,7 +115,7 @@ pub(crate) struct MunkBuilder {
     spans: SpansBuilder,
 }
 
-#[cfg(any(test, feature = "bench-parts"))]
+#[cfg(test)]
 impl MunkBuilder {
     pub(crate) fn new(sizes: Sizes, ledger: Ledger) -> MunkBuilder {
         MunkBuilder {

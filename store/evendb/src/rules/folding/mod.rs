@@ -76,7 +76,7 @@ pub(crate) struct Folding<'f> {
 
 impl Folding<'_> {
     /// Operands stay operands, and there are no range deletions.
-    #[cfg(any(test, feature = "bench-parts"))]
+    #[cfg(test)]
     pub(crate) const NONE: Folding<'static> = Folding {
         operator: None,
         cover_above: &|_, _| None,

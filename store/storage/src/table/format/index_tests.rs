@@ -130,6 +130,33 @@ fn an_index_takes_a_dozen_bytes_for_a_block() {
     assert!((11.0..12.5).contains(&a_block), "{a_block}");
 }
 
+/// Keys of decimal digits, as users often have them, differ in the last few bytes.
+#[test]
+fn keys_that_differ_in_five_bytes_take_nine_bytes_for_a_block() {
+    let keys: Vec<String> = (0..4096).map(|at| format!("user{:010}", at * 3)).collect();
+    let rows: Vec<_> = keys.iter().map(|key| (key.as_bytes(), false)).collect();
+    let (stored, data) = build(&rows);
+    let index = BlockIndex::decode(&stored, data).unwrap();
+    let a_block = index.resident_bytes() as f64 / 4096.0;
+    assert!((8.0..9.5).contains(&a_block), "{a_block}");
+    for (at, key) in keys.iter().enumerate() {
+        assert_eq!(index.find(key.as_bytes()), at);
+        assert_eq!(index.separator(at), key.as_bytes());
+    }
+}
+
+/// One separator, which is all prefix, has a head of no bytes.
+#[test]
+fn a_table_of_one_block_has_an_index() {
+    for key in [&b""[..], b"k"] {
+        let (stored, data) = build(&[(key, false)]);
+        let index = BlockIndex::decode(&stored, data).unwrap();
+        assert_eq!((index.find(key), index.find(b"z")), (0, 1));
+        assert_eq!(index.separator(0), key);
+        assert!(index.ends_with(key));
+    }
+}
+
 #[test]
 fn every_broken_bit_is_refused_or_still_an_index() {
     let (stored, data) = build(&[

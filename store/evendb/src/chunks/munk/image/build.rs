@@ -259,7 +259,7 @@ impl ImageBuilder {
         self.last_tag = tag_of(RamHash::of(entry.key));
     }
 
-    #[cfg(any(test, feature = "bench-parts"))]
+    #[cfg(test)]
     /// If the complete pages have at least `bytes` bytes, an image of them, and the lower bound of
     /// the rest, which becomes an image of its own.
     pub(crate) fn take_complete(&mut self, bytes: usize) -> Option<(Image, &[u8])> {

@@ -120,7 +120,7 @@ impl DirectoryBuilder {
         directory
     }
 
-    #[cfg(any(test, feature = "bench-parts"))]
+    #[cfg(test)]
     /// Memory of the pages so far.
     pub(super) fn page_bytes(&self) -> usize {
         self.totals.memory_bytes

@@ -65,7 +65,7 @@ pub(crate) struct MunkHit<'a> {
     pub(crate) value: Range<usize>,
 }
 
-#[cfg(any(test, feature = "bench-parts"))]
+#[cfg(test)]
 impl<'a> MunkHit<'a> {
     /// The value's bytes.
     pub(crate) fn value_bytes(&self) -> &'a [u8] {

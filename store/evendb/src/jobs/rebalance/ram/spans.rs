@@ -49,7 +49,7 @@ const ROOM_PART: u64 = 16;
 const EVICT_ROUNDS_MAX: usize = 4 * SPANS_MAX;
 
 /// Loads the whole chunk. The caller holds the token.
-#[cfg(any(test, feature = "bench-parts"))]
+#[cfg(test)]
 pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
     load_spans(core, chunk, &|munk| munk.wanted(0, |_| true))
 }
