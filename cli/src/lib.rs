@@ -3,33 +3,24 @@
 //! This file only dispatches; each subcommand has a file in `commands`. Data goes to standard
 //! output, everything else to standard error. It is a library for its program, `main.rs`, and for
 //! the fuzzer, which reads input with it; not for applications.
+//!
+//! ```text
+//!   commands   a file for each subcommand
+//!   database   opening, both engines behind one trait      input   files and streams as pairs
+//!   typed      keys and values with types                  text    forms of text
+//!   terminal   output, failures, interruptions
+//! ```
+//! Modules of a folder are named without it: `crate::output`.
 
 mod commands;
-mod csv;
-mod engine;
-mod escapes;
-mod failure;
-mod float_text;
-mod foreign;
+mod database;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
-mod input_stream;
-mod interrupt;
-mod json_text;
-mod key_file;
-mod key_types;
-mod keys;
-mod ldb_text;
-mod leveldb_files;
-mod open;
-mod output;
-mod scan_output;
-mod size;
-mod store;
-mod time_text;
-mod values;
+mod terminal;
+mod text;
+mod typed;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -41,6 +32,12 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use evendb::EngineKind;
 use evendb_lab::printed::{Printed, hidden_words, without_hidden};
 use evendb_lab::standard_streams;
+
+use database::{engine, foreign, key_file, open, store};
+use input::{input_stream, leveldb_files};
+use terminal::{failure, interrupt, output};
+use text::{csv, escapes, float_text, json_text, ldb_text, scan_output, size, time_text};
+use typed::{key_types, keys, values};
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evendb_lab::calibrate::{self, CalibrateError, Calibration, CalibrationSettings, limits};
 use serde_json::{Value, json};
 
-use super::bench::parse_seconds;
+use super::bench::limits::parse_seconds;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::output;

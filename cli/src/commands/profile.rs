@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use evendb_lab::whole_file;
 use evendb_model::from_analysis::{self, Known, Made};
 use evendb_model::{presets, study};
-use evendb_report::{Chart, Figure, Mark, Unit};
+use evendb_report::{Chart, Document, Figure, Mark, Unit};
 use evendb_trace::formats::{self, Format};
 use serde_json::{Value, json};
 
@@ -76,9 +76,44 @@ const KEYS: &str = "load.keys";
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let load = Path::new(&arguments.load);
     let is_preset = presets::named(&arguments.load).is_some();
-    let trace_given = !is_preset && is_trace(load)?;
+    let trace_given = !is_preset && is_trace(Path::new(&arguments.load))?;
+    refuse_unused_options(arguments, trace_given)?;
+    let program = analyze::program()?;
+    let own = env::current_exe()?;
+    let folder = made_folder(arguments)?;
+    let (trace, keys) = match trace_given {
+        true => (PathBuf::from(&arguments.load), arguments.keys.clone()),
+        false => (folder.join(TRACE), Some(folder.join(KEYS))),
+    };
+    if !trace_given {
+        record(&own, arguments, &folder)?;
+    }
+    let recorded = Recorded {
+        arguments,
+        folder,
+        trace,
+        keys,
+    };
+    let mut document = recorded.analyze(&program)?;
+    if is_preset {
+        study::put_beside(&mut document, &arguments.load);
+    }
+    let made = recorded.model(&document)?;
+    let benchmarks = recorded.replay(&own)?;
+    document.title = format!("The load {}", arguments.load);
+    document.figures.push(model_figure(&made));
+    document.figures.push(benchmarks_figure(&benchmarks));
+    document.summary.stands_out.extend(stands_out(&made));
+    write(&recorded.path("page.json"), &document.to_json())?;
+    let page = recorded.path("page.html");
+    write(&page, &evendb_report::page(&document))?;
+    output::say_path(&page)?;
+    Ok(Success::Done)
+}
+
+/// Refuses options that this kind of load does not use.
+fn refuse_unused_options(arguments: &Arguments, trace_given: bool) -> Result<(), Failure> {
     if arguments.keys.is_some() && !trace_given {
         let name = &arguments.load;
         let message = format!("--keys is for a trace: the keys of `{name}` are known");
@@ -88,71 +123,79 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let message = "--scale is for a model: a trace is used as it is";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let program = analyze::program()?;
-    let own = env::current_exe()?;
+    Ok(())
+}
+
+/// Makes the folder of the profile.
+fn made_folder(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let folder = arguments.out.clone().unwrap_or_else(|| {
+        let load = Path::new(&arguments.load);
         let name = load.file_name().unwrap_or(load.as_os_str());
         PathBuf::from(format!("{}.profile", name.to_string_lossy()))
     });
     output::refuse_inside_database(&folder, "a profile")?;
     fs::create_dir(&folder)
         .map_err(|error| Failure::new(format!("cannot make {}", folder.display()), error))?;
-    let path = |name: &str| folder.join(name);
-    let (trace, keys) = match trace_given {
-        true => (load.to_path_buf(), arguments.keys.clone()),
-        false => (path(TRACE), Some(path(KEYS))),
-    };
-    if !trace_given {
-        record(&own, arguments, &folder)?;
-    }
-    let mut command = Command::new(&program);
-    command.arg(&trace).arg("--out").arg(path("analysis"));
-    command.args(["--memory-mib", &arguments.memory_mib.to_string()]);
-    if let Some(keys) = &keys {
-        command.arg("--keys").arg(keys);
-    }
-    step("2 of 4: the trace is analyzed", &mut command)?;
-    let mut document = model::analysis(&path("analysis"))?;
-    if is_preset {
-        study::put_beside(&mut document, &arguments.load);
+    Ok(folder)
+}
+
+/// A load that has its trace. The steps after the recording begin with it.
+struct Recorded<'a> {
+    arguments: &'a Arguments,
+    folder: PathBuf,
+    trace: PathBuf,
+    keys: Option<PathBuf>,
+}
+
+impl Recorded<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 
-    tell("3 of 4: a model is made");
-    let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
-    let made = from_analysis::make(&document, &Known::default()).map_err(failed)?;
-    model::tell_unknown(&made);
-    let model_file = path("model.toml");
-    write(&model_file, &made.to_toml().map_err(failed)?)?;
-
-    let mut command = Command::new(&own);
-    command
-        .arg("mixgraph")
-        .arg(&model_file)
-        .args(["--scale", "1", "--rounds", "1", "--replay"])
-        .arg(&trace);
-    if let Some(keys) = &keys {
-        command.arg("--replay-keys").arg(keys);
+    fn analyze(&self, program: &Path) -> Result<Document, Failure> {
+        let mut command = Command::new(program);
+        command.arg(&self.trace);
+        command.arg("--out").arg(self.path("analysis"));
+        command.args(["--memory-mib", &self.arguments.memory_mib.to_string()]);
+        if let Some(keys) = &self.keys {
+            command.arg("--keys").arg(keys);
+        }
+        step("2 of 4: the trace is analyzed", &mut command)?;
+        model::analysis(&self.path("analysis"))
     }
-    command.args(["--allocations", &arguments.allocations.join(",")]);
-    command.arg("--json").arg(path("benchmarks.json"));
-    step(
-        "4 of 4: the trace is replayed, and benchmarks are run beside it",
-        &mut command,
-    )?;
-    let file = path("benchmarks.json");
-    let benchmarks = whole_file::read(&file)
-        .map_err(|error| Failure::new(format!("cannot read {}", file.display()), error))?;
-    let benchmarks: Value =
-        serde_json::from_slice(&benchmarks).map_err(|error| Failure::new(file.display(), error))?;
-    document.title = format!("The load {}", arguments.load);
-    document.figures.push(model_figure(&made));
-    document.figures.push(benchmarks_figure(&benchmarks));
-    document.summary.stands_out.extend(stands_out(&made));
-    write(&path("page.json"), &document.to_json())?;
-    let page = path("page.html");
-    write(&page, &evendb_report::page(&document))?;
-    output::say_path(&page)?;
-    Ok(Success::Done)
+
+    /// Makes a model of the analysis, and writes it.
+    fn model(&self, document: &Document) -> Result<Made, Failure> {
+        tell("3 of 4: a model is made");
+        let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
+        let made = from_analysis::make(document, &Known::default()).map_err(failed)?;
+        model::tell_unknown(&made);
+        write(&self.path("model.toml"), &made.to_toml().map_err(failed)?)?;
+        Ok(made)
+    }
+
+    /// Replays the trace, and runs benchmarks beside it. Returns their results.
+    fn replay(&self, own: &Path) -> Result<Value, Failure> {
+        let mut command = Command::new(own);
+        command
+            .arg("mixgraph")
+            .arg(self.path("model.toml"))
+            .args(["--scale", "1", "--rounds", "1", "--replay"])
+            .arg(&self.trace);
+        if let Some(keys) = &self.keys {
+            command.arg("--replay-keys").arg(keys);
+        }
+        command.args(["--allocations", &self.arguments.allocations.join(",")]);
+        command.arg("--json").arg(self.path("benchmarks.json"));
+        step(
+            "4 of 4: the trace is replayed, and benchmarks are run beside it",
+            &mut command,
+        )?;
+        let file = self.path("benchmarks.json");
+        let benchmarks = whole_file::read(&file)
+            .map_err(|error| Failure::new(format!("cannot read {}", file.display()), error))?;
+        serde_json::from_slice(&benchmarks).map_err(|error| Failure::new(file.display(), error))
+    }
 }
 
 /// Runs a preset or a model on EvenDB. Then the folder has the trace of it and the keys of the

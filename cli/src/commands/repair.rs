@@ -1,6 +1,6 @@
 //! `evendb repair`: saves what can be read of a damaged database into a new one.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use evendb::Options;
@@ -93,7 +93,24 @@ fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Corrupt)
 }
 
+/// Makes the new database, and tells what was lost and what was saved.
 fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
+    let report = repaired(arguments, into)?;
+    let mut target = output::out();
+    tell_damage(&mut target, &report, arguments.json)?;
+    match arguments.json {
+        true => writeln!(target, "{}", report_json(&report))?,
+        false => tell_saved(&mut target, &report)?,
+    }
+    target.flush()?;
+    match report.is_complete() {
+        true => Ok(Success::Done),
+        false => Ok(Success::Corrupt),
+    }
+}
+
+/// Makes the new database, with a bar of the progress.
+fn repaired(arguments: &Arguments, into: &Path) -> Result<RepairReport, Failure> {
     let bar = progress_bar(Some(0));
     let mut tell = |progress: Progress| {
         bar.set_length(progress.total);
@@ -106,10 +123,13 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
     let inspect = arguments.key_file.given_to_inspection(inspect);
     let report = inspect::repair(&arguments.db, into, options, inspect);
     bar.finish_and_clear();
-    let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
-    let mut target = output::out();
-    for finding in costless(&report) {
-        match arguments.json {
+    report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))
+}
+
+/// Tells the damage that lost nothing, and then each loss.
+fn tell_damage(target: &mut impl Write, report: &RepairReport, as_json: bool) -> io::Result<()> {
+    for finding in costless(report) {
+        match as_json {
             true => writeln!(target, "{}", costless_json(finding))?,
             false => {
                 let told = format!("{}: {}", finding.file, finding.what);
@@ -118,54 +138,40 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
         }
     }
     for loss in &report.losses {
-        match arguments.json {
+        match as_json {
             true => writeln!(target, "{}", loss_json(loss))?,
             false => writeln!(target, "{}", output::printable(&loss.to_string()))?,
         }
     }
-    if arguments.json {
-        let keyspaces: Vec<Value> = report
-            .keyspaces
-            .iter()
-            .map(|(name, records)| json!({ "name": name, "records": records }))
-            .collect();
-        let line = json!({
-            "kind": "report", "complete": report.is_complete(), "losses": report.losses.len(),
-            "keyspaces": keyspaces, "table_records": report.table_records,
-            "log_operations": report.log_operations, "expired": report.expired,
-        });
-        writeln!(target, "{line}")?;
-    } else {
-        for (name, records) in &report.keyspaces {
-            writeln!(
-                target,
-                "keyspace `{}`: {} saved",
-                output::escaped(name.as_bytes()),
-                counted(*records, "record")
-            )?;
-        }
-        if report.expired > 0 {
-            let records = counted(report.expired, "expired record");
-            writeln!(
-                target,
-                "and {records}: there with the time of expiry, and shown by no read"
-            )?;
-        }
-        let summary = match (report.is_complete(), report.losses.is_empty()) {
-            (true, true) => "everything was saved",
-            (true, false) => {
-                "everything that was found was saved; whether there was more cannot be told, see \
-                 above"
-            }
-            (false, _) => "not everything could be saved, see above",
-        };
-        writeln!(target, "{summary}")?;
+    Ok(())
+}
+
+/// Tells people what was saved, and whether it is everything.
+fn tell_saved(target: &mut impl Write, report: &RepairReport) -> io::Result<()> {
+    for (name, records) in &report.keyspaces {
+        writeln!(
+            target,
+            "keyspace `{}`: {} saved",
+            output::escaped(name.as_bytes()),
+            counted(*records, "record")
+        )?;
     }
-    target.flush()?;
-    match report.is_complete() {
-        true => Ok(Success::Done),
-        false => Ok(Success::Corrupt),
+    if report.expired > 0 {
+        let records = counted(report.expired, "expired record");
+        writeln!(
+            target,
+            "and {records}: there with the time of expiry, and shown by no read"
+        )?;
     }
+    let summary = match (report.is_complete(), report.losses.is_empty()) {
+        (true, true) => "everything was saved",
+        (true, false) => {
+            "everything that was found was saved; whether there was more cannot be told, see \
+             above"
+        }
+        (false, _) => "not everything could be saved, see above",
+    };
+    writeln!(target, "{summary}")
 }
 
 /// Damage that loses nothing, so that no loss mentions it.
@@ -180,6 +186,19 @@ fn costless(report: &RepairReport) -> impl Iterator<Item = &Finding> {
 
 fn costless_json(finding: &Finding) -> Value {
     json!({ "kind": "finding", "file": finding.file, "what": finding.what })
+}
+
+fn report_json(report: &RepairReport) -> Value {
+    let keyspaces: Vec<Value> = report
+        .keyspaces
+        .iter()
+        .map(|(name, records)| json!({ "name": name, "records": records }))
+        .collect();
+    json!({
+        "kind": "report", "complete": report.is_complete(), "losses": report.losses.len(),
+        "keyspaces": keyspaces, "table_records": report.table_records,
+        "log_operations": report.log_operations, "expired": report.expired,
+    })
 }
 
 fn loss_json(loss: &Loss) -> Value {

@@ -12,6 +12,9 @@
 //! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
 //! * **ldb-hex**: see `ldb_text.rs`; a key may be empty.
 //!
+//! [`PairReader`] reads one line after the other here; `fields.rs` has those of fields, `object.rs`
+//! JSON objects, `comments.rs` what is left out at the beginning.
+//!
 //! `records.rs` is the way to all input. It also unpacks packed files (`packed` of `studio/trace`),
 //! guesses the format if none is given (`guess.rs`), and reads the directory of a LevelDB database
 //! (`leveldb_files`).
@@ -30,9 +33,14 @@
 //! the next. Every line that is skipped is counted.
 
 mod arguments;
+mod comments;
 mod duplicates;
+mod fields;
 mod guess;
+pub(crate) mod input_stream;
+pub(crate) mod leveldb_files;
 mod lines;
+mod object;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -44,13 +52,13 @@ use evendb_lab::readable::counted;
 
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 pub use self::duplicates::{Duplicates, Replaced};
+use self::fields::column_index;
 use self::lines::Lines;
 pub use self::records::Records;
-use crate::csv::{self, Fields, Parsed};
+use crate::csv::Fields;
 use crate::escapes::unhex;
 use crate::failure::Failure;
-use crate::json_text::{Json, Kind};
-use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
+use crate::keys::{ColumnType, TYPES};
 use crate::ldb_text;
 use crate::scan_output;
 use crate::time_text::read_time;
@@ -58,15 +66,6 @@ use crate::values::Values;
 
 /// The longest key that a database takes, in bytes.
 const KEY_BYTES_MAX: usize = 65_535;
-
-/// The highest number of lines, and of bytes, of one quoted CSV record: an opening quote that is
-/// never closed must not swallow the rest of the input.
-const CSV_LINES_MAX: u64 = 10_000;
-const CSV_BYTES_MAX: usize = 64 << 20;
-
-/// The highest number of lines at the beginning that are looked at for comments, and of bytes.
-const COMMENTS_MAX: u64 = 1000;
-const COMMENT_BYTES_MAX: usize = 64 << 20;
 
 /// What the reader found.
 #[derive(Debug, PartialEq, Eq)]
@@ -363,278 +362,6 @@ impl PairReader {
             }
         }
     }
-
-    /// Leaves out lines at the beginning that start with `#` and have another number of fields than
-    /// the first line that does not start so. They are comments, and would make all later lines
-    /// bad.
-    fn leave_out_first_comments(&mut self) -> io::Result<()> {
-        let mut hashed: Vec<Vec<u8>> = Vec::new();
-        let mut other = None;
-        let mut bytes = 0;
-        while (hashed.len() as u64) < COMMENTS_MAX && bytes < COMMENT_BYTES_MAX {
-            let mut line = Vec::new();
-            if !self.lines.append(&mut line)? {
-                break;
-            }
-            if !line.starts_with(b"#") {
-                other = Some(line);
-                break;
-            }
-            bytes += line.len();
-            hashed.push(line);
-        }
-        let Some(other) = other else {
-            let count = hashed.len() as u64;
-            if count > 0 {
-                self.lines.give_back(&hashed.join(&b'\n'), count);
-            }
-            return Ok(());
-        };
-        let expected = self.field_count(&other);
-        let is_comment = |line: &&Vec<u8>| self.field_count(line) != expected;
-        let comments = hashed.iter().take_while(is_comment).count();
-        hashed.push(other);
-        let kept = &hashed[comments..];
-        self.lines.give_back(&kept.join(&b'\n'), kept.len() as u64);
-        self.comments = comments as u64;
-        if comments > 0 {
-            let lines = counted(self.comments, "comment line");
-            self.notes.push(format!(
-                "left out: {lines} at the beginning, for what begins with `#` has not {expected} \
-                 columns there, as the next line has (--comment \"\" takes such lines as records, \
-                 --comment \"#\" leaves out all of them)"
-            ));
-        }
-        Ok(())
-    }
-
-    /// About how many fields a line has.
-    fn field_count(&self, line: &[u8]) -> usize {
-        let line = without_return(line);
-        if self.format == Format::Csv {
-            let mut fields = Fields::new(self.delimiter);
-            if fields.parse(line) == Parsed::Complete {
-                return fields.len();
-            }
-        }
-        1 + line.iter().filter(|&&byte| byte == self.delimiter).count()
-    }
-
-    fn split_tsv(&mut self) -> Result<(), String> {
-        self.cells.clear();
-        let mut start = 0;
-        for field in without_return(&self.raw).split(|&byte| byte == self.delimiter) {
-            self.cells.push(start..start + field.len());
-            start += field.len() + 1;
-        }
-        let (raw, cells) = (&self.raw, &self.cells);
-        let field = |index: usize| cells.get(index).map(|range| &raw[range.clone()]);
-        encode_key(&mut self.key, &self.key_columns, &self.types, field)?;
-        self.expires = expiry_in(self.expires_column, field)?;
-        self.value.clear();
-        if let Some(column) = self.value_column {
-            self.value
-                .extend_from_slice(field(column).ok_or_else(|| missing(column))?);
-            return Ok(());
-        }
-        if let Some(names) = &self.object_names {
-            let is_left = left_of(&self.key_columns, self.expires_column);
-            return push_object(&mut self.value, names, cells.len(), is_left, field);
-        }
-        let mut first = true;
-        for (index, range) in cells.iter().enumerate() {
-            if left_of(&self.key_columns, self.expires_column)(index) {
-                if !std::mem::take(&mut first) {
-                    self.value.push(self.delimiter);
-                }
-                self.value.extend_from_slice(&raw[range.clone()]);
-            }
-        }
-        Ok(())
-    }
-
-    /// Splits the record that begins with `raw`, reading on while a quote is open. If that quote
-    /// turns out to be a stray one, only the first line is bad, and reading goes on with the line
-    /// after it.
-    ///
-    /// Each line is looked at a few times at most, for any input: a line that leaves a quote open
-    /// has an odd number of quotes, and an open record ends at the next such line. So among the
-    /// lines that are given back, only the last one can leave a quote open itself.
-    fn split_csv(&mut self) -> io::Result<Result<(), String>> {
-        let first = self.lines.count();
-        let mut parsed = self.fields.parse(without_return(&self.raw));
-        if parsed == Parsed::Open {
-            let (field, first_bytes) = (self.fields.at_hand(), self.raw.len());
-            let outcome = self.read_on(&mut parsed)?;
-            if let Some(why) = outcome {
-                let read = self.lines.count() - first;
-                if read > 0 {
-                    self.lines.give_back(&self.raw[first_bytes + 1..], read);
-                }
-                self.raw.truncate(first_bytes);
-                return Ok(Err(format!("the quote that opens field {field} {why}")));
-            }
-        }
-        if let Parsed::Bad(why) = parsed {
-            return Ok(Err(why));
-        }
-        let found = self.fields.len();
-        Ok(match *self.fields_expected.get_or_insert(found) {
-            expected if expected == found => Ok(()),
-            expected => Err(format!(
-                "{} where the first record has {expected}",
-                counted(found as u64, "field")
-            )),
-        })
-    }
-
-    /// Reads on until a record with an open quote is complete. Returns the reason if it never is.
-    fn read_on(&mut self, parsed: &mut Parsed) -> io::Result<Option<String>> {
-        let first = self.lines.count();
-        loop {
-            if self.lines.count() - first >= CSV_LINES_MAX || self.raw.len() >= CSV_BYTES_MAX {
-                let last = self.lines.count();
-                return Ok(Some(format!("is still open at line {last}")));
-            }
-            let has_return = self.raw.last() == Some(&b'\r');
-            let between = if has_return { &b"\r\n"[..] } else { b"\n" };
-            self.raw.push(b'\n');
-            let start = self.raw.len();
-            if !self.lines.append(&mut self.raw)? {
-                self.raw.pop();
-                return Ok(Some("is still open at the end of the input".to_owned()));
-            }
-            let line = without_return(&self.raw[start..]);
-            *parsed = self.fields.parse_on(between, line);
-            match parsed {
-                Parsed::Complete => return Ok(None),
-                Parsed::Open => {}
-                Parsed::Bad(why) => {
-                    let last = self.lines.count();
-                    return Ok(Some(format!("is closed in line {last}, where {why}")));
-                }
-            }
-        }
-    }
-
-    fn pair_of_fields(&mut self) -> Result<(), String> {
-        let fields = &self.fields;
-        encode_key(&mut self.key, &self.key_columns, &self.types, |index| {
-            fields.get(index)
-        })?;
-        self.expires = expiry_in(self.expires_column, |index| fields.get(index))?;
-        self.value.clear();
-        if let Some(column) = self.value_column {
-            self.value
-                .extend_from_slice(fields.get(column).ok_or_else(|| missing(column))?);
-            return Ok(());
-        }
-        let is_left = left_of(&self.key_columns, self.expires_column);
-        if let Some(names) = &self.object_names {
-            let field = |index| fields.get(index);
-            return push_object(&mut self.value, names, fields.len(), is_left, field);
-        }
-        let left: Vec<&[u8]> = (0..fields.len())
-            .filter(|&index| is_left(index))
-            .filter_map(|index| fields.get(index))
-            .collect();
-        if let [only] = left[..] {
-            self.value.extend_from_slice(only);
-            return Ok(());
-        }
-        for (index, field) in left.into_iter().enumerate() {
-            if index > 0 {
-                self.value.push(self.delimiter);
-            }
-            csv::push_field(field, self.delimiter, &mut self.value);
-        }
-        Ok(())
-    }
-
-    fn pair_of_object(&mut self) -> Result<(), String> {
-        let object = Json::parse(&self.raw)?;
-        if object.kind() != Kind::Object {
-            return Err("this is no JSON object".to_owned());
-        }
-        let mut encoder = KeyEncoder::new(&mut self.key, self.types.len());
-        for (name, kind) in self.key_names.iter().zip(&self.types) {
-            let found = member(object, name)?;
-            match found.kind() {
-                Kind::Text => keys::push(&mut encoder, kind, found.string()?.as_bytes())?,
-                Kind::Number if keys::takes_number(kind) => {
-                    keys::push(&mut encoder, kind, found.text().as_bytes())?;
-                }
-                Kind::Boolean if *keys::text_type(kind) == ColumnType::Bool => {
-                    keys::push(&mut encoder, kind, found.text().as_bytes())?;
-                }
-                other => {
-                    let other = other.name();
-                    return Err(format!(
-                        "member `{name}` is {other}, which is no key of {kind}"
-                    ));
-                }
-            }
-        }
-        self.expires = match &self.expires_name {
-            Some(name) => {
-                let found = member(object, name)?;
-                match found.kind() {
-                    Kind::Text => expiry_of(found.string()?.as_bytes())?,
-                    Kind::Null => None,
-                    _ => expiry_of(found.text().as_bytes())?,
-                }
-            }
-            None => None,
-        };
-        self.value.clear();
-        match &self.value_name {
-            Some(name) => {
-                let found = member(object, name)?;
-                match found.kind() {
-                    Kind::Text => self.value.extend_from_slice(found.string()?.as_bytes()),
-                    _ => self.value.extend_from_slice(found.text().as_bytes()),
-                }
-            }
-            None => self.value.extend_from_slice(object.text().as_bytes()),
-        }
-        Ok(())
-    }
-}
-
-/// Whether a column is left beside the key and the time of expiry.
-fn left_of(key_columns: &[usize], expires_column: Option<usize>) -> impl Fn(usize) -> bool {
-    move |index| !key_columns.contains(&index) && expires_column != Some(index)
-}
-
-/// Appends a JSON object of the columns without the key, each a text.
-fn push_object<'a>(
-    value: &mut Vec<u8>,
-    names: &[String],
-    count: usize,
-    is_left: impl Fn(usize) -> bool,
-    field: impl Fn(usize) -> Option<&'a [u8]>,
-) -> Result<(), String> {
-    let mut object = serde_json::Map::new();
-    for index in (0..count).filter(|&index| is_left(index)) {
-        let unnamed = || format!("column {} has no name in the header", index + 1);
-        let name = names.get(index).ok_or_else(unnamed)?;
-        let text = std::str::from_utf8(field(index).unwrap_or_default())
-            .map_err(|_| format!("column `{name}` is no UTF-8, and so no text of JSON"))?;
-        object.insert(name.clone(), text.into());
-    }
-    value.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
-    Ok(())
-}
-
-/// The expiry of a record whose line has these fields.
-fn expiry_in<'a>(
-    column: Option<usize>,
-    field: impl Fn(usize) -> Option<&'a [u8]>,
-) -> Result<Option<SystemTime>, String> {
-    match column {
-        Some(column) => expiry_of(field(column).ok_or_else(|| missing(column))?),
-        None => Ok(None),
-    }
 }
 
 /// The time that a text means. None if it is empty.
@@ -651,20 +378,6 @@ fn expiry_of(text: &[u8]) -> Result<Option<SystemTime>, String> {
     read_time(text).map(Some).ok_or_else(why)
 }
 
-/// The single member of this name.
-fn member<'a>(object: Json<'a>, wanted: &str) -> Result<Json<'a>, String> {
-    let mut found = None;
-    for (name, value) in object.members() {
-        if name.string()? == wanted && found.replace(value).is_some() {
-            return Err(format!("member `{wanted}` is there twice"));
-        }
-    }
-    found.ok_or_else(|| match no_such_type(wanted) {
-        Some(why) => format!("there is no member `{wanted}`; {why}"),
-        None => format!("there is no member `{wanted}`"),
-    })
-}
-
 /// If a column's name looks as if it ended with a type: the text that there is no such type.
 fn no_such_type(name: &str) -> Option<String> {
     let (_, kind) = name.rsplit_once(':')?;
@@ -674,46 +387,4 @@ fn no_such_type(name: &str) -> Option<String> {
 /// A line without the carriage return that is part of its end.
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-fn encode_key<'a>(
-    key: &mut Vec<u8>,
-    columns: &[usize],
-    types: &[ColumnType],
-    field: impl Fn(usize) -> Option<&'a [u8]>,
-) -> Result<(), String> {
-    let mut encoder = KeyEncoder::new(key, types.len());
-    for (&column, kind) in columns.iter().zip(types) {
-        let field = field(column).ok_or_else(|| missing(column))?;
-        keys::push(&mut encoder, kind, field)?;
-    }
-    Ok(())
-}
-
-fn missing(column: usize) -> String {
-    format!("there is no column {}", column + 1)
-}
-
-fn column_index(name: &String, header: &[String]) -> Result<usize, Failure> {
-    let mut found = (0..header.len()).filter(|&index| header[index] == *name);
-    match (found.next(), found.next()) {
-        (Some(_), Some(_)) => {
-            return Err(Failure::Usage(format!(
-                "the header has two columns `{name}`; give the column's number"
-            )));
-        }
-        (Some(index), None) => return Ok(index),
-        (None, _) => {}
-    }
-    match name.parse::<usize>() {
-        Ok(number) if number > 0 => Ok(number - 1),
-        Ok(_) => Err(Failure::Usage("columns are numbered from 1".to_owned())),
-        Err(_) => {
-            let titles = header.join(", ");
-            let hint = no_such_type(name).map_or(String::new(), |why| format!("; {why}"));
-            Err(Failure::Usage(format!(
-                "there is no column `{name}`; the header has: {titles}{hint}"
-            )))
-        }
-    }
 }

@@ -92,6 +92,16 @@ struct Rows {
 }
 
 impl Rows {
+    fn new(sizes: Vec<usize>, seed: u64) -> Rows {
+        Rows {
+            sizes,
+            seed,
+            arrays: 0,
+            rows: VecDeque::new(),
+            life: 0,
+        }
+    }
+
     /// The rows of a life. Lives must be asked for in order.
     fn of_life(&mut self, life: u64) -> Vec<Row> {
         loop {
@@ -113,17 +123,38 @@ fn seed_of(seed: u64, life: u64) -> u64 {
     Draw::new(Draw::new(seed).number() ^ life).number()
 }
 
+/// When a campaign began.
+struct Began {
+    at: Instant,
+    /// The processor time of the process, in milliseconds.
+    processor: u64,
+}
+
+impl Began {
+    fn now() -> Result<Began, String> {
+        Ok(Began {
+            at: Instant::now(),
+            processor: processor_millis().map_err(|error| error.to_string())?,
+        })
+    }
+
+    /// Milliseconds of processor time since then.
+    fn spent(&self) -> u64 {
+        processor_millis().map_or(0, |now| now - self.processor)
+    }
+}
+
 impl Campaign {
-    fn is_over(&self, lives: u64, began: Instant, processor: u64) -> bool {
+    fn is_over(&self, lives: u64, began: &Began) -> bool {
         let spent = || {
             processor_millis()
                 .unwrap_or(u64::MAX)
-                .saturating_sub(processor)
+                .saturating_sub(began.processor)
         };
         self.interrupted.load(Ordering::Relaxed)
             || match self.budget {
                 Budget::Lives(number) => lives >= number,
-                Budget::Time(time) => began.elapsed() >= time,
+                Budget::Time(time) => began.at.elapsed() >= time,
                 Budget::Processor(millis) => spent() >= millis,
             }
     }
@@ -133,24 +164,15 @@ impl Campaign {
     /// # Errors
     /// If the rig itself fails.
     pub fn run<S: Store>(&self) -> Result<bool, String> {
-        let failed = |error: std::io::Error| error.to_string();
-        let sizes = S::sizes();
-        let mut rows = Rows {
-            sizes: sizes.clone(),
-            seed: self.seed,
-            arrays: 0,
-            rows: VecDeque::new(),
-            life: 0,
-        };
-        let mut tally = Tally::new(&sizes);
+        let mut rows = Rows::new(S::sizes(), self.seed);
+        let mut tally = Tally::new(&rows.sizes);
         let mut seen = Seen::default();
         let clock = Arc::new(Clock::default());
         let watchdog = Watchdog::new(self.patience);
-        let (began, processor) = (Instant::now(), processor_millis().map_err(failed)?);
-        let mut told = began;
+        let began = Began::now()?;
+        let mut told = began.at;
         let mut lives = 0;
-        let spent = || processor_millis().map_or(0, |now| now - processor);
-        while !self.is_over(lives, began, processor) && seen.faults.len() < FAULTS_MAX {
+        while !self.is_over(lives, &began) && seen.faults.len() < FAULTS_MAX {
             let life = self.first + lives;
             let place = format!(
                 "{} --seed {} --first-life {life} --lives 1",
@@ -159,13 +181,8 @@ impl Campaign {
             );
             watchdog.begin(format!("{place}: the look before it"));
             seen.look::<S>(self, &clock, life, lives % WATCH_EVERY == 0)?;
-            let (seed, loses) = (seed_of(self.seed, life), self.plant == Some(Plant::Write));
             watchdog.begin(place.clone());
-            while self.plant == Some(Plant::Hang) {
-                std::thread::park();
-            }
-            let lived = Life::<S>::new(&self.site, self.size, seed, loses);
-            match lived.live(life, &rows.of_life(life), &mut tally) {
+            match self.live::<S>(life, &rows.of_life(life), &mut tally) {
                 Ok(()) => tally.lives += 1,
                 Err(what) => {
                     let what = format!("{place}: {what}");
@@ -178,15 +195,31 @@ impl Campaign {
             lives += 1;
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
-                println!("{}", tally.row(S::NAME, spent(), seen.faults.len()));
+                println!("{}", tally.row(S::NAME, began.spent(), seen.faults.len()));
             }
         }
         watchdog.begin("the last look".to_owned());
         seen.look::<S>(self, &clock, self.first + lives, true)?;
         drop(watchdog);
+        let is_flat = self.tell_outcome::<S>(&seen, &tally, &began);
+        S::destroy(&self.standard()).map_err(|error| error.to_string())?;
+        Ok(seen.faults.is_empty() && is_flat)
+    }
+
+    /// Lives one life. The error is what was wrong in it.
+    fn live<S: Store>(&self, life: u64, rows: &[Row], tally: &mut Tally) -> Result<(), String> {
+        let (seed, loses) = (seed_of(self.seed, life), self.plant == Some(Plant::Write));
+        while self.plant == Some(Plant::Hang) {
+            std::thread::park();
+        }
+        Life::<S>::new(&self.site, self.size, seed, loses).live(life, rows, tally)
+    }
+
+    /// Prints what came out, and judges the samples. Returns whether nothing has grown.
+    fn tell_outcome<S: Store>(&self, seen: &Seen, tally: &Tally, began: &Began) -> bool {
         let findings = judge(&seen.samples, &seen.rests);
         println!("\n{}", Tally::HEADS);
-        println!("{}\n", tally.row(S::NAME, spent(), seen.faults.len()));
+        println!("{}\n", tally.row(S::NAME, began.spent(), seen.faults.len()));
         println!("calls: {}\n", tally.calls_in_words());
         println!("{}", table(&seen.samples));
         println!("rests: {:?}", seen.rests);
@@ -198,12 +231,11 @@ impl Campaign {
             S::NAME,
             self.seed,
             self.first,
-            began.elapsed().as_secs_f64(),
+            began.at.elapsed().as_secs_f64(),
             seen.faults.len(),
             findings.len()
         );
-        S::destroy(&self.standard()).map_err(|error| error.to_string())?;
-        Ok(seen.faults.is_empty() && findings.is_empty())
+        findings.is_empty()
     }
 
     fn standard(&self) -> PathBuf {

@@ -9,7 +9,7 @@ use crate::stored::{STORED, Stored};
 use crate::summary;
 use crate::tables;
 use evendb_report::Document;
-use evendb_trace::formats::Format;
+use evendb_trace::formats::{Format, Imported};
 use std::path::{Path, PathBuf};
 
 /// What is analyzed, and with which means.
@@ -143,33 +143,8 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
     {
         fact(LOST, lost);
     }
-    if let Some(imported) = summary
-        .imported
-        .as_ref()
-        .filter(|imported| imported.bad > 0)
-    {
-        let first = imported.first_bad.as_deref().unwrap_or_default();
-        fact(
-            "not read",
-            format!("{} lines or records; the first: {first}", imported.bad),
-        );
-    }
-    if let Some(imported) = &summary.imported {
-        if imported.is_torn {
-            let torn = "the source ends in the middle of a record, or has no end";
-            fact(LOST, torn.to_owned());
-        }
-        if imported.spread {
-            let spread = "times are of whole seconds: the operations of each second were spread evenly over it, so nothing is known of what is shorter";
-            fact("times", spread.to_owned());
-        }
-        if !imported.as_merges.is_empty() {
-            let each = imported.as_merges.iter();
-            let each: Vec<_> = each
-                .map(|(name, count)| format!("{name} {count}"))
-                .collect();
-            fact("read as merges", each.join(", "));
-        }
+    for (name, what) in summary.imported.iter().flat_map(imported_facts) {
+        fact(name, what);
     }
     if summary.late > 0 {
         fact(
@@ -179,6 +154,34 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
                 summary.late
             ),
         );
+    }
+    facts
+}
+
+/// What is to be known of a trace of another format.
+fn imported_facts(imported: &Imported) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    if imported.bad > 0 {
+        let first = imported.first_bad.as_deref().unwrap_or_default();
+        facts.push((
+            "not read",
+            format!("{} lines or records; the first: {first}", imported.bad),
+        ));
+    }
+    if imported.is_torn {
+        let torn = "the source ends in the middle of a record, or has no end";
+        facts.push((LOST, torn.to_owned()));
+    }
+    if imported.spread {
+        let spread = "times are of whole seconds: the operations of each second were spread evenly over it, so nothing is known of what is shorter";
+        facts.push(("times", spread.to_owned()));
+    }
+    if !imported.as_merges.is_empty() {
+        let each = imported.as_merges.iter();
+        let each: Vec<_> = each
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        facts.push(("read as merges", each.join(", ")));
     }
     facts
 }

@@ -165,50 +165,19 @@ fn begin(arguments: Arguments) -> Result<ExitCode, Error> {
     }
 }
 
+/// Analyzes a trace, and writes what was found into a new folder.
 fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
-    let folder = match &arguments.out {
-        Some(folder) => folder.clone(),
-        None => {
-            let mut name = trace.as_os_str().to_owned();
-            name.push(".analysis");
-            PathBuf::from(name)
-        }
-    };
     let length = fs::metadata(trace)
         .map_err(|error| io(trace, "cannot read", &error))?
         .len();
-    fs::create_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Io(format!(
-            "{} is there already, perhaps as the result of an analysis before: remove it, or name another folder by --out",
-            folder.display()
-        )),
-        _ => io(&folder, "cannot make", &error),
-    })?;
+    let folder = made_folder(trace, arguments)?;
     let tables = tempfile::Builder::new()
         .prefix("tables-")
         .tempdir_in(&folder)
         .map_err(|error| io(&folder, "cannot make a folder in", &error))?;
-    let threads = arguments.threads.unwrap_or_else(cores).max(1);
-    let options = Options {
-        trace: trace.to_path_buf(),
-        format: arguments.from_format,
-        stored: arguments.keys.clone().map(|file| Stored {
-            file,
-            keyspace: arguments.keys_of.clone(),
-        }),
-        folder: tables.path().to_path_buf(),
-        budget: Budget {
-            memory_bytes: arguments.memory_mib << 20,
-            threads,
-        },
-        cut: Cut {
-            ranges: arguments.ranges,
-            prefix_bytes: arguments.prefix_bytes,
-            ..Cut::default()
-        },
-    };
+    let options = arguments.options(trace, tables.path());
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
+        .worker_threads(options.budget.threads)
         .enable_all()
         .build()
         .map_err(|error| Error::Io(error.to_string()))?;
@@ -240,16 +209,65 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
         "{}",
         printable(&page.display().to_string())
     );
+    Ok(ending(&document))
+}
+
+/// Makes the folder for the result.
+fn made_folder(trace: &Path, arguments: &Arguments) -> Result<PathBuf, Error> {
+    let folder = match &arguments.out {
+        Some(folder) => folder.clone(),
+        None => {
+            let mut name = trace.as_os_str().to_owned();
+            name.push(".analysis");
+            PathBuf::from(name)
+        }
+    };
+    fs::create_dir(&folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Io(format!(
+            "{} is there already, perhaps as the result of an analysis before: remove it, or name another folder by --out",
+            folder.display()
+        )),
+        _ => io(&folder, "cannot make", &error),
+    })?;
+    Ok(folder)
+}
+
+impl Arguments {
+    /// What is analyzed, with tables in `folder` meanwhile.
+    fn options(&self, trace: &Path, folder: &Path) -> Options {
+        Options {
+            trace: trace.to_path_buf(),
+            format: self.from_format,
+            stored: self.keys.clone().map(|file| Stored {
+                file,
+                keyspace: self.keys_of.clone(),
+            }),
+            folder: folder.to_path_buf(),
+            budget: Budget {
+                memory_bytes: self.memory_mib << 20,
+                threads: self.threads.unwrap_or_else(cores).max(1),
+            },
+            cut: Cut {
+                ranges: self.ranges,
+                prefix_bytes: self.prefix_bytes,
+                ..Cut::default()
+            },
+        }
+    }
+}
+
+/// Says what was lost of the trace, if anything was.
+fn ending(document: &Document) -> ExitCode {
     let lost = document.facts.iter().filter(|(name, _)| name == LOST);
     let lost: Vec<_> = lost.map(|(_, what)| what.as_str()).collect();
     if lost.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     complain(&format!(
         "the trace is not whole, and the figures are of what is left: {}",
         lost.join("; ")
     ));
-    Ok(ExitCode::from(DAMAGED))
+    ExitCode::from(DAMAGED)
 }
 
 /// Analyzes the trace here, or by a scheduler.

@@ -13,44 +13,36 @@
 //!
 //! A phase measures once. Arguments, rounds and printing are in [`experiments`]. Each of them asks
 //! one question and is a command of `evendb` and of `studio/peers`.
+//!
+//! # Folders
+//! * What it is asked: [`workloads`]. How: [`driving`]. Whom: [`stores`], with the trait and what
+//!   opens a store by its name.
+//! * What was measured: [`results`]. What people and files get of it: [`output`].
+//! * Questions, each a command: [`experiments`]; [`replay`] of a trace, [`advise`], [`calibrate`]
+//!   for the machine alone.
+//!
+//! Modules of a folder are named without it, here and elsewhere: `evendb_lab::mix`.
 
 #[macro_use]
-mod said;
+pub mod output;
 
 pub mod advise;
-pub mod arrivals;
 pub mod calibrate;
-pub mod course;
-pub mod dataset;
-pub mod distribution;
-pub mod driver;
-pub mod event_log;
+pub mod driving;
 pub mod experiments;
-pub mod ideal_cache;
-pub mod log_replay;
-pub mod memory_limit;
-pub mod mix;
-pub mod mixgraph;
-pub mod opener;
-mod own_output;
-pub mod permutation;
-pub mod phase_length;
-pub mod phase_result;
-mod phase_text;
-pub use evendb_report::printed;
-pub mod process;
-pub mod purposes;
-pub mod random;
-pub mod readable;
-pub mod recorder;
 pub mod replay;
-pub mod standard_streams;
-pub mod store;
+pub mod results;
 pub mod stores;
-pub mod traced;
-pub mod transactions;
-pub mod value;
-pub mod whole_file;
-pub mod zipf;
+pub mod workloads;
 
+pub use driving::{arrivals, driver, memory_limit, phase_length, process};
+pub use evendb_report::printed;
+use output::{own_output, said};
+pub use output::{readable, standard_streams, whole_file};
+pub use results::{course, ideal_cache, phase_result, recorder};
 pub use said::is_broken_pipe;
+pub use stores::{opener, purposes, store, traced};
+pub use workloads::{
+    dataset, distribution, event_log, log_replay, mix, mixgraph, permutation, random, transactions,
+    value, zipf,
+};

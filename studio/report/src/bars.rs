@@ -24,69 +24,125 @@ pub(crate) fn lying(
     let what = words::shown(&words::label(source.x.name), 44);
     notes.left_out(NAMES_MAX, groups.len(), &format!("values of {what}"));
     groups.truncate(NAMES_MAX);
-    let values = groups
-        .iter()
-        .flat_map(|(_, bars)| bars.iter().map(|bar| bar.1));
-    let values: Vec<f64> = values.collect();
-    let most = cut(&values, source.chart.y_log, notes);
-    let shown = values.iter().map(|value| value.min(most));
-    let axis = Axis::new(shown, source.y.unit, source.chart.y_log, Ends::Round);
-    let axis = axis.ok_or("No row has a number to draw.")?;
-    let several = series.len() > 1;
-    let (thick, gap) = if several { (15.0, 9.0) } else { (17.0, 6.0) };
-    let name_letters = (source.width * NAMES_SHARE / LETTER) as usize;
-    let longest = groups
-        .iter()
-        .map(|(name, _)| letters(&words::shown(name, name_letters)))
-        .max();
-    let left = longest.unwrap_or(1) as f64 * LETTER + 12.0;
-    let beside: f64 = if several { 150.0 } else { 80.0 };
-    let right = source.width - beside.min(source.width - left - 120.0);
-    let axis = axis.between(left, right);
-    let mut svg = Svg::new(source.width);
-    let mut y = 4.0;
+    let mut drawing = Lying::around(source, &groups, series.len() > 1, notes)?;
     for (name, bars) in &groups {
-        let middle = y + thick * bars.len() as f64 / 2.0 + 4.0;
-        svg.text(
-            left - 6.0,
-            middle,
-            Anchor::End,
-            &words::shown(name, name_letters),
-        );
+        drawing.name(name, bars.len());
         for (part, value) in bars {
-            let Some(end) = axis.at(*value) else {
+            if !drawing.bar(name, part, *value) {
                 notes.add(NO_PLACE.into());
-                y += thick;
-                continue;
-            };
-            let written = words::written(*value, source.y.unit, 3);
-            let label = match several {
-                true => format!("{written} {}", words::shown(&part.name, 12)),
-                false => written,
-            };
-            let title = format!("{}: {label}", words::shown(name, 200));
-            svg.bar(
-                (axis.ground(), y + 1.0),
-                (end, y + thick - 1.0),
-                &svg::classes(part.look),
-                &title,
-            );
-            let mut beside = end.max(axis.ground()) + 5.0;
-            if *value > most {
-                svg.cut((end, y + thick / 2.0), (1.0, 0.0), thick / 2.0);
-                beside += 8.0;
             }
-            svg.text(beside, y + thick / 2.0 + 4.0, Anchor::Start, &label);
-            y += thick;
         }
-        y += gap;
+        drawing.y += drawing.gap;
     }
-    svg.line((axis.ground(), 0.0), (axis.ground(), y), "a");
-    svg.line((left, y), (right, y), "a");
-    columns(&mut svg, &axis, y, (left, right));
-    let y_label = words::label(source.y.name);
-    svg.text(right, y + 34.0, Anchor::End, &words::shown(&y_label, 44));
-    Ok(svg.finish(y + 40.0, name))
+    Ok(drawing.finish(name))
+}
+
+/// A drawing of horizontal bars, which grows downwards.
+struct Lying<'a> {
+    source: &'a Source<'a>,
+    svg: Svg,
+    axis: Axis,
+    /// The ends of the axis.
+    ends: (f64, f64),
+    /// Bars are cut here.
+    most: f64,
+    /// A name has several bars, so each bar tells its series.
+    several: bool,
+    /// The height of a bar.
+    thick: f64,
+    /// The space between two names.
+    gap: f64,
+    /// The highest number of letters of a name.
+    name_letters: usize,
+    /// Where the next bar begins.
+    y: f64,
+}
+
+impl<'a> Lying<'a> {
+    fn around(
+        source: &'a Source<'a>,
+        groups: &[Group<'_, '_>],
+        several: bool,
+        notes: &mut Notes,
+    ) -> Result<Self, String> {
+        let values = groups
+            .iter()
+            .flat_map(|(_, bars)| bars.iter().map(|bar| bar.1));
+        let values: Vec<f64> = values.collect();
+        let most = cut(&values, source.chart.y_log, notes);
+        let shown = values.iter().map(|value| value.min(most));
+        let axis = Axis::new(shown, source.y.unit, source.chart.y_log, Ends::Round);
+        let axis = axis.ok_or("No row has a number to draw.")?;
+        let (thick, gap) = if several { (15.0, 9.0) } else { (17.0, 6.0) };
+        let name_letters = (source.width * NAMES_SHARE / LETTER) as usize;
+        let longest = groups
+            .iter()
+            .map(|(name, _)| letters(&words::shown(name, name_letters)))
+            .max();
+        let left = longest.unwrap_or(1) as f64 * LETTER + 12.0;
+        let beside: f64 = if several { 150.0 } else { 80.0 };
+        let right = source.width - beside.min(source.width - left - 120.0);
+        Ok(Lying {
+            source,
+            svg: Svg::new(source.width),
+            axis: axis.between(left, right),
+            ends: (left, right),
+            most,
+            several,
+            thick,
+            gap,
+            name_letters,
+            y: 4.0,
+        })
+    }
+
+    /// Writes a name beside the middle of its bars, which are drawn next.
+    fn name(&mut self, name: &str, bars: usize) {
+        let middle = self.y + self.thick * bars as f64 / 2.0 + 4.0;
+        let name = words::shown(name, self.name_letters);
+        self.svg.text(self.ends.0 - 6.0, middle, Anchor::End, &name);
+    }
+
+    /// Draws the next bar. Returns whether its value has a place on the axis.
+    fn bar(&mut self, name: &str, part: &Series<'_>, value: f64) -> bool {
+        let (y, thick) = (self.y, self.thick);
+        self.y += thick;
+        let Some(end) = self.axis.at(value) else {
+            return false;
+        };
+        let written = words::written(value, self.source.y.unit, 3);
+        let label = match self.several {
+            true => format!("{written} {}", words::shown(&part.name, 12)),
+            false => written,
+        };
+        let ground = self.axis.ground();
+        self.svg.bar(
+            (ground, y + 1.0),
+            (end, y + thick - 1.0),
+            &svg::classes(part.look),
+            &format!("{}: {label}", words::shown(name, 200)),
+        );
+        let mut beside = end.max(ground) + 5.0;
+        if value > self.most {
+            self.svg
+                .cut((end, y + thick / 2.0), (1.0, 0.0), thick / 2.0);
+            beside += 8.0;
+        }
+        self.svg
+            .text(beside, y + thick / 2.0 + 4.0, Anchor::Start, &label);
+        true
+    }
+
+    /// The drawing, with its axis below.
+    fn finish(self, name: &str) -> String {
+        let (mut svg, axis, y, (left, right)) = (self.svg, self.axis, self.y, self.ends);
+        svg.line((axis.ground(), 0.0), (axis.ground(), y), "a");
+        svg.line((left, y), (right, y), "a");
+        columns(&mut svg, &axis, y, (left, right));
+        let y_label = words::label(self.source.y.name);
+        svg.text(right, y + 34.0, Anchor::End, &words::shown(&y_label, 44));
+        svg.finish(y + 40.0, name)
+    }
 }
 
 /// A name and its bars, each with its series.

@@ -30,6 +30,9 @@ pub(crate) struct Dimension<'a> {
 /// Both numbers of a row. The second is none if the cell is no number.
 pub(crate) type Point = (f64, Option<f64>);
 
+/// Where a point lies in the drawing.
+type Place = (f64, f64);
+
 /// One line, or one colour of bars or points.
 pub(crate) struct Series<'a> {
     pub(crate) name: String,
@@ -118,22 +121,23 @@ fn dimension<'a>(figure: &'a Figure, name: &str) -> Result<Dimension<'a>, String
     })
 }
 
+fn optional<'a>(figure: &'a Figure, name: Option<&str>) -> Result<Option<Dimension<'a>>, String> {
+    name.map(|name| dimension(figure, name)).transpose()
+}
+
 fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String, String> {
-    let optional = |name: &Option<String>| {
-        let found = name.as_ref().map(|name| dimension(figure, name));
-        found.transpose()
-    };
     let mut source = Source {
         width: WIDTH,
         chart,
         x: dimension(figure, &chart.x)?,
         y: dimension(figure, &chart.y)?,
-        heat: optional(&chart.heat)?,
+        heat: optional(figure, chart.heat.as_deref())?,
     };
     if chart.mark == Mark::Heat && source.heat.is_none() {
         return Err("it does not say what colours stand for".into());
     }
-    let (series, panel) = (optional(&chart.series)?, optional(&chart.panel)?);
+    let series = optional(figure, chart.series.as_deref())?;
+    let panel = optional(figure, chart.panel.as_deref())?;
     // The colours of a heat map stand for its numbers. Colours of names are for charts that have
     // names.
     let series = series.filter(|_| chart.mark != Mark::Heat);
@@ -148,48 +152,77 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
     let mut notes = Notes::default();
     let panels = split(&rows, panel);
     notes.left_out(PANELS_MAX, panels.len(), "panels");
-    let mut used = split(&rows, series);
-    notes.left_out(SERIES_MAX, used.len(), "series");
-    used.truncate(SERIES_MAX);
-    let names: Vec<String> = used.into_iter().map(|(name, _)| name).collect();
-    let look_of = match series {
-        Some(series) => looks.of(series.name, &names),
-        None => vec![0],
-    };
-    let mut plots = String::new();
+    let named = Named::of(&rows, series, looks, &mut notes);
     let several = panels.len() > 1;
     source.width = if several { WIDTH } else { WIDE };
+    let mut plots = String::new();
     for (name, rows) in panels.iter().take(PANELS_MAX) {
-        let parts = split(rows, series);
-        let series = parts.into_iter().filter_map(|(name, rows)| {
-            let at = names.iter().position(|known| *known == name)?;
-            let look = look_of[at];
-            Some(Series { name, look, rows })
-        });
-        let series: Vec<Series<'_>> = series.collect();
-        let title = format!("{} {}", figure.title, name);
-        let drawn = panel_drawing(&source, &series, &words::shown(&title, 120), &mut notes);
+        let title = words::shown(&format!("{} {}", figure.title, name), 120);
+        let drawn = panel_drawing(&source, &named.series(rows), &title, &mut notes);
         plots += "<figure>";
         if several {
-            plots += &format!(
-                "<figcaption>{} <bdi>{}</bdi></figcaption>",
-                panel.map_or_else(String::new, |panel| words::shown(
-                    &words::label(panel.name),
-                    40
-                )),
-                words::shown(name, 60)
-            );
+            plots += &caption(panel, name);
         }
         plots += &drawn.unwrap_or_else(|why| format!("<p class=note>{why}</p>"));
         plots += "</figure>";
     }
-    let mut out = legend(chart.mark, &names, &look_of);
+    let mut out = legend(chart.mark, &named.names, &named.looks);
     let class = if several { "plots" } else { "plots wide" };
     out += &format!("<div class=\"{class}\">{plots}</div>");
     for note in notes.0 {
         out += &format!("<p class=note>{note}</p>");
     }
     Ok(out)
+}
+
+/// The names of the series of a chart, the same in each panel.
+struct Named<'a> {
+    by: Option<Dimension<'a>>,
+    names: Vec<String>,
+    /// The look of each name.
+    looks: Vec<usize>,
+}
+
+impl<'a> Named<'a> {
+    fn of(
+        rows: &[&[Value]],
+        by: Option<Dimension<'a>>,
+        looks: &mut Looks,
+        notes: &mut Notes,
+    ) -> Named<'a> {
+        let mut used = split(rows, by);
+        notes.left_out(SERIES_MAX, used.len(), "series");
+        used.truncate(SERIES_MAX);
+        let names: Vec<String> = used.into_iter().map(|(name, _)| name).collect();
+        let looks = match by {
+            Some(by) => looks.of(by.name, &names),
+            None => vec![0],
+        };
+        Named { by, names, looks }
+    }
+
+    /// The series of a panel.
+    fn series<'r>(&self, rows: &[&'r [Value]]) -> Vec<Series<'r>> {
+        let parts = split(rows, self.by).into_iter();
+        let series = parts.filter_map(|(name, rows)| {
+            let at = self.names.iter().position(|known| *known == name)?;
+            let look = self.looks[at];
+            Some(Series { name, look, rows })
+        });
+        series.collect()
+    }
+}
+
+/// The name of a panel.
+fn caption(panel: Option<Dimension<'_>>, name: &str) -> String {
+    format!(
+        "<figcaption>{} <bdi>{}</bdi></figcaption>",
+        panel.map_or_else(String::new, |panel| words::shown(
+            &words::label(panel.name),
+            40
+        )),
+        words::shown(name, 60)
+    )
 }
 
 /// Rows by the values of a column, in the order of the values.
@@ -365,73 +398,70 @@ fn curves(
         }
         lines.push((part.look, points));
     }
-    let all = || {
-        lines
-            .iter()
-            .flat_map(|(_, points)| points.iter())
-            .filter(|point| point.1.is_some())
-    };
-    let below = |value: f64, log: bool| log && value <= 0.0;
-    let lost =
-        all().filter(|(x, y)| below(*x, chart.x_log) || y.is_some_and(|y| below(y, chart.y_log)));
-    let lost = lost.count();
-    if lost > 0 {
-        notes.add(format!(
-            "{lost} values of zero or below have no place on a logarithmic axis."
-        ));
-    }
-    let (xs, ys) = (
-        all().map(|point| point.0),
-        all().filter_map(|point| point.1),
-    );
+    let points = lines.iter().flat_map(|(_, points)| points);
+    let numbers: Vec<(f64, f64)> = points.filter_map(|&(x, y)| Some((x, y?))).collect();
+    note_lost(chart, &numbers, notes);
+    let (xs, ys) = (numbers.iter().map(|at| at.0), numbers.iter().map(|at| at.1));
     let mut frame = Frame::around(source, xs, ys)?;
     for (look, points) in &lines {
-        let classes = svg::classes(*look);
         let placed = places(&frame, points);
-        let drawn = placed.iter().flatten().count();
         match chart.mark {
-            Mark::Point => {
-                let every = drawn.div_ceil(POINTS_MAX).max(1);
-                if every > 1 {
-                    notes.add(format!("One point in {every} is drawn."));
-                }
-                let mut pen = Pen::new();
-                placed
-                    .iter()
-                    .flatten()
-                    .step_by(every)
-                    .for_each(|place| pen.marker(*look, *place));
-                let class = if drawn > 150 { "k t" } else { "k" };
-                frame.svg.path(&format!("{class} {classes}"), &pen.data());
-            }
-            _ => {
-                let step = chart.mark == Mark::Step;
-                frame
-                    .svg
-                    .path(&format!("l {classes}"), &joined(&placed, step));
-                if drawn <= MARKED_MAX {
-                    let mut pen = Pen::new();
-                    placed
-                        .iter()
-                        .flatten()
-                        .for_each(|place| pen.marker(*look, *place));
-                    frame.svg.path(&format!("k {classes}"), &pen.data());
-                }
-            }
+            Mark::Point => draw_markers(&mut frame.svg, *look, &placed, notes),
+            _ => draw_line(&mut frame.svg, *look, &placed, chart.mark == Mark::Step),
         }
     }
     Ok(frame.finish(name))
 }
 
+/// Notes how many points a logarithmic axis has no place for.
+fn note_lost(chart: &Chart, points: &[(f64, f64)], notes: &mut Notes) {
+    let below = |value: f64, log: bool| log && value <= 0.0;
+    let is_lost = |&&(x, y): &&(f64, f64)| below(x, chart.x_log) || below(y, chart.y_log);
+    let lost = points.iter().filter(is_lost).count();
+    if lost > 0 {
+        notes.add(format!(
+            "{lost} values of zero or below have no place on a logarithmic axis."
+        ));
+    }
+}
+
+/// Draws a marker at each place, or at some of them if there are too many.
+fn draw_markers(svg: &mut Svg, look: usize, placed: &[Option<Place>], notes: &mut Notes) {
+    let drawn = placed.iter().flatten().count();
+    let every = drawn.div_ceil(POINTS_MAX).max(1);
+    if every > 1 {
+        notes.add(format!("One point in {every} is drawn."));
+    }
+    let class = if drawn > 150 { "k t" } else { "k" };
+    let data = markers(look, placed.iter().flatten().step_by(every));
+    svg.path(&format!("{class} {}", svg::classes(look)), &data);
+}
+
+/// Draws a line through places, with markers if they are few.
+fn draw_line(svg: &mut Svg, look: usize, placed: &[Option<Place>], step: bool) {
+    let classes = svg::classes(look);
+    svg.path(&format!("l {classes}"), &joined(placed, step));
+    if placed.iter().flatten().count() <= MARKED_MAX {
+        let data = markers(look, placed.iter().flatten());
+        svg.path(&format!("k {classes}"), &data);
+    }
+}
+
+fn markers<'a>(look: usize, places: impl Iterator<Item = &'a Place>) -> String {
+    let mut pen = Pen::new();
+    places.for_each(|place| pen.marker(look, *place));
+    pen.data()
+}
+
 /// The places of points in the drawing. None where a line is interrupted.
-fn places(frame: &Frame, points: &[Point]) -> Vec<Option<(f64, f64)>> {
+fn places(frame: &Frame, points: &[Point]) -> Vec<Option<Place>> {
     let place = |&(x, y): &Point| Some((frame.x.at(x)?, frame.y.at(y?)?));
     points.iter().map(place).collect()
 }
 
 /// A line through places. In each column of the screen the first, the least, the largest and the
 /// last place are kept.
-fn joined(places: &[Option<(f64, f64)>], step: bool) -> String {
+fn joined(places: &[Option<Place>], step: bool) -> String {
     let mut pen = Pen::new();
     for stretch in places.split(Option::is_none) {
         let mut before: Option<(f64, f64)> = None;

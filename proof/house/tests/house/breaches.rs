@@ -3,11 +3,6 @@
 
 /// Functions of production code with more than 70 lines.
 pub const LONG: &[(&str, &str)] = &[
-    ("cli/src/commands/profile.rs", "run"),
-    ("cli/src/commands/repair.rs", "save"),
-    ("cli/src/commands/trace.rs", "info"),
-    ("cli/src/commands/trace_convert.rs", "run"),
-    ("proof/longlife/src/campaign.rs", "run"),
     ("store/evendb/src/jobs/checkpoint/mod.rs", "try_checkpoint"),
     ("store/evendb/src/jobs/checkpoint/mod.rs", "write_run"),
     (
@@ -47,28 +42,10 @@ pub const LONG: &[(&str, &str)] = &[
         "store/evendb/src/jobs/rebalance/rewriting/rewrite.rs",
         "write_tables",
     ),
-    ("studio/analyze/src/analysis.rs", "facts"),
-    ("studio/analyze/src/main.rs", "run"),
-    ("studio/lab/src/advise/command.rs", "run"),
-    ("studio/lab/src/driver.rs", "run_paced"),
-    ("studio/lab/src/experiments/mixgraph/replayed.rs", "cell"),
-    ("studio/lab/src/phase_text.rs", "summary"),
-    ("studio/lab/src/replay/command.rs", "text"),
-    ("studio/lab/src/replay/plan.rs", "ask"),
-    ("studio/model/src/from_analysis/mod.rs", "make"),
-    ("studio/report/src/bars.rs", "lying"),
-    ("studio/report/src/plot.rs", "curves"),
-    ("studio/report/src/plot.rs", "drawings"),
 ];
 
 /// Functions with more than 80 lines that only tests see.
-pub const LONG_TESTS: &[(&str, &str)] = &[
-    (
-        "studio/model/src/from_analysis/tests/lacking.rs",
-        "analysis",
-    ),
-    ("studio/model/src/from_analysis/tests/mod.rs", "document"),
-];
+pub const LONG_TESTS: &[(&str, &str)] = &[];
 
 /// Functions with more than six arguments.
 pub const MANY_ARGUMENTS: &[(&str, &str)] = &[

@@ -3,6 +3,7 @@
 use evendb::placement;
 use evendb::vfs::OsVfs;
 use evendb_report::Document;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -127,13 +128,7 @@ impl AdviseArguments {
             let what = "there is no such program";
             return Err(AdviseError::Input(format!("{}: {what}", peers.display())));
         }
-        let beside = |dir| placement::refuse_inside(&OsVfs, dir, "advice");
-        beside(&self.out).map_err(|error| AdviseError::Input(error.to_string()))?;
-        fs::create_dir_all(&self.out).map_err(AdviseError::io(&self.out))?;
-        let is_ours = |text: &str| Document::from_json(text).is_ok();
-        let others = ["page.html", exhaustive::FILE];
-        own_output::refuse_foreign(&self.out, "advice.json", &is_ours, &others)
-            .map_err(|error| AdviseError::Input(error.to_string()))?;
+        self.make_out()?;
         let place = Place::new(self.dir.as_deref().unwrap_or(&self.out))?;
         let earlier = match self.exhaustive {
             true => Some(exhaustive::Advised::load(&self.out)?),
@@ -153,58 +148,89 @@ impl AdviseArguments {
         for sentence in &said_first {
             clock.tell(sentence);
         }
+        let peers = self.peers.clone();
         let question = Question {
-            ground: Ground {
-                program,
-                trace: fs::canonicalize(&source.trace).map_err(AdviseError::io(&source.trace))?,
-                loading: source.loading,
-                operations: load.read,
-                durability: self.durability,
-                threads: self.threads,
-                merges: self.merges.or(source.merges),
-                value_bytes: self.value_bytes_of(&source),
-                // Advice finds out how much ageing it has time for. The check has the time.
-                age_bytes: if self.exhaustive { load.age_bytes() } else { 0 },
-                repeats: load.repeats(),
-            },
+            ground: self.ground(program, &source, &load)?,
             place: place.0.clone(),
             memory_bytes: load.budget_within(self.memory_mib << 20),
             allowed_bytes: self.memory_mib << 20,
             fixed,
-            peers: self
-                .peers
-                .clone()
-                .map(|peers| (peers, self.peer_stores.clone())),
+            peers: peers.map(|peers| (peers, self.peer_stores.clone())),
             misses,
         };
         let asked = self.asked(&question, (&load, source.is_drawn));
-        if let Some(earlier) = &earlier {
-            let what = (self.out.as_path(), self.rounds.into());
-            let text = earlier.check(&question, asked, what, &clock)?;
-            let text = first(&said_first) + &text;
-            return Ok(Given { text, ending });
-        }
+        let text = match &earlier {
+            Some(earlier) => {
+                let what = (self.out.as_path(), self.rounds.into());
+                earlier.check(&question, asked, what, &clock)?
+            }
+            None => self.give(question, load, asked, &clock)?,
+        };
+        let text = first(&said_first) + &text;
+        Ok(Given { text, ending })
+    }
+
+    /// Makes the directory for the results, and refuses one that has other files of these names.
+    fn make_out(&self) -> Result<(), AdviseError> {
+        let input = |error: &dyn Display| AdviseError::Input(error.to_string());
+        placement::refuse_inside(&OsVfs, &self.out, "advice").map_err(|error| input(&error))?;
+        fs::create_dir_all(&self.out).map_err(AdviseError::io(&self.out))?;
+        let is_ours = |text: &str| Document::from_json(text).is_ok();
+        let others = ["page.html", exhaustive::FILE];
+        own_output::refuse_foreign(&self.out, "advice.json", &is_ours, &others)
+            .map_err(|error| input(&error))
+    }
+
+    /// What all replays have in common.
+    fn ground(
+        &self,
+        program: PathBuf,
+        source: &Source,
+        load: &load::Load,
+    ) -> Result<Ground, AdviseError> {
+        Ok(Ground {
+            program,
+            trace: fs::canonicalize(&source.trace).map_err(AdviseError::io(&source.trace))?,
+            loading: source.loading,
+            operations: load.read,
+            durability: self.durability,
+            threads: self.threads,
+            merges: self.merges.or(source.merges),
+            value_bytes: self.value_bytes_of(source),
+            // Advice finds out how much ageing it has time for. The check has the time.
+            age_bytes: if self.exhaustive { load.age_bytes() } else { 0 },
+            repeats: load.repeats(),
+        })
+    }
+
+    /// Finds advice, and writes it. Returns the text for a terminal.
+    fn give(
+        &self,
+        question: Question,
+        load: load::Load,
+        asked: Vec<(String, String)>,
+        clock: &Clock<'_>,
+    ) -> Result<String, AdviseError> {
         for sentence in of_load(&load, question.memory_bytes) {
             clock.tell(&sentence);
         }
         let mut facts = asked;
         facts.push(("seconds given".to_owned(), self.seconds.to_string()));
-        let advice = advise(question, load, &clock)?;
+        let advice = advise(question, load, clock)?;
         let document = page::document(&advice, facts);
         let json = self.out.join("advice.json");
         own_output::replace(&json, &document.to_json()).map_err(AdviseError::io(&json))?;
         let page = self.out.join("page.html");
         own_output::replace(&page, &evendb_report::page(&document))
             .map_err(AdviseError::io(&page))?;
-        let mut text = first(&said_first);
-        text += &of_load(&advice.load, advice.memory_bytes).join(" ");
+        let mut text = of_load(&advice.load, advice.memory_bytes).join(" ");
         text += "\n\n";
         for sentence in page::sentences(&advice) {
             text += &format!("{sentence}\n");
         }
         text += &format!("\n  {}\n\n", advice.tuning().code(advice.memory_bytes));
         text += &format!("{} has all of it.\n", page.display());
-        Ok(Given { text, ending })
+        Ok(text)
     }
 
     fn fixed(&self) -> Result<Tuning, AdviseError> {

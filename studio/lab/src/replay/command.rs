@@ -400,21 +400,43 @@ impl ReplayArguments {
     }
 
     fn text(&self, store: &str, made: Made, report: &ReplayReport) -> String {
-        let mut text = String::new();
         let seconds = report.duration.as_secs_f64();
         let rate = report.replayed() as f64 / seconds.max(1e-9);
-        for warning in report.warnings(self.remedy(report)) {
-            let _ = writeln!(text, "{warning}");
-        }
-        let mut line = |line: String| {
-            let _ = writeln!(text, "{line}");
-        };
-        line(format!(
+        let mut lines = report.warnings(self.remedy(report));
+        lines.push(format!(
             "{store}: {} in {seconds:.2} s, {} a second, {} threads",
             grouped(report.replayed()),
             grouped(rate as u64),
             self.threads
         ));
+        lines.extend(self.before_text(made));
+        if let Some(intended) = report.intended {
+            lines.push(format!(
+                "due within {:.2} s; the latest operation began {} late; latencies count from when operations were due",
+                intended.as_secs_f64(),
+                duration(report.late_max.as_nanos() as f64)
+            ));
+        }
+        lines.push(format!("\n{}", table(report)));
+        lines.push(format!(
+            "{} results compared, {} differ",
+            grouped(report.compared),
+            grouped(report.differences.total())
+        ));
+        let differences = report.differences.each();
+        for (what, count) in differences.into_iter().filter(|(_, count)| *count > 0) {
+            lines.push(format!("  {what}: {}", grouped(count)));
+        }
+        for (why, count) in &report.left_out {
+            lines.push(format!("left out: {why}: {}", grouped(*count)));
+        }
+        lines.extend(self.done_otherwise(report));
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// What was put before the replay.
+    fn before_text(&self, made: Made) -> Vec<String> {
+        let mut lines = Vec::new();
         if self.prepare {
             let Prepared { put, assumed } = made.prepared;
             let assumed = match assumed {
@@ -424,33 +446,18 @@ impl ReplayArguments {
                     grouped(assumed)
                 ),
             };
-            line(format!("{} records were put before{assumed}", grouped(put)));
+            lines.push(format!("{} records were put before{assumed}", grouped(put)));
         }
         if self.age_bytes > 0 {
             let aged = bytes(made.aged_bytes);
-            line(format!("{aged} were put again before"));
+            lines.push(format!("{aged} were put again before"));
         }
-        if let Some(intended) = report.intended {
-            line(format!(
-                "due within {:.2} s; the latest operation began {} late; latencies count from when operations were due",
-                intended.as_secs_f64(),
-                duration(report.late_max.as_nanos() as f64)
-            ));
-        }
-        line(format!("\n{}", table(report)));
-        line(format!(
-            "{} results compared, {} differ",
-            grouped(report.compared),
-            grouped(report.differences.total())
-        ));
-        let differences = report.differences.each();
-        for (what, count) in differences.into_iter().filter(|(_, count)| *count > 0) {
-            line(format!("  {what}: {}", grouped(count)));
-        }
-        for (why, count) in &report.left_out {
-            line(format!("left out: {why}: {}", grouped(*count)));
-        }
-        for (count, what) in [
+        lines
+    }
+
+    /// What the store was asked in another way than the trace tells.
+    fn done_otherwise(&self, report: &ReplayReport) -> Vec<String> {
+        let counted = [
             (
                 report.ranges_by_key,
                 "deletions of ranges were done key by key: the store has none",
@@ -463,19 +470,19 @@ impl ReplayArguments {
                 report.kept_for_ever,
                 "values stay after their time to live: too many wait for their end at once",
             ),
-        ] {
-            if count > 0 {
-                line(format!("{} {what}", grouped(count)));
-            }
-        }
+        ];
+        let counted = counted.into_iter().filter(|(count, _)| *count > 0);
+        let mut lines: Vec<String> = counted
+            .map(|(count, what)| format!("{} {what}", grouped(count)))
+            .collect();
         if report.unknown_lengths > 0 {
-            line(format!(
+            lines.push(format!(
                 "{} scans have no length in the trace, and asked for {} records each (--scan-length)",
                 grouped(report.unknown_lengths),
                 grouped(self.scan_length)
             ));
         }
-        text
+        lines
     }
 
     /// How reads and scans find something.

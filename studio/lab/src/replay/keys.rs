@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evendb_trace::KeyLines;
 
-use super::plan::Bytes;
+use super::work::Bytes;
 use super::worker::value_of;
 use crate::recorder::RunError;
 use crate::store::Store;

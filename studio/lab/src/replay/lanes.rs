@@ -1,5 +1,5 @@
-//! The queues from the one thread that reads a trace to the workers, and where lanes wait for each
-//! other.
+//! The queues from the one thread that reads a trace to the workers, the lanes of work, and where
+//! lanes wait for each other.
 //!
 //! Tasks travel in chunks. A full queue holds the reader up. Meanwhile the tasks that were gathered
 //! for the other lanes go on, even if they make less than a chunk: a lane may be waiting for
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::plan::Work;
+use super::work::{Ask, Part, Work};
+use crate::random::mix64;
 
 const CHUNK: usize = 32;
 const CHUNKS: usize = 16;
@@ -155,4 +156,38 @@ impl Lane {
             Err(TrySendError::Disconnected(_)) => self.to = None,
         }
     }
+}
+
+/// The lane of a key.
+fn lane_of(key: &[u8], lanes: usize) -> usize {
+    (mix64(evendb_trace::value_hash(key)) % lanes as u64) as usize
+}
+
+/// Gives work to its lane, or to all lanes that it concerns.
+pub(super) fn to_lanes(work: Work, lanes: &mut Lanes) {
+    let count = lanes.count();
+    let key = match &work.ask {
+        Ask::Get(key)
+        | Ask::Put(key, ..)
+        | Ask::Delete(key)
+        | Ask::Expire(key)
+        | Ask::Merge(key, _) => Some(&key[..]),
+        Ask::Scan { range, .. } => Some(&range.low[..]),
+        Ask::DeleteRange(..) | Ask::Pop(..) | Ask::Parts(_) => None,
+    };
+    if let Some(key) = key {
+        return lanes.add(lane_of(key, count), work);
+    }
+    let keys: Option<Vec<_>> = match &work.ask {
+        Ask::Parts(parts) => parts.iter().map(Part::key).collect(),
+        _ => None,
+    };
+    let mut of: Vec<_> = match keys {
+        Some(keys) => keys.iter().map(|key| lane_of(key, count)).collect(),
+        // Any key may be in a range.
+        None => (0..count).collect(),
+    };
+    of.sort_unstable();
+    of.dedup();
+    lanes.add_together(&of, work);
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   trace --> in order of time --> plan: what it is for this store --> lane by hash of the key
-//!                                  (plan.rs)                                 |
+//!                                  (plan)                                    |
 //!       store <-- worker <-- one queue per worker (lanes.rs) <---------------+
 //!                   |
 //!                   +--> latencies, differences (report.rs)
@@ -57,6 +57,7 @@ mod plan;
 mod prepare;
 mod report;
 mod values;
+mod work;
 mod worker;
 
 #[cfg(test)]
@@ -76,8 +77,8 @@ use crate::store::Store;
 
 pub use age::age;
 pub use keys::put_keys;
-use lanes::Lanes;
-use plan::{Planner, to_lanes};
+use lanes::{Lanes, to_lanes};
+use plan::Planner;
 pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;

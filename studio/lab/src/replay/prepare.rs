@@ -23,7 +23,8 @@ use std::time::Instant;
 
 use evendb_trace::{InOrder, Kind, Operation, Outcome, Reader, value_hash};
 
-use super::plan::{Ask, Bytes, Part, Planner, VALUE_BYTES_MAX, Work, is_end_of_group};
+use super::plan::{Planner, VALUE_BYTES_MAX, is_end_of_group};
+use super::work::{Ask, Bytes, Part, Work};
 use super::worker::{Worker, value_of};
 use super::{Merges, ReplaySettings};
 use crate::purposes::COUNTER_BYTES;

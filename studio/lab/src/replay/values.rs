@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use evendb_trace::{Header, value_hash};
 
-use super::plan::{Ask, Bytes, Part};
+use super::work::{Ask, Bytes, Part};
 
 /// The origin of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use evendb_trace::{Kind, Outcome, value_hash};
 
 use super::lanes::{Queue, Task};
-use super::plan::{Ask, Bytes, Part, Range, Work};
 use super::report::ReplayReport;
+use super::work::{Ask, Bytes, Part, Range, Work};
 use super::{Merges, ReplaySettings, Speed};
 use crate::purposes::{RangeEnd, counter_of};
 use crate::random::mix64;

@@ -1,4 +1,6 @@
-//! The stores that come with this crate; adapters for other engines live outside the default build.
+//! The trait that every store implements ([`store`]), what only some can do ([`purposes`]), the
+//! stores that come with this crate, and what opens one by its name ([`opener`]). Adapters for other
+//! engines live outside the default build.
 
 /// The calls of [`Store`](crate::store::Store) that have the same names in both engines, for a type
 /// with the field `database`.
@@ -80,6 +82,10 @@ macro_rules! lend {
 pub mod evendb;
 pub mod flsm;
 pub mod memory;
+pub mod opener;
+pub mod purposes;
 #[cfg(test)]
 pub(crate) mod put_only;
+pub mod store;
+pub mod traced;
 pub mod undone;

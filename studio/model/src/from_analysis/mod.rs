@@ -138,20 +138,70 @@ fn kind_of(kind: &str) -> Option<Kind> {
 /// # Errors
 /// See [`MakeError`].
 pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
+    let mut notes = Notes::default();
+    let composition = composition(document, known, &mut notes)?;
+    let (mix, keyspace) = (composition.mix, &composition.keyspace[..]);
+    let source = Source {
+        document,
+        keyspace,
+        mix,
+    };
+    let (named, pairs) = pairs(&source, known, &mut notes)?;
+    let keys = parts::keys(&source, &mut notes)?;
+    let values = parts::values(&source, &mut notes)?;
+    let scans = parts::scans(&source, known.scan_length, &mut notes)?;
+    let spots = hot::spots(&source, pairs, named, &mut notes)?;
+    let rate = rate::rate(&source, &mut notes)?;
+    parts::warn_of_correlations(&source, &mut notes)?;
+    let model = Model {
+        name: known.name.clone().unwrap_or_else(|| "made".to_owned()),
+        about: format!("Made of \"{}\"", document.title),
+        pairs,
+        operations: composition.operations as u64,
+        memory_bytes: None,
+        mix,
+        keys,
+        values,
+        scans,
+        ranges: spots.ranges,
+        accesses: spots.accesses,
+        own: spots.own,
+        rate,
+    };
+    let text = model
+        .to_toml()
+        .map_err(|error| MakeError::NoModel(error.to_string()))?;
+    Model::from_toml(&text).map_err(|error| MakeError::NoModel(error.to_string()))?;
+    Ok(Made {
+        model,
+        notes: notes.all,
+        unknown: notes.unknown,
+    })
+}
+
+/// The operations of the keyspace that is modelled.
+struct Composition {
+    keyspace: String,
+    mix: Mix,
+    /// The number of operations of kinds that a model has.
+    operations: f64,
+}
+
+fn composition(
+    document: &Document,
+    known: &Known,
+    notes: &mut Notes,
+) -> Result<Composition, MakeError> {
     if document.figure("composition").is_none() {
         return Err(MakeError::Missing("figure \"composition\"".to_owned()));
     }
-    let composition = Table::of(document, "composition");
-    let (kinds, operations) = (
-        composition.texts("kind")?,
-        composition.numbers("operations")?,
-    );
-    let keyspaces = composition.texts("keyspace")?;
+    let table = Table::of(document, "composition");
+    let (kinds, operations) = (table.texts("kind")?, table.numbers("operations")?);
+    let keyspaces = table.texts("keyspace")?;
     let keyspace = match &known.keyspace {
         Some(name) => name.clone(),
         None => busiest(&keyspaces, &operations)?,
     };
-    let mut notes = Notes::default();
     notes.push(format!(
         "Made of the analysis \"{}\", keyspace \"{keyspace}\".",
         document.title
@@ -175,41 +225,10 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
     for kind in Kind::ALL {
         *mix.share_mut(kind) /= modelled;
     }
-    let source = Source {
-        document,
-        keyspace: &keyspace,
+    Ok(Composition {
+        keyspace,
         mix,
-    };
-    let (named, pairs) = pairs(&source, known, &mut notes)?;
-    let keys = parts::keys(&source, &mut notes)?;
-    let values = parts::values(&source, &mut notes)?;
-    let scans = parts::scans(&source, known.scan_length, &mut notes)?;
-    let spots = hot::spots(&source, pairs, named, &mut notes)?;
-    let rate = rate::rate(&source, &mut notes)?;
-    parts::warn_of_correlations(&source, &mut notes)?;
-    let model = Model {
-        name: known.name.clone().unwrap_or_else(|| "made".to_owned()),
-        about: format!("Made of \"{}\"", document.title),
-        pairs,
-        operations: modelled as u64,
-        memory_bytes: None,
-        mix,
-        keys,
-        values,
-        scans,
-        ranges: spots.ranges,
-        accesses: spots.accesses,
-        own: spots.own,
-        rate,
-    };
-    let text = model
-        .to_toml()
-        .map_err(|error| MakeError::NoModel(error.to_string()))?;
-    Model::from_toml(&text).map_err(|error| MakeError::NoModel(error.to_string()))?;
-    Ok(Made {
-        model,
-        notes: notes.all,
-        unknown: notes.unknown,
+        operations: modelled,
     })
 }
 

@@ -43,7 +43,6 @@ pub(super) fn cell(
     keys: Option<&Path>,
     (model, threads): (&Model, usize),
 ) -> Result<Value, Failure> {
-    let never = AtomicBool::new(false);
     let merges = model.counts().then_some(Merges::Counters);
     let settings = ReplaySettings {
         threads,
@@ -53,34 +52,64 @@ pub(super) fn cell(
         ..ReplaySettings::default()
     };
     if let Some(path) = keys {
-        let file = File::open(path).map_err(at(path))?;
-        let value_bytes = model.values.loaded.mean() as usize;
-        let put = put_keys(BufReader::new(file), store, value_bytes, &never);
-        put.map_err(|error| error.of_file(path))?;
+        put_listed(store, path, model.values.loaded.mean() as usize)?;
     }
     let of_trace = |error: RunError| error.of_file(trace);
+    let never = AtomicBool::new(false);
     prepare(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
+    warm(store, trace, &settings)?;
+    let (result, report) = measured(store, trace, &settings)?;
+    let mut cell = figures(&result, NAME, 0);
+    let warnings = report.warnings(keys.is_none().then_some(REMEDY));
+    let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
+    text += cell["text"].as_str().unwrap_or_default();
+    text += &format!(" {}\n", differences(&report));
+    cell["text"] = text.into();
+    if !report.losses.is_nothing() {
+        cell[LOST] = report.losses.to_string().into();
+    }
+    Ok(cell)
+}
+
+/// Puts the keys of a list.
+fn put_listed(store: &dyn Store, path: &Path, value_bytes: usize) -> Result<(), Failure> {
+    let file = BufReader::new(File::open(path).map_err(at(path))?);
+    let put = put_keys(file, store, value_bytes, &AtomicBool::new(false));
+    put.map_err(|error| error.of_file(path))?;
+    Ok(())
+}
+
+/// Replays the beginning of the trace.
+fn warm(store: &dyn Store, trace: &Path, settings: &ReplaySettings) -> Result<(), Failure> {
     let length = trace.metadata().map_err(at(trace))?.len();
     // The part is torn where it ends, and a reader takes that.
-    replay(
-        opened(trace, (length as f64 / WARMING_PART) as u64)?,
-        store,
-        &settings,
-        &never,
-    )
-    .map_err(of_trace)?;
+    let part = opened(trace, (length as f64 / WARMING_PART) as u64)?;
+    let warmed = replay(part, store, settings, &AtomicBool::new(false));
+    warmed.map_err(|error| error.of_file(trace))?;
+    Ok(())
+}
+
+/// Replays the trace, and pays the debt.
+fn measured(
+    store: &dyn Store,
+    trace: &Path,
+    settings: &ReplaySettings,
+) -> Result<(PhaseResult, ReplayReport), Failure> {
     let (figures_before, usage_before) = (store.stats(), ProcessUsage::now());
-    let report = replay(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
+    let whole = opened(trace, u64::MAX)?;
+    let report = replay(whole, store, settings, &AtomicBool::new(false));
+    let report = report.map_err(|error| error.of_file(trace))?;
     let usage_after = ProcessUsage::now();
     let settling = Instant::now();
     store.settle_debt()?;
     let settle_seconds = settling.elapsed().as_secs_f64();
     let since = |usage: Option<ProcessUsage>| Some(usage?.since(&usage_before?));
+    let scans = report.kinds.get(&Kind::Scan);
     let result = PhaseResult {
         name: NAME.to_owned(),
         distribution: NAME.to_owned(),
         store: store.name(),
-        threads,
+        threads: settings.threads,
         cores: std::thread::available_parallelism().ok().map(usize::from),
         operations: report.replayed(),
         seconds: report.duration.as_secs_f64(),
@@ -94,25 +123,13 @@ pub(super) fn cell(
         components: Vec::new(),
         user_bytes_written: 0,
         user_bytes_read: 0,
-        records_scanned: report
-            .kinds
-            .get(&Kind::Scan)
-            .map_or(0, |scans| scans.records),
+        records_scanned: scans.map_or(0, |scans| scans.records),
         usage: since(usage_after),
         usage_settled: since(ProcessUsage::now()),
         ideal: None,
         figures: figures_since(&figures_before, &store.stats()),
     };
-    let mut cell = figures(&result, NAME, 0);
-    let warnings = report.warnings(keys.is_none().then_some(REMEDY));
-    let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
-    text += cell["text"].as_str().unwrap_or_default();
-    text += &format!(" {}\n", differences(&report));
-    cell["text"] = text.into();
-    if !report.losses.is_nothing() {
-        cell[LOST] = report.losses.to_string().into();
-    }
-    Ok(cell)
+    Ok((result, report))
 }
 
 /// Checks that the replayed trace is whole.

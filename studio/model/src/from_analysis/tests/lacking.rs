@@ -35,49 +35,32 @@ const LACKS: [(u64, bool, u64); 5] = [
     (40, false, 9),
 ];
 
+/// The figures of an analysis, and their columns.
+const COLUMNS: [(&str, &[&str]); 9] = [
+    ("composition", &["keyspace", "kind", "operations"]),
+    (
+        "access-ranks",
+        &["keyspace", "kind", "rank", "accesses", "accesses_up_to"],
+    ),
+    (
+        "access-counts",
+        &["keyspace", "kind", "accesses", "keys", "keys_up_to"],
+    ),
+    ("rates", &["keyspace", "kind", "time", "per_second"]),
+    ("unique-keys", &["keyspace", "period_seconds", "new_keys"]),
+    ("key-sizes", &SIZES),
+    ("value-sizes", &SIZES),
+    (
+        "scan-lengths",
+        &["keyspace", "records", "scans", "scans_up_to"],
+    ),
+    ("ranges", &["keyspace", "kind", "range", "accesses"]),
+];
+
 /// An analysis of `each` operations of each of these kinds, without what the load does not have:
 /// sizes of values and lengths of scans if `with_lengths` is false, times if all operations come at
 /// one moment.
 fn analysis(kinds: &[&str], each: u64, with_lengths: bool, seconds: u64) -> Document {
-    let mut found = Document::new("a load");
-    let columns: [(&str, &[&str]); 9] = [
-        ("composition", &["keyspace", "kind", "operations"]),
-        (
-            "access-ranks",
-            &["keyspace", "kind", "rank", "accesses", "accesses_up_to"],
-        ),
-        (
-            "access-counts",
-            &["keyspace", "kind", "accesses", "keys", "keys_up_to"],
-        ),
-        ("rates", &["keyspace", "kind", "time", "per_second"]),
-        ("unique-keys", &["keyspace", "period_seconds", "new_keys"]),
-        (
-            "key-sizes",
-            &[
-                "keyspace",
-                "kind",
-                "bytes",
-                "operations",
-                "operations_up_to",
-            ],
-        ),
-        (
-            "value-sizes",
-            &[
-                "keyspace",
-                "kind",
-                "bytes",
-                "operations",
-                "operations_up_to",
-            ],
-        ),
-        (
-            "scan-lengths",
-            &["keyspace", "records", "scans", "scans_up_to"],
-        ),
-        ("ranges", &["keyspace", "kind", "range", "accesses"]),
-    ];
     let mut rows: BTreeMap<&str, Vec<Vec<Value>>> = BTreeMap::new();
     let mut add = |id: &'static str, row: Vec<Value>| rows.entry(id).or_default().push(row);
     for kind in kinds.iter().filter(|_| each > 0) {
@@ -121,11 +104,12 @@ fn analysis(kinds: &[&str], each: u64, with_lengths: bool, seconds: u64) -> Docu
             ],
         );
     }
-    let figures = columns.into_iter().filter_map(|(id, columns)| {
+    let figures = COLUMNS.into_iter().filter_map(|(id, columns)| {
         // The composition is there even if it has no rows.
         let rows = rows.remove(id).or((id == "composition").then(Vec::new))?;
         Some(figure(id, columns, rows))
     });
+    let mut found = Document::new("a load");
     found.figures = figures.collect();
     found
 }

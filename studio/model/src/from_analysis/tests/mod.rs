@@ -53,76 +53,26 @@ fn cumulative(prefix: &[&str], sizes: impl Iterator<Item = u64>) -> Vec<Vec<Valu
     rows
 }
 
+/// The columns of a figure of sizes.
+const SIZES: [&str; 5] = [
+    "keyspace",
+    "kind",
+    "bytes",
+    "operations",
+    "operations_up_to",
+];
+
 /// The figures of a load of 9 gets to 1 scan.
 fn document(load: &Load, values: &Sizes, scans: &Sizes) -> Document {
-    let shares = load.ranges.shares().unwrap();
-    let (of_range, touched) = (
-        load.pairs / load.ranges.count,
-        load.accesses.touched(load.pairs),
-    );
-    let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for (range, pair) in even(GOLDEN).zip(even(ROOT)).take(load.operations) {
-        let mut left = range;
-        let range = shares
-            .iter()
-            .position(|share| {
-                left -= share;
-                left < 0.0
-            })
-            .unwrap_or(0) as u64;
-        *counts
-            .entry((range, load.accesses.rank(pair, of_range, touched)))
-            .or_default() += 1;
-    }
-    let mut by_range = vec![0_u64; load.ranges.count as usize];
-    for ((range, _), count) in &counts {
-        by_range[*range as usize] += count;
-    }
-    let mut hottest: Vec<u64> = counts.values().copied().collect();
-    hottest.sort_unstable_by(|a, b| b.cmp(a));
-    let (mut up_to, mut ranks) = (0, Vec::new());
-    for (at, accesses) in hottest.iter().enumerate() {
-        up_to += accesses;
-        ranks.push(vec![
-            json!("app"),
-            json!("get"),
-            json!(at + 1),
-            json!(accesses),
-            json!(up_to as f64 / load.operations as f64),
-        ]);
-    }
     let gets = load.operations as u64;
-    let row = |kind: &str, n: u64| vec![json!("app"), json!(kind), json!(n)];
+    let accesses = Counted::of(load);
     let mut found = Document::new("drawn");
     found.figures = vec![
-        figure(
-            "composition",
-            &["keyspace", "kind", "operations"],
-            vec![
-                row("get", gets),
-                row("scan", gets / 9),
-                row("delete_range", 3),
-                vec![json!("other"), json!("put"), json!(5)],
-            ],
-        ),
-        figure(
-            "unique-keys",
-            &["keyspace", "period_seconds", "new_keys"],
-            vec![
-                vec![json!("app"), json!(60), json!(hottest.len() / 2)],
-                vec![json!("app"), json!(60), json!(hottest.len().div_ceil(2))],
-                vec![json!("app"), json!(600), json!(hottest.len())],
-            ],
-        ),
+        composition(gets),
+        accesses.unique_keys(),
         figure(
             "key-sizes",
-            &[
-                "keyspace",
-                "kind",
-                "bytes",
-                "operations",
-                "operations_up_to",
-            ],
+            &SIZES,
             cumulative(
                 &["app", "get"],
                 (0..gets).map(|n| if n % 10 == 0 { 32 } else { 28 }),
@@ -130,13 +80,7 @@ fn document(load: &Load, values: &Sizes, scans: &Sizes) -> Document {
         ),
         figure(
             "value-sizes",
-            &[
-                "keyspace",
-                "kind",
-                "bytes",
-                "operations",
-                "operations_up_to",
-            ],
+            &SIZES,
             cumulative(
                 &["app", "get"],
                 even(CUBE).take(20_000).map(|unit| values.quantile(unit)),
@@ -150,35 +94,9 @@ fn document(load: &Load, values: &Sizes, scans: &Sizes) -> Document {
                 even(CUBE).take(20_000).map(|unit| scans.quantile(unit)),
             ),
         ),
-        figure(
-            "ranges",
-            &["keyspace", "kind", "range", "accesses"],
-            by_range
-                .iter()
-                .enumerate()
-                .map(|(at, n)| vec![json!("app"), json!("get"), json!(at), json!(n)])
-                .collect(),
-        ),
-        figure(
-            "access-ranks",
-            &["keyspace", "kind", "rank", "accesses", "accesses_up_to"],
-            ranks,
-        ),
-        figure(
-            "rates",
-            &["keyspace", "kind", "time", "per_second"],
-            (0..200)
-                .map(|n| {
-                    let time = f64::from(n) * 432.0;
-                    vec![
-                        json!("app"),
-                        json!("get"),
-                        json!(time),
-                        json!(4500.0 + 1000.0 * (0.000_073 * time).sin()),
-                    ]
-                })
-                .collect(),
-        ),
+        accesses.ranges(),
+        accesses.ranks(load.operations),
+        rates(),
         figure(
             "pearson",
             &["keyspace", "a", "b", "correlation"],
@@ -191,6 +109,119 @@ fn document(load: &Load, values: &Sizes, scans: &Sizes) -> Document {
         ),
     ];
     found
+}
+
+fn composition(gets: u64) -> Figure {
+    let row = |kind: &str, n: u64| vec![json!("app"), json!(kind), json!(n)];
+    figure(
+        "composition",
+        &["keyspace", "kind", "operations"],
+        vec![
+            row("get", gets),
+            row("scan", gets / 9),
+            row("delete_range", 3),
+            vec![json!("other"), json!("put"), json!(5)],
+        ],
+    )
+}
+
+/// A rate that swings over a day.
+fn rates() -> Figure {
+    let row = |n: u32| {
+        let time = f64::from(n) * 432.0;
+        vec![
+            json!("app"),
+            json!("get"),
+            json!(time),
+            json!(4500.0 + 1000.0 * (0.000_073 * time).sin()),
+        ]
+    };
+    figure(
+        "rates",
+        &["keyspace", "kind", "time", "per_second"],
+        (0..200).map(row).collect(),
+    )
+}
+
+/// The accesses of a load, counted.
+struct Counted {
+    by_range: Vec<u64>,
+    /// The accesses of each pair, those of the hottest first.
+    hottest: Vec<u64>,
+}
+
+impl Counted {
+    fn of(load: &Load) -> Counted {
+        let shares = load.ranges.shares().unwrap();
+        let (of_range, touched) = (
+            load.pairs / load.ranges.count,
+            load.accesses.touched(load.pairs),
+        );
+        let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for (range, pair) in even(GOLDEN).zip(even(ROOT)).take(load.operations) {
+            let mut left = range;
+            let range = shares
+                .iter()
+                .position(|share| {
+                    left -= share;
+                    left < 0.0
+                })
+                .unwrap_or(0) as u64;
+            *counts
+                .entry((range, load.accesses.rank(pair, of_range, touched)))
+                .or_default() += 1;
+        }
+        let mut by_range = vec![0_u64; load.ranges.count as usize];
+        for ((range, _), count) in &counts {
+            by_range[*range as usize] += count;
+        }
+        let mut hottest: Vec<u64> = counts.values().copied().collect();
+        hottest.sort_unstable_by(|a, b| b.cmp(a));
+        Counted { by_range, hottest }
+    }
+
+    fn unique_keys(&self) -> Figure {
+        let keys = self.hottest.len();
+        figure(
+            "unique-keys",
+            &["keyspace", "period_seconds", "new_keys"],
+            vec![
+                vec![json!("app"), json!(60), json!(keys / 2)],
+                vec![json!("app"), json!(60), json!(keys.div_ceil(2))],
+                vec![json!("app"), json!(600), json!(keys)],
+            ],
+        )
+    }
+
+    fn ranges(&self) -> Figure {
+        let counts = self.by_range.iter().enumerate();
+        figure(
+            "ranges",
+            &["keyspace", "kind", "range", "accesses"],
+            counts
+                .map(|(at, n)| vec![json!("app"), json!("get"), json!(at), json!(n)])
+                .collect(),
+        )
+    }
+
+    fn ranks(&self, operations: usize) -> Figure {
+        let (mut up_to, mut ranks) = (0, Vec::new());
+        for (at, accesses) in self.hottest.iter().enumerate() {
+            up_to += accesses;
+            ranks.push(vec![
+                json!("app"),
+                json!("get"),
+                json!(at + 1),
+                json!(accesses),
+                json!(up_to as f64 / operations as f64),
+            ]);
+        }
+        figure(
+            "access-ranks",
+            &["keyspace", "kind", "rank", "accesses", "accesses_up_to"],
+            ranks,
+        )
+    }
 }
 
 fn zippydb(b: f64) -> Load {

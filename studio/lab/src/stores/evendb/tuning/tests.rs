@@ -1,0 +1,125 @@
+//! Settings as text and as code, and that each of them reaches an engine.
+
+use super::*;
+
+#[test]
+fn settings_come_back_as_text_and_as_code() {
+    let text = "chunk-bytes=1048576 compression=lz4 row-cache=off memory-share=0.5";
+    let tuning: Tuning = text.parse().unwrap();
+    assert_eq!(tuning.to_string(), text);
+    assert_eq!(tuning.budget(64 << 20), 32 << 20);
+    assert_eq!(
+        tuning.code(64 << 20),
+        "Options::new().memory_budget(32 << 20).compression(Compression::Lz4)\
+         .advanced(|all| all.chunk_bytes(1048576).row_cache(false))"
+    );
+    assert_eq!(
+        Tuning::new().code(1 << 20),
+        "Options::new().memory_budget(1 << 20)"
+    );
+}
+
+#[test]
+fn what_is_no_setting_is_told() {
+    let wrong = |text: &str| text.parse::<Tuning>().unwrap_err();
+    assert_eq!(wrong("munks"), TuningError::NoValue("munks".to_owned()));
+    assert_eq!(wrong("monks=on"), TuningError::Unknown("monks".to_owned()));
+    assert_eq!(wrong("munks=on munks=off"), TuningError::Twice("munks"));
+    for text in [
+        "munks=yes",
+        "chunk-bytes=1MiB",
+        "chunk-bytes=-1",
+        "compression=zip",
+        "row-cache-share=0",
+        "memory-share=1.5",
+        "space-amplification=inf",
+    ] {
+        assert!(
+            matches!(wrong(text), TuningError::WrongValue { .. }),
+            "{text}"
+        );
+    }
+    assert!(wrong("monks=on").to_string().contains("munks"));
+}
+
+#[test]
+fn two_that_choose_different_settings_go_together() {
+    let of = |text: &str| text.parse::<Tuning>().unwrap();
+    let both = of("munks=off").and(&of("block-bytes=1024")).unwrap();
+    assert_eq!(both, of("munks=off block-bytes=1024"));
+    assert_eq!(of("munks=off").and(&of("munks=on")), None);
+}
+
+#[test]
+fn the_engine_decides_which_settings_there_are() {
+    let of = |text: &str| text.parse::<Tuning>().unwrap();
+    let flsm = of("engine=flsm max-files-per-guard=4 compression=lz4");
+    assert_eq!((flsm.engine(), flsm.contradiction()), (Engine::Flsm, None));
+    assert_eq!(
+        flsm.code(64 << 20),
+        "evendb_flsm::Options::new().memory_budget(64 << 20)\
+         .advanced(|all| all.max_files_per_guard(4).compression(Compression::Lz4))"
+    );
+    assert_eq!(of("munks=off").engine(), Engine::Chunks);
+    for (text, what) in [
+        ("engine=flsm munks=off", "the engine flsm has no munks=off"),
+        (
+            "engine=flsm compression=zstd",
+            "the engine flsm has no compression=zstd",
+        ),
+        (
+            "max-files-per-guard=1",
+            "the engine evendb has no max-files-per-guard=1",
+        ),
+    ] {
+        let said = of(text).contradiction();
+        assert!(said.is_some_and(|said| said.starts_with(what)), "{text}");
+    }
+    assert_eq!(of("engine=flsm").and(&of("munks=off")), None);
+    let both = of("engine=flsm").and(&of("block-bytes=1024")).unwrap();
+    assert_eq!(both.engine(), Engine::Flsm);
+}
+
+#[test]
+fn every_setting_opens_a_database() {
+    let values = [
+        "engine=flsm",
+        "memory-share=0.5",
+        "compression=lz4",
+        "space-amplification=2",
+        "chunk-bytes=262144",
+        "block-bytes=1024",
+        "filter-bits-per-key=12",
+        "munks=off",
+        "row-cache=off",
+        "row-cache-share=0.5",
+        "values-apart-from=1024",
+        "max-files-per-guard=4",
+    ];
+    for (setting, text) in TABLE.iter().zip(values) {
+        let tuning: Tuning = text.parse().unwrap();
+        assert!(
+            tuning.sets(setting.name),
+            "{text} is not of {}",
+            setting.name
+        );
+        // These are no options of an engine.
+        let is_idle = [ENGINE, MEMORY_SHARE].contains(&setting.name);
+        if setting.chunks.is_some() {
+            let before = format!("{:?}", Options::new());
+            let options = tuning.applied(Options::new());
+            let is_same = before == format!("{options:?}");
+            assert_eq!(is_same, is_idle, "{text} does nothing");
+            let directory = tempfile::tempdir().unwrap();
+            options.open(directory.path()).unwrap();
+        }
+        if setting.flsm.is_some() {
+            let before = format!("{:?}", FlsmOptions::new());
+            let options = tuning.applied_to_flsm(FlsmOptions::new()).unwrap();
+            let is_same = before == format!("{options:?}");
+            assert_eq!(is_same, is_idle, "{text} does nothing");
+            let directory = tempfile::tempdir().unwrap();
+            options.open(directory.path()).unwrap();
+        }
+    }
+}
