@@ -90,7 +90,8 @@ pub struct Calibration {
     pub memory_copy_bytes_per_second: Sliced,
     /// Reads of 4 KiB at random places by one thread.
     pub random_read: Rate,
-    /// Reads of 4 KiB at random places by [`RANDOM_READ_THREADS`] threads.
+    /// Reads of 4 KiB at random places by [`RANDOM_READ_THREADS`](super::RANDOM_READ_THREADS)
+    /// threads.
     pub random_read_threads: Rate,
     /// Bytes read in order in a second, in pieces of 1 MiB.
     pub sequential_read_bytes_per_second: Sliced,
