@@ -21,58 +21,48 @@
 //! become guards. A guard of a level is also a guard of every deeper level (`tree::choose`).
 //!
 //! # Rooms
+//! Each folder is a floor, and what lies in it is a room. A path in the code names the room alone.
 //! Each room imports only rooms that stand after it, which the tests of `proof/house` check.
-//! * `fuzzing` - decoders of the engine's files, opened to the fuzzer.
-//! * `api` - the public face. `inspect` - what the bytes of a closed database say.
-//! * `opening` - how a database is opened; `destroy` - how it is removed; `worker` - its threads.
-//! * `read`, `write` - gets and scans; the one write path.
-//! * `engine` - the state of an open database.
-//! * `cache` - blocks of tables in memory.
-//! * `keyspace`, `clock` - the parts of a keyspace at one moment; which writes are shown, and who
-//!   reads. `scan_lengths` - how long the scans of a keyspace were.
-//! * `compaction` - which job is next (pure), and how it is done.
-//! * `full_disk` - the room that is kept back for a full disk, and which writes are refused then.
-//! * `manifest` - edits as bytes, the state they add up to, `CURRENT`. `log` - the body of a log
-//!   record, the log of a generation, its replay.
-//! * `memory` - the memory table: one writer, many readers, an arena.
-//! * `cursor` - the sorted merge in both directions.
-//! * `tree` - a keyspace on disk: levels, guards, tables. It is immutable; an edit makes a new one.
-//! * `tables` - open tables; files that are removed when nobody has them any more.
-//! * `options`, `value`, `figures`, `error`, `files`, `types` - words that all share. `plant` -
+//! * `tools/`: `fuzzing` - decoders of the engine's files, opened to the fuzzer. `inspect` - what
+//!   the bytes of a closed database say.
+//! * `calls/`: `api` - the public face. `read`, `write` - gets and scans; the one write path.
+//! * `jobs/`: `worker` - the threads, and the calls that wait for them. `generation` - how the
+//!   current generation becomes durable, ends and is flushed. `compaction` - which job is next
+//!   (pure), and how it is done.
+//! * `state/`: `opening` - how a database is opened, and how it is removed. `engine` - the state of
+//!   an open database. `cache` - blocks of tables in memory. `keyspace`, `clock` - the parts of a
+//!   keyspace at one moment; which writes are shown, and who reads. `visibility` - which versions
+//!   of a key somebody may still read. `scan_lengths` - how long the scans of a keyspace were.
+//!   `full_disk` - the room that is kept back for a full disk, and which writes are refused then.
+//! * `disk/`: `manifest` - edits as bytes, the state they add up to, `CURRENT`. `log` - the body of
+//!   a log record, the log of a generation, its replay.
+//! * `levels/`: `memory` - the memory table: one writer, many readers, an arena. `cursor` - the
+//!   sorted merge in both directions. `tree` - a keyspace on disk: levels, guards, tables. It is
+//!   immutable; an edit makes a new one. `tables` - open tables; files that are removed when nobody
+//!   has them any more. `value` - bytes that a read has returned.
+//! * `ground/`: `options`, `figures`, `error`, `files`, `types` - words that all share. `plant` -
 //!   faults that tests must notice.
 
-mod api;
-mod cache;
-mod clock;
-mod compaction;
-mod cursor;
-mod destroy;
-mod engine;
-mod error;
-mod figures;
-mod files;
-mod full_disk;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
-pub mod inspect;
-mod keyspace;
-mod log;
-mod manifest;
-mod memory;
-mod opening;
-mod options;
-mod plant;
-mod read;
-mod scan_lengths;
+mod calls;
+mod disk;
+mod ground;
+mod jobs;
+mod levels;
 #[cfg(all(test, evendb_shuttle))]
 mod shuttle_tests;
-mod tables;
-mod tree;
-mod types;
-mod value;
-mod worker;
-mod write;
+mod state;
+mod tools;
+
+use calls::{api, read, write};
+use disk::{log, manifest};
+use ground::{error, figures, files, options, plant, types};
+use jobs::{compaction, generation, worker};
+use levels::{cursor, memory, tables, tree, value};
+use state::{cache, clock, engine, full_disk, keyspace, opening, scan_lengths, visibility};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use tools::fuzzing;
+pub use tools::inspect;
 
 pub use api::batch::Batch;
 pub use api::compaction::CompactionSummary;
@@ -80,7 +70,6 @@ pub use api::db::Db;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::stats::TableInfo;
-pub use destroy::destroy;
 /// ```
 /// // A program that imports everything goes on writing the standard library's `Result`.
 /// use evendb_flsm::*;
@@ -101,6 +90,7 @@ pub use error::{Error, ErrorKind};
 #[doc(inline)]
 pub use evendb_base::{Durability, EngineKind, RangeSize};
 pub use figures::{Stats, WaitStats};
+pub use opening::destroy::destroy;
 pub use options::{Advanced, Compression, Options};
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};

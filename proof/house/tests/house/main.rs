@@ -25,7 +25,7 @@ mod source;
 use breaches::{LONG, LONG_TESTS, MANY_ARGUMENTS, SIGNATURES_OF_OTHERS};
 use functions::{Function, arguments, functions};
 use rooms::{
-    Floors, Order, below_floors, floors_of_block, order_of_block, order_of_head, upward_imports,
+    Floors, Order, below_floors, floors_of_block, of_head, order_of_block, upward_imports,
 };
 use source::{
     blanked, is_among, is_beside_production, production, read, root, rust_files, test_modules,
@@ -210,6 +210,7 @@ struct RoomedCrate {
     /// By their path below `src`, or below their floor.
     sources: BTreeMap<String, String>,
     order: Order,
+    floors: Floors,
 }
 
 fn crates_with_rooms() -> Vec<RoomedCrate> {
@@ -220,14 +221,13 @@ fn crates_with_rooms() -> Vec<RoomedCrate> {
             continue;
         }
         let sources = sources_of(folder);
-        let lib = &sources["lib.rs"];
         let (order, floors) = if folder == "store/evendb" {
             (
                 order_of_block(&architecture),
                 floors_of_block(&architecture),
             )
-        } else if lib.contains("\n//! # Rooms\n") {
-            (order_of_head(lib), Floors::new())
+        } else if sources["lib.rs"].contains("\n//! # Rooms\n") {
+            of_head(&sources)
         } else {
             continue;
         };
@@ -236,31 +236,38 @@ fn crates_with_rooms() -> Vec<RoomedCrate> {
             folder: folder.to_owned(),
             sources,
             order,
+            floors,
         });
     }
     found
 }
 
-/// Floors lie in the order in which they are declared, since the lines of a floor follow each other.
+/// Floors lie in the order in which they are declared, since the rooms of a floor follow each other.
 #[test]
 fn each_floor_has_its_rooms() {
-    let floors = floors_of_block(&read("ARCHITECTURE.md"));
-    let sources = sources_of("store/evendb");
-    assert!(floors.len() > 1, "{floors:?}");
-    for (floor, declared) in &floors {
-        let files = sources
-            .keys()
-            .filter_map(|file| file.strip_prefix(&format!("{floor}/")));
-        let rooms = files.map(|file| file.split('/').next().unwrap().trim_end_matches(".rs"));
-        let rooms: BTreeSet<String> = rooms
-            .filter(|room| *room != "mod")
-            .map(str::to_owned)
-            .collect();
-        // Both engines need these rooms, so they lie in a crate of their own.
-        let shared = ["error", "fork", "sync"].into_iter().map(str::to_owned);
-        let shared: BTreeSet<String> = shared.filter(|room| declared.contains(room)).collect();
-        assert_eq!(&rooms | &shared, *declared, "{floor}");
+    let crates = crates_with_rooms();
+    let with_floors = crates.iter().filter(|of| !of.floors.is_empty());
+    let mut names = Vec::new();
+    for RoomedCrate { folder, floors, .. } in with_floors {
+        names.push(folder.as_str());
+        let sources = sources_of(folder);
+        for (floor, declared) in floors {
+            let files = sources
+                .keys()
+                .filter_map(|file| file.strip_prefix(&format!("{floor}/")));
+            let rooms = files.map(|file| file.split('/').next().unwrap().trim_end_matches(".rs"));
+            let rooms: BTreeSet<String> = rooms
+                .filter(|room| *room != "mod")
+                .map(str::to_owned)
+                .collect();
+            // Both engines need these rooms, so they lie in a crate of their own.
+            let shared = ["error", "fork", "sync"].into_iter().map(str::to_owned);
+            let is_shared = |room: &String| folder == "store/evendb" && declared.contains(room);
+            let shared: BTreeSet<String> = shared.filter(is_shared).collect();
+            assert_eq!(&rooms | &shared, *declared, "{folder}, {floor}");
+        }
     }
+    assert_eq!(names, ["store/evendb", "store/flsm"]);
 }
 
 #[test]
@@ -278,6 +285,7 @@ fn no_room_imports_one_above_it() {
         folder,
         sources,
         order,
+        ..
     } in &crates
     {
         let wrong = upward_imports(sources, order);
@@ -294,20 +302,14 @@ fn an_upward_import_is_named() {
         folder,
         sources,
         order,
+        ..
     } in stores
     {
-        // Of `src`, or of the floor.
-        let root = if folder == "store/evendb" {
-            "super::super"
-        } else {
-            "super"
-        };
-        let deep = format!("use super::{root}::worker;");
         for (file, planted) in [
             ("manifest/state.rs", "use crate::worker;"),
             ("manifest/state.rs", "use crate::{files, worker::start};"),
             ("manifest/state.rs", "fn f() { crate::worker::close(); }"),
-            ("manifest/state.rs", &deep),
+            ("manifest/state.rs", "use super::super::super::worker;"),
             ("manifest/mod.rs", "use super::worker;"),
             ("manifest/mod.rs", "use crate::Db;"),
             (

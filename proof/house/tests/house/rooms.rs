@@ -72,19 +72,30 @@ pub fn below_floors(
     below
 }
 
-/// The order in the section "Rooms" of the head of a crate's `lib.rs`: its rooms are the names in
-/// backticks that are modules of the root. Each lies above those that stand after it.
-pub fn order_of_head(lib: &str) -> Order {
-    let modules = modules_of(lib);
+/// The order and the floors in the section "Rooms" of the head of a crate's `lib.rs`. Its rooms are
+/// the names in backticks that are modules of the root or of a floor. Each lies above those that
+/// stand after it. A name that ends with a slash is the floor of the rooms behind it.
+pub fn of_head(sources: &BTreeMap<String, String>) -> (Order, Floors) {
+    let lib = &sources["lib.rs"];
     let section = lib.split_once("\n//! # Rooms\n").unwrap().1;
     let section = section.lines().take_while(|line| {
         let text = line.strip_prefix("//! ");
         text.is_some_and(|text| !text.starts_with('#'))
     });
     let section = section.collect::<Vec<_>>().join("\n");
-    let quoted: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
-    let rooms = quoted.into_iter().filter(|name| modules.contains(name));
-    numbered(rooms.rev().map(|room| vec![room.to_owned()]))
+    let (mut rooms, mut floors, mut floor) = (Vec::new(), Floors::new(), None);
+    let mut modules = modules_of(lib);
+    for name in section.split('`').skip(1).step_by(2) {
+        if let Some(next) = name.strip_suffix('/') {
+            modules = modules_of(&sources[&format!("{next}/mod.rs")]);
+            floor = Some(floors.entry(next.to_owned()).or_default());
+        } else if modules.contains(name) {
+            rooms.push(name.to_owned());
+            floor.as_mut().map(|floor| floor.insert(name.to_owned()));
+        }
+    }
+    let order = numbered(rooms.into_iter().rev().map(|room| vec![room]));
+    (order, floors)
 }
 
 fn numbered(lines: impl Iterator<Item = Vec<String>>) -> Order {
@@ -103,9 +114,12 @@ fn numbered(lines: impl Iterator<Item = Vec<String>>) -> Order {
 
 fn modules_of(lib: &str) -> BTreeSet<&str> {
     let statements = lib.lines().filter_map(|line| line.strip_suffix(';'));
-    let modules =
-        statements.filter(|line| line.starts_with("mod ") || line.starts_with("pub mod "));
-    modules.filter_map(|line| line.rsplit(' ').next()).collect()
+    let visible = ["pub ", "pub(crate) "];
+    let bare = statements.map(|line| {
+        let bare = visible.iter().find_map(|word| line.strip_prefix(word));
+        bare.unwrap_or(line)
+    });
+    bare.filter_map(|line| line.strip_prefix("mod ")).collect()
 }
 
 /// The module path of a file below `src`.

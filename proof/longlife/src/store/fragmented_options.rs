@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_option_is_chosen_or_left_out_for_a_reason() {
-        let file = "flsm/src/options.rs";
+        let file = "flsm/src/ground/options.rs";
         let mut all = setters(file, "Options");
         all.extend(setters(file, "Advanced"));
         check(FACTORS, all, &LEFT_OUT);
