@@ -34,7 +34,7 @@
 //!   one text or byte string alone  the bytes as they are, with no end mark
 //! ```
 //! Within a type, bytes sort as values do, and no value's bytes begin with another's. The files of
-//! the types say why: `text.rs`, `number.rs`, `time.rs`, `wrapped.rs`. These bytes are a format: a
+//! the types in `column` say why: `text.rs`, `number.rs`, `time.rs`, `wrapped.rs`. These bytes are a format: a
 //! key that was written stays readable, and `tests/golden.rs` has one of each kind.
 //!
 //! # A tuple, and a column alone
@@ -57,12 +57,10 @@ mod column;
 mod dynamic;
 mod error;
 mod key;
-mod number;
 mod range;
 mod reader;
-mod text;
-mod time;
-mod wrapped;
+
+use column::{text, wrapped};
 
 pub use column::{KeyColumn, ReadColumn};
 pub use dynamic::{Column, ColumnType, KeyEncoder, UnknownType, decode_columns};

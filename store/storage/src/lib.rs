@@ -6,6 +6,16 @@
 //! that reaches the disk is encoded and decoded in this crate, without I/O, in explicit
 //! little-endian widths. Reading bytes never panics: bytes that do not verify are an [`Error`] of
 //! kind [`ErrorKind::Corruption`] with file and offset.
+//!
+//! # Rooms
+//! A room imports only rooms that stand after it, which the tests of `proof/house` check. What all
+//! rooms may use lies in a folder of its own, the floor `ground`.
+//! * `table`, `framed_log` - sorted tables; append-only logs of checked frames. `filter` - which
+//!   keys a table may have.
+//! * `vfs` - files. `sealing` - how the bytes of files are encrypted.
+//! * `ground/`: `types` - a record and its parts. `key_hash` - hashes of keys. `codec` - numbers and
+//!   texts as bytes, checksums. `error`, `random`, `heap` - errors, the system's randomness, the
+//!   allocator. `plant` - faults that tests must notice.
 
 #[cfg(not(unix))]
 compile_error!(
@@ -14,29 +24,25 @@ compile_error!(
 );
 
 #[cfg(unix)]
-pub mod codec;
-#[cfg(unix)]
-mod error;
-#[cfg(unix)]
 pub mod filter;
 #[cfg(unix)]
 pub mod framed_log;
 #[cfg(unix)]
-#[doc(hidden)]
-pub mod heap;
-pub mod key_hash;
-#[cfg(unix)]
-mod plant;
-#[cfg(unix)]
-pub mod random;
+mod ground;
 #[cfg(unix)]
 pub mod sealing;
 #[cfg(unix)]
 pub mod table;
 #[cfg(unix)]
-mod types;
-#[cfg(unix)]
 pub mod vfs;
+
+#[doc(hidden)]
+#[cfg(unix)]
+pub use ground::heap;
+#[cfg(unix)]
+pub use ground::{codec, key_hash, random};
+#[cfg(unix)]
+use ground::{error, plant, types};
 
 #[cfg(unix)]
 pub use error::{Error, ErrorKind, Result};

@@ -163,10 +163,11 @@ fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
 /// The room, or the other crate, of each name that the crate's root exports.
 fn given_out(lib: &str) -> BTreeMap<String, String> {
     let mut from = BTreeMap::new();
-    for statement in lib
+    // Attributes may stand before a statement.
+    let statements = lib
         .split(';')
-        .filter_map(|part| part.trim().strip_prefix("pub use "))
-    {
+        .filter_map(|part| part.split_once("pub use "));
+    for (_, statement) in statements {
         let room = first_name(statement).unwrap();
         from.extend(words(statement).map(|name| (name.to_owned(), room.clone())));
     }

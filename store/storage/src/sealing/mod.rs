@@ -1,5 +1,5 @@
-//! Encryption of stored bytes: a database's secret, the ciphers that are derived from it, and the
-//! files that carry it.
+//! Encryption of stored bytes: a database's secret, the ciphers that are derived from it, and how
+//! files carry it.
 //!
 //! ```text
 //! data key --HKDF-SHA-256(use, id, salt)--> key of a table, log, life, ... --AES-256-GCM--> bodies
@@ -14,7 +14,7 @@
 //! (everything else). So a body that was moved within its file, to another file or to another
 //! database does not open.
 //!
-//! [`SealedVfs`] hands the secret to all code that reads and writes files:
+//! [`SealedVfs`](crate::vfs::SealedVfs) hands the secret to all code that reads and writes files:
 //! [`File::secrets`](crate::vfs::File::secrets) of each of its files is the database's. It changes
 //! no byte itself. The code that knows what a body is asks the file, and seals.
 //!
@@ -51,7 +51,6 @@
 mod absent;
 #[cfg(feature = "encryption")]
 mod aes_gcm;
-mod files;
 mod pieces;
 #[cfg(all(test, feature = "encryption"))]
 mod tests;
@@ -65,7 +64,6 @@ mod wide;
 pub use absent::{Cipher, Key, Secrets};
 #[cfg(feature = "encryption")]
 pub use aes_gcm::{Cipher, Key, Secrets};
-pub use files::SealedVfs;
 pub use pieces::{PieceSealer, open_pieces, seal_pieces};
 
 /// Whether this build encrypts and decrypts.

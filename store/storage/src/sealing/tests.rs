@@ -8,7 +8,7 @@
 use super::*;
 use crate::framed_log::{FrameAt, FrameCodec, FramedLogWriter, read_frames};
 use crate::table::{Codec, Table, TableCursor, TableOptions, TableWriter};
-use crate::vfs::{SimVfs, Vfs};
+use crate::vfs::{SealedVfs, SimVfs, Vfs};
 use crate::{EntryRef, ErrorKind, Kind, TableId, Version};
 use std::path::Path;
 use std::sync::Arc;

@@ -29,7 +29,8 @@ mod reading;
 mod writer;
 use reading::{cursor, reader, walk, window};
 
-use format::{block, footer, index, lens, packing, stored, zstd};
+use format::packing::zstd;
+use format::{block, footer, index, lens, packing, stored};
 
 pub use block::{Block, KEY_BYTES_MAX};
 pub use cursor::{BlockSource, ReadAhead, TableCursor, Target};

@@ -16,6 +16,7 @@ mod behind;
 mod lock;
 mod os;
 mod regular;
+mod sealed;
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod tests;
 pub use append::Appender;
 pub use behind::WriteBehind;
 pub use os::OsVfs;
+pub use sealed::SealedVfs;
 pub use sim::{
     CrashMode, Fault, FaultKind, FaultOn, ReadAheadCounts, SimEvent, SimEventKind, SimVfs,
 };

@@ -684,7 +684,8 @@ fn a_long_value_beyond_its_file_is_refused_before_it_is_read() {
 #[cfg(feature = "encryption")]
 #[test]
 fn a_number_that_is_drawn_again_encrypts_in_another_way() {
-    use evendb_storage::sealing::{Key, SealedVfs, Secrets};
+    use evendb_storage::sealing::{Key, Secrets};
+    use evendb_storage::vfs::SealedVfs;
     let xor = |a: &[u8], b: &[u8]| -> Vec<u8> { a.iter().zip(b).map(|(a, b)| a ^ b).collect() };
     let secrets = || Secrets::new(Key::new([1; 32])).unwrap();
     let open = |secrets: Secrets| {

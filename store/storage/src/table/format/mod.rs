@@ -6,5 +6,3 @@ pub(crate) mod index;
 pub(crate) mod lens;
 pub(crate) mod packing;
 pub(crate) mod stored;
-#[cfg_attr(not(feature = "zstd"), path = "zstd_absent.rs")]
-pub(crate) mod zstd;

@@ -1,7 +1,7 @@
 //! Files that carry a database's secret to all code that reads and writes them.
 
-use super::Secrets;
-use crate::vfs::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
+use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
+use crate::sealing::Secrets;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};

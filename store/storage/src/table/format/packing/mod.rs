@@ -15,11 +15,14 @@
 //! A packer belongs to one thread; any thread may unpack. No I/O and no checksums here: a payload
 //! was verified before it comes here.
 
+#[cfg_attr(not(feature = "zstd"), path = "zstd_absent.rs")]
+pub(crate) mod zstd;
+
 use crate::codec;
 use crate::table::stored::{Decoded, Malformed, zeroed};
-use crate::table::zstd::{self, Compressor, Dictionary};
 use crate::table::{Codec, TableOptions};
 use std::sync::Arc;
+use zstd::{Compressor, Dictionary};
 
 /// Longer blocks are stored as they are, and a payload that promises more is refused.
 pub(crate) const RAW_BYTES_MAX: usize = 16 << 20;
@@ -184,5 +187,4 @@ pub(crate) fn dictionary(stored: &[u8]) -> Decoded<Dictionary> {
 }
 
 #[cfg(test)]
-#[path = "packing_tests.rs"]
 mod tests;

@@ -10,6 +10,11 @@
 //! The implementations for Rust's own types lie in `text.rs`, `number.rs`, `time.rs` and
 //! `wrapped.rs`.
 
+mod number;
+pub(crate) mod text;
+mod time;
+pub(crate) mod wrapped;
+
 use crate::error::DecodeError;
 use crate::reader::Reader;
 

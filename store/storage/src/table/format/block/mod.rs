@@ -406,5 +406,4 @@ impl BlockBuilder {
 }
 
 #[cfg(test)]
-#[path = "block_tests.rs"]
 mod tests;

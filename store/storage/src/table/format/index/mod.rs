@@ -510,5 +510,4 @@ pub(crate) fn separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-#[path = "index_tests.rs"]
 mod tests;

@@ -28,6 +28,9 @@
 //! Thread safety: any. A leaf for calls that enter. A thread that closes holds no lock. Not here:
 //! what closing does.
 
+#[cfg_attr(any(evendb_loom, evendb_shuttle), path = "own_in_models.rs")]
+mod own;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -273,84 +276,6 @@ impl Drop for Mark {
     #[inline]
     fn drop(&mut self) {
         own::pop(self.gate);
-    }
-}
-
-/// The state of one thread.
-#[cfg(not(any(evendb_loom, evendb_shuttle)))]
-mod own {
-    use super::{Gate, STRIPES};
-    use std::cell::{Cell, RefCell};
-    // The standard library's atomics, which models do not replace: any distribution of threads over
-    // stripes is right.
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-    std::thread_local! {
-        static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-        /// The gates that the thread is inside, each as often as the thread has entered. They are
-        /// only compared.
-        static INSIDE: RefCell<Vec<*const Gate>> = const { RefCell::new(Vec::new()) };
-    }
-
-    #[inline]
-    pub(super) fn stripe() -> usize {
-        let known = STRIPE.with(Cell::get);
-        match known {
-            usize::MAX => new_stripe(),
-            _ => known,
-        }
-    }
-
-    #[cold]
-    fn new_stripe() -> usize {
-        let stripe = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
-        STRIPE.with(|own| own.set(stripe));
-        stripe
-    }
-
-    // A thread that is being torn down may still call. It is then not known to be inside. That
-    // matters only to code of the application that this call runs.
-
-    #[inline]
-    pub(super) fn push(gate: *const Gate) {
-        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(gate));
-    }
-
-    #[inline]
-    pub(super) fn pop(gate: *const Gate) {
-        let _ = INSIDE.try_with(|inside| {
-            let mut inside = inside.borrow_mut();
-            if let Some(at) = inside.iter().rposition(|own| std::ptr::eq(*own, gate)) {
-                inside.remove(at);
-            }
-        });
-    }
-
-    pub(super) fn has(gate: *const Gate) -> bool {
-        let has = |inside: &RefCell<Vec<*const Gate>>| {
-            inside.borrow().iter().any(|own| std::ptr::eq(*own, gate))
-        };
-        INSIDE.try_with(has).unwrap_or(false)
-    }
-}
-
-/// In a model one thread of the system may run all threads, and no thread closes within a call.
-#[cfg(any(evendb_loom, evendb_shuttle))]
-mod own {
-    use super::Gate;
-
-    pub(super) fn stripe() -> usize {
-        0
-    }
-
-    pub(super) fn push(_: *const Gate) {}
-
-    pub(super) fn pop(_: *const Gate) {}
-
-    pub(super) fn has(_: *const Gate) -> bool {
-        false
     }
 }
 

@@ -1,0 +1,12 @@
+//! What both engines say in the same words: values, limits and errors.
+
+pub mod durability;
+pub mod engine_kind;
+#[doc(hidden)]
+pub mod error;
+pub mod inspect;
+#[doc(hidden)]
+pub mod key_range;
+#[doc(hidden)]
+pub mod limits;
+pub mod range_size;

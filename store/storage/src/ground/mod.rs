@@ -1,0 +1,10 @@
+//! What every room above may use.
+
+pub mod codec;
+pub mod error;
+#[doc(hidden)]
+pub mod heap;
+pub mod key_hash;
+pub(crate) mod plant;
+pub mod random;
+pub mod types;
