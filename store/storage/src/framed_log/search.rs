@@ -7,7 +7,8 @@
 //! are not all zero, together with the block. So a search takes time and memory in proportion to
 //! the file's bytes that are not zero, whatever they claim.
 
-use super::{FRAME_HEADER_BYTES, READ_BYTES};
+use super::frame::FRAME_HEADER_BYTES;
+use super::reading::READ_BYTES;
 use crate::codec;
 use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result};

@@ -102,6 +102,13 @@ pub(crate) fn zeroed(len: usize) -> Arc<[u8]> {
     std::iter::repeat_n(0, len).collect()
 }
 
+/// The checksum that ends a stored block.
+pub(crate) fn crc_of(stored: &[u8]) -> u32 {
+    stored
+        .last_chunk::<4>()
+        .map_or(0, |crc| u32::from_le_bytes(*crc))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

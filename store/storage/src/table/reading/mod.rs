@@ -5,5 +5,6 @@ pub(crate) mod keyed;
 pub(crate) mod passes;
 pub(crate) mod places;
 pub(crate) mod reader;
+mod tail;
 pub(crate) mod walk;
 pub(crate) mod window;

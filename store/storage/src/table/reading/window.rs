@@ -6,7 +6,8 @@
 
 use crate::Result;
 use crate::table::block::Block;
-use crate::table::reader::{Table, crc_of};
+use crate::table::reader::Table;
+use crate::table::stored::crc_of;
 use crate::table::stored::{self, Malformed};
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::Kind;
 use crate::table::{TableOptions, TableWriter};
 use crate::vfs::{SimVfs, Vfs};
+use crate::{Kind, Version};
 use std::path::Path;
 
 const ID: TableId = TableId(0x1_0000_0007);
