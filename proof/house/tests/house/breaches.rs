@@ -3,20 +3,7 @@
 
 /// Functions of production code with more than 70 lines.
 pub const LONG: &[(&str, &str)] = &[
-    ("store/evendb/src/jobs/checkpoint/mod.rs", "try_checkpoint"),
-    ("store/evendb/src/jobs/checkpoint/mod.rs", "write_run"),
-    (
-        "store/evendb/src/disk/commit_log/writing/append.rs",
-        "append",
-    ),
     ("store/evendb/src/calls/ingest/publish.rs", "publish_alone"),
-    ("store/evendb/src/tools/inspect/dump.rs", "change"),
-    ("store/evendb/src/tools/inspect/repair/salvage.rs", "part"),
-    ("store/evendb/src/state/opening/mod.rs", "run"),
-    (
-        "store/evendb/src/state/opening/replay.rs",
-        "scan_commit_log",
-    ),
     ("store/evendb/src/calls/read/scan/fill.rs", "fill_from_munk"),
     ("store/evendb/src/calls/read/scan/fill.rs", "seek_from"),
     ("store/evendb/src/calls/read/folded/mod.rs", "get"),
@@ -24,23 +11,6 @@ pub const LONG: &[(&str, &str)] = &[
     (
         "store/evendb/src/calls/read/scan/refill.rs",
         "refill_unless_loaded",
-    ),
-    (
-        "store/evendb/src/jobs/rebalance/layout.rs",
-        "replace_chunks",
-    ),
-    (
-        "store/evendb/src/jobs/rebalance/rewriting/log_merge.rs",
-        "write_run_of",
-    ),
-    ("store/evendb/src/jobs/rebalance/ram/munks.rs", "munk_round"),
-    (
-        "store/evendb/src/jobs/rebalance/rewriting/rewrite.rs",
-        "rewrite",
-    ),
-    (
-        "store/evendb/src/jobs/rebalance/rewriting/rewrite.rs",
-        "write_tables",
     ),
 ];
 

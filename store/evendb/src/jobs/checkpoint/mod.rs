@@ -23,70 +23,38 @@
 
 mod gather;
 pub(crate) mod joining;
+mod publish;
+mod run;
 pub(crate) mod table;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-use crate::chunk::covers::Covers;
-use crate::chunk::{Chunk, Frozen, RunStage, View};
+use crate::chunk::{Chunk, RunStage};
 use crate::commit_log::Lsn;
-use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::engine::log::Log;
 use crate::engine::{Engine, JobContext};
 use crate::error::{Error, Result};
-use crate::files::{CONTAINER, LOCK};
+use crate::files::LOCK;
 use crate::full_disk::Need;
-use crate::funk::tables::are_worth_naming;
-use crate::funk::{Funk, Run, SearchSettings};
+use crate::funk::SearchSettings;
 use crate::kept_changes::RingToKeep;
-use crate::manifest::edit::{Change, CoverRecord, Part, Place, Role};
-use crate::memory_shares;
-use crate::merge::count::Count;
-use crate::merge::{Merge, RecordSource, Source};
+use crate::manifest::edit::{Change, Place};
 use crate::pace::{self, Rest};
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
-use crate::sync::yielding::Yielder;
-use crate::sync::{Arc, Weak, reclaim};
+use crate::sync::{Arc, Weak};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
-use crate::visibility::Dropping;
-use evendb_storage::Version;
-use evendb_storage::key_hash::RamHash;
 use gather::Gatherer;
-use joining::Joining;
+use publish::publish_run;
+pub(crate) use run::delta_sources;
+use run::{PendingRun, begin_run, write_run};
 use std::time::Instant;
-use table::{BuiltTable, TableShape, build_table};
-
-/// The smallest table size, in bytes, to which runs are cut on a full disk to fit the container's
-/// holes.
-const PIECE_BYTES_MIN: u64 = 512;
-
-/// One table of a chunk's run, written but not yet published.
-struct NewTable {
-    part: Part,
-    /// Hash and block of each key, for the log index.
-    keys: Vec<(RamHash, usize)>,
-}
-
-/// A chunk's part of a checkpoint.
-struct PendingRun {
-    /// The checkpoint.
-    number: u64,
-    chunk: Arc<Chunk>,
-    /// The frozen deltas that the run holds, newest first.
-    deltas: Vec<Frozen>,
-    tables: Vec<NewTable>,
-    /// The range deletions that become durable with the run.
-    covers: Vec<CoverRecord>,
-    /// Whether tables whose keys lie above the base may join it.
-    may_join_base: bool,
-}
 
 /// What all runs of one checkpoint share.
 struct Runs<'e> {
@@ -97,16 +65,6 @@ struct Runs<'e> {
     number: u64,
     next: u64,
     horizon: Horizon,
-}
-
-/// How far the writing of a chunk's run has come.
-struct RunProgress {
-    /// The last key that was written.
-    last: Option<Vec<u8>>,
-    /// About the most bytes of a table. It is smaller where the disk has no room for such a table.
-    bytes_max: u64,
-    /// Records that came in, and the records of the tables that found room.
-    count: Count,
 }
 
 /// Runs a checkpoint that takes the records that an earlier life left in the commit log, unless one
@@ -154,11 +112,7 @@ pub(crate) fn tend_full_disk(engine: &Engine) {
 
 fn try_checkpoint(engine: &Engine) -> Result<()> {
     let Engine {
-        core,
-        disk,
-        log,
-        flow,
-        ..
+        core, disk, log, ..
     } = engine;
     core.health.check_healthy()?;
     let claimed = engine.claim.check(&disk.dir.join(LOCK));
@@ -166,6 +120,38 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     let started = Instant::now();
     let job = trace::job!("checkpoint");
     let replay_from = log.replay_position();
+    let (of, value_bytes) = move_version(engine);
+    let mut runs = Vec::new();
+    if let Err(error) = write_and_name(engine, &of, replay_from, &mut runs) {
+        core.value_files.give_up_checkpoint(value_bytes);
+        return Err(give_up(&engine.jobs(), error, runs));
+    }
+    move_tail(core, log, replay_from);
+    log.value_extents.drop_below(replay_from);
+    trace::event!(
+        DEBUG,
+        "checkpoint",
+        number = of.number,
+        chunks = runs.len(),
+        bytes = runs.iter().map(PendingRun::bytes).sum::<u64>(),
+        duration_micros = job.micros()
+    );
+    let mut rest = Rest::new(core);
+    for run in runs {
+        publish_run(&engine.jobs(), &engine.caches, run);
+        rest.take_if_due(core, pace::checkpoint_rest(core));
+    }
+    note_completed(engine, of.number);
+    core.metrics.checkpoints.add(1);
+    let nanos = started.elapsed().as_nanos() as u64;
+    core.metrics.checkpoint_nanos.add(nanos);
+    Ok(())
+}
+
+/// Step 2. Returns what the runs share, and the bytes of values that have been written since the
+/// checkpoint before.
+fn move_version(engine: &Engine) -> (Runs<'_>, u64) {
+    let core = &engine.core;
     // Before the version moves: what comes in between counts for the next checkpoint too, which
     // does no harm.
     core.admission.covers_taken();
@@ -178,59 +164,45 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     }
     let of = Runs {
         core,
-        disk,
+        disk: &engine.disk,
         search: &engine.caches.search_settings,
         number,
         next: number + 1,
         horizon,
     };
-    let mut runs = Vec::new();
-    let written = write_runs(&of, flow, &mut runs);
+    (of, value_bytes)
+}
+
+/// Steps 3 and 4. After an error `runs` has the runs that were begun.
+fn write_and_name(
+    engine: &Engine,
+    of: &Runs<'_>,
+    replay_from: Lsn,
+    runs: &mut Vec<PendingRun>,
+) -> Result<()> {
+    let (core, log) = (&engine.core, &engine.log);
+    let written = write_runs(of, &engine.flow, runs);
     if planted!(core.options, EarlyTail) {
         move_tail(core, log, replay_from);
     }
-    if written.is_ok() {
-        keep_changes(log, replay_from);
-    }
+    written?;
+    keep_changes(log, replay_from);
     // The runs refer to these values, so they are synced before an edit names the runs.
-    let written = written.and_then(|()| match planted!(core.options, ValuesNotSynced) {
-        true => Ok(()),
-        false => Ok(core.value_files.sync()?),
-    });
-    let completed = written.and_then(|()| complete(core, disk, number, replay_from, &runs));
-    if let Err(error) = completed {
-        core.value_files.give_up_checkpoint(value_bytes);
-        return Err(give_up(&engine.jobs(), error, runs));
+    if !planted!(core.options, ValuesNotSynced) {
+        core.value_files.sync()?;
     }
-    move_tail(core, log, replay_from);
-    log.value_extents.drop_below(replay_from);
-    trace::event!(
-        DEBUG,
-        "checkpoint",
-        number = number,
-        chunks = runs.len(),
-        bytes = runs
-            .iter()
-            .flat_map(|run| &run.tables)
-            .map(|table| table.part.meta.len)
-            .sum::<u64>(),
-        duration_micros = job.micros()
-    );
-    let mut rest = Rest::new(core);
-    for run in runs {
-        publish_run(&engine.jobs(), &engine.caches, run);
-        rest.take_if_due(core, pace::checkpoint_rest(core));
-    }
+    complete(core, &engine.disk, of.number, replay_from, runs)
+}
+
+/// Behind step 7: tells those who wait for this checkpoint, or for room.
+fn note_completed(engine: &Engine, number: u64) {
+    let flow = &engine.flow;
     // Everything that an earlier life left is below the new replay position.
-    log.inherits.store(false, Ordering::Release);
-    core.value_files.note_completed(number);
+    engine.log.inherits.store(false, Ordering::Release);
+    engine.core.value_files.note_completed(number);
     *flow.completed.lock() = number;
     flow.progress.notify_all();
-    disk.full_disk.note_room(&engine.catalog);
-    core.metrics.checkpoints.add(1);
-    let nanos = started.elapsed().as_nanos() as u64;
-    core.metrics.checkpoint_nanos.add(nanos);
-    Ok(())
+    engine.disk.full_disk.note_room(&engine.catalog);
 }
 
 /// Before step 4: keeps the changes that readers of changes need and that the tail is going to
@@ -316,216 +288,6 @@ fn take_due(core: &Core, flow: &Flow, number: u64) -> Option<Vec<(Arc<Chunk>, u6
     (!is_end).then_some(there)
 }
 
-/// Takes the deltas of a chunk that belong to checkpoint `number`. From here to the end of the
-/// checkpoint no layout change takes effect on the chunk.
-fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<PendingRun> {
-    let mut writer = chunk.latch.lock();
-    if writer.retired || writer.run != RunStage::None {
-        return None;
-    }
-    if writer.active.checkpoint() <= number {
-        chunk.freeze(&mut writer, next, &core.admission);
-    }
-    let view = chunk.view.load_full();
-    chunk.assert_view(&view, "to be flushed");
-    let deltas: Vec<Frozen> = view
-        .frozen
-        .iter()
-        .filter(|frozen| !frozen.durable && frozen.delta.checkpoint() <= number)
-        .cloned()
-        .collect();
-    let covers = match &view.covers {
-        Some(covers) if covers.durable_to() < number => {
-            covers.records(&chunk.range, covers.durable_to(), number)
-        }
-        _ => Vec::new(),
-    };
-    if deltas.is_empty() && covers.is_empty() {
-        return None;
-    }
-    let may_join_base = !writer.rebalancing
-        && view.funk.base.len() < memory_shares::base_tables_max(core)
-        && !deltas.is_empty()
-        && reaches_above(chunk, &deltas, &view.funk);
-    writer.run = match may_join_base {
-        true => RunStage::ForBase,
-        false => RunStage::ForLog,
-    };
-    Some(PendingRun {
-        number,
-        chunk: chunk.clone(),
-        deltas,
-        tables: Vec::new(),
-        covers,
-        may_join_base,
-    })
-}
-
-/// Whether the deltas have a key of the chunk above all keys of the base.
-fn reaches_above(chunk: &Chunk, deltas: &[Frozen], funk: &Funk) -> bool {
-    let Some(last) = funk.base.last() else {
-        return true;
-    };
-    let greatest = &*last.part.meta.max_key;
-    let pin = reclaim::pin();
-    deltas.iter().any(|frozen| {
-        let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
-        let mut cursor = frozen.delta.cursor(&pin);
-        cursor.seek(greatest.max(&*range.low));
-        if cursor.valid() && cursor.key() == greatest {
-            cursor.next();
-        }
-        cursor.valid() && range.contains(cursor.key())
-    })
-}
-
-/// Merges a chunk's deltas and writes them as one table, or as several tables if they are too large
-/// for one, or if a part of them may join the base.
-fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> Result<()> {
-    let &Runs {
-        core, disk, number, ..
-    } = of;
-    let funk = run.chunk.view.load_full().funk.clone();
-    let mut ordinal = funk.run_end;
-    let mut joining = run.may_join_base.then(|| Joining::new(of, &funk));
-    let mut progress = RunProgress {
-        last: None,
-        bytes_max: core.options.chunk_bytes_max() * 7 / 10,
-        count: Count::default(),
-    };
-    let dropping = Dropping {
-        horizon: &of.horizon,
-        bottom: planted!(core.options, NoTombstonesInRuns),
-        zero_below: Version::MAX,
-    };
-    loop {
-        // One table at a time is in RAM. It is built under a pin and written without one, because
-        // no pin is held across I/O. The deltas are frozen, so the next table continues after the
-        // last key.
-        let from = writer.begin()?;
-        let joins = joining.as_ref();
-        let next = next_table(of, run, dropping, joins, &progress, writer.buffer())?;
-        let Some(built) = next.built else {
-            progress.count = next.counted;
-            break;
-        };
-        let BuiltTable { id, meta, keys } = built;
-        let offset = match disk.container.allocate(meta.len) {
-            // Free room may be in small pieces, into which smaller tables fit.
-            Err(error)
-                if error.kind() == evendb_storage::ErrorKind::NoSpace
-                    && progress.bytes_max > PIECE_BYTES_MIN =>
-            {
-                writer.buffer().truncate(from);
-                progress.bytes_max = progress.bytes_max.min(meta.len) / 2;
-                continue;
-            }
-            allocated => allocated?,
-        };
-        // A table counts only now: one that found no room is built again, smaller.
-        progress.count = next.counted;
-        progress.last = Some(meta.max_key.clone());
-        let joins = joining.as_mut();
-        let role = match joins.is_some_and(|joining| joining.takes(&meta, &keys)) {
-            true => Role::Base,
-            false => Role::Run { ordinal },
-        };
-        ordinal += u32::from(role != Role::Base);
-        let len = meta.len;
-        run.tables.push(NewTable {
-            part: Part {
-                table: id,
-                place: Place::Extent { offset },
-                role,
-                epoch: disk.epoch,
-                checkpoint: number,
-                meta: Arc::new(meta),
-            },
-            keys,
-        });
-        core.metrics.bytes_log.add(len);
-        if role != Role::Base {
-            let logged = &run.chunk.heat.logged;
-            logged.fetch_add(len, Ordering::Relaxed);
-        }
-        writer.place(from, offset);
-        if next.is_last {
-            break;
-        }
-    }
-    // The caller latches this error.
-    progress
-        .count
-        .check(|| run_and_file(disk, &run.chunk, number))
-}
-
-/// Names a run, for an error.
-fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
-    let (chunk, file) = (chunk.id.0, disk.dir.join(CONTAINER));
-    let file = file.display();
-    format!("a run of checkpoint {number} of chunk {chunk} ({file}) lost or made records")
-}
-
-/// A table of a run, with the count of its records.
-struct NextTable {
-    /// `None` if nothing is to be written.
-    built: Option<BuiltTable>,
-    counted: Count,
-    /// No table follows it.
-    is_last: bool,
-}
-
-/// Appends the next table of a run to `buffer`. Records that may join the base get a table of their
-/// own.
-fn next_table(
-    of: &Runs<'_>,
-    run: &PendingRun,
-    dropping: Dropping<'_>,
-    joining: Option<&Joining<'_>>,
-    progress: &RunProgress,
-    buffer: &mut Vec<u8>,
-) -> Result<NextTable> {
-    let &Runs { core, disk, .. } = of;
-    let mut yielder = pace::yielder(core);
-    let pin = reclaim::pin();
-    let after = progress.last.as_deref();
-    let sources = delta_sources(&run.deltas, &run.chunk, after, &pin, &mut yielder);
-    // The range deletions of this checkpoint are named by the same edit.
-    let view = run.chunk.view.load_full();
-    let covering = Covers::covering(view.covers.as_ref(), of.number);
-    let operator = core.choices.operator(run.chunk.keyspace);
-    let mut merge = Merge::folding(sources, dropping, covering, operator)?.yielding_by(yielder);
-    let mut count = progress.count.clone();
-    count.begin(&merge);
-    let Some(entry) = merge.current() else {
-        count.add(&merge, std::iter::empty());
-        return Ok(NextTable {
-            built: None,
-            counted: count,
-            is_last: true,
-        });
-    };
-    let first = entry.key.to_vec();
-    let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
-    let records = run.deltas.iter().map(|frozen| frozen.delta.len() as u64);
-    let bytes = run
-        .deltas
-        .iter()
-        .map(|frozen| frozen.delta.data_bytes() as u64);
-    let shape = TableShape {
-        bytes_max: progress.bytes_max,
-        ends: &ends,
-        is_keyed: joining.is_none() && are_worth_naming(records.sum(), bytes.sum()),
-    };
-    let table = build_table(core, disk, run.chunk.keyspace, &mut merge, buffer, &shape)?;
-    count.add(&merge, std::iter::once(&table.meta));
-    Ok(NextTable {
-        built: Some(table),
-        counted: count,
-        is_last: merge.current().is_none(),
-    })
-}
-
 /// Step 4.
 fn complete(
     core: &Core,
@@ -558,143 +320,6 @@ fn complete(
     let bytes = disk.manifest().flush(changes)?;
     core.metrics.bytes_manifest.add(bytes);
     Ok(())
-}
-
-/// Steps 6 and 7 for one chunk.
-fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
-    let &JobContext {
-        core,
-        disk,
-        flow,
-        work,
-    } = context;
-    let chunk = &run.chunk;
-    let funk = chunk.view.load_full().funk.clone();
-    let new_funk = Arc::new(extended_funk(disk, caches, &funk, &run.tables));
-    if !(planted!(core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
-        let oldest_last = planted!(core.options, OlderRowStays);
-        update_rows(caches, &run, oldest_last);
-    }
-    for frozen in &run.deltas {
-        frozen.delta.note_durable();
-    }
-    let mut writer = chunk.latch.lock();
-    let mut view: View = (*chunk.view.load_full()).clone();
-    debug_assert!(Arc::ptr_eq(&view.funk, &funk), "a run was under way");
-    view.funk = new_funk;
-    if let Some(covers) = &view.covers {
-        let durable = covers.durable_from(run.number, &core.clock.horizon(), core.ledger());
-        view.covers = Some(Arc::new(durable));
-    }
-    let kept_for_load = writer.loading && !planted!(core.options, NotKeptForLoad);
-    let for_munk = view.munk_holds_any() || kept_for_load;
-    let flushed = |frozen: &Frozen| {
-        run.deltas
-            .iter()
-            .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
-    };
-    if for_munk {
-        for frozen in &mut view.frozen {
-            frozen.durable |= flushed(frozen);
-        }
-    } else {
-        view.frozen.retain(|frozen| !flushed(frozen));
-    }
-    let absorbs = view.munk_holds_any();
-    chunk.publish(view);
-    writer.run = RunStage::None;
-    drop(writer);
-    flow.clear_run();
-    let mut parts = run.tables.iter().map(|table| &table.part);
-    if let Some(joined) = parts.find(|part| part.role == Role::Base) {
-        chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
-    }
-    let view = chunk.view.load_full();
-    let many = memory_shares::log_runs_merge(core, chunk, &view);
-    if view.funk.has_sorted_runs(many) {
-        work.push_merge(chunk, false);
-    }
-    match absorbs {
-        true => work.push_absorb(chunk),
-        false => work.push_maintenance(chunk),
-    }
-}
-
-fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable]) -> Funk {
-    let mut base = funk.base.clone();
-    let mut runs = funk.runs.clone();
-    let mut run_end = funk.run_end;
-    let mut search = funk.extensible_search(&caches.search_settings);
-    let mut shared = funk.search_shared;
-    for table in tables {
-        let handle = disk.tables.acquire(&table.part);
-        match table.part.role {
-            Role::Base => base.push(handle),
-            Role::Run { ordinal } => {
-                runs.push(Run {
-                    ordinal,
-                    table: handle,
-                });
-                run_end = ordinal + 1;
-                search = search.map(|search| {
-                    let len = table.part.meta.len;
-                    Arc::new(search.with_run(ordinal, len, &table.keys, shared))
-                });
-                shared = false;
-            }
-        }
-    }
-    let new_funk = Funk::new(base, runs, run_end);
-    // While there is no run, a kept index would only cost memory.
-    if let Some(search) = search
-        && !new_funk.runs.is_empty()
-    {
-        new_funk.search.set(search);
-    }
-    Funk {
-        search_shared: shared && new_funk.search.is_set(),
-        ..new_funk
-    }
-}
-
-/// Gives cached rows of the run's keys their new value, or removes them. (`oldest_last` is a
-/// planted fault.)
-fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
-    let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
-        return;
-    };
-    // A range deletion that comes meanwhile leaves no row of these keys: while a delta has these
-    // keys, no row is filled.
-    let Some(tag) = run.chunk.view.load_full().row_tag.number() else {
-        return;
-    };
-    let pin = reclaim::pin();
-    // Oldest delta first, so that the newest delta's value stays. Until then no reader gets an
-    // older delta's value: while the deltas are in the view, the newest of them answers.
-    let mut deltas: Vec<&Frozen> = run.deltas.iter().rev().collect();
-    if oldest_last {
-        deltas.reverse();
-    }
-    for frozen in deltas {
-        // A delta that a split shared holds keys of other chunks too, for which it may no longer
-        // be the newest.
-        let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
-        let mut cursor = frozen.delta.cursor(&pin);
-        cursor.seek(&range.low);
-        while cursor.valid() && range.contains(cursor.key()) {
-            let key = cursor.key();
-            if let Some(record) = cursor.versions().next() {
-                // An expired value stays expired: the get that finds the row looks at the time. The
-                // row of a merged key is removed, since it has the value from before the merge.
-                let value = record
-                    .kind()
-                    .is_put()
-                    .then(|| (record.kind(), record.value()));
-                rows.update_stored(tag, key, RamHash::of(key), value);
-            }
-            cursor.next();
-        }
-    }
 }
 
 /// Gives up a checkpoint that cannot be completed: none of its runs counts. After a full disk it is
@@ -732,35 +357,4 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
     } else {
         core.health.latch(error)
     }
-}
-
-/// The deltas' records as sources, newest delta first, within the chunk and each delta's limits.
-/// With `after`, only records of greater keys.
-pub(crate) fn delta_sources<'g>(
-    deltas: &'g [Frozen],
-    chunk: &Chunk,
-    after: Option<&[u8]>,
-    pin: &'g reclaim::Guard,
-    yielder: &mut Yielder,
-) -> Vec<Box<dyn Source + 'g>> {
-    deltas
-        .iter()
-        .map(|frozen| {
-            let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
-            let mut records = Vec::new();
-            let mut cursor = frozen.delta.cursor(pin);
-            cursor.seek(after.map_or(&*range.low, |key| key.max(&range.low)));
-            if cursor.valid() && Some(cursor.key()) == after {
-                cursor.next();
-            }
-            while cursor.valid() && range.contains(cursor.key()) {
-                if chunk.range.contains(cursor.key()) {
-                    records.extend(cursor.versions());
-                }
-                yielder.yield_if_due();
-                cursor.next();
-            }
-            Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>
-        })
-        .collect()
 }

@@ -8,8 +8,10 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::Result;
 use crate::manifest::KeyspaceId;
+use crate::manifest::edit::{Part, Place, Role};
 use crate::merge::Merge;
 use crate::plant::planted;
+use crate::sync::Arc;
 use evendb_storage::TableId;
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::{Codec, TableMeta, TableWriter};
@@ -20,6 +22,31 @@ pub(crate) struct BuiltTable {
     pub(crate) meta: TableMeta,
     /// Hash and block of each key, for the log index.
     pub(crate) keys: Vec<(RamHash, usize)>,
+}
+
+/// A table of a log, or one that joined the base, written but not yet published.
+pub(crate) struct NewTable {
+    pub(crate) part: Part,
+    /// Hash and block of each key, for the log index.
+    pub(crate) keys: Vec<(RamHash, usize)>,
+}
+
+impl BuiltTable {
+    /// The table in its extent of the container.
+    pub(crate) fn placed(self, disk: &Disk, offset: u64, role: Role, checkpoint: u64) -> NewTable {
+        let part = Part {
+            table: self.id,
+            place: Place::Extent { offset },
+            role,
+            epoch: disk.epoch,
+            checkpoint,
+            meta: Arc::new(self.meta),
+        };
+        NewTable {
+            part,
+            keys: self.keys,
+        }
+    }
 }
 
 /// The limits and the form of a table of a log.

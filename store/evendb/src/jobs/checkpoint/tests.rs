@@ -3,8 +3,10 @@
 use super::gather::WRITE_BYTES;
 use super::*;
 use crate::error::ErrorKind;
+use crate::files::CONTAINER;
 use crate::plant::Plant;
 use crate::rebalance::bench::Bench;
+use evendb_storage::key_hash::RamHash;
 use evendb_storage::vfs::read_exact_at;
 
 /// Steps 2 to 4 up to where runs are written.

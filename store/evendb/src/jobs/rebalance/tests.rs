@@ -113,7 +113,7 @@ fn a_chunk_that_was_taken_to_be_overwritten_is_cut() {
     let replaced = rewrite_one(&bench, &bench.chunk());
     assert!(replaced.len() > 1, "{} chunks", replaced.len());
     for chunk in &replaced {
-        let (bytes, _) = rewrite::base_and_log_bytes(&view(chunk));
+        let (bytes, _) = rewrite::sources::base_and_log_bytes(&view(chunk));
         assert!(bytes <= bench.core.options.chunk_bytes_max(), "{bytes}");
         assert!(chunk.new_share.get().unwrap() > 0.9);
     }

@@ -221,27 +221,14 @@ impl Opening {
         let tables = self.open_tables(&container, &value_files, ledger);
         let mut ballast = self.look_for_ballast();
         let log = self.begin_life(&epoch, &replay, &mut ballast, &value_files)?;
-        let usable = log.commit_log.as_ref().map_or(0, CommitLog::usable);
-        let admission = Admission::new(usable, self.options.delta_bytes_max());
-        let admission = Arc::new(admission.alone(self.options.workers == 0));
-        let search_settings = SearchSettings {
-            search: self.options.advanced.log_search,
-            reads_sections: self.options.advanced.reads_sections,
-            log_bytes_max: self.options.chunk_bytes_max() / 5,
-            ledger,
-        };
+        let admission = self.admission(&log);
+        let search_settings = self.search_settings(ledger);
         let checkpoint = checkpoint_of(version);
         let row_tags = Arc::new(RowTags::default());
         let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint, &row_tags)?;
         let (dirty, version, timed) = self.apply(&replay, version, &catalog, ledger)?;
         if !self.options.read_only {
-            let live = match log.ring_bytes {
-                0 => 0,
-                _ => replay.live_bytes(self.state.replay_from),
-            };
-            admission.adopt(live, 0);
-            self.write_values_again(&replay)?;
-            self.remove_orphans(&replay)?;
+            self.take_over(&replay, &log, &admission)?;
         }
         trace::event!(
             INFO,
@@ -287,6 +274,34 @@ impl Opening {
             claim: Claim::new(lock.take()),
             core,
         })
+    }
+
+    /// Admission that counts nothing yet.
+    fn admission(&self, log: &Log) -> Arc<Admission> {
+        let usable = log.commit_log.as_ref().map_or(0, CommitLog::usable);
+        let admission = Admission::new(usable, self.options.delta_bytes_max());
+        Arc::new(admission.alone(self.options.workers == 0))
+    }
+
+    fn search_settings(&self, ledger: Ledger) -> SearchSettings {
+        SearchSettings {
+            search: self.options.advanced.log_search,
+            reads_sections: self.options.advanced.reads_sections,
+            log_bytes_max: self.options.chunk_bytes_max() / 5,
+            ledger,
+        }
+    }
+
+    /// What the life before left: its records take room in the log, its values are written again,
+    /// and step 5.
+    fn take_over(&self, replay: &Replay, log: &Log, admission: &Admission) -> Result<()> {
+        let live = match log.ring_bytes {
+            0 => 0,
+            _ => replay.live_bytes(self.state.replay_from),
+        };
+        admission.adopt(live, 0);
+        self.write_values_again(replay)?;
+        self.remove_orphans(replay)
     }
 
     /// `expires` says that a record in the commit log expires.

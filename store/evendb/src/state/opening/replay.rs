@@ -120,30 +120,8 @@ impl Opening {
                 let detail = "the commit log was recycled further than the manifest knows";
                 return Err(StorageError::corruption(&path, offset, detail).into());
             }
-            let valid = match payload::decode(record.payload) {
-                None => return Err(self.bad_record(record)),
-                Some(Decoded::Inline(ops)) => {
-                    let is_new = checkpoint_of(record.version) > self.state.completed;
-                    let whole = !is_new || self.values_are_there(&ops, &mut looks)?;
-                    bad = (!whole).then_some(Bad::Value);
-                    whole
-                }
-                Some(Decoded::Extent(name)) => {
-                    extents.push((record.end, name.id));
-                    let contents = self.read_extent(&name)?;
-                    bad = contents.is_none().then_some(Bad::Extent(name));
-                    let ops = contents.as_deref().and_then(payload::decode_ops);
-                    let is_new = checkpoint_of(record.version) > self.state.completed;
-                    let whole = match ops {
-                        Some(ops) if is_new => self.values_are_there(&ops, &mut looks)?,
-                        _ => true,
-                    };
-                    if !whole {
-                        bad = Some(Bad::Value);
-                    }
-                    bad.is_none()
-                }
-            };
+            bad = self.why_bad(record, &mut extents, &mut looks)?;
+            let valid = bad.is_none();
             if checkpoint_of(record.version) > CHECKPOINT_MAX {
                 return Err(self.bad_record(record));
             }
@@ -168,6 +146,32 @@ impl Opening {
             values: looks.places,
             filler,
         })
+    }
+
+    /// The reason why this record ends the log, if it does. Notes the extent and the values that it
+    /// names.
+    fn why_bad(
+        &self,
+        record: &LogRecord<'_>,
+        extents: &mut Vec<(Lsn, u64)>,
+        looks: &mut ValueLooks<'_>,
+    ) -> Result<Option<Bad>> {
+        let is_new = checkpoint_of(record.version) > self.state.completed;
+        let whole = match payload::decode(record.payload) {
+            None => return Err(self.bad_record(record)),
+            Some(Decoded::Inline(ops)) => !is_new || self.values_are_there(&ops, looks)?,
+            Some(Decoded::Extent(name)) => {
+                extents.push((record.end, name.id));
+                let Some(contents) = self.read_extent(&name)? else {
+                    return Ok(Some(Bad::Extent(name)));
+                };
+                match payload::decode_ops(&contents) {
+                    Some(ops) if is_new => self.values_are_there(&ops, looks)?,
+                    _ => true,
+                }
+            }
+        };
+        Ok((!whole).then_some(Bad::Value))
     }
 
     fn bad_record(&self, record: &LogRecord<'_>) -> Error {

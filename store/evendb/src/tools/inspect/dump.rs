@@ -108,6 +108,61 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
+/// A change, without the parts and range deletions that are items of their own.
+fn change_item(change: &Change) -> DumpItem {
+    let item = |what: &str| DumpItem::new("change", 1).text("what", what);
+    match change {
+        Change::Format { ring_bytes } => item("format").number("commit-log-bytes", *ring_bytes),
+        Change::Epoch(epoch) => {
+            let item = item("epoch")
+                .number("epoch", epoch.epoch)
+                .text("seed", format!("{:016x}", epoch.seed))
+                .number("start", epoch.start.0)
+                .number("previous-closed-at", epoch.previous_closed_at.0)
+                .number("completed-before", epoch.completed_before);
+            match epoch.boot {
+                Some(boot) => item.text("boot", boot.map(|byte| format!("{byte:02x}")).concat()),
+                None => item,
+            }
+        }
+        Change::CreateKeyspace { id, name } => {
+            let item = item("create-keyspace").number("id", id.0.into());
+            item.text("name", name)
+        }
+        Change::DropKeyspace { id } => item("drop-keyspace").number("id", id.0.into()),
+        Change::SetProperty {
+            keyspace,
+            name,
+            value,
+        } => {
+            let what = match value {
+                Some(_) => "set-property",
+                None => "remove-property",
+            };
+            let item = item(what).number("keyspace", keyspace.0.into());
+            let item = item.text("name", name);
+            match value {
+                Some(value) => item.bytes("value", value),
+                None => item,
+            }
+        }
+        Change::SetChunk(chunk) => item("set-chunk")
+            .number("id", chunk.id.0)
+            .number("keyspace", chunk.keyspace.0.into())
+            .bytes("low", &chunk.low),
+        Change::RemoveChunk { id } => item("remove-chunk").number("id", id.0),
+        Change::AddParts { id, .. } => item("add-parts").number("chunk", id.0),
+        Change::AddCovers { id, .. } => item("add-range-deletions").number("chunk", id.0),
+        Change::Checkpoint {
+            number,
+            replay_from,
+        } => {
+            let item = item("checkpoint").number("number", *number);
+            item.number("replay-from", replay_from.0)
+        }
+    }
+}
+
 impl Dumper<'_> {
     fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
         (self.each)(item)
@@ -194,80 +249,15 @@ impl Dumper<'_> {
     }
 
     fn change(&mut self, change: &Change) -> ControlFlow<()> {
-        let item = |what: &str| DumpItem::new("change", 1).text("what", what);
-        let (item, parts) = match change {
-            Change::Format { ring_bytes } => (
-                item("format").number("commit-log-bytes", *ring_bytes),
-                &[][..],
-            ),
-            Change::Epoch(epoch) => {
-                let item = item("epoch")
-                    .number("epoch", epoch.epoch)
-                    .text("seed", format!("{:016x}", epoch.seed))
-                    .number("start", epoch.start.0)
-                    .number("previous-closed-at", epoch.previous_closed_at.0)
-                    .number("completed-before", epoch.completed_before);
-                let item = match epoch.boot {
-                    Some(boot) => {
-                        item.text("boot", boot.map(|byte| format!("{byte:02x}")).concat())
-                    }
-                    None => item,
-                };
-                (item, &[][..])
-            }
-            Change::CreateKeyspace { id, name } => {
-                let item = item("create-keyspace").number("id", id.0.into());
-                (item.text("name", name), &[][..])
-            }
-            Change::DropKeyspace { id } => {
-                (item("drop-keyspace").number("id", id.0.into()), &[][..])
-            }
-            Change::SetProperty {
-                keyspace,
-                name,
-                value,
-            } => {
-                let what = match value {
-                    Some(_) => "set-property",
-                    None => "remove-property",
-                };
-                let item = item(what).number("keyspace", keyspace.0.into());
-                let item = item.text("name", name);
-                match value {
-                    Some(value) => (item.bytes("value", value), &[][..]),
-                    None => (item, &[][..]),
-                }
-            }
-            Change::SetChunk(chunk) => {
-                let item = item("set-chunk")
-                    .number("id", chunk.id.0)
-                    .number("keyspace", chunk.keyspace.0.into())
-                    .bytes("low", &chunk.low);
-                (item, &chunk.parts[..])
-            }
-            Change::RemoveChunk { id } => (item("remove-chunk").number("id", id.0), &[][..]),
-            Change::AddParts { id, parts } => (item("add-parts").number("chunk", id.0), &parts[..]),
-            Change::AddCovers { id, covers } => {
-                self.give_counted(item("add-range-deletions").number("chunk", id.0))?;
-                return covers.iter().try_for_each(|cover| self.cover(cover, 2));
-            }
-            Change::Checkpoint {
-                number,
-                replay_from,
-            } => {
-                let item = item("checkpoint").number("number", *number);
-                (item.number("replay-from", replay_from.0), &[][..])
-            }
+        self.give_counted(change_item(change))?;
+        let (parts, covers) = match change {
+            Change::SetChunk(chunk) => (&chunk.parts[..], &chunk.covers[..]),
+            Change::AddParts { parts, .. } => (&parts[..], &[][..]),
+            Change::AddCovers { covers, .. } => (&[][..], &covers[..]),
+            _ => return ControlFlow::Continue(()),
         };
-        self.give_counted(item)?;
         parts.iter().try_for_each(|part| self.part(part, 2))?;
-        match change {
-            Change::SetChunk(chunk) => {
-                let mut covers = chunk.covers.iter();
-                covers.try_for_each(|cover| self.cover(cover, 2))
-            }
-            _ => ControlFlow::Continue(()),
-        }
+        covers.iter().try_for_each(|cover| self.cover(cover, 2))
     }
 
     fn cover(&mut self, cover: &CoverRecord, depth: usize) -> ControlFlow<()> {

@@ -266,26 +266,12 @@ impl CommitLog {
             self.check_error()?;
         }
         let tail = self.tail.load(Ordering::Acquire);
-        let usable = self.usable();
-        assert!(
-            total <= record_bytes_max_of(usable),
-            "a record this long goes to a value extent"
-        );
-        let place = head % self.capacity;
-        let rest = self.capacity - place;
-        let start = match place + total > usable {
-            true => head + rest,
-            false => head,
-        };
-        let end = start + total;
-        assert!(
-            end - tail <= self.capacity,
-            "admission keeps the head within the ring"
-        );
+        let (start, end) = self.place_of(head, tail, total);
+        let rest = start - head;
         if self.is_planted(LogPlant::EarlyHead) {
             self.head.store(end, Ordering::Release);
         }
-        if start != head {
+        if rest > 0 {
             self.fill(&mut ring, mapping, head, rest, tail)
                 .map_err(|error| self.write_failed(error))?;
         }
@@ -314,11 +300,32 @@ impl CommitLog {
             .map_err(|error| self.write_failed(error))?;
         sealed.shrink_to(SCRATCH_BYTES_MAX);
         ring.sealed = sealed;
-        if start != head {
+        if rest > 0 {
             ring.fillers.push_back((start, rest));
         }
         self.head.store(end, Ordering::Release);
         Ok(Lsn(end))
+    }
+
+    /// Begin and end of the next record, which has `total` bytes. It begins at the head, or on the
+    /// ring's next lap if the rest of this lap is too short.
+    fn place_of(&self, head: u64, tail: u64, total: u64) -> (u64, u64) {
+        let usable = self.usable();
+        assert!(
+            total <= record_bytes_max_of(usable),
+            "a record this long goes to a value extent"
+        );
+        let place = head % self.capacity;
+        let start = match place + total > usable {
+            true => head + (self.capacity - place),
+            false => head,
+        };
+        let end = start + total;
+        assert!(
+            end - tail <= self.capacity,
+            "admission keeps the head within the ring"
+        );
+        (start, end)
     }
 
     /// The stored form of the payload of the record from `start` to `end`; empty if the database is

@@ -296,6 +296,18 @@ pub(crate) fn munk_round(
     memory_shares::note_kept_pages(core, caches, kept);
     let bytes_max = memory_shares::cache_bytes(core, log).saturating_sub(caches.sampler.bytes());
     let bytes_max = bytes_max.saturating_sub(note_others(core, log, caches, kept));
+    // If all chunks fit into munks, rows get the memory that these leave.
+    let row_bytes_most = match note_fit(core, caches, all, bytes_max) {
+        true => bytes_max.saturating_sub(all),
+        false => bytes_max,
+    };
+    divide(core, disk, log, caches, &came, bytes_max, row_bytes_most);
+    compact_rows(core, caches);
+}
+
+/// Notes whether most chunks, and all of them, fit into munks of `bytes_max` bytes; `all` bytes is
+/// what all would take. Returns whether all fit.
+fn note_fit(core: &Core, caches: &Caches, all: u64, bytes_max: u64) -> bool {
     caches
         .most_fit
         .store(all / 3 * 2 <= bytes_max, Ordering::Relaxed);
@@ -307,13 +319,7 @@ pub(crate) fn munk_round(
     };
     let all_fit = core.options.advanced.munks && all <= most;
     caches.all_fit.store(all_fit, Ordering::Relaxed);
-    // If all chunks fit into munks, rows get the memory that these leave.
-    let row_bytes_most = match all_fit {
-        true => bytes_max.saturating_sub(all),
-        false => bytes_max,
-    };
-    divide(core, disk, log, caches, &came, bytes_max, row_bytes_most);
-    compact_rows(core, caches);
+    all_fit
 }
 
 /// Moves rows together, a part of them in each round, if small holes take much memory. Other

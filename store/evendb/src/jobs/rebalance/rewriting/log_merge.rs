@@ -17,7 +17,7 @@
 //! before which nothing names the new runs.
 
 use crate::catalog::{Catalog, KeyspaceState};
-use crate::checkpoint::table::{BuiltTable, TableShape, build_table};
+use crate::checkpoint::table::{BuiltTable, NewTable, TableShape, build_table};
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Token, View};
 use crate::engine::JobContext;
@@ -29,7 +29,7 @@ use crate::files::CONTAINER;
 use crate::funk::container::RunWriter;
 use crate::funk::tables::are_worth_naming;
 use crate::funk::{Funk, Run};
-use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::manifest::edit::{Change, Place, Role};
 use crate::memory_shares;
 use crate::merge::count::Count;
 use crate::merge::{Merge, Source, TableSource};
@@ -41,7 +41,6 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::visibility::Dropping;
 use evendb_storage::Version;
-use evendb_storage::key_hash::RamHash;
 
 /// Bytes that share one sync; later merges take effect later.
 const MERGED_BYTES_MAX: u64 = 32 << 20;
@@ -60,9 +59,7 @@ struct Merged<'c> {
     first: u32,
     last: u32,
     /// `None` if no record of the runs lies in the chunk.
-    part: Option<Part>,
-    /// Hash and block of each key.
-    keys: Vec<(RamHash, usize)>,
+    table: Option<NewTable>,
     _token: Token<'c>,
 }
 
@@ -177,7 +174,7 @@ fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]
             ask_for_runs(core, later);
         }
         if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut writer) {
-            written += one.part.as_ref().map_or(0, |part| part.meta.len);
+            written += one.table.as_ref().map_or(0, |new| new.part.meta.len);
             merged.push(one);
         }
         done += 1;
@@ -220,9 +217,9 @@ fn write_merged_run<'c>(
     chunk.assert_view(&view, "whose runs are to be merged");
     let first = log_merge_of(core, chunk, &view)?;
     let runs = &view.funk.runs[first..];
-    let written = write_run_of(core, disk, chunk, (runs, view.covers.as_ref()), writer);
-    let (part, keys) = match written {
-        Ok(written) => written,
+    let covers = view.covers.as_ref();
+    let table = match write_run_of(core, disk, chunk, runs, covers, writer) {
+        Ok(table) => table,
         Err(error) => {
             // After a lack of room or a failed read the merge is tried another time. Any other
             // failed write has latched.
@@ -237,24 +234,55 @@ fn write_merged_run<'c>(
         keyspace,
         first: runs.first()?.ordinal,
         last: runs.last()?.ordinal,
-        part,
-        keys,
+        table,
         _token: token,
     })
 }
 
-/// Merges `runs` into a new one, written but not synced.
-#[expect(
-    clippy::type_complexity,
-    reason = "a part and its keys, taken apart at once"
-)]
+/// Merges `runs` into a new one, written but not synced. `None` if none of their records lies in
+/// the chunk.
 fn write_run_of(
     core: &Core,
     disk: &Disk,
     chunk: &Chunk,
-    (runs, covers): (&[Run], Option<&Arc<Covers>>),
+    runs: &[Run],
+    covers: Option<&Arc<Covers>>,
     writer: &mut RunWriter,
-) -> Result<(Option<Part>, Vec<(RamHash, usize)>)> {
+) -> Result<Option<NewTable>> {
+    let mut bytes = Vec::new();
+    let Some(built) = build_merged(core, disk, chunk, runs, covers, &mut bytes)? else {
+        return Ok(None);
+    };
+    let len = built.meta.len;
+    let offset = disk.container.allocate(len)?;
+    if let Err(error) = writer.write(&bytes, offset) {
+        disk.container.free(offset, len);
+        // Nothing names the new run yet, so a full disk does not latch, as with a checkpoint's
+        // runs.
+        return Err(match error.kind() {
+            evendb_storage::ErrorKind::NoSpace => error.into(),
+            _ => core.health.latch(error.into()),
+        });
+    }
+    core.metrics.bytes_log.add(len);
+    let newest = runs.last().expect("there are runs to merge");
+    let role = Role::Run {
+        ordinal: newest.ordinal,
+    };
+    let checkpoints = runs.iter().map(|run| run.table.part.checkpoint);
+    let checkpoint = checkpoints.max().unwrap_or(0);
+    Ok(Some(built.placed(disk, offset, role, checkpoint)))
+}
+
+/// Builds the table of the merged runs in `bytes`.
+fn build_merged(
+    core: &Core,
+    disk: &Disk,
+    chunk: &Chunk,
+    runs: &[Run],
+    covers: Option<&Arc<Covers>>,
+    bytes: &mut Vec<u8>,
+) -> Result<Option<BuiltTable>> {
     let horizon = core.clock.horizon();
     let range = &chunk.range;
     let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(runs.len());
@@ -273,59 +301,33 @@ fn write_run_of(
     let merge = Merge::folding(sources, dropping, covering, operator)?;
     let mut merge = merge.yielding_by(pace::yielder(core));
     if merge.current().is_none() {
-        return Ok((None, Vec::new()));
+        return Ok(None);
     }
     let mut count = Count::default();
     count.begin(&merge);
-    let mut bytes = Vec::new();
-    let of = chunk.keyspace;
     let metas = || runs.iter().map(|run| &run.table.part.meta);
-    let (records, data): (u64, u64) = (
-        metas().map(|meta| meta.entries).sum(),
-        metas().map(|meta| meta.data_bytes).sum(),
-    );
+    let records = metas().map(|meta| meta.entries).sum();
+    let data = metas().map(|meta| meta.data_bytes).sum();
     let shape = TableShape {
         bytes_max: u64::MAX,
         ends: &|_| false,
         is_keyed: are_worth_naming(records, data),
     };
-    let built = build_table(core, disk, of, &mut merge, &mut bytes, &shape)?;
-    let BuiltTable { id, meta, keys } = built;
-    count.add(&merge, std::iter::once(&meta));
-    let named = || {
-        let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);
-        let file = disk.dir.join(CONTAINER).display().to_string();
-        let chunk = chunk.id.0;
-        format!("a merge of runs {first} to {last} of chunk {chunk} ({file}) lost or made records")
-    };
+    let built = build_table(core, disk, chunk.keyspace, &mut merge, bytes, &shape)?;
+    count.add(&merge, std::iter::once(&built.meta));
     // Nothing names the table, and it has no room yet.
     count
-        .check(named)
+        .check(|| merge_and_file(disk, chunk, runs))
         .map_err(|error| core.health.latch(error))?;
-    let offset = disk.container.allocate(meta.len)?;
-    if let Err(error) = writer.write(&bytes, offset) {
-        disk.container.free(offset, meta.len);
-        // Nothing names the new run yet, so a full disk does not latch, as with a checkpoint's
-        // runs.
-        return Err(match error.kind() {
-            evendb_storage::ErrorKind::NoSpace => error.into(),
-            _ => core.health.latch(error.into()),
-        });
-    }
-    core.metrics.bytes_log.add(meta.len);
-    let newest = runs.last().expect("there are runs to merge");
-    let checkpoints = runs.iter().map(|run| run.table.part.checkpoint);
-    let part = Part {
-        table: id,
-        place: Place::Extent { offset },
-        role: Role::Run {
-            ordinal: newest.ordinal,
-        },
-        epoch: disk.epoch,
-        checkpoint: checkpoints.max().unwrap_or(0),
-        meta: Arc::new(meta),
-    };
-    Ok((Some(part), keys))
+    Ok(Some(built))
+}
+
+/// Names a merge of runs, for an error.
+fn merge_and_file(disk: &Disk, chunk: &Chunk, runs: &[Run]) -> String {
+    let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);
+    let file = disk.dir.join(CONTAINER).display().to_string();
+    let chunk = chunk.id.0;
+    format!("a merge of runs {first} to {last} of chunk {chunk} ({file}) lost or made records")
 }
 
 /// Publishes the merged run in the place of the runs that it replaces.
@@ -350,7 +352,7 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
         .filter(|run| !is_merged(run))
         .cloned()
         .collect();
-    if let Some(part) = &merged.part {
+    if let Some(NewTable { part, .. }) = &merged.table {
         let at = runs.partition_point(|run| run.ordinal < merged.last);
         let table = disk.tables.acquire(part);
         let ordinal = merged.last;
@@ -359,9 +361,10 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
     let dropped = old.runs.iter().filter(|run| is_merged(run));
     let dropped = dropped.map(|run| run.table.clone()).collect();
     let funk = Funk::new(old.base.clone(), runs, old.run_end);
+    let keys = merged.table.as_ref().map_or(&[][..], |new| &new.keys);
     // No run is under way, so no other thread adds to the index now.
     if let Some(search) = old.search.get()
-        && let Some(search) = search.with_merged(merged.first, merged.last, &merged.keys)
+        && let Some(search) = search.with_merged(merged.first, merged.last, keys)
     {
         funk.search.set(Arc::new(search));
     }
@@ -375,7 +378,7 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
 }
 
 fn drop_merged_run(core: &Core, disk: &Disk, merged: Merged<'_>, error: Error) -> Result<()> {
-    if let Some(part) = &merged.part
+    if let Some(NewTable { part, .. }) = &merged.table
         && let Place::Extent { offset } = part.place
         && core.health.failure().is_none()
     {

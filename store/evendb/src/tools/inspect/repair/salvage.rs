@@ -7,8 +7,10 @@ use crate::chunk::KeyRange;
 use crate::chunk::covers::Covers;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::memory::Ledger;
+use crate::sync::Arc;
 use crate::version::clock::CHECKPOINT_MAX;
 use evendb_storage::table::{self, TableDamage, TableFacts, TableVisitor};
+use evendb_storage::vfs::File;
 use evendb_storage::{EntryRef, Kind, TableId, Version};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -97,19 +99,7 @@ impl Repairer<'_, '_> {
             winners,
             damages: Vec::new(),
         };
-        let (mut name, mut start) = (tables::file_name(part), tables::start(part));
-        let mut file = tables::open(self.directory, self.container.as_ref(), part);
-        // If files were exchanged or renamed, the footer says where the table is.
-        if let Some(found) = self.misplaced.get(&part.table)
-            && part.place == Place::File
-            && found.name != name
-            && let Ok(elsewhere) = self
-                .directory
-                .vfs
-                .open(&self.directory.dir.join(&found.name), false)
-        {
-            (file, name, start) = (Ok(elsewhere), found.name.clone(), found.offset);
-        }
+        let PartFile { file, name, start } = self.place_of(part);
         let read = match &file {
             Ok(file) => {
                 let done = table::examine(&**file, start, part.meta.len, part.table, &mut look);
@@ -128,10 +118,7 @@ impl Repairer<'_, '_> {
         self.report.table_records += read;
         self.advance(part.meta.len);
         let mut lost = Some(part.meta.entries.saturating_sub(read));
-        for damage in damages {
-            if !damage.loses_records {
-                continue;
-            }
+        for damage in damages.into_iter().filter(|damage| damage.loses_records) {
             let from = damage
                 .keys_from
                 .unwrap_or_else(|| part.meta.min_key.clone());
@@ -152,6 +139,31 @@ impl Repairer<'_, '_> {
             // Only a table's sum of lost records is known: its first loss carries it.
             loss.records = lost.take();
             self.report.losses.push(loss);
+        }
+    }
+
+    /// Where the part's bytes are. If files were exchanged or renamed, the footer says where the
+    /// table is.
+    fn place_of(&self, part: &Part) -> PartFile {
+        let name = tables::file_name(part);
+        if let Some(found) = self.misplaced.get(&part.table)
+            && part.place == Place::File
+            && found.name != name
+            && let Ok(elsewhere) = self
+                .directory
+                .vfs
+                .open(&self.directory.dir.join(&found.name), false)
+        {
+            return PartFile {
+                file: Ok(elsewhere),
+                name: found.name.clone(),
+                start: found.offset,
+            };
+        }
+        PartFile {
+            file: tables::open(self.directory, self.container.as_ref(), part),
+            name,
+            start: tables::start(part),
         }
     }
 
@@ -208,6 +220,14 @@ impl Repairer<'_, '_> {
             self.report.losses.push(loss);
         }
     }
+}
+
+/// The file that has a part, its name, and where the part begins in it.
+struct PartFile {
+    /// The reason why it cannot be opened.
+    file: std::result::Result<Arc<dyn File>, String>,
+    name: String,
+    start: u64,
 }
 
 /// Damage to a whole table.

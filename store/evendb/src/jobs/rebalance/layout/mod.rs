@@ -11,11 +11,12 @@
 //! ([`Beside`]): a chunk's tables may be replaced beside a run that goes to the log and that no
 //! edit names yet. The run's edit comes later, and its ordinal is above those of the old tables.
 
+mod successors;
+
 use crate::catalog::KeyspaceState;
 use crate::chunk::check::assert_covers;
-use crate::chunk::covers::{Covers, Stretch};
-use crate::chunk::row_tag::RowTag;
-use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Frozen, KeyRange, RunStage, View};
+use crate::chunk::covers::Stretch;
+use crate::chunk::{Chunk, ChunkWriter, Frozen, KeyRange, RunStage, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -25,12 +26,12 @@ use crate::funk::tables::TableHandle;
 use crate::funk::{Funk, Run};
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
-use crate::munk::Munk;
 use crate::plant::planted;
-use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard};
 use crate::version::clock::checkpoint_of;
 use evendb_storage::Version;
+use successors::{Old, rewritten_funk, shared_funk};
+pub(crate) use successors::{inherit, joined_covers, part_of_munk};
 
 /// A chunk that replaces others, or the same chunk with new tables.
 pub(crate) struct NewChunk {
@@ -274,58 +275,6 @@ pub(crate) struct Rewritten<'a> {
     pub(crate) filtered: bool,
 }
 
-/// The range deletions of neighbouring chunks.
-pub(crate) fn joined_covers(
-    core: &Core,
-    chunks: &[Arc<Chunk>],
-    views: &[Arc<View>],
-) -> Option<Arc<Covers>> {
-    let all = chunks.iter().zip(views);
-    match views {
-        [view] => view.covers.clone(),
-        _ => {
-            let each = all.map(|(chunk, view)| (&*chunk.range.low, view.covers.as_ref()));
-            let each: Vec<_> = each.collect();
-            Covers::joined(&each, core.ledger()).map(Arc::new)
-        }
-    }
-}
-
-/// The tag that the rows of all old chunks have, or else a fresh tag, which no row has.
-fn joined_row_tag(core: &Core, views: &[Arc<View>], rewritten: Option<&Rewritten<'_>>) -> RowTag {
-    if rewritten.is_some_and(|rewritten| rewritten.filtered) {
-        return core.row_tags.fresh();
-    }
-    let mut tags = views.iter().map(|view| view.row_tag);
-    let first = tags.next().unwrap_or(RowTag::NONE);
-    match tags.all(|tag| tag == first) {
-        true => first,
-        false => core.row_tags.fresh(),
-    }
-}
-
-/// Freezes the active deltas of latched chunks in the middle of a checkpoint, and returns the
-/// checkpoint's number. Later puts to the chunks' successors are announced later, so they have
-/// greater versions than the frozen records. Otherwise a merge with the version of a frozen merge
-/// of its key would be taken for the same record.
-fn freeze_all(
-    core: &Core,
-    chunks: &[Arc<Chunk>],
-    guards: &mut [MutexGuard<'_, ChunkWriter>],
-) -> u64 {
-    let checkpoint = checkpoint_of(core.clock.now());
-    for (chunk, writer) in chunks.iter().zip(guards) {
-        if !writer.active.is_empty() {
-            let next = checkpoint.max(writer.active.checkpoint());
-            chunk.freeze(writer, next, &core.admission);
-        }
-    }
-    if !planted!(core.options, LayoutSharesVersion) {
-        core.clock.advance();
-    }
-    checkpoint
-}
-
 /// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new` ones
 /// over the same span. With `rewritten` the new chunks' bases hold everything of the old ones'
 /// bases and of their runs below those ordinals. Without it the new chunks share the old ones'
@@ -342,60 +291,28 @@ pub(crate) fn replace_chunks(
         core, disk, flow, ..
     } = context;
     let mut guards = latch_beside(Beside::NoRun, core, flow, keyspace, old)?;
-    let checkpoint = freeze_all(core, old, &mut guards);
-    let changed_at = guards.iter().map(|writer| writer.changed_at).max();
-    let changed_at = changed_at.unwrap_or(Version::MAX);
-    let single_at = guards.iter().map(|writer| writer.single_at).max();
-    let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
-    // The new chunks have munks only if every old one has: one cannot serve two merged chunks.
-    let munks = match views.iter().all(|view| view.munk.is_some()) {
-        true => munks,
-        false => Munks::Drop,
-    };
-    let covers = joined_covers(core, old, &views);
-    let row_tag = joined_row_tag(core, &views, rewritten.as_ref());
-    let end = old.last().and_then(|chunk| chunk.range.high.clone());
-    let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
+    let before = Old::freeze(core, old, &mut guards, rewritten.as_ref());
+    let munks = before.munks(munks);
     let removed = old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id });
     let mut changes: Vec<Change> = removed.collect();
     let mut chunks: Vec<Arc<Chunk>> = Vec::new();
-    for (index, new_chunk) in new.into_iter().enumerate() {
-        let range = KeyRange {
-            low: lows[index].clone(),
-            high: lows.get(index + 1).cloned().or_else(|| end.clone()),
-        };
-        let funk = match &rewritten {
-            Some(Rewritten { below, .. }) => {
-                rewritten_funk(disk, &range, &views, below, &new_chunk.base)
-            }
-            None => shared_funk(disk, &range, &views),
-        };
+    for (range, base) in before.ranges(new) {
         let id = ChunkId(disk.new_id());
-        let own = covers
-            .as_ref()
-            .and_then(|all| all.clip(&range, core.ledger()));
-        let lost = index > 0 && planted!(core.options, SplitLosesCovers);
-        let mut view = View {
-            active: ChargedDelta::new(checkpoint, &core.admission),
-            frozen: limited_deltas(old, &views, &range, &munks),
-            munk: joined_munk(old, &views, &range, &munks),
-            funk: Arc::new(funk),
-            covers: own.filter(|_| !lost).map(Arc::new),
-            row_tag,
+        let (funk, spent) = match &rewritten {
+            Some(Rewritten { below, spent, .. }) => {
+                let funk = rewritten_funk(disk, &range, &before.views, below, &base);
+                (funk, Some(*spent))
+            }
+            None => (shared_funk(disk, &range, &before.views), None),
         };
-        if let Some(Rewritten { spent, .. }) = &rewritten {
-            leave_covers(core, &mut view, *spent, &|_| true);
-        }
-        // The resident spans may all belong to other parts.
-        if !planted!(core.options, PartsKeepDeltas) {
-            view.keep_deltas_for_spans_alone();
-        }
+        let view = before.view(core, &range, funk, &munks, spent);
         changes.push(Change::SetChunk(chunk_record(id, keyspace, &range, &view)));
+        let changed_at = before.changed_at;
         let chunk = Chunk::new(id, keyspace.id, range, view, changed_at, core.ledger());
-        chunk.latch.lock().single_at = single_at.unwrap_or_default();
+        chunk.latch.lock().single_at = before.single_at;
         chunks.push(Arc::new(chunk));
     }
-    let tables = views.iter().flat_map(|view| view.funk.tables());
+    let tables = before.views.iter().flat_map(|view| view.funk.tables());
     let dropped = tables.cloned().collect();
     enqueue_edit(disk, changes, rewritten.is_some(), dropped);
     // Queued after the edit that makes these chunks, so a checkpoint's edit of them comes later. A
@@ -450,20 +367,6 @@ pub(crate) fn publish_groups<C: AsRef<[Arc<Chunk>]>>(keyspace: &KeyspaceState, g
     keyspace.index.replace(root);
 }
 
-/// The new chunks inherit the counters by which decisions about them are made.
-pub(crate) fn inherit(old: &Chunk, new: &[Arc<Chunk>]) {
-    for chunk in new {
-        chunk.heat.inherit(&old.heat, new.len());
-        // Relaxed: for deciding only.
-        for (new, old) in [
-            (&chunk.based_at, &old.based_at),
-            (&chunk.joined_at, &old.joined_at),
-        ] {
-            new.fetch_max(old.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-}
-
 /// Queues an edit; the tables that it drops are released once it is durable.
 pub(crate) fn enqueue_edit(
     disk: &Disk,
@@ -474,137 +377,4 @@ pub(crate) fn enqueue_edit(
     let registry = disk.tables.registry();
     let release = Box::new(move || registry.release(dropped));
     disk.manifest().enqueue(changes, new_files, Some(release));
-}
-
-/// A funk of a new base, and of the runs that were written while the base was made.
-fn rewritten_funk(
-    disk: &Disk,
-    range: &KeyRange,
-    views: &[Arc<View>],
-    ordinals: &[u32],
-    base: &[Part],
-) -> Funk {
-    let base = base.iter().map(|part| disk.tables.acquire(part)).collect();
-    let kept = views
-        .iter()
-        .zip(ordinals)
-        .flat_map(|(view, from)| view.funk.runs.iter().filter(|run| run.ordinal >= *from));
-    let runs = renumbered(disk, range, kept);
-    let run_end = runs.len() as u32;
-    Funk::new(base, runs, run_end)
-}
-
-/// The tables of the old chunk that overlap `range`; other new chunks may share them.
-fn shared_funk(disk: &Disk, range: &KeyRange, views: &[Arc<View>]) -> Funk {
-    let [view] = views else {
-        unreachable!("only one chunk at a time is split")
-    };
-    let old = &view.funk;
-    let base = old
-        .base
-        .iter()
-        .filter(|table| range.overlaps(&table.part.meta))
-        .map(|table| disk.tables.acquire(&table.part))
-        .collect();
-    // Ordinals stay, so that the log index can be shared too.
-    let runs: Vec<Run> = old
-        .runs
-        .iter()
-        .filter(|run| range.overlaps(&run.table.part.meta))
-        .map(|run| Run {
-            ordinal: run.ordinal,
-            table: disk.tables.acquire(&run.table.part),
-        })
-        .collect();
-    let keeps_all = runs.len() == old.runs.len();
-    let mut funk = Funk::new(base, runs, old.run_end);
-    if keeps_all && let Some(search) = old.search.get() {
-        funk.search.set(search);
-        funk.search_shared = true;
-    }
-    funk
-}
-
-/// Runs of one or several chunks under new ordinals. The key ranges of several chunks are disjoint,
-/// so only the order within each chunk matters.
-fn renumbered<'r>(disk: &Disk, range: &KeyRange, runs: impl Iterator<Item = &'r Run>) -> Vec<Run> {
-    runs.filter(|run| range.overlaps(&run.table.part.meta))
-        .enumerate()
-        .map(|(ordinal, run)| Run {
-            ordinal: ordinal as u32,
-            table: disk.tables.acquire(&run.table.part),
-        })
-        .collect()
-}
-
-/// The old chunks' frozen deltas, each limited to the keys of the new chunk.
-fn limited_deltas(
-    old: &[Arc<Chunk>],
-    views: &[Arc<View>],
-    range: &KeyRange,
-    munks: &Munks,
-) -> Vec<Frozen> {
-    let mut frozen = Vec::new();
-    for (chunk, view) in old.iter().zip(views) {
-        for delta in &view.frozen {
-            let own = delta.limits.as_deref().unwrap_or(&chunk.range);
-            let Some(limits) = intersection(own, range) else {
-                continue;
-            };
-            // Without a munk that takes them, deltas whose run is in the funk are not needed.
-            if delta.durable && matches!(munks, Munks::Drop) {
-                continue;
-            }
-            frozen.push(Frozen {
-                limits: Some(Arc::new(limits)),
-                ..delta.clone()
-            });
-        }
-    }
-    // Newest first. Deltas of different chunks have disjoint limits, so only the order within each
-    // chunk counts.
-    frozen.sort_by_key(|frozen: &Frozen| std::cmp::Reverse(frozen.delta.checkpoint()));
-    frozen
-}
-
-fn intersection(a: &KeyRange, b: &KeyRange) -> Option<KeyRange> {
-    let low = a.low.clone().max(b.low.clone());
-    let high = match (&a.high, &b.high) {
-        (Some(a), Some(b)) => Some(a.min(b).clone()),
-        (a, b) => a.clone().or(b.clone()),
-    };
-    let empty = high.as_ref().is_some_and(|high| *high <= low);
-    (!empty).then_some(KeyRange { low, high })
-}
-
-/// The new chunk's munk, cut or joined from the munks of the old chunks.
-fn joined_munk(
-    old: &[Arc<Chunk>],
-    views: &[Arc<View>],
-    range: &KeyRange,
-    munks: &Munks,
-) -> Option<Arc<Munk>> {
-    if matches!(munks, Munks::Drop) {
-        return None;
-    }
-    let mut whole: Option<Munk> = None;
-    for (chunk, view) in old.iter().zip(views) {
-        let munk = view.munk.as_ref()?;
-        whole = Some(match whole {
-            None => (**munk).clone(),
-            Some(lower) => Munk::concat(&lower, &chunk.range.low, munk),
-        });
-    }
-    Some(Arc::new(part_of_munk(whole?, range)))
-}
-
-/// The part of a munk within `range`.
-pub(crate) fn part_of_munk(mut munk: Munk, range: &KeyRange) -> Munk {
-    if !range.low.is_empty() {
-        munk = munk.split_at(&range.low).1;
-    }
-    if let Some(high) = &range.high {
-        munk = munk.split_at(high).0;
-    }
-    munk
 }
