@@ -32,15 +32,17 @@
 //! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files
 //! are worth emptying (`rebalance/`).
 
+mod emptying;
+mod reading;
 mod sealed;
 
 use crate::commit_log::SyncedFirst;
 use crate::metrics::Counter;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex, reclaim};
-use evendb_storage::heap;
-use evendb_storage::vfs::{File, Vfs, open_among_many, read_exact_at};
+use evendb_storage::vfs::{File, Vfs, open_among_many};
 use evendb_storage::{Apart, Error, Result};
+pub(crate) use reading::{read, read_stored, read_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -353,90 +355,6 @@ impl ValueFiles {
         }
     }
 
-    /// Chooses the files that are to be emptied, so that at least `live_percent` percent of the
-    /// remaining bytes are live. It takes the files with the largest dead part first, because
-    /// emptying them moves little and gives back much. A chosen file stays chosen until it is gone:
-    /// all chunks that name it are rewritten, and the last one frees it. Files that records in RAM
-    /// alone may name are left out.
-    pub(crate) fn look_for_files_to_empty(&self, live_percent: u32) {
-        // One thread at a time looks, so a lost change does no harm.
-        let passed_over = self.looks_to_pass_over.load(Ordering::Relaxed);
-        if passed_over > 0 {
-            self.looks_to_pass_over
-                .store(passed_over - 1, Ordering::Relaxed);
-            return;
-        }
-        let sealed = self.sealed_and_completed();
-        let mut to_empty = self.to_empty.lock();
-        let is_live = choose(&sealed, &mut to_empty, live_percent);
-        self.any_to_empty.store(is_live, Ordering::Relaxed);
-    }
-
-    /// Chooses further files, which `chosen` picks by their numbers, bytes and live bytes. Returns
-    /// whether there is a value to be moved.
-    pub(crate) fn empty_too(&self, chosen: impl Fn(&SealedFile) -> bool) -> bool {
-        let sealed = self.sealed_and_completed();
-        let more = sealed.iter().filter(|file| chosen(file));
-        let mut to_empty = self.to_empty.lock();
-        to_empty.extend(more.map(|file| file.id));
-        let is_live = is_any_live(&sealed, &to_empty);
-        self.any_to_empty.store(is_live, Ordering::Relaxed);
-        is_live
-    }
-
-    fn sealed_and_completed(&self) -> Vec<SealedFile> {
-        let known = self.known.lock();
-        let completed = self.completed.load(Ordering::Acquire);
-        let is_taken = |file: &&Needed| {
-            !known.is_active(file.id)
-                && file.last_checkpoint.load(Ordering::Acquire) <= completed
-                && !file.damaged.load(Ordering::Relaxed)
-                && !file.stays.load(Ordering::Relaxed)
-        };
-        let files = known.files.values().filter(is_taken);
-        let each = files.map(|file| {
-            let (bytes, live) = file.bytes();
-            SealedFile {
-                id: file.id,
-                bytes,
-                live: live.min(bytes),
-            }
-        });
-        each.collect()
-    }
-
-    /// The files that are being emptied.
-    pub(crate) fn to_empty(&self) -> BTreeSet<u64> {
-        self.to_empty.lock().clone()
-    }
-
-    /// Whether the last look found files to be emptied.
-    pub(crate) fn is_any_to_be_emptied(&self) -> bool {
-        self.any_to_empty.load(Ordering::Relaxed)
-    }
-
-    /// Whether one of the files that a table names is being emptied.
-    pub(crate) fn is_one_to_be_emptied(&self, named: &[(u64, u64)]) -> bool {
-        let files = self.to_empty.lock();
-        named.iter().any(|(file, _)| files.contains(file))
-    }
-
-    /// Notes that a value of the file could not be read to be moved.
-    pub(crate) fn note_damaged(&self, id: u64) {
-        if let Some(file) = self.find(id) {
-            file.damaged.store(true, Ordering::Relaxed);
-        }
-        self.to_empty.lock().remove(&id);
-    }
-
-    /// Notes that there was no room to move a value: no file is emptied for a number of looks.
-    pub(crate) fn note_no_room(&self) {
-        self.any_to_empty.store(false, Ordering::Relaxed);
-        self.to_empty.lock().clear();
-        self.looks_to_pass_over
-            .store(LOOKS_PASSED_OVER, Ordering::Relaxed);
-    }
-
     /// The files that records in RAM alone may name.
     pub(crate) fn not_completed(&self) -> Vec<Needed> {
         let known = self.known.lock();
@@ -619,53 +537,6 @@ impl ValueFiles {
     }
 }
 
-/// The figures of a file to which nothing is appended any more.
-pub(crate) struct SealedFile {
-    pub(crate) id: u64,
-    pub(crate) bytes: u64,
-    pub(crate) live: u64,
-}
-
-/// Files are emptied when an eighth more is dead than allowed, so that there is much to give back:
-/// each time all chunks that name one of the files are rewritten.
-const BEYOND_PART: u64 = 8;
-
-/// Chooses more of `files`, beyond the ones in `chosen`. Returns whether any byte of the chosen
-/// files is live.
-fn choose(files: &[SealedFile], chosen: &mut BTreeSet<u64>, live_percent: u32) -> bool {
-    chosen.retain(|id| files.iter().any(|file| file.id == *id));
-    let live: u64 = files.iter().map(|file| file.live).sum();
-    let allowed = match u64::from(live_percent) {
-        0 => u64::MAX,
-        percent => live.saturating_mul(100) / percent,
-    };
-    // The live part of the chosen files stays, in another file.
-    let after = |file: &SealedFile| match chosen.contains(&file.id) {
-        true => file.live,
-        false => file.bytes,
-    };
-    let mut left: u64 = files.iter().map(after).sum();
-    if left > allowed.saturating_add((allowed - live) / BEYOND_PART) {
-        let others = files.iter().filter(|file| !chosen.contains(&file.id));
-        let mut others: Vec<&SealedFile> = others.collect();
-        let share = |file: &SealedFile| file.live as f64 / file.bytes.max(1) as f64;
-        others.sort_by(|a, b| share(a).total_cmp(&share(b)));
-        for file in others {
-            if left <= allowed || file.live == file.bytes {
-                break;
-            }
-            left -= file.bytes - file.live;
-            chosen.insert(file.id);
-        }
-    }
-    is_any_live(files, chosen)
-}
-
-fn is_any_live(files: &[SealedFile], chosen: &BTreeSet<u64>) -> bool {
-    let mut chosen = files.iter().filter(|file| chosen.contains(&file.id));
-    chosen.any(|file| file.live > 0)
-}
-
 /// Makes the disk begin with the written bytes, a piece at a time, so that a sync does not find all
 /// of them still to be written.
 fn begin_writing_out(file: &dyn File, offset: u64, len: u64) {
@@ -675,56 +546,6 @@ fn begin_writing_out(file: &dyn File, offset: u64, len: u64) {
         file.start_writing(before * PIECE_BYTES, (after - before) * PIECE_BYTES);
     }
 }
-
-/// The value at this place in `file`.
-pub(crate) fn read_value(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
-    let stored = read_stored(file, path, apart)?;
-    let Some(secrets) = file.secrets() else {
-        return Ok(stored);
-    };
-    let opened = sealed::open(secrets, apart, &stored);
-    let detail = "a value is not what this database encrypted there";
-    opened.ok_or_else(|| Error::corruption(path, apart.offset, detail))
-}
-
-/// Like [`read_value`], in its stored form.
-pub(crate) fn read_stored(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
-    let damaged = |detail| Error::corruption(path, apart.offset, detail);
-    let is_long = apart.len >= LONG_BYTES;
-    // An unverified length must not make the memory run out.
-    if is_long {
-        let len = file
-            .len()
-            .map_err(|source| Error::io(path, "look at a value file", source))?;
-        if len < apart.offset.saturating_add(u64::from(apart.len)) {
-            return Err(damaged("a value lies beyond the end of its file"));
-        }
-    }
-    heap::expect(apart.len as usize);
-    let mut value: Bytes = std::iter::repeat_n(0, apart.len as usize).collect();
-    let bytes = Bytes::get_mut(&mut value).expect("nobody else has it yet");
-    read_exact_at(file, bytes, apart.offset).map_err(|source| match source.kind() {
-        std::io::ErrorKind::UnexpectedEof => damaged("a value lies beyond the end of its file"),
-        _ => Error::io(path, "read a value", source),
-    })?;
-    match apart.verifies(&value) {
-        true => Ok(value),
-        false => Err(damaged("a value does not verify")),
-    }
-}
-
-/// The value at this place; `None` if its file is gone. For callers without a database.
-pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, apart: &Apart) -> Result<Option<Bytes>> {
-    let path = file_path(dir, apart.file);
-    match vfs.open(&path, false) {
-        Ok(file) => read_value(&*file, &path, apart).map(Some),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::open(&path, "open a value file", source)),
-    }
-}
-
-/// Longer values are verified before memory is taken for them.
-const LONG_BYTES: u32 = 16 << 20;
 
 /// The files that must be durable before the commit log is: value extents, and value files.
 pub(crate) struct BothSyncedFirst {

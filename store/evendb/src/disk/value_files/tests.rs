@@ -1,6 +1,8 @@
 //! Large values through the life of a database on the simulated disk: where they lie, which of them
 //! crashes leave, when their files go; and planted faults in each, which must be noticed.
 
+use super::emptying::{SealedFile, choose};
+use super::reading::LONG_BYTES;
 use super::*;
 use crate::plant::Plant;
 use crate::{Db, Durability, ErrorKind, KeyspaceOptions, Merges, Options, inspect};
