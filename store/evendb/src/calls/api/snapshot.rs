@@ -52,14 +52,7 @@ impl Snapshot {
     fn look_up(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         self.check_own(keyspace)?;
         let (engine, point) = (self.moment.engine(), self.moment.point());
-        get::get_at(
-            &engine.core,
-            &engine.caches,
-            &engine.work,
-            &keyspace.state,
-            key,
-            point,
-        )
+        get::get_at(engine, &keyspace.state, key, point)
     }
 
     fn recording(&self) -> &Recording {

@@ -226,20 +226,9 @@ fn publish_alone(
     let plan = prepare(engine, chunks, &parts);
     let changes = changes_of(keyspace, chunks, &plan);
     let early = planted!(core.options, IngestShownEarly);
-    let flush = || Ok(disk.manifest().flush(changes.clone())?);
-    let flushed = match early {
-        true => Ok(0),
-        false => disk.full_disk.with(Need::Jobs, flush),
-    };
-    let bytes = flushed.map_err(|error: Error| {
-        if error.kind() != crate::error::ErrorKind::NoSpace {
-            return core.health.latch(error);
-        }
-        // The edit was not written: the new chunks' names of the tables do not count.
-        disk.tables.registry().release(plan.tables());
-        error
-    })?;
-    core.metrics.bytes_manifest.add(bytes);
+    if !early {
+        write_edit(engine, &plan, &changes)?;
+    }
     let Plan {
         groups,
         ingested,
@@ -250,21 +239,7 @@ fn publish_alone(
         view.funk.tables().cloned().collect::<Vec<_>>()
     });
     let dropped: Vec<Arc<TableHandle>> = dropped.collect();
-    let row_tag = core.row_tags.fresh();
-    let new = {
-        // Step 7.
-        let announcement = core.clock.announce();
-        let version = announcement.version();
-        let of_rows = match planted!(core.options, IngestWithoutVersion) {
-            true => Version::ZERO,
-            false => version,
-        };
-        for table in &ingested {
-            table.show_at(of_rows);
-        }
-        show(core, keyspace, groups, version, row_tag)
-        // The announcement is withdrawn: waiting snapshots see all records.
-    };
+    let new = announce_and_show(core, keyspace, groups, &ingested);
     // Step 8. Later puts to the new chunks are newer, and not of the same version.
     core.clock.advance();
     for chunk in chunks {
@@ -281,6 +256,44 @@ fn publish_alone(
     drop(jobs::finish_layout(core, disk, &engine.work, &new));
     engine.work.stir();
     Ok(overlapping)
+}
+
+/// The edit of step 6. A full disk leaves everything as it was.
+fn write_edit(engine: &Engine, plan: &Plan, changes: &[Change]) -> Result<()> {
+    let Engine { core, disk, .. } = engine;
+    let flush = || Ok(disk.manifest().flush(changes.to_vec())?);
+    let flushed = disk.full_disk.with(Need::Jobs, flush);
+    let bytes = flushed.map_err(|error: Error| {
+        if error.kind() != crate::error::ErrorKind::NoSpace {
+            return core.health.latch(error);
+        }
+        // The edit was not written: the new chunks' names of the tables do not count.
+        disk.tables.registry().release(plan.tables());
+        error
+    })?;
+    core.metrics.bytes_manifest.add(bytes);
+    Ok(())
+}
+
+/// Step 7. Returns the new chunks, which are still held.
+fn announce_and_show(
+    core: &Core,
+    keyspace: &KeyspaceState,
+    groups: Vec<Group>,
+    ingested: &[Arc<TableHandle>],
+) -> Vec<Arc<Chunk>> {
+    let row_tag = core.row_tags.fresh();
+    let announcement = core.clock.announce();
+    let version = announcement.version();
+    let of_rows = match planted!(core.options, IngestWithoutVersion) {
+        true => Version::ZERO,
+        false => version,
+    };
+    for table in ingested {
+        table.show_at(of_rows);
+    }
+    show(core, keyspace, groups, version, row_tag)
+    // The announcement is withdrawn: waiting snapshots see all records.
 }
 
 /// The tables as the manifest names them.

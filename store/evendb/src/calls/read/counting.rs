@@ -8,15 +8,15 @@
 //! Not here: what follows from the counts ([`crate::cache::spans`] decides,
 //! [`crate::rebalance::spans`] loads).
 
+use super::get::Lookup;
 use super::tables::Direction;
 use crate::chunk::{Chunk, Heat, View};
+use crate::engine::Engine;
 use crate::engine::caches::Caches;
-use crate::engine::core::Core;
 use crate::engine::work::Work;
 use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use evendb_storage::key_hash::RamHash;
 
 /// One get in this many gets from RAM is counted; a power of two.
 const HITS_PER_COUNT: u32 = 16;
@@ -33,47 +33,40 @@ const MERGE_BYTES_LEAST: u64 = 512 << 10;
 
 /// Counts a get that the view's munk answered.
 #[inline]
-pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash: RamHash) {
+pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, lookup: &Lookup<'_>) {
     let count = Heat::count(&chunk.heat.gets);
     let sampled = count.is_multiple_of(HITS_PER_COUNT);
     // Relaxed: a hint. Where there is room for all spans, the counts decide nothing.
     if (sampled || !caches.all_fit.load(Ordering::Relaxed))
         && let Some(munk) = &view.munk
     {
-        let heat = munk.heat_of(key);
+        let heat = munk.heat_of(lookup.key);
         let reads = match heat.is_cool(1.0) {
             true => 1.0,
             false if sampled => HITS_PER_COUNT as f32,
             false => return,
         };
-        heat.touch(reads, Some(hash.bits() as u8), caches.spans.tick());
+        heat.touch(reads, Some(lookup.hash.bits() as u8), caches.spans.tick());
     }
 }
 
 /// Counts a get that was answered from disk, and asks for the key's span if it is worth having.
-pub(super) fn miss(
-    core: &Core,
-    caches: &Caches,
-    work: &Work,
-    chunk: &Arc<Chunk>,
-    view: &View,
-    key: &[u8],
-    hash: RamHash,
-) {
+pub(super) fn miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View, lookup: &Lookup<'_>) {
     Heat::count(&chunk.heat.gets_outside);
-    if !core.options.advanced.munks {
+    let caches = &engine.caches;
+    if !engine.core.options.advanced.munks {
         return;
     }
     let Some(munk) = &view.munk else {
-        return ask_for_list(caches, work, chunk);
+        return ask_for_list(engine, chunk);
     };
-    let (heat, tick) = (munk.heat_of(key), caches.spans.tick());
-    heat.touch(1.0, Some(hash.bits() as u8), tick);
+    let (heat, tick) = (munk.heat_of(lookup.key), caches.spans.tick());
+    heat.touch(1.0, Some(lookup.hash.bits() as u8), tick);
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
     let bytes = munk.span_bytes();
     let worth = caches.spans.worth(heat.worth(tick), bytes, row_bytes);
     if caches.spans.wants(worth, bytes as u64) {
-        ask(work, chunk);
+        ask(&engine.work, chunk);
     }
 }
 
@@ -97,46 +90,40 @@ pub(super) fn refill_hit<'b>(
 }
 
 /// Counts the refill of a scan that begins at `from`, in a span that is absent. Returns the span if
-/// it is worth loading now.
+/// it is worth loading now, and then counts that the load reads all runs of the chunk.
 pub(super) fn wanted_by_scan(
-    caches: &Caches,
+    engine: &Engine,
+    chunk: &Arc<Chunk>,
     view: &View,
     direction: Direction,
     from: Option<&[u8]>,
 ) -> Option<(Arc<Munk>, usize)> {
+    let spans = &engine.caches.spans;
     let munk = view.munk.as_ref()?;
     let span = match direction {
         Direction::Forward => munk.span_from(from),
         Direction::Backward => munk.span_below(from),
     };
-    let worth = munk.count_span(span, scan_reads(view), caches.spans.tick());
-    let wants = caches.spans.wants(worth, munk.span_bytes() as u64);
-    wants.then(|| (munk.clone(), span))
+    let worth = munk.count_span(span, scan_reads(view), spans.tick());
+    if !spans.wants(worth, munk.span_bytes() as u64) {
+        return None;
+    }
+    runs_read(engine, chunk, view, view.funk.runs.len());
+    Some((munk.clone(), span))
 }
 
 /// Counts the refill of a scan from disk. If the chunk has no munk, it asks for one without spans,
 /// in which reads of spans are counted.
-pub(super) fn refill_miss(
-    core: &Core,
-    caches: &Caches,
-    work: &Work,
-    chunk: &Arc<Chunk>,
-    view: &View,
-) {
-    if view.munk.is_none() && core.options.advanced.munks {
-        ask_for_list(caches, work, chunk);
+pub(super) fn refill_miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View) {
+    if view.munk.is_none() && engine.core.options.advanced.munks {
+        ask_for_list(engine, chunk);
     }
-}
-
-/// Counts that all runs of the chunk are about to be read, for a scan that loads a span.
-pub(super) fn runs_loaded(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View) {
-    runs_read(core, work, chunk, view, view.funk.runs.len());
 }
 
 /// Counts the reads of runs from disk (`reads`) by a scan of the chunk. Once the reads since the
 /// last merge of the log cost what a merge costs, a merge is asked for. So scans pay at most twice
 /// what they would pay if the number of coming scans were known.
-pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View, reads: usize) {
+pub(super) fn runs_read(engine: &Engine, chunk: &Arc<Chunk>, view: &View, reads: usize) {
     if reads < 2 || !view.funk.has_sorted_runs(2) {
         return;
     }
@@ -145,19 +132,22 @@ pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &Vie
     let read = before.saturating_add(reads as u32 - 1);
     chunk.runs_scanned.store(read, Ordering::Relaxed);
     let merge_bytes = MERGE_BYTES_LEAST + view.funk.log_bytes();
-    if u64::from(read) * RUN_READ_BYTES >= merge_bytes && core.health.check_writable().is_ok() {
+    if u64::from(read) * RUN_READ_BYTES >= merge_bytes
+        && engine.core.health.check_writable().is_ok()
+    {
         chunk.runs_scanned.store(0, Ordering::Relaxed);
         // If another job has the chunk when the merge's turn comes, later scans ask again.
         if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
-            work.push_merge(chunk, true);
+            engine.work.push_merge(chunk, true);
         }
     }
 }
 
 /// Asks for a munk without any span, if the chunk is read enough for one.
-fn ask_for_list(caches: &Caches, work: &Work, chunk: &Arc<Chunk>) {
-    if chunk.heat.reads() >= f32::from_bits(caches.list_heat_min.load(Ordering::Relaxed)) {
-        ask(work, chunk);
+fn ask_for_list(engine: &Engine, chunk: &Arc<Chunk>) {
+    let least = engine.caches.list_heat_min.load(Ordering::Relaxed);
+    if chunk.heat.reads() >= f32::from_bits(least) {
+        ask(&engine.work, chunk);
     }
 }
 

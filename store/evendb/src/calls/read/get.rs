@@ -13,8 +13,6 @@ use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
-use crate::engine::core::Core;
-use crate::engine::work::Work;
 use crate::error::Result;
 use crate::expiry::{ReadPoint, ReadTime};
 use crate::funk::value_of;
@@ -32,6 +30,41 @@ use evendb_storage::table::Found;
 use evendb_storage::{Kind, Time, Version};
 use std::time::Instant;
 
+/// One key as one reader looks for it: all that a source of records is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) hash: RamHash,
+    pub(crate) point: ReadPoint<'a>,
+}
+
+impl<'a> Lookup<'a> {
+    /// The lookup of `key` by a reader at `point`; hashes the key.
+    #[inline]
+    pub(crate) fn new(key: &'a [u8], point: ReadPoint<'a>) -> Lookup<'a> {
+        let hash = RamHash::of(key);
+        Lookup { key, hash, point }
+    }
+
+    /// The version that the reader sees.
+    #[inline]
+    pub(super) fn at(&self) -> Version {
+        self.point.at
+    }
+
+    /// The time by which the reader judges expiry.
+    #[inline]
+    pub(super) fn time(&self) -> ReadTime<'a> {
+        self.point.time
+    }
+
+    /// Whether the reader sees the newest record. A snapshot's version is never the greatest.
+    #[inline]
+    fn is_of_newest(&self) -> bool {
+        self.at() == Version::MAX
+    }
+}
+
 /// The answer of the components in RAM about a key.
 pub(crate) enum InRam {
     /// The newest record, or its absence.
@@ -44,40 +77,34 @@ pub(crate) enum InRam {
 
 /// Searches a view's deltas, then its munk.
 #[inline]
-pub(crate) fn search_ram(
-    view: &View,
-    key: &[u8],
-    hash: RamHash,
-    point: ReadPoint<'_>,
-    guard: &Guard,
-) -> InRam {
-    let ReadPoint { at, time } = point;
-    let record = search_deltas(view, key, hash, at, guard);
+pub(crate) fn search_ram(view: &View, lookup: &Lookup<'_>, guard: &Guard) -> InRam {
+    let record = search_deltas(view, lookup, guard);
     // In a mended munk, range deletions hide nothing.
     if record.is_none()
         && view.munk_is_mended()
-        && let Some(answer) = search_munk(view, key, hash, point)
+        && let Some(answer) = search_munk(view, lookup)
     {
         return answer;
     }
     if let Some(covers) = &view.covers
         && record.is_none_or(|record| record.version() <= covers.newest())
-        && let Some(cover) = covers.newest_seen(key, at)
+        && let Some(cover) = covers.newest_seen(lookup.key, lookup.at())
     {
-        return covered::search(view, cover, record, key, hash, point, guard);
+        return covered::search(view, cover, record, lookup, guard);
     }
     if let Some(record) = record {
-        return of_delta(record, time);
+        return of_delta(record, lookup.time());
     }
-    search_munk(view, key, hash, point).unwrap_or(InRam::Unknown(Version::ZERO))
+    search_munk(view, lookup).unwrap_or(InRam::Unknown(Version::ZERO))
 }
 
 /// The munk's answer, if it has the key's span. It is the oldest source, so a key that it lacks
 /// does not exist.
 #[inline]
-fn search_munk(view: &View, key: &[u8], hash: RamHash, point: ReadPoint<'_>) -> Option<InRam> {
-    match view.munk.as_ref()?.get(key, hash, point.at) {
-        Sought::Found(hit) => Some(of_munk(hit, point.time)),
+fn search_munk(view: &View, lookup: &Lookup<'_>) -> Option<InRam> {
+    let munk = view.munk.as_ref()?;
+    match munk.get(lookup.key, lookup.hash, lookup.at()) {
+        Sought::Found(hit) => Some(of_munk(hit, lookup.time())),
         Sought::Nothing => Some(InRam::Answer(Component::Munk, None)),
         Sought::Absent => None,
     }
@@ -113,47 +140,49 @@ pub(super) fn of_munk(hit: MunkHit<'_>, time: ReadTime<'_>) -> InRam {
 #[inline]
 pub(super) fn search_deltas<'g>(
     view: &'g View,
-    key: &[u8],
-    hash: RamHash,
-    at: Version,
+    lookup: &Lookup<'_>,
     guard: &'g Guard,
 ) -> Option<&'g Record> {
     let frozen = view.frozen.iter().filter(|frozen| {
         frozen
             .limits
             .as_ref()
-            .is_none_or(|limits| limits.contains(key))
+            .is_none_or(|limits| limits.contains(lookup.key))
     });
     let deltas = [&view.active]
         .into_iter()
         .chain(frozen.map(|frozen| &frozen.delta));
-    decide(deltas.map(|delta| delta.get(key, hash, at, guard)))
+    decide(deltas.map(|delta| delta.get(lookup.key, lookup.hash, lookup.at(), guard)))
+}
+
+/// Searches a view's funk, which may read from the disk. The caller has no pin.
+fn search_funk(
+    engine: &Engine,
+    chunk: &Arc<Chunk>,
+    view: &View,
+    lookup: &Lookup<'_>,
+) -> Result<Option<(Component, Found)>> {
+    let (core, settings) = (&engine.core, &engine.caches.search_settings);
+    let _inside = core.health.enter()?;
+    let (key, hash, at) = (lookup.key, lookup.hash, lookup.at());
+    let found = view.funk.get(key, hash, at, settings, Some(&core.metrics));
+    found.inspect_err(|error| chunk.note_damage(error))
 }
 
 /// The newest value of `key`.
-pub(crate) fn get(
-    core: &Core,
-    caches: &Caches,
-    work: &Work,
-    keyspace: &KeyspaceState,
-    key: &[u8],
-) -> Result<Option<Value>> {
-    let newest = ReadPoint::newest(&core.clock.expiry);
-    get_at(core, caches, work, keyspace, key, newest)
+pub(crate) fn get(engine: &Engine, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
+    let newest = ReadPoint::newest(&engine.core.clock.expiry);
+    get_at(engine, keyspace, key, newest)
 }
 
 /// The value of `key` that a reader sees.
 pub(crate) fn get_at(
-    core: &Core,
-    caches: &Caches,
-    work: &Work,
+    engine: &Engine,
     keyspace: &KeyspaceState,
     key: &[u8],
     point: ReadPoint<'_>,
 ) -> Result<Option<Value>> {
-    apart::in_place(core, || {
-        get_stored(core, caches, work, keyspace, key, point)
-    })
+    apart::in_place(&engine.core, || get_stored(engine, keyspace, key, point))
 }
 
 /// Whether `key` has a value that a reader sees. A value that lies apart is not read.
@@ -163,98 +192,216 @@ pub(crate) fn contains(
     key: &[u8],
     point: ReadPoint<'_>,
 ) -> Result<bool> {
-    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-    let found = get_stored(core, caches, work, keyspace, key, point)?;
-    match found {
+    match get_stored(engine, keyspace, key, point)? {
         // Operands lie over the value apart, and they may make anything of it.
         Some(value) if value.is_apart() && value.place_apart().is_none() => {
-            Ok(get_at(core, caches, work, keyspace, key, point)?.is_some())
+            Ok(get_at(engine, keyspace, key, point)?.is_some())
         }
         found => Ok(found.is_some()),
     }
 }
 
-/// The value that a reader of `key` sees, or its place if it lies apart. Rows hold only newest
-/// values, so a snapshot, whose version is never the greatest, passes them over.
+/// The value that a reader of `key` sees, or its place if it lies apart.
 pub(crate) fn get_stored(
-    core: &Core,
-    caches: &Caches,
-    work: &Work,
+    engine: &Engine,
     keyspace: &KeyspaceState,
     key: &[u8],
     point: ReadPoint<'_>,
 ) -> Result<Option<Value>> {
-    let ReadPoint { at, time } = point;
-    core.health.check_readable()?;
-    keyspace.check_readable_at(at)?;
-    work.stir_gently();
-    let started = sample();
-    let hash = RamHash::of(key);
-    let guard = reclaim::pin();
-    let chunk = keyspace.index.load(&guard).get().find(key);
-    debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
-    let view = chunk.view.load(&guard);
-    let hidden_below = match search_ram(view.get(), key, hash, point, &guard) {
-        InRam::Unknown(hidden_below) => hidden_below,
-        InRam::Operands => {
-            let (chunk, view) = (chunk.clone(), view.counted());
-            drop(guard);
-            let place = (keyspace, &chunk, &view);
-            return get_folded(core, caches, work, place, (key, hash), point, started);
-        }
-        InRam::Answer(component, value) => {
-            if component == Component::Munk {
-                counting::hit(caches, chunk, view.get(), key, hash);
+    engine.core.health.check_readable()?;
+    keyspace.check_readable_at(point.at)?;
+    engine.work.stir_gently();
+    let get = Get {
+        engine,
+        keyspace,
+        started: sample(),
+        lookup: Lookup::new(key, point),
+    };
+    get.stored()
+}
+
+/// A get on its way through the components of its chunk.
+struct Get<'a> {
+    engine: &'a Engine,
+    keyspace: &'a KeyspaceState,
+    lookup: Lookup<'a>,
+    /// The time at which it began, if this get is timed.
+    started: Option<Instant>,
+}
+
+impl Get<'_> {
+    /// Asks the components in RAM under a pin. If they do not know, it leaves the pin and asks the
+    /// components on disk.
+    #[inline]
+    fn stored(&self) -> Result<Option<Value>> {
+        let key = self.lookup.key;
+        let guard = reclaim::pin();
+        let chunk = self.keyspace.index.load(&guard).get().find(key);
+        debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
+        let view = chunk.view.load(&guard);
+        let hidden_below = match search_ram(view.get(), &self.lookup, &guard) {
+            InRam::Answer(component, value) => {
+                return Ok(self.answered(chunk, view.get(), component, value));
             }
-            let value = value.map(|value| handed_out(caches, value));
-            core.metrics.served(served_by(component, &value), started);
-            return Ok(value);
+            InRam::Operands => {
+                let (chunk, view) = (chunk.clone(), view.counted());
+                drop(guard);
+                return self.folded(&chunk, &view);
+            }
+            InRam::Unknown(hidden_below) => hidden_below,
+        };
+        // Gets that deltas answer are not counted: a munk would save them nothing.
+        Heat::count(&chunk.heat.gets);
+        if let Some(answer) = self.search_rows(chunk, view.get()) {
+            return Ok(answer);
         }
-    };
-    // Gets that deltas answer are not counted: a munk would save them nothing.
-    Heat::count(&chunk.heat.gets);
-    let newest = at == Version::MAX;
-    if newest
-        && let Some(rows) = &caches.row_cache
-        && let Some(tag) = view.get().row_tag.number()
-        && let Some(row) = rows.find(tag, key, hash)
-    {
+        let (chunk, view) = (chunk.clone(), view.counted());
+        drop(guard);
+        self.of_funk(&chunk, &view, hidden_below)
+    }
+
+    /// The value that deltas or munk have answered, on its way to the caller.
+    #[inline]
+    fn answered(
+        &self,
+        chunk: &Chunk,
+        view: &View,
+        component: Component,
+        value: Option<Value>,
+    ) -> Option<Value> {
+        let Engine { core, caches, .. } = self.engine;
+        if component == Component::Munk {
+            counting::hit(caches, chunk, view, &self.lookup);
+        }
+        let value = value.map(|value| handed_out(caches, value));
+        core.metrics
+            .served(served_by(component, &value), self.started);
+        value
+    }
+
+    /// The row cache's answer, if it has a row of the key. It is asked only for newest values,
+    /// because it holds no others.
+    #[inline]
+    fn search_rows(&self, chunk: &Chunk, view: &View) -> Option<Option<Value>> {
+        if !self.lookup.is_of_newest() {
+            return None;
+        }
+        let Engine { core, caches, .. } = self.engine;
+        let Lookup { key, hash, .. } = self.lookup;
+        let rows = caches.row_cache.as_ref()?;
+        let row = rows.find(view.row_tag.number()?, key, hash)?;
         Heat::count(&chunk.heat.gets_outside);
-        caches.sampler.see(keyspace.id.0, hash, Served::Row);
-        core.metrics.served(Component::RowCache, started);
-        return Ok(value_of_row(row, time));
+        caches.sampler.see(self.keyspace.id.0, hash, Served::Row);
+        core.metrics.served(Component::RowCache, self.started);
+        Some(value_of_row(row, self.lookup.time()))
     }
-    let view = view.counted();
-    let chunk = chunk.clone();
-    drop(guard);
-    counting::miss(core, caches, work, &chunk, &view, key, hash);
-    let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
-    let (found, searched) = core.metrics.pauses.read.timed(search);
-    let found = found?.filter(|(_, found)| found.version >= hidden_below);
-    if let Some((_, found)) = &found
-        && found.kind == Kind::Merge
-    {
-        let place = (keyspace, &chunk, &view);
-        return get_folded(core, caches, work, place, (key, hash), point, started);
-    }
-    let (version, expires) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
-        (found.version, found.kind.expires(found.stored_value()))
-    });
-    let found = found.and_then(|(component, found)| Some((component, value_of(found, time)?)));
-    let Some((component, value)) = found else {
-        core.metrics.served(Component::Absent, started);
-        return Ok(None);
-    };
-    core.metrics.served(component, started);
-    core.metrics.searched(component, searched);
-    if newest {
-        caches.sampler.see(keyspace.id.0, hash, Served::Table);
-        if !is_deleted_soon(&view, key, version) {
-            let row = (&value, expires);
-            fill_row(core, caches, keyspace, key, hash, (&chunk, &view), row);
+
+    /// The funk's answer; its records with a smaller version than `hidden_below` are deleted. A
+    /// newest value becomes a row.
+    fn of_funk(
+        &self,
+        chunk: &Arc<Chunk>,
+        view: &Arc<View>,
+        hidden_below: Version,
+    ) -> Result<Option<Value>> {
+        let Engine { core, caches, .. } = self.engine;
+        counting::miss(self.engine, chunk, view, &self.lookup);
+        let search = || search_funk(self.engine, chunk, view, &self.lookup);
+        let (found, searched) = core.metrics.pauses.read.timed(search);
+        let found = found?.filter(|(_, found)| found.version >= hidden_below);
+        if let Some((_, found)) = &found
+            && found.kind == Kind::Merge
+        {
+            return self.folded(chunk, view);
         }
+        let (version, expires) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
+            (found.version, found.kind.expires(found.stored_value()))
+        });
+        let time = self.lookup.time();
+        let found = found.and_then(|(component, found)| Some((component, value_of(found, time)?)));
+        let Some((component, value)) = found else {
+            core.metrics.served(Component::Absent, self.started);
+            return Ok(None);
+        };
+        core.metrics.served(component, self.started);
+        core.metrics.searched(component, searched);
+        if self.lookup.is_of_newest() {
+            let Lookup { key, hash, .. } = self.lookup;
+            caches.sampler.see(self.keyspace.id.0, hash, Served::Table);
+            if !is_deleted_soon(view, key, version) {
+                self.fill_row(chunk, view, &value, expires);
+            }
+        }
+        Ok(Some(value))
     }
-    Ok(Some(value))
+
+    /// The value of a key whose newest record lists operands.
+    #[cold]
+    fn folded(&self, chunk: &Arc<Chunk>, view: &Arc<View>) -> Result<Option<Value>> {
+        let (engine, lookup) = (self.engine, &self.lookup);
+        let apart = folded::WhatIsApart::IsRead;
+        let folded = folded::get(engine, self.keyspace, view, lookup, apart);
+        let folded = folded.inspect_err(|error| chunk.note_damage(error))?;
+        match folded.component {
+            Component::Munk => counting::hit(&engine.caches, chunk, view, lookup),
+            Component::Delta => {}
+            _ => counting::miss(engine, chunk, view, lookup),
+        }
+        // Where deltas have operands, the funk's value is not the newest. A value that changes when
+        // its base expires must not become a row.
+        if let Some(value) = &folded.value
+            && !value.is_apart()
+            && lookup.is_of_newest()
+            && folded.of_funk_alone
+            && !folded.changes_with_time
+            && view.covers.is_none()
+        {
+            self.fill_row(chunk, view, value, None);
+        }
+        if let (Some(newest), Some(value)) = (&folded.long, &folded.value)
+            && !value.is_apart()
+        {
+            folded::fold_back(&engine.core, chunk, lookup.key, newest, value);
+        }
+        let component = served_by(folded.component, &folded.value);
+        engine.core.metrics.served(component, self.started);
+        Ok(folded.value)
+    }
+
+    /// Puts a value from the funk into the row cache, if it is still the newest. It is if a fresh
+    /// lookup from the root gives the same view, and no delta of it has the key by now. A check of
+    /// the chunk that was looked up would not do: after a split its last view stays for ever.
+    fn fill_row(&self, chunk: &Chunk, view: &Arc<View>, value: &Value, expires: Option<Time>) {
+        let Engine { core, caches, .. } = self.engine;
+        let Lookup { key, hash, .. } = self.lookup;
+        let Some(rows) = &caches.row_cache else {
+            return;
+        };
+        if value.stored().len() > core.options.row_bytes_max() {
+            return;
+        }
+        if core.choices.of(self.keyspace.id).row_cache == Some(false) {
+            return;
+        }
+        let Some(tag) = view.row_tag.number() else {
+            return;
+        };
+        let row = RowValue {
+            value: value.stored(),
+            expires,
+            is_apart: value.is_apart(),
+        };
+        rows.insert_until_if(tag, key, hash, row, || {
+            let guard = reclaim::pin();
+            let now = self.keyspace.index.load(&guard).get().find(key);
+            let now = now.view.load(&guard);
+            if planted!(core.options, RowCheckOfOldChunk) {
+                return chunk.view.is(view) && !view.active.contains(key, hash, &guard);
+            }
+            planted!(core.options, NoRowCheck)
+                || (std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard))
+        });
+    }
 }
 
 /// A value in RAM as the caller gets it.
@@ -283,54 +430,6 @@ fn is_deleted_soon(view: &View, key: &[u8], version: Version) -> bool {
     covers.is_some_and(|covers| covers.is_newer(key, version))
 }
 
-/// The value of a key whose newest record lists operands.
-#[cold]
-fn get_folded(
-    core: &Core,
-    caches: &Caches,
-    work: &Work,
-    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &Arc<View>),
-    (key, hash): (&[u8], RamHash),
-    point: ReadPoint<'_>,
-    started: Option<Instant>,
-) -> Result<Option<Value>> {
-    let apart = folded::WhatIsApart::IsRead;
-    let folded = folded::get(core, caches, keyspace, view, (key, hash), point, apart);
-    let folded = folded.inspect_err(|error| chunk.note_damage(error))?;
-    match folded.component {
-        Component::Munk => counting::hit(caches, chunk, view, key, hash),
-        Component::Delta => {}
-        _ => counting::miss(core, caches, work, chunk, view, key, hash),
-    }
-    // Where deltas have operands, the funk's value is not the newest. A value that changes when its
-    // base expires must not become a row.
-    if let Some(value) = &folded.value
-        && !value.is_apart()
-        && point.at == Version::MAX
-        && folded.of_funk_alone
-        && !folded.changes_with_time
-        && view.covers.is_none()
-    {
-        fill_row(
-            core,
-            caches,
-            keyspace,
-            key,
-            hash,
-            (chunk, view),
-            (value, None),
-        );
-    }
-    if let (Some(newest), Some(value)) = (&folded.long, &folded.value)
-        && !value.is_apart()
-    {
-        folded::fold_back(core, chunk, key, newest, value);
-    }
-    let component = served_by(folded.component, &folded.value);
-    core.metrics.served(component, started);
-    Ok(folded.value)
-}
-
 /// The component that counts as having served a get.
 #[inline]
 fn served_by(component: Component, value: &Option<Value>) -> Component {
@@ -340,40 +439,24 @@ fn served_by(component: Component, value: &Option<Value>) -> Component {
     }
 }
 
-fn search_funk(
-    core: &Core,
-    caches: &Caches,
-    chunk: &Arc<Chunk>,
-    view: &View,
-    key: &[u8],
-    hash: RamHash,
-    at: Version,
-) -> Result<Option<(Component, Found)>> {
-    let _inside = core.health.enter()?;
-    let (settings, metrics) = (&caches.search_settings, Some(&core.metrics));
-    let found = view.funk.get(key, hash, at, settings, metrics);
-    found.inspect_err(|error| chunk.note_damage(error))
-}
-
-/// The expiry of the value of `key` that a reader at `at` has just got. `None` for a value of
+/// The expiry of the value of `key` that a reader at `point` has just got. `None` for a value of
 /// operands, which changes when the record below them expires.
 pub(crate) fn expiry_of(
-    core: &Core,
-    caches: &Caches,
+    engine: &Engine,
     keyspace: &KeyspaceState,
     key: &[u8],
-    at: Version,
+    point: ReadPoint<'_>,
 ) -> Result<Option<Time>> {
-    let hash = RamHash::of(key);
+    let lookup = Lookup::new(key, point);
     let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
     let view = chunk.view.load(&guard);
     // No range deletion hides the record, because the reader has got the value.
-    if let Some(record) = search_deltas(view.get(), key, hash, at, &guard) {
+    if let Some(record) = search_deltas(view.get(), &lookup, &guard) {
         return Ok(record.kind().expires(record.value()));
     }
     if let Some(munk) = &view.get().munk {
-        match munk.get(key, hash, at) {
+        match munk.get(key, lookup.hash, lookup.at()) {
             Sought::Found(hit) => return Ok(hit.kind.expires(hit.stored_value())),
             Sought::Nothing => return Ok(None),
             Sought::Absent => {}
@@ -381,52 +464,6 @@ pub(crate) fn expiry_of(
     }
     let (chunk, view) = (chunk.clone(), view.counted());
     drop(guard);
-    let found = search_funk(core, caches, &chunk, &view, key, hash, at)?;
+    let found = search_funk(engine, &chunk, &view, &lookup)?;
     Ok(found.and_then(|(_, found)| found.kind.expires(found.stored_value())))
-}
-
-/// Puts a value from the funk into the row cache, if it is still the newest. It is if a fresh
-/// lookup from the root gives the same view, and no delta of it has the key by now. A check of the
-/// chunk that was looked up would not do: after a split its last view stays for ever.
-fn fill_row(
-    core: &Core,
-    caches: &Caches,
-    keyspace: &KeyspaceState,
-    key: &[u8],
-    hash: RamHash,
-    (chunk, view): (&Chunk, &Arc<View>),
-    (value, expires): (&Value, Option<Time>),
-) {
-    let Some(rows) = &caches.row_cache else {
-        return;
-    };
-    if value.stored().len() > core.options.row_bytes_max() {
-        return;
-    }
-    if core.choices.of(keyspace.id).row_cache == Some(false) {
-        return;
-    }
-    let Some(tag) = view.row_tag.number() else {
-        return;
-    };
-    let row = RowValue {
-        value: value.stored(),
-        expires,
-        is_apart: value.is_apart(),
-    };
-    rows.insert_until_if(tag, key, hash, row, || {
-        let guard = reclaim::pin();
-        let now = keyspace
-            .index
-            .load(&guard)
-            .get()
-            .find(key)
-            .view
-            .load(&guard);
-        if planted!(core.options, RowCheckOfOldChunk) {
-            return chunk.view.is(view) && !view.active.contains(key, hash, &guard);
-        }
-        planted!(core.options, NoRowCheck)
-            || (std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard))
-    });
 }

@@ -178,15 +178,7 @@ impl Session {
         key: &[u8],
         point: ReadPoint<'_>,
     ) -> Result<Option<Value>> {
-        let engine = &self.handle.engine;
-        get::get_at(
-            &engine.core,
-            &engine.caches,
-            &engine.work,
-            keyspace,
-            key,
-            point,
-        )
+        get::get_at(&self.handle.engine, keyspace, key, point)
     }
 
     pub(crate) fn range(

@@ -25,7 +25,7 @@
 //! Thread safety: the caller holds the latches. Not here: the log, and the order of the steps
 //! ([`super`]).
 
-use super::{Guards, Target, Targets};
+use super::latched::{Latched, Mark, Target, Targets};
 use crate::chunk::View;
 use crate::chunk::covers::{Covers, PIECE_BYTES, high_of};
 use crate::chunk::row_tag::RowTag;
@@ -35,7 +35,6 @@ use crate::op::Op;
 use crate::plant::planted;
 use crate::sync::{Arc, reclaim, thread};
 use crate::version::clock::checkpoint_of;
-use crate::version::stamp::BatchStamp;
 use crate::worker;
 use evendb_storage::Version;
 use std::time::Duration;
@@ -106,9 +105,10 @@ impl Target {
 
 /// Whether a chunk that a range deletion overlaps has a record of `version`.
 #[inline]
-pub(super) fn tie(targets: &[Target], guards: &Guards<'_>, version: Version) -> bool {
-    let all = targets.iter().zip(guards);
-    let mut covered = all.filter(|(target, _)| !target.ranges.is_empty());
+pub(super) fn tie(latched: &Latched<'_>, version: Version) -> bool {
+    let mut covered = latched
+        .all()
+        .filter(|(target, _)| !target.ranges.is_empty());
     covered.any(|(_, writer)| writer.changed_at >= version)
 }
 
@@ -116,28 +116,23 @@ pub(super) fn tie(targets: &[Target], guards: &Guards<'_>, version: Version) -> 
 pub(super) fn link(
     engine: &Engine,
     ranges: &mut [Op<'_>],
-    version: Version,
-    stamp: Option<&BatchStamp>,
-    targets: &[Target],
-    guards: &mut Guards<'_>,
+    mark: Mark<'_>,
+    latched: &mut Latched<'_>,
 ) {
     for Op { record, .. } in ranges.iter_mut() {
-        match stamp {
-            Some(stamp) => record.set_stamp(stamp, version),
-            None => record.set_version(version),
-        }
+        mark.put_into(record);
     }
     let core = &engine.core;
-    // Taken after the announcement: no later reader has a version below `version`.
+    // Taken after the announcement: no later reader has a version below the write's.
     let horizon = core.clock.horizon();
     // Rows are filed under the tag alone, so each keyspace gets a tag of its own. Targets are in
     // the order of keyspaces.
     let mut last: Option<(KeyspaceId, RowTag)> = None;
-    for (target, writer) in targets.iter().zip(guards) {
+    for (target, writer) in latched.all_mut() {
         if target.ranges.is_empty() {
             continue;
         }
-        writer.changed_at = version;
+        writer.changed_at = mark.version;
         let chunk = &target.chunk;
         let mut view: View = (*chunk.view.load_full()).clone();
         for Op { record, .. } in &ranges[target.ranges.clone()] {

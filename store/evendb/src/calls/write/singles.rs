@@ -19,7 +19,7 @@
 //!
 //! Thread safety: the caller holds the latches.
 
-use super::{Guards, Target};
+use super::latched::Latched;
 use crate::chunk::ChunkWriter;
 use crate::op::Op;
 use crate::record::RecordRef;
@@ -49,14 +49,8 @@ pub(super) fn settle(ops: &mut [Op<'_>]) -> bool {
 /// Whether a chunk of the write has a single delete of `version`, or a record of `version` beside
 /// which the write puts a single delete. `singles` says that the write has single deletes.
 #[inline]
-pub(super) fn tie(
-    (ops, singles): (&[Op<'_>], bool),
-    targets: &[Target],
-    guards: &Guards<'_>,
-    version: Version,
-) -> bool {
-    let all = targets.iter().zip(guards);
-    let mut written = all.filter(|(target, _)| !target.ops.is_empty());
+pub(super) fn tie(ops: &[Op<'_>], singles: bool, latched: &Latched<'_>, version: Version) -> bool {
+    let mut written = latched.all().filter(|(target, _)| !target.ops.is_empty());
     written.any(|(target, writer)| {
         writer.single_at >= version
             || singles

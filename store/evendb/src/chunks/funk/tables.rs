@@ -465,6 +465,11 @@ impl Tables {
         }
     }
 
+    /// The file of the tables that have no file of their own.
+    pub(crate) fn container(&self) -> &Arc<Container> {
+        &self.shared.container
+    }
+
     /// Sets the limit of the open tables' memory, and closes tables above it.
     pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
         self.shared.bytes_max.store(bytes_max, Ordering::Relaxed);

@@ -212,8 +212,7 @@ fn a_record() {
         Writing::Mapped,
         3,
         SEED,
-        Lsn(0),
-        Lsn(0),
+        Lsn(0)..Lsn(0),
     )
     .expect("starts");
     let before = log.append(Version(0x0404), &[]).expect("appends");

@@ -56,7 +56,7 @@ fn synced_end(file: &TestFile) -> Lsn {
 
 fn open(file: &TestFile, writing: Writing, plant: LogPlant) -> Arc<CommitLog> {
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    let log = CommitLog::start(shared, CAPACITY_MIN, writing, 1, SEED, Lsn(0), Lsn(0)).unwrap();
+    let log = CommitLog::start(shared, CAPACITY_MIN, writing, 1, SEED, Lsn(0)..Lsn(0)).unwrap();
     Arc::new(log.planted(plant))
 }
 

@@ -37,7 +37,7 @@ impl World {
 
     fn log(&self, writing: Writing, plant: LogPlant) -> CommitLog {
         let file = self.file.clone();
-        let log = CommitLog::start(file, CAPACITY_MIN, writing, 3, SEED, Lsn(0), Lsn(0));
+        let log = CommitLog::start(file, CAPACITY_MIN, writing, 3, SEED, Lsn(0)..Lsn(0));
         log.unwrap().planted(plant)
     }
 
@@ -136,8 +136,7 @@ fn no_append_follows_one_that_did_not_end_at_its_place() {
             Writing::Mapped,
             3,
             SEED,
-            Lsn(0),
-            Lsn(0),
+            Lsn(0)..Lsn(0),
         );
         let log = log.unwrap();
         let end = log.append(Version(1), &[PAYLOAD]).unwrap();

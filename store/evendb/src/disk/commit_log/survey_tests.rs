@@ -19,7 +19,7 @@ const SEGMENT: Segment = Segment {
 
 fn open(file: &TestFile, writing: Writing) -> CommitLog {
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    CommitLog::start(shared, CAPACITY, writing, 1, SEED, Lsn(0), Lsn(0)).unwrap()
+    CommitLog::start(shared, CAPACITY, writing, 1, SEED, Lsn(0)..Lsn(0)).unwrap()
 }
 
 /// Whether the place where recovery stops is damage, and the number of records behind it.

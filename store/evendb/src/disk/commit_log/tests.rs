@@ -13,7 +13,7 @@ const WAYS: [Writing; 3] = [Writing::Mapped, Writing::Written, Writing::Gathered
 
 fn open(file: &TestFile, writing: Writing, at: Lsn) -> CommitLog {
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    CommitLog::start(shared, CAPACITY, writing, EPOCH, SEED, at, at).unwrap()
+    CommitLog::start(shared, CAPACITY, writing, EPOCH, SEED, at..at).unwrap()
 }
 
 fn segment(epoch: u64, seed: u64, start: Lsn, closed_at: Option<Lsn>) -> Segment {
@@ -216,8 +216,7 @@ fn segments_follow_each_other_and_a_short_one_kills_the_rest() {
         Writing::Mapped,
         EPOCH + 1,
         99,
-        closed,
-        Lsn(0),
+        Lsn(0)..closed,
     )
     .unwrap();
     let end = second.append(Version(5), &[b"new"]).unwrap();
@@ -385,7 +384,7 @@ fn groups_are_written_the_same_past_the_cache_and_through_it() {
                 let shared: Arc<dyn File> = Arc::new(file.clone());
                 let tail = log.tail();
                 log =
-                    CommitLog::start(shared, CAPACITY, Writing::Gathered, EPOCH, SEED, head, tail)
+                    CommitLog::start(shared, CAPACITY, Writing::Gathered, EPOCH, SEED, tail..head)
                         .unwrap();
             }
         }
@@ -524,7 +523,7 @@ fn what_recovery_found_is_durable_only_after_a_flush() {
         .append(Version(1), &[b"a"])
         .unwrap();
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    let log = CommitLog::start(shared, CAPACITY, Writing::Mapped, 9, 9, end, Lsn(0)).unwrap();
+    let log = CommitLog::start(shared, CAPACITY, Writing::Mapped, 9, 9, Lsn(0)..end).unwrap();
     assert_eq!((log.durable(), log.head()), (Lsn(0), end));
     log.flush().unwrap();
     assert_eq!(log.durable(), end);
@@ -582,7 +581,7 @@ fn what_no_life_vouches_for_is_not_read() {
     log.flush().unwrap();
     let shared: Arc<dyn File> = Arc::new(file.clone());
     let (epoch, seed) = (EPOCH + 1, SEED + 1);
-    let log = CommitLog::start(shared, CAPACITY, Writing::Written, epoch, seed, end, end).unwrap();
+    let log = CommitLog::start(shared, CAPACITY, Writing::Written, epoch, seed, end..end).unwrap();
     log.append(Version(2), &[b"of the second"]).unwrap();
     log.flush().unwrap();
     let first = |closed| segment(EPOCH, SEED, Lsn(0), Some(closed));

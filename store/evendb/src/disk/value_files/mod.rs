@@ -231,6 +231,11 @@ impl ValueFiles {
         }
     }
 
+    /// The database's directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Notes a file of an earlier life, with its length. With `replayed`, records of this
     /// checkpoint name it, and their values may not be on the disk.
     pub(crate) fn adopt(&self, id: u64, len: u64, replayed: Option<u64>) {

@@ -91,23 +91,10 @@ impl Bench {
         let caches = Caches::new(&options, search_settings);
         let clock = Clock::new(Version(1 << CHECKPOINT_SHIFT));
         let tags = Arc::default();
-        let core = Core::new(options, dir, clock, admission, owner, tags, value_files);
+        let core = Core::new(options, clock, admission, owner, tags, value_files);
         let manifest = Some(Arc::new(manifest));
-        let full_disk = FullDisk::new(
-            ballast,
-            container.clone(),
-            manifest.clone(),
-            core.admission.clone(),
-        );
-        let disk = Disk::new(
-            vfs,
-            dir.to_owned(),
-            manifest,
-            tables,
-            container,
-            full_disk,
-            1,
-        );
+        let full_disk = FullDisk::new(ballast, container, manifest.clone(), core.admission.clone());
+        let disk = Disk::new(vfs, dir.to_owned(), manifest, tables, full_disk, 1);
         let (keyspace, changes) = new_keyspace(&core, &disk, "bench", &KeyspaceOptions::new());
         disk.manifest().flush(changes).unwrap();
         Bench {

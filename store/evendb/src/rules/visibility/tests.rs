@@ -20,7 +20,7 @@ use crate::munk::{Munk, MunkBuilder, Sizes};
 use crate::options::LogSearch;
 use crate::read::buffer::Buffer;
 use crate::read::fill::{FillSpan, FunkScan, fill_from_funk, fill_from_munk, gather};
-use crate::read::get::{InRam, search_ram};
+use crate::read::get::{InRam, Lookup, search_ram};
 use crate::read::tables::Direction;
 use crate::rebalance::rewrite::funk_sources;
 use crate::record::RecordRef;
@@ -404,14 +404,14 @@ impl World {
     }
 
     fn get(&self, view: &View, key: &[u8], (at, time): (Version, Time)) -> Option<Vec<u8>> {
-        let hash = RamHash::of(key);
         let pin = reclaim::pin();
         let time = ReadTime::At(time);
-        let value = match search_ram(view, key, hash, ReadPoint { at, time }, &pin) {
+        let lookup = Lookup::new(key, ReadPoint { at, time });
+        let value = match search_ram(view, &lookup, &pin) {
             InRam::Answer(_, value) => value,
             InRam::Operands => unreachable!("there are no operands"),
             InRam::Unknown(_) => {
-                let found = view.funk.get(key, hash, at, &self.settings, None);
+                let found = view.funk.get(key, lookup.hash, at, &self.settings, None);
                 let (_, found) = found.expect("the tables are whole")?;
                 value_of(found, time)
             }

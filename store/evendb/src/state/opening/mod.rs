@@ -240,7 +240,6 @@ impl Opening {
         let clock = self.start_clock(version, timed);
         let core = Core::new(
             self.options,
-            &self.dir,
             clock,
             admission,
             ledger_owner,
@@ -257,12 +256,10 @@ impl Opening {
         let epoch = epoch.epoch;
         let manifest = self.manifest.map(Arc::new);
         let admission = core.admission.clone();
-        let full_disk = FullDisk::new(ballast, container.clone(), manifest.clone(), admission);
+        let full_disk = FullDisk::new(ballast, container, manifest.clone(), admission);
         Ok(Engine {
             caches: Caches::new(&core.options, search_settings),
-            disk: Disk::new(
-                self.vfs, self.dir, manifest, tables, container, full_disk, epoch,
-            ),
+            disk: Disk::new(self.vfs, self.dir, manifest, tables, full_disk, epoch),
             log,
             flow: Flow::new(self.state.completed, dirty),
             catalog: Catalog::new(keyspaces),

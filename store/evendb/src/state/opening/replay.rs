@@ -266,8 +266,7 @@ impl Opening {
             self.options.commit_log_writing(),
             epoch.epoch,
             epoch.seed,
-            epoch.start,
-            self.state.replay_from,
+            self.state.replay_from..epoch.start,
         )?
         .with_room(commit_log::room_found(live, allocated, capacity), grower)
         .with_filler(replay.filler);

@@ -93,7 +93,7 @@ impl Keyspace {
     fn export_to(&self, dir: &Path) -> Result<ExportSummary> {
         let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
         let engine = &self.handle.engine;
-        let (core, caches) = (&engine.core, &engine.caches);
+        let core = &engine.core;
         let export = Export {
             vfs: plain_files(engine),
             dir,
@@ -110,7 +110,7 @@ impl Keyspace {
         let moment = moment.filter(|_| core.clock.expiry.is_in_use());
         while let Some((key, value)) = cursor.next()? {
             let expires = match &moment {
-                Some(moment) => get::expiry_of(core, caches, &self.state, key, moment.version())?,
+                Some(moment) => get::expiry_of(engine, &self.state, key, moment.point())?,
                 None => None,
             };
             writer.add(key, value, expires)?;

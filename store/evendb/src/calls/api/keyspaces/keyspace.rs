@@ -349,8 +349,7 @@ impl Keyspace {
         let key = key.as_ref();
         let began = self.recording().begin(key);
         let engine = &self.handle.engine;
-        let (caches, work) = (&engine.caches, &engine.work);
-        let found = get::get(&engine.core, caches, work, &self.state, key);
+        let found = get::get(engine, &self.state, key);
         if let Some(began) = began {
             self.recording()
                 .got(began, self.call(Asked::Get, key), &found);

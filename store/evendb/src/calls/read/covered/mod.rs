@@ -19,17 +19,15 @@
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-use super::get::{InRam, of_delta, of_munk, search_deltas};
+use super::get::{InRam, Lookup, of_delta, of_munk, search_deltas};
 use super::tables::Direction;
 use crate::chunk::View;
 use crate::chunk::covers::{Covers, Stretch};
-use crate::expiry::ReadPoint;
 use crate::metrics::Component;
 use crate::munk::Sought;
 use crate::record::Record;
 use crate::sync::reclaim::Guard;
 use evendb_storage::Version;
-use evendb_storage::key_hash::RamHash;
 
 /// The number of hidden records in a row that are read one by one.
 const HIDDEN_IN_A_ROW_MAX: u32 = 24;
@@ -45,20 +43,18 @@ pub(super) fn search<'g>(
     view: &'g View,
     cover: &Record,
     record: Option<&'g Record>,
-    key: &[u8],
-    hash: RamHash,
-    ReadPoint { at, time }: ReadPoint<'_>,
+    lookup: &Lookup<'_>,
     guard: &'g Guard,
 ) -> InRam {
     let hidden_below = cover.version();
     let record = match cover.is_of_batch() {
-        true => search_deltas(view, key, hash, at, guard),
+        true => search_deltas(view, lookup, guard),
         false => record,
     };
     if let Some(record) = record {
         // Records below it are older still.
         return match record.version() >= hidden_below {
-            true => of_delta(record, time),
+            true => of_delta(record, lookup.time()),
             false => InRam::Answer(Component::Delta, None),
         };
     }
@@ -68,8 +64,8 @@ pub(super) fn search<'g>(
     let Some(munk) = &view.munk else {
         return InRam::Unknown(hidden_below);
     };
-    match munk.get(key, hash, at) {
-        Sought::Found(hit) if hit.version >= hidden_below => of_munk(hit, time),
+    match munk.get(lookup.key, lookup.hash, lookup.at()) {
+        Sought::Found(hit) if hit.version >= hidden_below => of_munk(hit, lookup.time()),
         Sought::Found(_) | Sought::Nothing => InRam::Answer(Component::Munk, None),
         Sought::Absent => InRam::Unknown(hidden_below),
     }

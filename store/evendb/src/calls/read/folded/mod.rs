@@ -16,16 +16,17 @@
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
-use crate::engine::caches::Caches;
+use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expiry::{ReadPoint, ReadTime};
+use crate::expiry::ReadTime;
 use crate::folding::{self, operands_of};
 use crate::merge_operator::{self, Given, MergeOperator, Operator};
 use crate::metrics::Component;
 use crate::munk::{Munk, MunkHit, Sought};
 use crate::options::{KeyspaceOptions, NamedOperator};
 use crate::plant::planted;
+use crate::read::get::Lookup;
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim;
 use crate::value::Value;
@@ -82,9 +83,100 @@ struct Search<'c> {
     apart: Option<(Kind, Vec<u8>)>,
     /// The record below the operands expires, or has expired.
     changes_with_time: bool,
+    /// The oldest source that was asked.
+    component: Component,
+    /// Only the funk had records of the key.
+    of_funk_alone: bool,
 }
 
-impl Search<'_> {
+impl<'c> Search<'c> {
+    /// A search that has asked nothing yet.
+    fn new(time: ReadTime<'c>, hidden_below: Version) -> Search<'c> {
+        Search {
+            time,
+            hidden_below,
+            newest: None,
+            lists: Vec::new(),
+            beneath: None,
+            apart: None,
+            changes_with_time: false,
+            component: Component::Delta,
+            of_funk_alone: false,
+        }
+    }
+
+    /// Asks the deltas, then the munk, or the funk if the munk has not the key's span.
+    fn ask_all(&mut self, engine: &Engine, view: &View, lookup: &Lookup<'_>) -> Result<()> {
+        let Engine { core, caches, .. } = engine;
+        let at = lookup.at();
+        let munk = view.munk.as_deref();
+        let munk = munk.filter(|munk| sought(munk, lookup, at).is_some());
+        // The funk has the records of durable deltas, too, but the munk has not.
+        let durable_count = munk.is_some() || planted!(core.options, DurableOperandsTwice);
+        if self.ask_deltas(view, lookup, durable_count)?
+            || view.funk.max_version < self.hidden_below
+        {
+            return Ok(());
+        }
+        if let Some(munk) = munk {
+            self.component = Component::Munk;
+            self.ask(at, |at| Ok(sought(munk, lookup, at).flatten()))?;
+            return Ok(());
+        }
+        self.component = Component::Sstable;
+        self.of_funk_alone = self.lists.is_empty();
+        let (settings, metrics) = (&caches.search_settings, &core.metrics);
+        self.ask(at, |at| {
+            let found = view
+                .funk
+                .get(lookup.key, lookup.hash, at, settings, Some(metrics))?;
+            Ok(found.map(|(_, found)| of_found(&found)))
+        })?;
+        Ok(())
+    }
+
+    /// Asks the deltas; `durable_count` says whether durable ones are among them. Returns whether it
+    /// is known what lies beneath the operands.
+    fn ask_deltas(
+        &mut self,
+        view: &View,
+        lookup: &Lookup<'_>,
+        durable_count: bool,
+    ) -> Result<bool> {
+        let Lookup { key, hash, .. } = *lookup;
+        let pin = reclaim::pin();
+        let newest = view.active.get(key, hash, lookup.at(), &pin);
+        self.newest = newest.map(Record::to_ref);
+        let frozen = view.frozen.iter().filter(|frozen| {
+            let limits = frozen.limits.as_ref();
+            limits.is_none_or(|limits| limits.contains(key)) && (durable_count || !frozen.durable)
+        });
+        let deltas = [&view.active]
+            .into_iter()
+            .chain(frozen.map(|frozen| &frozen.delta));
+        for delta in deltas {
+            let newest = |at| {
+                let record = delta.get(key, hash, at, &pin);
+                Ok(record.map(|record| (record.version(), record.kind(), record.value().to_vec())))
+            };
+            if self.ask(lookup.at(), newest)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The result of the search. `may_go_back` says that the value may replace the newest record.
+    fn folded(self, value: Option<Value>, may_go_back: bool) -> Folded {
+        Folded {
+            value,
+            component: self.component,
+            changes_with_time: self.changes_with_time,
+            of_funk_alone: self.of_funk_alone,
+            long: self.newest.filter(|_| may_go_back),
+        }
+    }
+
     /// Asks a source for its newest record up to a version, again and again, until it has no more
     /// or it is known what lies beneath the operands. Returns whether that is known.
     fn ask(
@@ -140,142 +232,74 @@ impl Candidate for Base {
     }
 }
 
-/// The value of `key` that a reader at `point` sees in `view`. The caller has no pin, unless the
-/// view has a munk with the key's span, or range deletions hide everything below the deltas.
+/// The value that a reader sees in `view`. The caller has no pin, unless the view has a munk with
+/// the key's span, or range deletions hide everything below the deltas.
 #[cold]
 pub(crate) fn get(
-    core: &Core,
-    caches: &Caches,
+    engine: &Engine,
     keyspace: &KeyspaceState,
     view: &View,
-    (key, hash): (&[u8], RamHash),
-    point: ReadPoint<'_>,
+    lookup: &Lookup<'_>,
     apart: WhatIsApart,
 ) -> Result<Folded> {
+    let core = &engine.core;
     let _inside = core.health.enter()?;
-    let at = point.at;
+    let mut search = gather(engine, view, lookup)?;
+    if let Some((kind, value)) = &search.apart
+        && let Some(place) = Apart::of(*kind, value)
+    {
+        let read = match apart {
+            WhatIsApart::IsRead => core.value_files.read(&place)?,
+            WhatIsApart::IsAskedFor => None,
+        };
+        let Some(read) = read else {
+            return Ok(search.folded(Some(Value::to_be_asked()), false));
+        };
+        search.beneath = Some(Some(read.to_vec()));
+    }
+    let existing = search.beneath.take().flatten();
+    let lists = search.lists.iter().rev();
+    let mut operands: Vec<&[u8]> = lists.flat_map(|list| operands_of(list)).collect();
+    if planted!(core.options, OperandsSwapped) {
+        operands.reverse();
+    }
+    let value = match search.lists.is_empty() {
+        true => existing,
+        false => merged(keyspace, lookup.key, existing.as_deref(), &operands)?,
+    };
+    let may_go_back = operands.len() >= MANY_OPERANDS
+        && lookup.at() == Version::MAX
+        && view.covers.is_none()
+        && !search.changes_with_time;
+    let value = value.map(|value| Value::of_bytes(Arc::from(value)));
+    Ok(search.folded(value, may_go_back))
+}
+
+/// Gathers the records of a key, as they are at one moment.
+fn gather<'c>(engine: &Engine, view: &View, lookup: &Lookup<'c>) -> Result<Search<'c>> {
     let hidden_below = || {
         let covers = view.covers.as_ref();
-        let newest = covers.and_then(|covers| covers.newest_seen(key, at));
+        let newest = covers.and_then(|covers| covers.newest_seen(lookup.key, lookup.at()));
         newest.map_or(Version::ZERO, Record::version)
     };
     loop {
-        let hidden = hidden_below();
-        let (mut search, component, of_funk_alone) =
-            search(core, caches, view, (key, hash), point, hidden)?;
+        let mut search = Search::new(lookup.time(), hidden_below());
+        search.ask_all(engine, view, lookup)?;
         // A range deletion may have become visible meanwhile, with the records that its batch has
         // put.
-        if hidden_below() != hidden {
-            continue;
+        if hidden_below() == search.hidden_below {
+            return Ok(search);
         }
-        if let Some((kind, value)) = &search.apart
-            && let Some(place) = Apart::of(*kind, value)
-        {
-            let read = match apart {
-                WhatIsApart::IsRead => core.value_files.read(&place)?,
-                WhatIsApart::IsAskedFor => None,
-            };
-            let Some(read) = read else {
-                return Ok(Folded {
-                    value: Some(Value::to_be_asked()),
-                    component,
-                    changes_with_time: search.changes_with_time,
-                    of_funk_alone,
-                    long: None,
-                });
-            };
-            search.beneath = Some(Some(read.to_vec()));
-        }
-        let existing = search.beneath.flatten();
-        let mut count = 0;
-        let value = match search.lists.is_empty() {
-            true => existing,
-            false => {
-                let lists = search.lists.iter().rev();
-                let mut operands: Vec<&[u8]> = lists.flat_map(|list| operands_of(list)).collect();
-                if planted!(core.options, OperandsSwapped) {
-                    operands.reverse();
-                }
-                count = operands.len();
-                merged(keyspace, key, existing.as_deref(), &operands)?
-            }
-        };
-        let changes_with_time = search.changes_with_time;
-        let may_go_back = count >= MANY_OPERANDS
-            && at == Version::MAX
-            && view.covers.is_none()
-            && !changes_with_time;
-        return Ok(Folded {
-            value: value.map(|value| Value::of_bytes(Arc::from(value))),
-            component,
-            changes_with_time,
-            of_funk_alone,
-            long: search.newest.filter(|_| may_go_back),
-        });
     }
 }
 
-/// Gathers the records of a key from the sources.
-fn search<'c>(
-    core: &Core,
-    caches: &Caches,
-    view: &View,
-    (key, hash): (&[u8], RamHash),
-    ReadPoint { at, time }: ReadPoint<'c>,
-    hidden_below: Version,
-) -> Result<(Search<'c>, Component, bool)> {
-    let mut search = Search {
-        time,
-        hidden_below,
-        newest: None,
-        lists: Vec::new(),
-        beneath: None,
-        apart: None,
-        changes_with_time: false,
-    };
-    let sought = |munk: &Munk, at| match munk.get(key, hash, at) {
+/// The munk's answer at a version, if it has the key's span.
+fn sought(munk: &Munk, lookup: &Lookup<'_>, at: Version) -> Option<Option<Seen>> {
+    match munk.get(lookup.key, lookup.hash, at) {
         Sought::Found(hit) => Some(Some(of_hit(&hit))),
         Sought::Nothing => Some(None),
         Sought::Absent => None,
-    };
-    let munk = view.munk.as_ref().filter(|munk| sought(munk, at).is_some());
-    {
-        let pin = reclaim::pin();
-        let newest = view.active.get(key, hash, at, &pin);
-        search.newest = newest.map(Record::to_ref);
-        let twice = planted!(core.options, DurableOperandsTwice);
-        let frozen = view.frozen.iter().filter(|frozen| {
-            let limits = frozen.limits.as_ref();
-            limits.is_none_or(|limits| limits.contains(key))
-                && (munk.is_some() || !frozen.durable || twice)
-        });
-        let deltas = [&view.active]
-            .into_iter()
-            .chain(frozen.map(|frozen| &frozen.delta));
-        for delta in deltas {
-            let newest = |at| {
-                let record = delta.get(key, hash, at, &pin);
-                Ok(record.map(|record| (record.version(), record.kind(), record.value().to_vec())))
-            };
-            if search.ask(at, newest)? {
-                return Ok((search, Component::Delta, false));
-            }
-        }
     }
-    let of_funk_alone = search.lists.is_empty();
-    if view.funk.max_version < hidden_below {
-        return Ok((search, Component::Delta, false));
-    }
-    if let Some(munk) = munk {
-        search.ask(at, |at| Ok(sought(munk, at).flatten()))?;
-        return Ok((search, Component::Munk, false));
-    }
-    let (settings, metrics) = (&caches.search_settings, &core.metrics);
-    search.ask(at, |at| {
-        let found = view.funk.get(key, hash, at, settings, Some(metrics))?;
-        Ok(found.map(|(_, found)| of_found(&found)))
-    })?;
-    Ok((search, Component::Sstable, of_funk_alone))
 }
 
 /// Replaces the newest of many operands by the value that they make, so that the next read is

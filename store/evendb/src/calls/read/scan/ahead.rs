@@ -29,7 +29,7 @@ use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
 use crate::memory_shares;
 use crate::read::end::End;
-use crate::read::refill::{RefillPlan, chunk_at, chunk_limit, plan_refill};
+use crate::read::refill::{RefillPlan, Source, chunk_at, chunk_limit, plan_refill};
 use crate::read::tables::{Direction, base_index};
 use crate::sync::{Arc, reclaim};
 use evendb_storage::codec::successor;
@@ -146,12 +146,11 @@ impl Ahead {
         };
         let limit = chunk_limit(chunk, direction, range.low, range.high);
         let view = chunk.view.load(&guard);
-        let plan = plan_refill(view.get(), direction, from, range.at, limit);
-        let in_ram = plan.munk.is_some() || plan.below.is_some();
-        let RefillPlan { to, last, .. } = plan;
-        let stretch = match in_ram {
-            true => Some((None, IN_RAM_BYTES)),
-            false => {
+        let RefillPlan { source, to, last } =
+            plan_refill(view.get(), direction, from, range.at, limit);
+        let stretch = match source {
+            Source::Nothing | Source::Munk(_) | Source::TablesFrom(_) => Some((None, IN_RAM_BYTES)),
+            Source::Funk => {
                 let view = view.counted();
                 drop(guard);
                 self.ask(&view.funk, direction, to.as_deref(), bytes)?

@@ -305,15 +305,7 @@ impl Cursor {
         let Some(moment) = &self.moment else {
             return Ok(None);
         };
-        let (engine, point) = (moment.engine(), moment.point());
-        get_at(
-            &engine.core,
-            &engine.caches,
-            &engine.work,
-            &self.keyspace,
-            key,
-            point,
-        )
+        get_at(moment.engine(), &self.keyspace, key, moment.point())
     }
 
     /// The record that this end has given last.

@@ -157,8 +157,16 @@ impl End {
         self.from_disk.saturating_mul(left as u64) / seen.max(1) as u64
     }
 
-    /// Notes that the buffer was filled from `from` on; `None` means from the end of all keys.
-    pub(crate) fn take_in(&mut self, from: Option<Vec<u8>>) {
+    /// Notes that the buffer was filled from `from` on (`None` means from the end of all keys), up
+    /// to where `filled` says; `to` and `last` are those of the [plan](super::refill::RefillPlan).
+    pub(crate) fn take_in(
+        &mut self,
+        direction: Direction,
+        from: Option<Vec<u8>>,
+        filled: Filled,
+        to: Option<Vec<u8>>,
+        last: bool,
+    ) {
         if !self.from_ram {
             self.from_disk += self.buffer.block_bytes() as u64;
         }
@@ -166,6 +174,8 @@ impl End {
         if self.keys_only {
             self.buffer.forget_blocks();
         }
+        self.move_on(direction, filled, to, last);
+        self.plan_next();
     }
 
     /// Notes that no record lies at the position or behind it.
@@ -176,13 +186,7 @@ impl End {
 
     /// Moves the position behind what was filled, which was sought up to `to`. If this was the
     /// `last` part, no record lies behind it.
-    pub(crate) fn move_on(
-        &mut self,
-        direction: Direction,
-        filled: Filled,
-        to: Option<Vec<u8>>,
-        last: bool,
-    ) {
+    fn move_on(&mut self, direction: Direction, filled: Filled, to: Option<Vec<u8>>, last: bool) {
         match filled {
             Filled::Exhausted if last => self.exhausted = true,
             Filled::Below(end) if last && to.as_ref() == Some(&end) => self.exhausted = true,
@@ -198,7 +202,7 @@ impl End {
     }
 
     /// Sets the number of records for the next refill.
-    pub(crate) fn plan_next(&mut self) {
+    fn plan_next(&mut self) {
         let seen = self.given as usize + self.buffer.gathered();
         let left = self.usual.saturating_sub(seen);
         self.records = match left {

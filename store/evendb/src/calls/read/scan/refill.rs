@@ -26,12 +26,13 @@ use crate::read::fill::{
 };
 use crate::read::first_key::FirstKey;
 use crate::read::folded;
+use crate::read::get::Lookup;
 use crate::read::tables::Direction;
 use crate::rebalance::spans;
-use crate::sync::{Arc, reclaim};
+use crate::sync::Arc;
+use crate::sync::reclaim::{self, Guard};
 use crate::value::Value;
 use evendb_storage::Version;
-use evendb_storage::key_hash::RamHash;
 
 /// The approximate maximum of block bytes for a refill from tables. The second one holds while the
 /// buffers of all cursors take more than a 32nd of the budget.
@@ -41,8 +42,9 @@ const BLOCK_BYTES_SHORT: usize = 16 << 10;
 impl Cursor {
     /// Refills one end from one chunk. The buffer stays empty if the chunk had no records.
     pub(crate) fn refill(&mut self, direction: Direction) -> Result<()> {
-        let mut may_load = true;
-        while !self.refill_unless_loaded(direction, &mut may_load)? {}
+        if !self.refill_unless_loaded(direction, true)? {
+            self.refill_unless_loaded(direction, false)?;
+        }
         self.look_ahead(direction);
         Ok(())
     }
@@ -58,26 +60,20 @@ impl Cursor {
             high: self.high.as_deref(),
             at: moment.version(),
         };
-        let end = match direction {
-            Direction::Forward => &mut self.front,
-            Direction::Backward => &mut self.back,
-        };
+        let end = end_in(direction, &mut self.front, &mut self.back);
         ahead::look_ahead(&moment.engine().core, &self.keyspace, end, &range);
     }
 
-    /// Refills one end. If the needed span is absent and worth having, it loads the span instead,
-    /// at most once (`may_load` then becomes false), and returns false.
-    fn refill_unless_loaded(&mut self, direction: Direction, may_load: &mut bool) -> Result<bool> {
+    /// Refills one end. If the needed span is absent and worth having, and if this call `may_load`,
+    /// it loads the span instead and returns false.
+    fn refill_unless_loaded(&mut self, direction: Direction, may_load: bool) -> Result<bool> {
         let Some(moment) = &self.moment else {
             return Ok(true);
         };
         let engine = moment.engine();
         let _inside = engine.core.health.enter()?;
         engine.work.stir_gently();
-        let end = match direction {
-            Direction::Forward => &mut self.front,
-            Direction::Backward => &mut self.back,
-        };
+        let end = end_in(direction, &mut self.front, &mut self.back);
         end.empty(direction, &engine.core.metrics);
         let guard = reclaim::pin();
         let index = self.keyspace.index.load(&guard);
@@ -85,30 +81,22 @@ impl Cursor {
             end.exhaust();
             return Ok(true);
         };
-        if *may_load {
+        if may_load {
             Heat::count(&chunk.heat.scans);
         }
         let limit = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
-        let from = end.position.take();
-        let view = chunk.view.load(&guard);
+        let (from, view) = (end.position.take(), chunk.view.load(&guard));
         let at = moment.version();
-        let RefillPlan {
-            munk,
-            below,
-            to,
-            last,
-        } = plan_refill(view.get(), direction, from.as_deref(), at, limit);
-        if munk.is_none()
-            && below.is_none()
-            && *may_load
+        let RefillPlan { source, to, last } =
+            plan_refill(view.get(), direction, from.as_deref(), at, limit);
+        if matches!(source, Source::Funk)
+            && may_load
             && let Some(wanted) =
-                counting::wanted_by_scan(&engine.caches, view.get(), direction, from.as_deref())
+                counting::wanted_by_scan(engine, chunk, view.get(), direction, from.as_deref())
         {
-            *may_load = false;
-            end.from_disk += wanted.0.span_bytes() as u64;
-            counting::runs_loaded(&engine.core, &engine.work, chunk, view.get());
             let chunk = chunk.clone();
             drop(guard);
+            end.from_disk += wanted.0.span_bytes() as u64;
             end.position = from;
             // An error here comes again where the scan reads the funk.
             drop(spans::load_for_scan(engine, &chunk, &wanted));
@@ -124,28 +112,37 @@ impl Cursor {
             block_bytes_max: block_bytes_max(&engine.core),
             fold: &folding(engine, &self.keyspace, moment.point()),
         };
-        let nothing_below = below == Some(Below::Nothing);
-        end.from_ram = munk.is_some() || nothing_below;
-        let filled = if nothing_below {
-            end.scan = None;
-            fill_from_deltas(&mut end.buffer, view.get(), &span, &guard)?
-        } else if let Some(munk) = munk {
-            end.scan = None; // The munk moves on without it.
-            let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)?;
+        let pinned = fill_pinned(end, view.get(), source, &span, &guard)?;
+        if matches!(source, Source::Munk(_)) {
             counting::refill_hit(&engine.caches, chunk, view.get(), || end.buffer.ends());
-            filled
-        } else {
-            let gathered = gather(view.get(), &span, &guard);
-            let (chunk, view) = (chunk.clone(), view.counted());
-            drop(guard);
-            let place = (&*self.keyspace, &chunk, &*view);
-            fill_unpinned(engine, end, place, below, &gathered, &span)?
+        }
+        let filled = match pinned {
+            Some(filled) => filled,
+            None => {
+                let fill = FunkFill {
+                    engine,
+                    keyspace: &self.keyspace,
+                    gathered: gather(view.get(), &span, &guard),
+                    chunk: chunk.clone(),
+                    view: view.counted(),
+                    span: &span,
+                    least: source.least_in_tables(),
+                };
+                drop(guard);
+                fill.run(end)?
+            }
         };
-        end.take_in(from);
-        end.move_on(direction, filled, to, last);
+        end.take_in(direction, from, filled, to, last);
         end.count(engine.core.ledger());
-        end.plan_next();
         Ok(true)
+    }
+}
+
+/// The end of a cursor that moves in `direction`.
+fn end_in<'e>(direction: Direction, front: &'e mut End, back: &'e mut End) -> &'e mut End {
+    match direction {
+        Direction::Forward => front,
+        Direction::Backward => back,
     }
 }
 
@@ -169,7 +166,51 @@ fn block_bytes_max(core: &Core) -> usize {
     }
 }
 
-/// The source of a refill.
+/// Fills under the caller's pin, if the source is in RAM. Returns `None` if it is the funk.
+fn fill_pinned(
+    end: &mut End,
+    view: &View,
+    source: Source<'_>,
+    span: &FillSpan<'_>,
+    guard: &Guard,
+) -> Result<Option<Filled>> {
+    end.from_ram = matches!(source, Source::Nothing | Source::Munk(_));
+    if end.from_ram {
+        end.scan = None; // The deltas and the munk move on without it.
+    }
+    let buffer = &mut end.buffer;
+    match source {
+        Source::Nothing => fill_from_deltas(buffer, view, span, guard).map(Some),
+        Source::Munk(munk) => fill_from_munk(buffer, view, munk, span, guard).map(Some),
+        Source::Funk | Source::TablesFrom(_) => Ok(None),
+    }
+}
+
+/// The source that a refill reads below the deltas.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'v> {
+    /// Range deletions hide everything there.
+    Nothing,
+    /// The munk, which has these keys.
+    Munk(&'v Munk),
+    /// All tables of the funk.
+    Funk,
+    /// The tables of the funk that may have records of this version or newer ones: range deletions
+    /// hide the others.
+    TablesFrom(Version),
+}
+
+impl Source<'_> {
+    /// The version below which range deletions hide the records of tables.
+    fn least_in_tables(self) -> Version {
+        match self {
+            Source::TablesFrom(least) => least,
+            Source::Nothing | Source::Munk(_) | Source::Funk => Version::ZERO,
+        }
+    }
+}
+
+/// The keys from the begin of a refill on that the munk has or lacks together.
 #[derive(Clone, Copy)]
 struct RefillSegment<'a> {
     /// The munk, if it has these keys.
@@ -178,12 +219,9 @@ struct RefillSegment<'a> {
     end: Option<&'a [u8]>,
 }
 
-/// The sources that a refill reads below the deltas, and its end.
+/// What a refill reads below the deltas, and its end.
 pub(crate) struct RefillPlan<'v> {
-    /// The munk, if it has these keys.
-    pub(crate) munk: Option<&'v Munk>,
-    /// The part that range deletions leave to be read below the deltas.
-    pub(crate) below: Option<Below>,
+    pub(crate) source: Source<'v>,
     pub(crate) to: Option<Vec<u8>>,
     /// No wanted record lies behind `to`.
     pub(crate) last: bool,
@@ -210,12 +248,13 @@ pub(crate) fn plan_refill<'v>(
             (to, last) = (Some(end.to_vec()), false);
         }
     }
-    RefillPlan {
-        munk,
-        below: beneath.map(|beneath| beneath.below),
-        to,
-        last,
-    }
+    let source = match (beneath.map(|beneath| beneath.below), munk) {
+        (Some(Below::Nothing), _) => Source::Nothing,
+        (_, Some(munk)) => Source::Munk(munk),
+        (Some(Below::TablesFrom(least)), None) => Source::TablesFrom(least),
+        (None, None) => Source::Funk,
+    };
+    RefillPlan { source, to, last }
 }
 
 /// The segment of the view's munk in which a refill from `from` begins; `None` without a munk.
@@ -241,72 +280,72 @@ fn segment<'a>(
     })
 }
 
-/// Fills from the view's funk. It goes on where the last fill left the funk, if it is still the
-/// same one.
-fn fill_unpinned(
-    engine: &Engine,
-    end: &mut End,
-    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &View),
-    below: Option<Below>,
-    gathered: &GatheredDeltas,
-    span: &FillSpan<'_>,
-) -> Result<Filled> {
-    if let Some(Below::TablesFrom(least)) = below {
-        end.scan = None;
-        let filled = FunkScan::seek_from(&view.funk, span, least)
-            .and_then(|mut scan| fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view));
-        return filled.inspect_err(|error| chunk.note_damage(error));
+/// A fill from a view's funk, after the pin was left.
+struct FunkFill<'a> {
+    engine: &'a Engine,
+    keyspace: &'a KeyspaceState,
+    chunk: Arc<Chunk>,
+    view: Arc<View>,
+    /// The part of the span in the view's deltas.
+    gathered: GatheredDeltas,
+    span: &'a FillSpan<'a>,
+    /// Tables whose records are all older are left out.
+    least: Version,
+}
+
+impl FunkFill<'_> {
+    /// Fills the buffer of `end`.
+    fn run(&self, end: &mut End) -> Result<Filled> {
+        let left = end.scan.take().filter(|scan| scan.is_of(&self.view.funk));
+        let filled = match left {
+            _ if self.least > Version::ZERO => self.leave_tables_out(end),
+            Some(scan) => self.go_on(end, scan),
+            None => self.begin(end),
+        };
+        filled.inspect_err(|error| self.chunk.note_damage(error))
     }
-    let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
-    let filled = match left {
-        Some(scan) => {
-            let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-            counting::refill_miss(core, caches, work, chunk, view);
-            go_on(end, scan, view, gathered, span)
+
+    /// Fills without the older tables. The scan is not kept: behind the range deletion, all tables
+    /// count again.
+    fn leave_tables_out(&self, end: &mut End) -> Result<Filled> {
+        let mut scan = FunkScan::seek_from(&self.view.funk, self.span, self.least)?;
+        self.merge(end, &mut scan)
+    }
+
+    /// Goes on where the last fill left the funk.
+    fn go_on(&self, end: &mut End, mut scan: FunkScan) -> Result<Filled> {
+        counting::refill_miss(self.engine, &self.chunk, &self.view);
+        let filled = self.merge(end, &mut scan)?;
+        keep(end, scan, &filled);
+        Ok(filled)
+    }
+
+    /// Fills with a new seek, or, for a scan of one record, from the table that has its first key.
+    fn begin(&self, end: &mut End) -> Result<Filled> {
+        let first = FirstKey::of(self.keyspace, &self.view, self.span);
+        let first = first.filter(|_| end.given() == 0);
+        if let Some(first) = &first
+            && let Some(filled) =
+                first.fill(&self.engine.caches, &mut end.buffer, &self.gathered)?
+        {
+            counting::refill_miss(self.engine, &self.chunk, &self.view);
+            return Ok(filled);
         }
-        None => begin(engine, end, (keyspace, chunk, view), gathered, span),
-    };
-    filled.inspect_err(|error| chunk.note_damage(error))
-}
-
-/// Fills from the view's funk, with a new seek.
-fn begin(
-    engine: &Engine,
-    end: &mut End,
-    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &View),
-    gathered: &GatheredDeltas,
-    span: &FillSpan<'_>,
-) -> Result<Filled> {
-    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-    let first = FirstKey::of(keyspace, view, span).filter(|_| end.given() == 0);
-    if let Some(first) = &first
-        && let Some(filled) = first.fill(caches, &mut end.buffer, gathered)?
-    {
-        counting::refill_miss(core, caches, work, chunk, view);
-        return Ok(filled);
+        counting::refill_miss(self.engine, &self.chunk, &self.view);
+        let mut scan = FunkScan::seek(&self.view.funk, self.span)?;
+        let filled = self.merge(end, &mut scan)?;
+        counting::runs_read(self.engine, &self.chunk, &self.view, scan.run_reads());
+        keep(end, scan, &filled);
+        if let Some(first) = &first {
+            first.note(&end.buffer);
+        }
+        Ok(filled)
     }
-    counting::refill_miss(core, caches, work, chunk, view);
-    let mut scan = FunkScan::seek(&view.funk, span)?;
-    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
-    counting::runs_read(core, work, chunk, view, scan.run_reads());
-    keep(end, scan, &filled);
-    if let Some(first) = &first {
-        first.note(&end.buffer);
-    }
-    Ok(filled)
-}
 
-/// Fills from a scan of the funk, and keeps the scan if there may be more records.
-fn go_on(
-    end: &mut End,
-    mut scan: FunkScan,
-    view: &View,
-    gathered: &GatheredDeltas,
-    span: &FillSpan<'_>,
-) -> Result<Filled> {
-    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
-    keep(end, scan, &filled);
-    Ok(filled)
+    /// Merges what the scan and the deltas have.
+    fn merge(&self, end: &mut End, scan: &mut FunkScan) -> Result<Filled> {
+        fill_from_funk(&mut end.buffer, scan, &self.gathered, self.span, &self.view)
+    }
 }
 
 /// Keeps a scan of the funk if there may be more records.
@@ -323,9 +362,9 @@ fn folding<'a>(
     point: ReadPoint<'a>,
 ) -> impl Fn(&View, &[u8]) -> Result<Option<Value>> + 'a {
     move |view, key| {
-        let (core, key) = (&engine.core, (key, RamHash::of(key)));
+        let lookup = Lookup::new(key, point);
         let apart = folded::WhatIsApart::IsAskedFor;
-        let folded = folded::get(core, &engine.caches, keyspace, view, key, point, apart);
+        let folded = folded::get(engine, keyspace, view, &lookup, apart);
         folded.map(|folded| folded.value)
     }
 }

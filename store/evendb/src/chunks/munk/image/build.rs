@@ -3,7 +3,7 @@
 use super::super::separators::shortest_separator;
 use super::Image;
 use super::directory::DirectoryBuilder;
-use super::page::{OLDER, Page, PageArc, VERSIONED, flags_of, kind_of, tag_of};
+use super::page::{OLDER, Page, PageArc, PageRecords, VERSIONED, flags_of, kind_of, tag_of};
 use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, key_hash::RamHash};
 use std::ops::Range;
@@ -128,15 +128,16 @@ impl EntryBuffer {
             others |= kind == Kind::Merge;
             data_bytes += self.start(index + 1) - start - head_bytes(flags);
         }
-        let records = self.start(range.start)..self.start(range.end);
-        let page = Page::build(
-            &self.tags[range.clone()],
-            &self.starts[range],
-            &self.records[records],
-            (deletes, others, data_bytes),
-            self.ledger,
-            &mut self.scratch,
-        );
+        let bytes = self.start(range.start)..self.start(range.end);
+        let records = PageRecords {
+            tags: &self.tags[range.clone()],
+            starts: &self.starts[range],
+            bytes: &self.records[bytes],
+            deletes,
+            others,
+            data_bytes,
+        };
+        let page = Page::build(&records, self.ledger, &mut self.scratch);
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
             self.scratch = Vec::new();
         }

@@ -141,20 +141,38 @@ fn zero_bytes(word: u64) -> u64 {
     !(((word & LOW) + LOW) | word | LOW)
 }
 
+/// The records of a page that is to be built, encoded, and what the header says of them. Record `i`
+/// goes from `starts[i]` up to the next start; `bytes` begin at the first start.
+pub(super) struct PageRecords<'a> {
+    pub(super) tags: &'a [u8],
+    pub(super) starts: &'a [usize],
+    pub(super) bytes: &'a [u8],
+    /// The number of tombstones.
+    pub(super) deletes: usize,
+    /// Some records list operands.
+    pub(super) others: bool,
+    /// Bytes of keys and values.
+    pub(super) data_bytes: usize,
+}
+
 impl Page {
-    /// A page of encoded records: record `i` is `records[starts[i]..]` up to the next one, and its
-    /// tag is `tags[i]`. The page's front is gathered in `scratch`, which is reused from page to
-    /// page.
+    /// A page of encoded records, charged to `ledger`. The page's front is gathered in `scratch`,
+    /// which is reused from page to page.
     pub(super) fn build(
-        tags: &[u8],
-        starts: &[usize],
-        records: &[u8],
-        (deletes, others, data_bytes): (usize, bool, usize),
+        records: &PageRecords<'_>,
         ledger: Ledger,
         scratch: &mut Vec<u8>,
     ) -> PageArc {
+        let PageRecords {
+            tags,
+            starts,
+            bytes,
+            deletes,
+            others,
+            data_bytes,
+        } = *records;
         let base = starts.first().copied().unwrap_or(0);
-        let (width, front) = Page::front_bytes(tags.len(), records.len());
+        let (width, front) = Page::front_bytes(tags.len(), bytes.len());
         scratch.clear();
         scratch.reserve(front);
         scratch.extend_from_slice(&count_u32(tags.len()).to_le_bytes());
@@ -172,7 +190,7 @@ impl Page {
             }
             scratch.resize(group_end, 0);
         }
-        PageArc::of_parts([scratch, records], ledger)
+        PageArc::of_parts([scratch, bytes], ledger)
     }
 
     /// The width of a position, and the length of the part before the records.

@@ -18,6 +18,7 @@ use evendb_storage::vfs::{File, Mapping};
 use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as Io};
+use std::ops::Range;
 
 /// The largest page in bytes by which a file may be mapped: at worst, one byte written through the
 /// mapping makes the next sync write a whole page.
@@ -171,7 +172,7 @@ fn map(file: &dyn File, capacity: u64) -> Result<Option<Box<dyn Mapping>>, Error
 }
 
 impl CommitLog {
-    /// Starts appending at `start` in a new epoch. The records in `tail..start` were found by
+    /// Starts appending at the end of `live` in a new epoch. The records in `live` were found by
     /// recovery, and no checkpoint holds them yet. They count as durable only after the next flush,
     /// because bytes that survived the death of a process need not have reached the disk. All of
     /// the ring has its blocks, unless [`with_room`](Self::with_room) says otherwise.
@@ -181,9 +182,9 @@ impl CommitLog {
         writing: Writing,
         epoch: u64,
         seed: u64,
-        start: Lsn,
-        tail: Lsn,
+        live: Range<Lsn>,
     ) -> Result<CommitLog, Error> {
+        let (tail, start) = (live.start, live.end);
         check_capacity(capacity);
         assert!(start.0.is_multiple_of(ALIGN), "records are aligned");
         assert!(tail <= start && start.0 - tail.0 <= capacity, "live part");

@@ -197,7 +197,7 @@ mod tests {
             let file = TestFile::new(CAPACITY);
             let shared: Arc<dyn evendb_storage::vfs::File> = Arc::new(file.clone());
             let start = Lsn(START);
-            let log = CommitLog::start(shared, CAPACITY, Writing::Mapped, 1, 1, start, start);
+            let log = CommitLog::start(shared, CAPACITY, Writing::Mapped, 1, 1, start..start);
             TimedLog {
                 file,
                 log: log.unwrap(),

@@ -179,7 +179,7 @@ mod tests {
             let shared: Arc<dyn evendb_storage::vfs::File> = Arc::new(file.clone());
             let start = Lsn(CAPACITY * 5);
             let writing = Writing::Mapped;
-            let log = CommitLog::start(shared, CAPACITY, writing, 1, 1, start, start).unwrap();
+            let log = CommitLog::start(shared, CAPACITY, writing, 1, 1, start..start).unwrap();
             let tending = log.tending(Instant::now());
             AppendedLog {
                 file,

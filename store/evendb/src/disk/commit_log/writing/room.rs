@@ -361,7 +361,7 @@ mod tests {
         let file = vfs.open(Path::new(PATH), true).unwrap();
         let grower = vfs.open(Path::new(PATH), true).unwrap();
         let room = room_found(live, file.allocated_bytes().unwrap(), CAPACITY);
-        let log = CommitLog::start(file, CAPACITY, writing, 1, 2, live.end, tail).unwrap();
+        let log = CommitLog::start(file, CAPACITY, writing, 1, 2, tail..live.end).unwrap();
         let log = log.with_room(room, grower).with_filler(filler);
         log.back().unwrap();
         (log, ends)

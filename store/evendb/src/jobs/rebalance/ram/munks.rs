@@ -301,7 +301,8 @@ pub(crate) fn munk_round(
         true => bytes_max.saturating_sub(all),
         false => bytes_max,
     };
-    divide(core, disk, log, caches, &came, bytes_max, row_bytes_most);
+    divide(core, log, caches, &came, bytes_max, row_bytes_most);
+    make_room_ahead(core, disk, log, caches, bytes_max);
     compact_rows(core, caches);
 }
 
@@ -375,11 +376,10 @@ fn ram_bytes(chunk: &Chunk, view: &View) -> u64 {
     }
 }
 
-/// Divides `bytes_max` between rows and spans by the accesses in `came`, those of this round; and
-/// makes room.
+/// Divides `bytes_max` between rows and spans by the accesses in `came`, those of this round. Rows
+/// get at most `row_bytes_most`.
 fn divide(
     core: &Core,
-    disk: &Disk,
     log: &Log,
     caches: &Caches,
     came: &Counted,
@@ -421,6 +421,11 @@ fn divide(
         }
         caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
+}
+
+/// Makes room for what the next loads take. Where all chunks fit, none is kept free.
+fn make_room_ahead(core: &Core, disk: &Disk, log: &Log, caches: &Caches, bytes_max: u64) {
+    // Relaxed: only upkeep writes it.
     let ahead = match caches.all_fit.load(Ordering::Relaxed) {
         true => 0,
         false => ROOM_AHEAD.min(bytes_max / 64),

@@ -18,7 +18,6 @@ use crate::sync::Arc;
 use crate::value_files::ValueFiles;
 use crate::version::clock::Clock;
 use evendb_storage::table::TableOptions;
-use std::path::Path;
 
 /// See the module.
 pub(crate) struct Core {
@@ -39,10 +38,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// The core of a database in `dir` that is open from now on.
+    /// The core of a database that is open from now on, in the directory of its value files.
     pub(crate) fn new(
         options: Options,
-        dir: &Path,
         clock: Clock,
         admission: Arc<Admission>,
         ledger: LedgerOwner,
@@ -50,7 +48,7 @@ impl Core {
         value_files: Arc<ValueFiles>,
     ) -> Core {
         Core {
-            health: Health::new(dir, options.read_only),
+            health: Health::new(value_files.dir(), options.read_only),
             choices: KeyspaceChoices::default(),
             clock,
             admission,

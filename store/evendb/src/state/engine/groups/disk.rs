@@ -39,7 +39,6 @@ impl Disk {
         dir: PathBuf,
         manifest: Option<Arc<Manifest>>,
         tables: Tables,
-        container: Arc<Container>,
         full_disk: FullDisk,
         epoch: u64,
     ) -> Disk {
@@ -47,8 +46,8 @@ impl Disk {
             vfs,
             dir,
             manifest,
+            container: tables.container().clone(),
             tables,
-            container,
             full_disk,
             epoch,
             shrinks_at_end: AtomicBool::new(false),

@@ -1,0 +1,259 @@
+//! The tables of a funk as one source: for each key the record that a version sees, from the newest
+//! table that has one.
+//!
+//! Thread safety: reads from the disk, so no pin is held. It keeps the funk alive.
+
+use super::FillSpan;
+use crate::error::Result;
+use crate::funk::Funk;
+use crate::funk::tables::TableHandle;
+use crate::read::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
+use crate::visibility::RecordSearch;
+use evendb_storage::Version;
+use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Log and base of a funk, key by key, newest source first. It stays where a fill left it, so that
+/// the next fill of the same funk goes on without a seek. It keeps the funk alive, but not its
+/// view.
+pub(crate) struct FunkScan {
+    funk: Arc<Funk>,
+    /// Newest first.
+    runs: Vec<TableKeys>,
+    base: BaseKeys,
+    /// Approximate bytes of the blocks that it holds.
+    block_bytes: usize,
+    /// The number of runs in which the seek read a block, and of single records read in keyed runs.
+    run_reads: usize,
+}
+
+/// Pages that are read at once when a scan moves on; the number doubles each time, up to the
+/// maximum.
+const READAHEAD_PAGES: usize = 8;
+const READAHEAD_PAGES_MAX: usize = 32;
+
+/// The number of pages that a seek reads in a table. `wanted_bytes` are the bytes of wanted records
+/// that the table is expected to have. The pages suffice wherever the first record lies in its
+/// page; backward they include the record behind the last one, which shows that the last one was
+/// the newest version of its key. A page too many costs little; a page too few costs a second read
+/// that waits for the first.
+fn pages_wanted(direction: Direction, wanted_bytes: u64, record_bytes: u64) -> usize {
+    if wanted_bytes < record_bytes {
+        // The table probably has no wanted record: one page, with the record that the seek finds.
+        return 1;
+    }
+    let page_bytes = PAGE_BYTES as u64;
+    let passed_bytes = match direction {
+        Direction::Forward => page_bytes.saturating_sub(record_bytes),
+        Direction::Backward => page_bytes,
+    };
+    (passed_bytes + wanted_bytes).div_ceil(page_bytes) as usize
+}
+
+/// What a seek expects to read: the wanted records are spread over the tables as all records are.
+struct Spread {
+    direction: Direction,
+    records_wanted: u64,
+    /// Records of all tables, at least 1.
+    records_all: u64,
+    /// Average bytes of a record.
+    record_bytes: u64,
+    /// The largest number of pages that are read at once.
+    pages_max: usize,
+}
+
+impl Spread {
+    fn of(funk: &Funk, span: &FillSpan<'_>) -> Spread {
+        let (mut entries, mut bytes_all) = (0, 0);
+        for table in funk.tables() {
+            entries += table.part.meta.entries;
+            bytes_all += table.part.meta.data_bytes;
+        }
+        let records_all = u64::max(entries, 1);
+        Spread {
+            direction: span.direction,
+            records_wanted: span.records_max as u64,
+            records_all,
+            record_bytes: bytes_all / records_all,
+            pages_max: (span.block_bytes_max / PAGE_BYTES).clamp(1, READAHEAD_PAGES_MAX),
+        }
+    }
+
+    /// The reads in tables that have `bytes` bytes together.
+    fn reads(&self, bytes: u64) -> ReadAhead {
+        let wanted_bytes = self.records_wanted * bytes / self.records_all;
+        let seek = pages_wanted(self.direction, wanted_bytes, self.record_bytes);
+        let seek = seek.min(self.pages_max);
+        ReadAhead {
+            seek,
+            next: (seek / 2).clamp(1, self.pages_max),
+            max: self.pages_max,
+        }
+    }
+}
+
+/// The funk whose base a scan reads: without tables, if all of them are older than `least`.
+fn base_from(funk: &Arc<Funk>, least: Version) -> Arc<Funk> {
+    let mut tables = funk.base.iter();
+    match least > Version::ZERO && tables.all(|table| table.part.meta.max_version < least) {
+        true => Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
+        false => funk.clone(),
+    }
+}
+
+impl FunkScan {
+    /// A scan at the start of a span. The wanted records are assumed to be spread over the tables
+    /// as all records are. If that is right, each table is read by one read, and no further than
+    /// the span reaches. If there are several tables, all these reads are under way at once.
+    pub(crate) fn seek(funk: &Arc<Funk>, span: &FillSpan<'_>) -> Result<FunkScan> {
+        FunkScan::seek_from(funk, span, Version::ZERO)
+    }
+
+    /// Like [`seek`](Self::seek), without tables whose records are all older than `least`.
+    pub(crate) fn seek_from(
+        funk: &Arc<Funk>,
+        span: &FillSpan<'_>,
+        least: Version,
+    ) -> Result<FunkScan> {
+        let spread = Spread::of(funk, span);
+        let base_bytes = funk.base.iter().map(|table| table.part.meta.data_bytes);
+        let of_base = spread.reads(base_bytes.sum());
+        let runs = funk.runs.iter().rev().map(|run| &run.table);
+        let tables: SmallVec<[_; 8]> = runs
+            .filter(|table| span.begins_in(&table.part.meta))
+            .filter(|table| table.part.meta.max_version >= least)
+            .map(|table| (table, spread.reads(table.part.meta.data_bytes)))
+            .collect();
+        if !tables.is_empty() && least == Version::ZERO {
+            let first = base_index(funk, span.from, span.direction);
+            let base = first.and_then(|index| funk.base.get(index));
+            ask_for_blocks(&tables, base.map(|table| (table, of_base)), span)?;
+        }
+        let FillSpan {
+            direction,
+            from,
+            to,
+            at,
+            ..
+        } = *span;
+        let mut block_bytes = (of_base.seek + spread.pages_max) * PAGE_BYTES;
+        let mut runs = Vec::with_capacity(tables.len());
+        for (table, reads) in tables {
+            block_bytes += reads.seek * PAGE_BYTES;
+            let keys = TableKeys::seek(table.open()?, from, to, direction, at, reads);
+            runs.push(keys?);
+        }
+        let reads = ReadAhead {
+            next: of_base.next.max(READAHEAD_PAGES).min(spread.pages_max),
+            ..of_base
+        };
+        let base = base_from(funk, least);
+        Ok(FunkScan {
+            funk: funk.clone(),
+            run_reads: runs.iter().filter(|run| run.has_read()).count(),
+            runs,
+            base: BaseKeys::seek(base, from, to, direction, at, reads)?,
+            block_bytes,
+        })
+    }
+
+    /// The number of blocks of runs that were read. A block directly behind a read block does not
+    /// count.
+    pub(crate) fn run_reads(&self) -> usize {
+        self.run_reads
+    }
+
+    /// Memory of the blocks it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<FunkScan>() + self.runs.len() * size_of::<TableKeys>() + self.block_bytes
+    }
+
+    /// Whether it is a scan of this very funk.
+    pub(crate) fn is_of(&self, funk: &Arc<Funk>) -> bool {
+        Arc::ptr_eq(&self.funk, funk)
+    }
+
+    /// Copies the next key of all sources into `out`, and returns whether there is one. Sources
+    /// whose key was left move on first, which may read.
+    pub(super) fn next_key(&mut self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        for run in &mut self.runs {
+            run.settle()?;
+        }
+        self.base.settle()?;
+        let mut least = self.base.key();
+        for key in self.runs.iter().filter_map(TableKeys::key) {
+            if least.is_none_or(|least| span.before(key, least).is_lt()) {
+                least = Some(key);
+            }
+        }
+        out.clear();
+        Ok(match least.filter(|key| span.wants(key)) {
+            Some(key) => {
+                out.extend_from_slice(key);
+                true
+            }
+            None => false,
+        })
+    }
+
+    /// The visible record of `key`; all sources then leave the key behind. If it is not `wanted`,
+    /// nothing is read for it.
+    pub(super) fn take(&mut self, key: &[u8], wanted: bool) -> Result<Option<TableHit>> {
+        let mut search = RecordSearch::open();
+        for run in &mut self.runs {
+            if run.key().is_some_and(|own| *own == *key) {
+                if wanted {
+                    self.run_reads += usize::from(!run.has_read() && search.is_open());
+                    search.try_ask(|| run.take_hit())?;
+                }
+                run.leave();
+            }
+        }
+        if self.base.key().is_some_and(|own| *own == *key) {
+            if wanted {
+                search.try_ask(|| self.base.take_hit())?;
+            }
+            self.base.leave();
+        }
+        Ok(search.record())
+    }
+}
+
+/// Has the disk read what a seek in each of the tables will read, before the first read is waited
+/// for. Of a keyed run it asks for the keys in the stretch that will be read from the base.
+fn ask_for_blocks(
+    runs: &[(&Arc<TableHandle>, ReadAhead)],
+    base: Option<(&Arc<TableHandle>, ReadAhead)>,
+    span: &FillSpan<'_>,
+) -> Result<()> {
+    for (table, _) in runs.iter().chain(&base) {
+        table.will_open();
+    }
+    let ask = |table: &Table, readahead: ReadAhead| {
+        let blocks = read_until(table, span.from, span.to, span.direction, readahead).seek;
+        match span.direction {
+            Direction::Forward => table.will_need_from(span.from, blocks),
+            Direction::Backward => table.will_need_before(span.from, blocks),
+        }
+    };
+    let mut end = None;
+    if let Some((table, readahead)) = base {
+        let (table, bytes) = (table.open()?, (readahead.seek * PAGE_BYTES) as u64);
+        ask(&table, readahead);
+        end = match span.direction {
+            Direction::Forward => table.stretch_end(span.from, bytes),
+            Direction::Backward => table.stretch_begin(span.from, bytes),
+        };
+    }
+    for &(table, readahead) in runs {
+        let table = table.open()?;
+        match (&end, span.direction) {
+            _ if !table.is_keyed() => ask(&table, readahead),
+            (None, _) => {}
+            (Some(end), Direction::Forward) => table.will_need_keys(span.from, Some(end)),
+            (Some(end), Direction::Backward) => table.will_need_keys(Some(end), span.from),
+        }
+    }
+    Ok(())
+}
