@@ -6,11 +6,12 @@
 //!                          \__ must verify up to CURRENT's length, then to the first bad frame
 //! ```
 //!
-//! [`edit`] is the codec, [`state`] the sum of the edits, [`writer`] the file. The order of edits
+//! [`edit`] is the codec, with `fields` below it; [`state`] the sum of the edits, [`writer`] the file. The order of edits
 //! is the order of [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
 
 pub(crate) mod edit;
 pub(crate) mod epochs;
+mod fields;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden;
 pub(crate) mod state;

@@ -4,6 +4,7 @@ use super::tests::{BACKUPS, DIR, Map, backups, contents, numbers, put, restored,
 use super::*;
 use crate::copy::check::CopyCheck;
 use crate::ingest::tests::options;
+use crate::inspect::{self, InspectOptions};
 use crate::plant::Plant;
 use crate::{Compression, Db, Options};
 use evendb_storage::vfs::SimVfs;

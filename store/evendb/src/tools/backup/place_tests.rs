@@ -2,7 +2,7 @@
 //! backups that must not be removed.
 
 use super::*;
-use crate::inspect::{RepairOptions, repair};
+use crate::inspect::{InspectOptions, RepairOptions, repair};
 use crate::{Db, ExportWriter, TraceOptions};
 use std::collections::BTreeSet;
 use std::fs;
