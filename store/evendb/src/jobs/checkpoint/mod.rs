@@ -20,6 +20,9 @@
 //!
 //! On a full disk a checkpoint gives up without loss and without latching: the deltas stay frozen
 //! for the next checkpoint. A failed write or sync latches.
+//!
+//! Thread safety: one checkpoint at a time, under its mutex, beside all other calls. Not here: the
+//! run of one chunk (`run`), its writes (`gather`), and what it changes in its chunk (`publish`).
 
 mod gather;
 pub(crate) mod joining;

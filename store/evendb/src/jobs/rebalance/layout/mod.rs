@@ -10,6 +10,9 @@
 //! run n, which the view does not have yet, run n would be lost. There is one exception
 //! ([`Beside`]): a chunk's tables may be replaced beside a run that goes to the log and that no
 //! edit names yet. The run's edit comes later, and its ordinal is above those of the old tables.
+//!
+//! Thread safety: the holder of the chunks' tokens, under their latches. Not here: what new chunks
+//! take over from old ones (`successors`), and the new tables.
 
 mod successors;
 

@@ -2,6 +2,9 @@
 //!
 //! The order of reading: structure, container by offset, SSTables, commit log, value extents,
 //! names. Each finding names the damaged unit: a frame, a block, a record, a file.
+//!
+//! Thread safety: none, one thread verifies a closed database. Not here: the commit log and what it
+//! names (`log`), and values in value files (`values`).
 
 mod log;
 mod values;
