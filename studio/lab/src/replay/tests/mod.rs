@@ -1,3 +1,6 @@
+//! Replays of recorded and of made traces: what they leave and see, differences, times, the end of
+//! a replay, keyspaces. The files beside it have the rest.
+
 mod faithful;
 mod parts;
 mod purposes;
