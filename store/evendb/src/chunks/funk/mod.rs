@@ -18,6 +18,7 @@
 
 pub(crate) mod container;
 pub(crate) mod extents;
+pub(crate) mod log_filter;
 pub(crate) mod log_index;
 pub(crate) mod tables;
 
@@ -34,7 +35,8 @@ use crate::visibility::{Candidate, live, try_decide};
 use evendb_storage::key_hash::{FilterHash, RamHash};
 use evendb_storage::table::Found;
 use evendb_storage::{Kind, Version};
-use log_index::{Candidates, LogIndex, PartitionedBloom, Position};
+use log_filter::PartitionedBloom;
+use log_index::{Candidates, LogIndex, Position};
 use tables::TableHandle;
 
 /// A run of the log.

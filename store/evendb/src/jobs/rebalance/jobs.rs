@@ -1,7 +1,7 @@
 //! One look at a chunk: decides from its figures what it needs, and does it.
 //!
 //! ```text
-//! chunk, view, limits --own_figures--> ChunkStats --picker.rs, pure--> Decision --maintain--+
+//! chunk, view, limits --own_figures--> ChunkStats --picker, pure-----> Decision --maintain--+
 //!   None  Absorb  RebalanceFunk  Split  Merge          again, until the decision is None <---+
 //! ```
 //!

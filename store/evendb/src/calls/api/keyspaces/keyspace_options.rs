@@ -1,6 +1,7 @@
 //! Keyspaces with options of their own, and how the options are changed later.
 
-use crate::api::db::{Db, create_keyspace};
+use super::lifecycle::create_keyspace;
+use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::api::property::change_properties;
 use crate::error::{Error, ErrorKind, Result};

@@ -2,4 +2,5 @@
 
 pub(crate) mod keyspace;
 pub(crate) mod keyspace_options;
+pub(crate) mod lifecycle;
 pub(crate) mod property;

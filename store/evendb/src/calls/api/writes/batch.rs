@@ -1,12 +1,13 @@
 //! Batches: several writes, seen and recovered whole or not at all.
 
+pub use super::added::BatchWrite;
+use super::added::{Added, InOrder, RangeWrite, Write};
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::range_record;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
 use crate::expiry::{ExpiryClock, expiry_at};
-use crate::folding::operands_of;
 use crate::key_heads::Head;
 use crate::manifest::KeyspaceId;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
@@ -59,121 +60,9 @@ pub struct Batch {
     error: Option<Error>,
 }
 
-/// The effect that a [`Batch`] will have on a key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum BatchWrite<'a> {
-    /// It sets this value.
-    Put(&'a [u8]),
-    /// It removes the key.
-    Delete,
-    /// It merges this operand.
-    Merge(&'a [u8]),
-    /// It removes all keys from the key in the item up to below this one, or to the end.
-    /// [`Batch::iter`] gives it.
-    DeleteRange(Option<&'a [u8]>),
-}
-
 /// The number of writes that need no memory of the heap: the smallest batches should not cost more
 /// than single puts.
 const INLINE: usize = 8;
-
-/// One write, with what places it for nearly all keys without a look at the record.
-struct Write {
-    key_head: u64,
-    /// 0 for the default keyspace, n for the keyspace with index n - 1 in `others`.
-    keyspace: u32,
-    record: RecordRef,
-}
-
-impl Write {
-    fn as_batch_write(&self) -> BatchWrite<'_> {
-        match self.record.kind() {
-            Kind::Delete | Kind::SingleDelete => BatchWrite::Delete,
-            // Values go apart when the batch is committed.
-            kind @ (Kind::Put | Kind::PutUntil | Kind::PutApart | Kind::PutUntilApart) => {
-                BatchWrite::Put(&self.record.value()[kind.prefix_bytes()..])
-            }
-            Kind::Merge => {
-                // Each write has one operand until the commit.
-                let mut operands = operands_of(self.record.value());
-                BatchWrite::Merge(operands.next().unwrap_or_default())
-            }
-        }
-    }
-}
-
-impl Write {
-    /// The write as a trace has it.
-    fn as_call(&self, keyspace: u32) -> Call<'_> {
-        let (asked, value) = match self.as_batch_write() {
-            BatchWrite::Put(value) => (Asked::Put, Some(value)),
-            BatchWrite::Merge(operand) => (Asked::Merge, Some(operand)),
-            BatchWrite::DeleteRange(_) => (Asked::DeleteRange, None),
-            BatchWrite::Delete if self.record.kind() == Kind::SingleDelete => {
-                (Asked::SingleDelete, None)
-            }
-            BatchWrite::Delete => (Asked::Delete, None),
-        };
-        let mut call = Call::new(asked, keyspace, self.record.key());
-        call.value_len = value.map(|value| value.len() as u64);
-        call.value = value;
-        call
-    }
-}
-
-/// A range deletion, and the number of writes that came before it.
-struct RangeWrite {
-    keyspace: u32,
-    low: Vec<u8>,
-    high: Option<Vec<u8>>,
-    after: usize,
-}
-
-/// One addition to a batch.
-enum Added<'b> {
-    Write(&'b Write),
-    Range(&'b RangeWrite),
-}
-
-/// The additions in their order, from both ends.
-struct InOrder<'b> {
-    writes: &'b [Write],
-    ranges: &'b [RangeWrite],
-    /// The index of the first of `writes` among all writes.
-    first: usize,
-}
-
-impl<'b> Iterator for InOrder<'b> {
-    type Item = Added<'b>;
-
-    fn next(&mut self) -> Option<Added<'b>> {
-        if let Some((range, rest)) = self.ranges.split_first()
-            && range.after <= self.first
-        {
-            self.ranges = rest;
-            return Some(Added::Range(range));
-        }
-        let (write, rest) = self.writes.split_first()?;
-        self.writes = rest;
-        self.first += 1;
-        Some(Added::Write(write))
-    }
-}
-
-impl DoubleEndedIterator for InOrder<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        if let Some((range, rest)) = self.ranges.split_last()
-            && range.after >= self.first + self.writes.len()
-        {
-            self.ranges = rest;
-            return Some(Added::Range(range));
-        }
-        let (write, rest) = self.writes.split_last()?;
-        self.writes = rest;
-        Some(Added::Write(write))
-    }
-}
 
 impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {

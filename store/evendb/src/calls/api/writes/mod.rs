@@ -1,5 +1,6 @@
 //! Batches, transactions and ingests.
 
+mod added;
 pub(crate) mod batch;
 pub(crate) mod ingest;
 pub(crate) mod transaction;
