@@ -11,6 +11,15 @@ use crate::plant::planted;
 use crate::sync::Arc;
 use crate::{opening, worker};
 
+/// Writes one edit about keyspaces, durably. A full disk or a lack of descriptors leaves everything
+/// as it was; any other failure latches the database.
+pub(super) fn flush(engine: &Engine, changes: Vec<Change>) -> Result<()> {
+    let flushed = engine.disk.manifest().flush(changes);
+    let bytes = flushed.map_err(|error| engine.core.health.latch_unless_full(error))?;
+    engine.core.metrics.bytes_manifest.add(bytes);
+    Ok(())
+}
+
 /// The keyspace with this name, created if there is none.
 pub(crate) fn create_keyspace(
     engine: &Engine,
@@ -25,12 +34,7 @@ pub(crate) fn create_keyspace(
     }
     let (core, disk) = (&engine.core, &engine.disk);
     let (keyspace, changes) = opening::keyspace::new_keyspace(core, disk, name, options);
-    let bytes = engine
-        .disk
-        .manifest()
-        .flush(changes)
-        .map_err(|error| engine.core.health.latch_unless_full(error))?;
-    engine.core.metrics.bytes_manifest.add(bytes);
+    flush(engine, changes)?;
     core.choices.set(keyspace.id, options.clone());
     keyspace.follow(options);
     catalog.insert(name.to_owned(), keyspace.clone());
@@ -60,16 +64,13 @@ pub(crate) fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     *keyspace.kept_value_files.lock() = in_deltas;
     let change = Change::DropKeyspace { id: keyspace.id };
     let tables = last_tables(&keyspace);
-    let dropped = engine.disk.full_disk.with(Need::Jobs, || {
-        let flushed = engine.disk.manifest().flush(vec![change.clone()]);
-        flushed.map_err(|error| engine.core.health.latch_unless_full(error))
-    });
-    let bytes = dropped.inspect_err(|_| {
+    let drop_it = || flush(engine, vec![change.clone()]);
+    let dropped = engine.disk.full_disk.with(Need::Jobs, drop_it);
+    dropped.inspect_err(|_| {
         // It is not dropped after all, unless nothing may be written any more.
         keyspace.set_dropped(false);
         keyspace.kept_value_files.lock().clear();
     })?;
-    engine.core.metrics.bytes_manifest.add(bytes);
     // Otherwise a snapshot taken before the drop could read first, and be refused.
     let clock = &engine.core.clock;
     match planted!(engine.core.options, EndsBesideSnapshots) {

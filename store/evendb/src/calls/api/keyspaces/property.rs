@@ -5,6 +5,7 @@
 //! sees a value that a crash could take back. Reading takes a leaf lock and no I/O, and works on a
 //! database opened for reading only.
 
+use super::lifecycle;
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
 use crate::engine::Engine;
@@ -141,12 +142,7 @@ pub(crate) fn change_properties(
     if changes.is_empty() {
         return Ok(());
     }
-    let bytes = engine
-        .disk
-        .manifest()
-        .flush(changes)
-        .map_err(|error| engine.core.health.latch_unless_full(error))?;
-    engine.core.metrics.bytes_manifest.add(bytes);
+    lifecycle::flush(engine, changes)?;
     if let Ok(options) = KeyspaceOptions::of_properties(&changed) {
         keyspace.follow(&options);
         engine.core.choices.set(keyspace.id, options);

@@ -72,16 +72,6 @@ struct Heads {
 }
 
 impl Heads {
-    /// No heads yet, of `count` separators. The longest of these has `longest` bytes.
-    fn with_capacity(longest: usize, count: usize) -> HeadsBuilder {
-        let width = longest.min(HEAD_BYTES);
-        HeadsBuilder {
-            bytes: Vec::with_capacity(count * width + HEAD_BYTES - width),
-            len: 0,
-            width,
-        }
-    }
-
     /// The head at index `at`, as [`head_of`] gives it. Panics if there is none.
     fn get(&self, at: usize) -> u64 {
         let from = at * self.width;
@@ -92,20 +82,20 @@ impl Heads {
         let word = u64::from_le_bytes(word).swap_bytes();
         word.checked_shr(others).map_or(0, |own| own << others)
     }
+}
 
-    /// The index of the first head from index `from` on for which `is_before` is false. The heads
-    /// for which it is true come first.
-    fn partition_point(&self, from: usize, is_before: impl Fn(u64) -> bool) -> usize {
-        let (mut from, mut to) = (from, self.len);
-        while from < to {
-            let middle = from + (to - from) / 2;
-            match is_before(self.get(middle)) {
-                true => from = middle + 1,
-                false => to = middle,
-            }
+/// The first number of a range for which `is_before` is false, or the range's end. The numbers for
+/// which it is true come first.
+fn partition_point(range: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (range.start, range.end);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match is_before(middle) {
+            true => from = middle + 1,
+            false => to = middle,
         }
-        from
     }
+    from
 }
 
 /// Makes [`Heads`].
@@ -116,6 +106,16 @@ struct HeadsBuilder {
 }
 
 impl HeadsBuilder {
+    /// No heads yet, of `count` separators. The longest of these has `longest` bytes.
+    fn new(longest: usize, count: usize) -> HeadsBuilder {
+        let width = longest.min(HEAD_BYTES);
+        HeadsBuilder {
+            bytes: Vec::with_capacity(count * width + HEAD_BYTES - width),
+            len: 0,
+            width,
+        }
+    }
+
     fn push(&mut self, head: u64) {
         let head = head.swap_bytes().to_le_bytes();
         self.bytes.extend_from_slice(&head[..self.width]);
@@ -166,7 +166,7 @@ impl BlockIndex {
         let longest = rows.clone().verify(data_bytes)?;
         let prefix_len = longest.prefix.len();
         let count = rows.left as usize;
-        let mut heads = Heads::with_capacity(longest.key, count);
+        let mut heads = HeadsBuilder::new(longest.key, count);
         let mut tails = Vec::with_capacity(longest.tails);
         let mut groups = Vec::with_capacity(count.div_ceil(GROUP));
         let mut continuing = Vec::new();
@@ -238,20 +238,13 @@ impl BlockIndex {
         }
         let rest = &key[common..];
         let head = head_of(rest);
-        let low = self.heads.partition_point(0, |found| found < head);
+        let low = partition_point(0..self.len(), |at| self.heads.get(at) < head);
         if low == self.len() || self.heads.get(low) != head {
             return low;
         }
         // Separators of equal heads are few: keys equal in 8 bytes behind the common prefix.
-        let (mut from, mut to) = (low, self.heads.partition_point(low, |found| found == head));
-        while from < to {
-            let middle = from + (to - from) / 2;
-            match self.cmp_behind_head(middle, rest) {
-                Ordering::Less => from = middle + 1,
-                _ => to = middle,
-            }
-        }
-        from
+        let equal = low..partition_point(low..self.len(), |at| self.heads.get(at) == head);
+        partition_point(equal, |at| self.cmp_behind_head(at, rest).is_lt())
     }
 
     /// Compares the separator of a block with a key. Both are without the common prefix, and their
