@@ -258,13 +258,13 @@ fn publish_alone(
     Ok(overlapping)
 }
 
-/// The edit of step 6. A full disk leaves everything as it was.
+/// The edit of step 6. A full disk or a lack of descriptors leaves everything as it was.
 fn write_edit(engine: &Engine, plan: &Plan, changes: &[Change]) -> Result<()> {
     let Engine { core, disk, .. } = engine;
     let flush = || Ok(disk.manifest().flush(changes.to_vec())?);
     let flushed = disk.full_disk.with(Need::Jobs, flush);
     let bytes = flushed.map_err(|error: Error| {
-        if error.kind() != crate::error::ErrorKind::NoSpace {
+        if !error.kind().is_for_want() {
             return core.health.latch(error);
         }
         // The edit was not written: the new chunks' names of the tables do not count.
