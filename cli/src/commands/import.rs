@@ -199,8 +199,8 @@ impl Import {
         Ok(())
     }
 
-    /// Tells what was done, and gives the bad lines back. `is_durable` says whether nothing of it can
-    /// be lost again.
+    /// Tells what was done, and gives the bad lines back. `is_durable` says whether nothing of it
+    /// can be lost again.
     fn tell(self, reader: &Records, seconds: f64, is_durable: bool) -> BadLines {
         let replaced = self.pending.duplicates.replaced();
         let records = replaced.records;

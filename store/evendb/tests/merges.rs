@@ -345,8 +345,8 @@ fn another_operator_or_none_is_refused_with_both_names() {
         .set_options(&tail)
         .unwrap_err();
     refused(error, &["evendb.add-u64", "tail"]);
-    // A built-in operator need not be given, since its name says what it does. Jobs continue without
-    // the other operator.
+    // A built-in operator need not be given, since its name says what it does. Jobs continue
+    // without the other operator.
     add(&db.keyspace("counts").unwrap(), "a", 1);
     db.flush().unwrap();
     db.settle_debt().unwrap();

@@ -280,7 +280,8 @@ fn a_database_opens_on_a_full_disk_and_is_emptied_there() {
             assert!(count > 2_000, "{place}: {count}");
             let machine = vfs.crash(CrashMode::Process);
             drop(db);
-            // A job may have been at work in the room that is kept back. Nobody else takes that room.
+            // A job may have been at work in the room that is kept back. Nobody else takes that
+            // room.
             let taken = BALLAST_BYTES - ballast_bytes(&machine);
             machine.set_capacity(machine.used_bytes() + taken);
             for opening in 0..3 {

@@ -34,8 +34,8 @@
 //!   one text or byte string alone  the bytes as they are, with no end mark
 //! ```
 //! Within a type, bytes sort as values do, and no value's bytes begin with another's. The files of
-//! the types in `column` say why: `text.rs`, `number.rs`, `time.rs`, `wrapped.rs`. These bytes are a format: a
-//! key that was written stays readable, and `tests/golden.rs` has one of each kind.
+//! the types in `column` say why: `text.rs`, `number.rs`, `time.rs`, `wrapped.rs`. These bytes are
+//! a format: a key that was written stays readable, and `tests/golden.rs` has one of each kind.
 //!
 //! # A tuple, and a column alone
 //!

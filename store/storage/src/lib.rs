@@ -13,9 +13,9 @@
 //! * `table`, `framed_log` - sorted tables; append-only logs of checked frames. `filter` - which
 //!   keys a table may have.
 //! * `vfs` - files. `sealing` - how the bytes of files are encrypted.
-//! * `ground/`: `types` - a record and its parts. `key_hash` - hashes of keys. `codec` - numbers and
-//!   texts as bytes, checksums. `error`, `random`, `heap` - errors, the system's randomness, the
-//!   allocator. `plant` - faults that tests must notice.
+//! * `ground/`: `types` - a record and its parts. `key_hash` - hashes of keys. `codec` - numbers
+//!   and texts as bytes, checksums. `error`, `random`, `heap` - errors, the system's randomness,
+//!   the allocator. `plant` - faults that tests must notice.
 
 #[cfg(not(unix))]
 compile_error!(

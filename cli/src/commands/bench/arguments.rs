@@ -1,5 +1,5 @@
-//! [`Arguments`]: what the command is told, what it refuses, and the store and the trace that follow
-//! from it.
+//! [`Arguments`]: what the command is told, what it refuses, and the store and the trace that
+//! follow from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

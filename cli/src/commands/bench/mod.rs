@@ -4,8 +4,8 @@
 //! there is a warm-up (`Mix::warmed_by`) of a quarter of the phase, and the measured phase. After a
 //! phase that writes, the store's debt is settled and charged to it. A phase of puts alone begins
 //! on a freshly opened store. D always runs with the `latest` distribution, and once. Instead of
-//! load and mixes, an event log can be made or replayed from a file (`event_log.rs`). Instead of the
-//! mixes, transactions can be run (`transactions.rs`).
+//! load and mixes, an event log can be made or replayed from a file (`event_log.rs`). Instead of
+//! the mixes, transactions can be run (`transactions.rs`).
 //!
 //! With a rate the measured phases are open loops; load and warm-up stay closed ones.
 

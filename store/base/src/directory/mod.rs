@@ -1,5 +1,5 @@
-//! A database's directory: who may use it, what may lie in it, what is kept back in it, and how it is
-//! removed.
+//! A database's directory: who may use it, what may lie in it, what is kept back in it, and how it
+//! is removed.
 
 #[doc(hidden)]
 pub mod ballast;

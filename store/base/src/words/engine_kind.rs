@@ -86,8 +86,7 @@ impl EngineKind {
         }
     }
 
-    /// The engine by names that only this engine gives to its files, and that no known other store
-    /// uses.
+    /// The engine by names of files that only one of the engines uses, and no other known store.
     fn by_names<'n>(names: impl Iterator<Item = &'n str>) -> Option<EngineKind> {
         let is_numbered = |name: &str, prefix| {
             let digits = name.strip_prefix(prefix).unwrap_or_default();

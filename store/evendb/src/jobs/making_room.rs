@@ -139,8 +139,8 @@ fn checkpoint_for_room(engine: &Engine) -> Result<()> {
     or_in_surplus(engine, &|| checkpoint::checkpoint(engine))
 }
 
-/// An attempt. If there is no room for it, the container gives its surplus back, and it is made once
-/// more.
+/// An attempt. If there is no room for it, the container gives its surplus back, and it is made
+/// once more.
 fn or_in_surplus(engine: &Engine, attempt: &dyn Fn() -> Result<()>) -> Result<()> {
     let done = attempt();
     match is_full(&done) && shrink_container(&engine.core, &engine.disk, &engine.catalog) {

@@ -1,4 +1,5 @@
-//! S7: keyspace drop x iterators, batches, replay. S8: latch, close, a panicking worker.
+//! S7: a keyspace is dropped beside iterators, batches and a replay. S8: failures, a full disk,
+//! closing, a panicking worker.
 
 use super::world::{World, join, options, oracle};
 use super::{explore, files};
@@ -11,7 +12,7 @@ use crate::{Durability, checkpoint, worker};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn};
 use shuttle::rand::Rng;
 
-/// A keyspace with three records, the first in a table, split in two.
+/// A keyspace with three records: a checkpoint has written two of them.
 fn doomed(world: &World) -> Keyspace {
     let doomed = world.db().keyspace("doomed").expect("a keyspace");
     doomed.put("a", "1").expect("puts");
@@ -134,7 +135,7 @@ fn read_among_drops(world: &World, keyspace: &Keyspace) {
             .collect();
         let keys = match read {
             Ok(keys) => keys,
-            // The snapshot came after the drop; a snapshot from before the drop goes on.
+            // Only a snapshot from after the drop is refused, and that at its first read.
             Err(error) => {
                 oracle!(
                     is_gone(Err(error)) && turn == 0,
@@ -150,7 +151,7 @@ fn read_among_drops(world: &World, keyspace: &Keyspace) {
     }
 }
 
-/// After either end, the dropped keyspace's records are gone.
+/// After the process ended, and after a power loss, the dropped keyspace's records are gone.
 fn check_dropped(world: &World) {
     for mode in [CrashMode::Process, CrashMode::PowerLossAll] {
         let vfs = world.vfs.fork_state().crash(mode);
@@ -167,7 +168,8 @@ fn check_dropped(world: &World) {
     }
 }
 
-/// S7: a copy of A to B followed by a drop of A never loses both, at any level.
+/// S7: a copy of A to B followed by a drop of A never loses both, at level relaxed and at level
+/// process.
 fn copy_and_drop() {
     for durability in [Durability::Relaxed, Durability::Process] {
         let world = World::empty(1, |options| options.durability(durability));
@@ -200,7 +202,7 @@ fn copy_and_drop() {
     }
 }
 
-/// Two keys, at the default level or at the level where writes lead each other's syncs.
+/// Two keys, at the default level or at level sync, where one writer syncs for others.
 fn filled_at_some_level() -> std::sync::Arc<World> {
     if shuttle::rand::thread_rng().gen_bool(0.5) {
         return World::filled(2, Plant::Nothing);

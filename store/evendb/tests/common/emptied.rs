@@ -153,8 +153,8 @@ fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Don
     finish(kind, db, &dir, count, open);
 }
 
-/// Like [`fill_and_empty`], and after the first failure other files are removed, and the database is
-/// opened again.
+/// Like [`fill_and_empty`], and after the first failure other files are removed, and the database
+/// is opened again.
 fn fill_and_make_room<S: Store>(disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
     let (count, rest) = fill("btrfs", disk, open);
     let dir = disk.join("db");

@@ -86,8 +86,8 @@ impl RamHash {
     }
 }
 
-/// A hash whose secret is made from a number that is kept: a later process computes the same hash. It
-/// promises what [`RamHash`] promises, as long as those who choose keys do not know the number.
+/// A hash whose secret is made from a number that is kept: a later process computes the same hash.
+/// It promises what [`RamHash`] promises, as long as those who choose keys do not know the number.
 #[derive(Debug)]
 pub struct KeyedHash(Secret);
 

@@ -1,5 +1,5 @@
-//! AES-256-GCM, keys by HKDF-SHA-256. docs/decisions/compression-and-encryption.md says which cipher
-//! (0066) and which instructions (0068), and why.
+//! AES-256-GCM, keys by HKDF-SHA-256. docs/decisions/compression-and-encryption.md says which
+//! cipher (0066) and which instructions (0068), and why.
 
 use super::{KEY_BYTES, Nonce, TAG_BYTES, Use};
 use aes_gcm::Aes256Gcm;

@@ -166,8 +166,8 @@ impl Advised {
         parsed.map_err(|error: TuningError| self.wrong(&error.to_string()))
     }
 
-    /// Measures until all rounds are done or the time is over. `asked` are the facts of the question.
-    /// Returns what is known then, in words.
+    /// Measures until all rounds are done or the time is over. `asked` are the facts of the
+    /// question. Returns what is known then, in words.
     pub(super) fn check(
         &self,
         question: &Question,

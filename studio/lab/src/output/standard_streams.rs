@@ -27,7 +27,8 @@ static BEFORE_MAIN: extern "C" fn() = note_closed;
 
 extern "C" fn note_closed() {
     for (descriptor, closed) in (0..).zip(&CLOSED) {
-        // SAFETY: the call only asks for the flags of a descriptor, and may be made with any number.
+        // SAFETY: the call only asks for the flags of a descriptor, and may be made with any
+        // number.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
         closed.store(flags == -1, Relaxed);
     }

@@ -1,6 +1,6 @@
 //! The trait that every store implements ([`store`]), what only some can do ([`purposes`]), the
-//! stores that come with this crate, and what opens one by its name ([`opener`]). Adapters for other
-//! engines live outside the default build.
+//! stores that come with this crate, and what opens one by its name ([`opener`]). Adapters for
+//! other engines live outside the default build.
 
 /// The calls of [`Store`](crate::store::Store) that have the same names in both engines, for a type
 /// with the field `database`.

@@ -9,8 +9,8 @@ use crate::operation::Call;
 use crate::sampler::is_up_to;
 use parking_lot::Mutex;
 
-/// Where a store keeps its recorder. Off until [`Recorder::start`](super::Recorder::start); one trace
-/// at a time.
+/// Where a store keeps its recorder. Off until [`Recorder::start`](super::Recorder::start); one
+/// trace at a time.
 #[derive(Default)]
 pub struct RecorderHandle {
     /// Number of the recorder, which no other of the process has; 0: off. Relaxed: a thread that

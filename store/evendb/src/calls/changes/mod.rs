@@ -42,8 +42,8 @@
 //! latch for a moment per 256 KiB, and usually does not move GV.
 //!
 //! Thread safety: a feed belongs to one thread at a time; any number of feeds run beside writers.
-//! Not here: how the ring is read beside appenders (`commit_log/reading/read_back.rs`), and how a waiting
-//! reader is woken (`commit_log/reading/follow.rs`).
+//! Not here: how the ring is read beside appenders (`commit_log/reading/read_back.rs`), and how a
+//! waiting reader is woken (`commit_log/reading/follow.rs`).
 
 mod change;
 mod feed;

@@ -6,8 +6,8 @@
 //! get       own writes, else the moment; the key is noted             writes.rs
 //! range     own writes over the moment; what was seen is noted        iter.rs
 //! put       noted                                                     writes.rs
-//! pop       locks a range, then deletes its first or last record        pop.rs
-//! lock      waits for the key, then brings the moment up to it        key_locks.rs
+//! pop       locks a range, then deletes its first or last record      pop/mod.rs
+//! lock      waits for the key, then brings the moment up to it        state/key_locks
 //! commit    own writes as one write, if no read has changed           write/reads.rs
 //! ```
 //! **Why that is serializable.** While a transaction commits it has the latches of all chunks that

@@ -18,8 +18,8 @@
 //! Thread safety: readers pin and load the view. The latch's holder is the one writer of the active
 //! delta and the only one to replace the view. The latch is usually held for microseconds. It is
 //! held across I/O only where a put writes its record to the commit log by a system call
-//! (`commit_log/writing/append.rs`): always at `Writing::Written`, and for a mapped log that is slow or was
-//! just synced. The token (try only) admits one reorganising job.
+//! (`commit_log/writing/append.rs`): always at `Writing::Written`, and for a mapped log that is
+//! slow or was just synced. The token (try only) admits one reorganising job.
 
 pub(crate) mod check;
 pub(crate) mod covers;

@@ -18,8 +18,8 @@
 //!
 //! Thread safety: none; its owner locks it, and holds the lock while it preallocates or cuts the
 //! file (see "Locks" in ARCHITECTURE.md). This module touches no file: the owner grows, cuts,
-//! preallocates and punches, and keeps the order of I13 (an extent is freed when the edit that drops
-//! it is durable and no view names it).
+//! preallocates and punches, and keeps the order of I13 (an extent is freed when the edit that
+//! drops it is durable and no view names it).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,11 @@
-//! The paper's partitioned Bloom filter (its section 3.1): which runs of a chunk's log may have a key.
+//! The paper's partitioned Bloom filter (its section 3.1): which runs of a chunk's log may have a
+//! key.
 //!
-//! Each part covers a section of consecutive runs; only the runs of sections that may have the key are searched. Immutable;
-//! extended by copying: closed parts are shared, and the open one keeps its tags and gets a new
-//! filter. A record costs about 10 bits, and 4 bytes more while its section is open. It knows a key
-//! by its tag, as the index does, so that a cold chunk's index can be turned into it.
+//! Each part covers a section of consecutive runs; only the runs of sections that may have the key
+//! are searched. Immutable; extended by copying: closed parts are shared, and the open one keeps
+//! its tags and gets a new filter. A record costs about 10 bits, and 4 bytes more while its section
+//! is open. It knows a key by its tag, as the index does, so that a cold chunk's index can be
+//! turned into it.
 //!
 //!
 //! Thread safety: immutable.

@@ -192,8 +192,8 @@ impl Funk {
         (last.ordinal >= self.run_end).then(|| "a run lies beyond the end of the log".into())
     }
 
-    /// Whether its log has at least `count` sorted runs. The tables that one checkpoint wrote are one
-    /// run: they are disjoint, so a scan reads one of them at a time.
+    /// Whether its log has at least `count` sorted runs. The tables that one checkpoint wrote are
+    /// one run: they are disjoint, so a scan reads one of them at a time.
     pub(crate) fn has_sorted_runs(&self, count: usize) -> bool {
         let checkpoints = self.runs.iter().map(|run| run.table.part.checkpoint);
         // A log of fewer tables has fewer runs, and its tables are not looked at.

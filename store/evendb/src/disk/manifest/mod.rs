@@ -6,8 +6,9 @@
 //!                          \__ must verify up to CURRENT's length, then to the first bad frame
 //! ```
 //!
-//! [`edit`] is the codec, with `fields` below it; [`state`] the sum of the edits, [`writer`] the file. The order of edits
-//! is the order of [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
+//! [`edit`] is the codec, with `fields` below it; [`state`] the sum of the edits, [`writer`] the
+//! file. The order of edits is the order of [`writer::Manifest::enqueue`]; an edit is durable with
+//! the next flush.
 
 pub(crate) mod edit;
 pub(crate) mod epochs;

@@ -3,20 +3,22 @@
 //! ```text
 //!   put --+--> waits: room, pace, debt (admission has these), chunk, freeze     every one is timed
 //!   get --+--> reads of the disk                     every one is timed
-//!         +--> whole operations                      sampled, one in 64 per thread
+//!   both --> whole operations                        sampled, one in 64 per thread
 //! ```
-//! A clock costs a fortieth of a put, so only slow steps are always timed: the fast path takes no
-//! clock, and a thread that is about to wait does. So the longest pause misses only delays outside
-//! of the code, such as the scheduler or a page fault: the samples have these.
+//! Reading the clock takes a fortieth of a put's time, so only slow steps are always timed: the
+//! fast path reads no clock, and a thread that is about to wait does. So the longest pause misses
+//! only delays outside of the code, such as the scheduler or a page fault: only the samples show
+//! these.
 //!
-//! Thread safety: plain counters, which order nothing. They are no atomics of the seam.
+//! Thread safety: plain counters, which order nothing. They are not the atomics of `crate::sync`: a
+//! model does not step through them.
 
 use crate::metrics::{PauseStats, WaitStats};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Eight steps to a doubling, up to 2^40 ns.
+/// Eight steps to a doubling, up to 2^41 ns.
 const STEPS: usize = 8;
 const BUCKETS: usize = 38 * STEPS;
 
@@ -67,7 +69,8 @@ impl Waits {
     }
 }
 
-/// Latencies of whole operations, in steps of an eighth. The first sample takes the memory for all.
+/// Latencies of whole operations, in steps of an eighth. The first sample allocates all
+/// steps.
 #[derive(Default)]
 pub(crate) struct Latencies(OnceLock<Box<[AtomicU64]>>);
 
@@ -126,7 +129,7 @@ pub(crate) struct Pauses {
     pub(crate) chunk: Waits,
     /// Freezing a delta, which a put does when a checkpoint has begun.
     pub(crate) freeze: Waits,
-    /// Gets that had to read from disk, the whole search.
+    /// Searches of the disk by gets, from beginning to end.
     pub(crate) read: Waits,
     pub(crate) puts: Latencies,
     pub(crate) gets: Latencies,
@@ -147,7 +150,7 @@ impl Pauses {
         self.get_nanos_max.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// With admission's waits: room, pace, debt.
+    /// All pauses. The caller passes those that `admission` counts: room, pace, debt.
     pub(crate) fn stats(&self, admission: [WaitStats; 3]) -> PauseStats {
         let [room, pace, debt] = admission;
         let waits = [room, pace, debt, self.chunk.stats(), self.freeze.stats()];

@@ -18,11 +18,11 @@
 //!
 //! Invariants: the tables of a base are disjoint and ascending. The log is read before the base, so
 //! no key is in the base while an older record of the key is in the log: a table joins only if the
-//! log has none of its keys. The limits of the log's runs show this, or the log's index does, which
-//! finds every key of the log.
+//! log has none of its keys. Either no run's range meets the table's, or the log's index, which
+//! misses no key, finds none of them.
 //!
-//! Thread safety: the checkpoint's own. The caller has marked the run as one that may join, so
-//! neither base nor log changes. Not here: writing, naming and publishing the tables.
+//! Thread safety: used by the checkpoint's thread alone. The caller has marked the run as one that
+//! may join, so neither base nor log changes. Not here: writing, naming and publishing the tables.
 
 use super::Runs;
 use crate::funk::log_index::Candidates;
@@ -31,12 +31,13 @@ use crate::plant::planted;
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::TableMeta;
 
-/// A table smaller than this part of a chunk's limit joins only while the base has few such tables:
-/// each costs memory, and a read of its own.
+/// A table smaller than the chunk's limit divided by this number joins only while the base has few
+/// such tables: each costs memory, and a read of its own.
 const STRETCH_PART: u64 = 640;
 const STRETCH_BYTES_MIN: u64 = 1 << 10;
 const SMALL_TABLES_MAX: usize = 16;
-/// The index is not loaded for this check if the log is larger than this part of a chunk.
+/// The index is not loaded for this check if the log is larger than a chunk's limit divided by this
+/// number.
 const LOG_LOADED_PART: u64 = 4;
 
 /// The least bytes of a stretch of records that is a table of its own.
@@ -52,7 +53,7 @@ pub(super) struct Joining<'a> {
     greatest: Option<Vec<u8>>,
     /// The prefix that the keys of the base's last table share.
     prefix: Vec<u8>,
-    /// Whether a table with that prefix was taken.
+    /// Whether a table of this run that continues the stream has joined.
     follows: bool,
 }
 
@@ -101,8 +102,8 @@ impl<'a> Joining<'a> {
         table.len >= stretch_bytes_min(self.of.core.options.chunk_bytes_max())
     }
 
-    /// Whether a small table may join: one that is not behind a stream, while there are few small
-    /// tables.
+    /// Whether a small table may join. It may while the base has few small tables, if it continues
+    /// the stream or if no table of this run has done so.
     fn may_be_small(&self, has_prefix: bool) -> bool {
         let small = self.funk.base.iter();
         let small = small.filter(|table| !self.is_large(&table.part.meta));

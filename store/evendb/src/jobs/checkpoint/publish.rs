@@ -5,8 +5,8 @@
 //! the run in its funk; a delta that the munk does not have yet stays, marked as durable.
 //!
 //! Thread safety: the thread of the checkpoint, while the run is marked as named: nobody else
-//! changes the chunk's funk. The view changes under the chunk's latch. Not here: the edit that names
-//! the runs.
+//! changes the chunk's funk. The view changes under the chunk's latch. Not here: the edit that
+//! names the runs.
 
 use super::run::PendingRun;
 use super::table::NewTable;

@@ -17,8 +17,8 @@
 //! older than a record of the same key in an older source. Of two equal versions, the one in the
 //! newer source decides.
 //!
-//! A range deletion (`chunk/covers/mod.rs`) hides, from a reader that sees it, all records of smaller
-//! versions, in all sources. If it hides the record that decides, there is no value.
+//! A range deletion (`chunk/covers/mod.rs`) hides, from a reader that sees it, all records of
+//! smaller versions, in all sources. If it hides the record that decides, there is no value.
 //!
 //! **For a rewrite:** the versions of a key come newest first; of two equal versions, the one of
 //! the newer source comes first ([`comes_before`]). [`KeyVersions::fate`] says for each version
@@ -44,7 +44,8 @@ pub(crate) trait Candidate {
 }
 
 /// The record for a reader; none if it is a tombstone or has expired, which hides older records. A
-/// record that lists operands has only a part of the value: the caller then asks `read/folded/mod.rs`.
+/// record that lists operands has only a part of the value: the caller then asks
+/// `read/folded/mod.rs`.
 #[inline]
 pub(crate) fn live<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
     match decides.kind() {

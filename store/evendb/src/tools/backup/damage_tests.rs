@@ -95,8 +95,8 @@ fn all_of_backups(vfs: &SimVfs) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// The files of the open database, without the ones that only exist because a pin held them back:
-/// an opening of the same disk removes these.
+/// The files of the open database, without retired ones that a pin keeps: opening a copy of the
+/// disk removes those.
 fn files_in_use(vfs: &SimVfs, kind: Kind) -> Vec<String> {
     let opened = vfs.fork_state();
     drop(kind.options(&opened).open(DIR).unwrap());
@@ -123,11 +123,11 @@ fn sound_contents(vfs: &SimVfs, kind: Kind, dir: &str) -> Map {
     contents(&kind.options(&vfs.fork_state()).open(dir).unwrap())
 }
 
-/// For each kind of file, how many flips were noticed.
+/// For each kind of file: how many bytes were flipped, and how often the copy failed.
 fn flips(kind: Kind) -> BTreeMap<String, (u64, u64)> {
     let vfs = SimVfs::new(11);
-    // Tables that are retired now leave when the first backups are made, as they may when another
-    // thread of the process has a pin.
+    // While this pin is held, retired tables keep their files. They are removed during the first
+    // backups, as happens where another thread has a pin.
     let pin = crate::sync::reclaim::pin();
     let db = with_a_backup(&vfs, kind);
     drop(pin);
@@ -180,7 +180,7 @@ fn flips(kind: Kind) -> BTreeMap<String, (u64, u64)> {
                     noticed(error);
                     assert!(copied.is_err(), "{place}");
                 }
-                // The damaged record may exist in the backup before.
+                // The backup may take a sound copy of the damaged file from the backup before.
                 Ok(done) => {
                     kind.backups(&vfs).verify(Some(done.number)).expect(&place);
                     let machine = vfs.fork_state();
@@ -209,7 +209,7 @@ fn a_byte_that_is_flipped_fails_backup_and_copy_or_harms_neither() {
             let (tried, noticed) = counted[named];
             assert!(2 * noticed > tried, "{kind:?}: {counted:?}");
         }
-        // The state in memory is written again, and the commit log is not copied.
+        // A backup writes `CURRENT` and the manifest anew from memory, and copies no commit log.
         for harmless in ["CURRENT", "MANIFEST-000001", "COMMIT-LOG"] {
             assert_eq!(counted[harmless].1, 0, "{kind:?}: {counted:?}");
         }
@@ -261,13 +261,13 @@ fn damage_that_a_backup_was_not_to_look_for_is_told_by_verify_and_by_restore() {
         }
         assert!(!vfs.exists(Path::new("/restored")).unwrap());
         if kind.keys().is_some() {
-            // By its list alone this cannot be noticed.
+            // Without the key only the lists are verified, and they do not show this damage.
             backups(&vfs).verify(Some(1)).unwrap();
             let error = backups(&vfs).verify(Some(2)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NeedsKey, "{error}");
             backups(&vfs).restore(Some(2), "/restored").unwrap();
         }
-        // A good backup takes nothing from it.
+        // A backup that verifies shares no file with an unverified one.
         let error = db.backup(BACKUPS).unwrap_err();
         assert!(
             error.to_string().contains(damaged.to_str().unwrap()),

@@ -251,7 +251,8 @@ fn sectors(len: u64) -> u64 {
     len.next_multiple_of(512)
 }
 
-/// Copies a stretch of a file to the place `at` of another. `behind` belongs to the target's writes; `note` gets the bytes, in pieces of [`PIECE_BYTES`].
+/// Copies a stretch of a file to the place `at` of another. `behind` belongs to the target's
+/// writes; `note` gets the bytes, in pieces of [`PIECE_BYTES`].
 pub(super) fn copy_bytes(
     from: &dyn File,
     stretch: Range<u64>,

@@ -1,4 +1,4 @@
-//! Removes a database: which files belong to it. [`evendb_base::destroy`] removes them.
+//! Removing a database: here, which files belong to it; [`evendb_base::destroy`] removes them.
 
 use crate::error::Result;
 use crate::files::FileName;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// holds other files. It is no error if the directory does not exist.
 ///
 /// Files that do not belong to a database stay. If the removal is cut short or returns an error,
-/// the rest of the files is no database that opens. Call it again then.
+/// what is left does not open as a database; call it again then.
 ///
 /// ```
 /// # fn main() -> evendb_flsm::Result<()> {
@@ -26,8 +26,8 @@ use std::path::Path;
 /// # Errors
 /// `Locked` if somebody has it open. `Unsupported` for a directory that may be another store's, or
 /// for a database of another engine. `InvalidArgument` for a directory of backups and for a
-/// symbolic link. `Io`, also if one of its names is a link, a directory or a pipe: no database has
-/// such names, and nothing is removed then. `Forked` as for an opening.
+/// symbolic link. `Io`, also if a link, a directory or a pipe has the name of one of its files: no
+/// engine makes those, and nothing is removed then. `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     let is_own = |name: &str| FileName::parse(name).is_some();

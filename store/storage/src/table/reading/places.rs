@@ -1,15 +1,17 @@
-//! What the index of an open table tells without a block: what the system should read ahead, where a
-//! stretch of the table begins or ends, where the table may be cut, and which share of it lies where.
+//! What the index of an open table tells without a block: what the system should read ahead, where
+//! a stretch of the table begins or ends, where the table may be cut, and which share of it lies
+//! where.
 //!
-//! Nothing here waits for the disk, and an answer may be wrong by a block. Thread safety: as that of
-//! [`Table`]. Not here: opening, and reading of blocks ([`crate::table::reader`]).
+//! Nothing here waits for the disk, and an answer may be wrong by a block. Thread safety: as that
+//! of [`Table`]. Not here: opening, and reading of blocks ([`crate::table::reader`]).
 
 use crate::table::index::share_below;
 use crate::table::reader::Table;
 use std::ops::Range;
 
 impl Table {
-    /// Tells the system that all stored blocks will be read soon. See [`File::will_need`](crate::vfs::File::will_need).
+    /// Tells the system that all stored blocks will be read soon. See
+    /// [`File::will_need`](crate::vfs::File::will_need).
     pub fn will_need(&self) {
         if self.whole.is_none() {
             self.file.will_need(self.offset, self.meta().len);

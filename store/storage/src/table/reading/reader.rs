@@ -84,8 +84,8 @@ impl Table {
         Table::open_by_tail(file, offset, len, id, TAIL_BYTES)
     }
 
-    /// [`open`](Self::open) by a caller that knows about how many bytes lie behind the data. If there
-    /// are more than `tail_bytes`, that costs a second read.
+    /// [`open`](Self::open) by a caller that knows about how many bytes lie behind the data. If
+    /// there are more than `tail_bytes`, that costs a second read.
     pub fn open_by_tail(
         file: Arc<dyn File>,
         offset: u64,

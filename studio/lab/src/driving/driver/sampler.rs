@@ -1,5 +1,5 @@
-//! [`Sampler`]: looks at the counters of a phase from the side: how many operations each step of its
-//! course has, the longest time without any, and whether its time is over.
+//! [`Sampler`]: looks at the counters of a phase from the side: how many operations each step of
+//! its course has, the longest time without any, and whether its time is over.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What a phase measured ([`PhaseResult`]), the figures that follow from it (`derived`), and both as
-//! JSON (`json`) and as text (`text`).
+//! What a phase measured ([`PhaseResult`]), the figures that follow from it (`derived`), and both
+//! as JSON (`json`) and as text (`text`).
 //!
 //! Definitions, so that figures of different stores mean the same:
 //! * **throughput with debt**, the first figure of every table: finished operations divided by wall

@@ -206,8 +206,8 @@ impl Keyspace {
     /// Merges `operand` into the value of `key`, by the keyspace's merge operator
     /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)). It reads
     /// nothing: the operand is kept beside the value, and folded with it later. Its cost and
-    /// its durability are those of a put. Operands do not expire: once the value beneath has expired, they
-    /// count as operands over no value.
+    /// its durability are those of a put. Operands do not expire: once the value beneath has
+    /// expired, they count as operands over no value.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {

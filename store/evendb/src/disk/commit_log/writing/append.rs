@@ -52,7 +52,8 @@ pub(crate) struct CommitLog {
     /// Records that begin below it are not copied into the mapping, but written
     /// ([`Self::write_from`]). A hint, Relaxed: both ways are right.
     pub(crate) written_below: AtomicU64,
-    /// Bytes of the file that have blocks ([`crate::commit_log::room`]). Moves under the ring latch.
+    /// Bytes of the file that have blocks ([`crate::commit_log::room`]). Moves under the ring
+    /// latch.
     pub(crate) room: AtomicU64,
     /// Whether the blocks of the room are known to exist.
     pub(crate) backed: AtomicBool,

@@ -6,8 +6,8 @@
 //!                      head              (LSNs)
 //! ```
 //! Pages ahead of the head are touched, so that no appender takes a page fault under the ring
-//! latch. After the ring's memory was given back ([`crate::commit_log::idle_pages`]), more pages are touched
-//! for one lap, because they have to be read in.
+//! latch. After the ring's memory was given back ([`crate::commit_log::idle_pages`]), more pages
+//! are touched for one lap, because they have to be read in.
 //!
 //! A byte that is copied or touched may make the kernel write a huge page. So while the log is
 //! slow, its records are written by system calls ([`CommitLog::write_from`]), as they are after a

@@ -13,9 +13,9 @@
 //!            continuing    ordinals of the few blocks that continue
 //! ```
 //! The resident form is what a database with many tables has in memory for each block. So each
-//! length takes only the bytes that the table's longest length needs, and each head the bytes of the
-//! longest head. That makes 9 bytes a block if keys differ within 5 bytes, and 12 if they differ
-//! within 8. The place of a block is the group's place and a sum of at most 15 lengths.
+//! length takes only the bytes that the table's longest length needs, and each head the bytes of
+//! the longest head. That makes 9 bytes a block if keys differ within 5 bytes, and 12 if they
+//! differ within 8. The place of a block is the group's place and a sum of at most 15 lengths.
 //!
 //! Blocks lie end to end from the table's start, so lengths give offsets. A block's separator is a
 //! key `K` with `last key of the block <= K < first key of the next`, as short as is easily found.
@@ -60,8 +60,8 @@ struct Group {
     tail: u32,
 }
 
-/// The heads of all separators, end to end. Each has as many bytes as the longest of them needs, and
-/// zeros behind the last head let each be read as eight bytes.
+/// The heads of all separators, end to end. Each has as many bytes as the longest of them needs,
+/// and zeros behind the last head let each be read as eight bytes.
 #[derive(Debug)]
 struct Heads {
     bytes: Box<[u8]>,

@@ -1,7 +1,8 @@
 //! How a rewrite is to cut a chunk: what is known of the chunk, or a look at all of its records.
 //!
-//! Thread safety: one job's own; the shares that are noted are atomic, and only guide. Not here: the
-//! rules themselves, which are pure ([`crate::rebalance::growth`], [`crate::rebalance::pieces`]).
+//! Thread safety: one job's own; the shares that are noted are atomic, and only guide. Not here:
+//! the rules themselves, which are pure ([`crate::rebalance::growth`],
+//! [`crate::rebalance::pieces`]).
 
 use super::Old;
 use super::sources::{base_and_log_bytes, data_bytes, sources_of};

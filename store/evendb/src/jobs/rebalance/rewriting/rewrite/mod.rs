@@ -6,8 +6,8 @@
 //! munk has taken in everything durable, it is the source, and nothing is read.
 //!
 //! A failure at any point before the layout change deletes the new files and leaves everything as
-//! it was. Records are counted in and out (`merge/count/mod.rs`): a difference latches the database,
-//! and nothing is published. A read error aborts.
+//! it was. Records are counted in and out (`merge/count/mod.rs`): a difference latches the
+//! database, and nothing is published. A read error aborts.
 //!
 //! Thread safety: the holder of the chunks' tokens; latches are held only at the begin and at the
 //! layout change. Not here: what is read (`sources`), where tables end (`cutting`), their files

@@ -1,5 +1,5 @@
-//! The durable content of a chunk, or of a part of it, as sources of a merge; and how many bytes its
-//! tables have.
+//! The durable content of a chunk, or of a part of it, as sources of a merge; and how many bytes
+//! its tables have.
 //!
 //! ```text
 //!   munk (a part of the keys)   |=====|      |====|
