@@ -5,8 +5,12 @@
 //! ```text
 //! base   [ table ][ table ][ table ]        disjoint, ascending
 //! log    [run 3][run 4][run 5]  | run_end=6 every run newer than the base, later runs newer
-//! search LogIndex: hash -> (run, block)     built on use, extended by checkpoints
+//! search LogIndex: hash -> (run, block)     begun with the log, extended by checkpoints
 //! ```
+//! After an opening there is no search structure, and reading all keys of a log again may read all
+//! of the log. So a get asks the runs themselves then, newest first: an open run tells without a
+//! read whether it may have the key, by its index or by a filter. Only runs that cannot tell
+//! (earlier versions wrote such runs) make the get load the structure.
 //!
 //! A `Funk` is immutable except its lazily loaded search structure; a checkpoint, rebalance or
 //! split publishes a new one in a new view. Reads do I/O, so no pin is held across them.
@@ -33,10 +37,11 @@ use crate::sync::lazy::LazyArc;
 use crate::value::{Owner, Value};
 use crate::visibility::{Candidate, live, try_decide};
 use evendb_storage::key_hash::{FilterHash, RamHash};
-use evendb_storage::table::Found;
+use evendb_storage::table::{Found, Table};
 use evendb_storage::{Kind, Version};
 use log_filter::PartitionedBloom;
 use log_index::{Candidates, LogIndex, Position};
+use smallvec::SmallVec;
 use tables::TableHandle;
 
 /// A run of the log.
@@ -238,6 +243,7 @@ impl Funk {
             return Ok(search);
         }
         let mut search = settings.empty();
+        self.runs.iter().for_each(|run| run.table.will_open());
         for run in &self.runs {
             let mut keys = Vec::new();
             run.table
@@ -354,6 +360,31 @@ impl Funk {
         Ok(found)
     }
 
+    /// The runs whose keys reach from below `key` to above it, newest first.
+    fn runs_around(&self, key: &[u8]) -> impl Iterator<Item = &Run> {
+        self.runs.iter().rev().filter(move |run| {
+            let meta = &run.table.part.meta;
+            *meta.min_key <= *key && *key <= *meta.max_key
+        })
+    }
+
+    /// The runs that may have the key, open, newest first; `None` if one of them does not tell
+    /// without a read whether it has the key.
+    fn telling_runs(&self, key: &[u8]) -> Result<Option<SmallVec<[Arc<Table>; 8]>>> {
+        // The disk reads all their ends at once.
+        let closed = self.runs_around(key).filter(|run| !run.table.is_open());
+        closed.for_each(|run| run.table.will_open());
+        let mut open = SmallVec::new();
+        for run in self.runs_around(key) {
+            let table = run.table.open()?;
+            if !table.tells_keys() {
+                return Ok(None);
+            }
+            open.push(table);
+        }
+        Ok(Some(open))
+    }
+
     fn get_from_log(
         &self,
         key: &[u8],
@@ -365,8 +396,7 @@ impl Funk {
         if self.runs.is_empty() {
             return Ok(None);
         }
-        let read = |run: &Run, block: Option<usize>| -> Result<Option<Found>> {
-            let table = run.table.open()?;
+        let read = |table: &Table, block: Option<usize>| -> Result<Option<Found>> {
             let Some(block) = block.or_else(|| table.block_for(key)) else {
                 return Ok(None);
             };
@@ -374,6 +404,14 @@ impl Funk {
             count_read(metrics, found.as_ref());
             Ok(found)
         };
+        if !self.search.is_set()
+            && settings.search == LogSearch::Index
+            && let Some(tables) = self.telling_runs(key)?
+        {
+            let hash = FilterHash::of(key);
+            let tables = tables.iter().filter(|table| table.may_have(key, hash));
+            return try_decide(tables.map(|table| read(table, None)));
+        }
         match &*self.search(settings)? {
             Search::Index(index) => {
                 let mut candidates = Candidates::default();
@@ -384,7 +422,7 @@ impl Funk {
                     };
                     // The largest number stands for this block or a later one.
                     let block = (position.block < u16::MAX).then_some(position.block.into());
-                    read(run, block)
+                    read(&*run.table.open()?, block)
                 }))
             }
             Search::Bloom(bloom) => {
@@ -395,7 +433,7 @@ impl Funk {
                     if settings.reads_sections {
                         read_up_to(run, key, at)?;
                     }
-                    read(run, None)
+                    read(&*run.table.open()?, None)
                 }))
             }
         }

@@ -22,7 +22,6 @@ use crate::engine::disk::Disk;
 use crate::error::Result;
 use crate::files::CONTAINER;
 use crate::funk::Funk;
-use crate::funk::tables::are_worth_naming;
 use crate::manifest::edit::{CoverRecord, Role};
 use crate::memory_shares;
 use crate::merge::count::Count;
@@ -290,7 +289,7 @@ fn next_table(
     let shape = TableShape {
         bytes_max: progress.bytes_max,
         ends: &ends,
-        is_keyed: joining.is_none() && are_worth_naming(records.sum(), bytes.sum()),
+        run: joining.is_none().then(|| (records.sum(), bytes.sum())),
     };
     let table = build_table(core, disk, run.chunk.keyspace, &mut merge, buffer, &shape)?;
     count.add(&merge, std::iter::once(&table.meta));

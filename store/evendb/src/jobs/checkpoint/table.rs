@@ -1,12 +1,15 @@
 //! One table of a chunk's log, built in RAM: of a checkpoint's run, or of runs that are merged.
 //!
 //! Small runs of large records are keyed ([`crate::funk::tables::are_worth_naming`]): a scan reads
-//! only the records that it returns. Thread safety: none is needed, nothing is shared. Not here:
-//! where a table goes, and what names it.
+//! only the records that it returns. Other runs have a filter, unless they are so small that an
+//! open one is in RAM. So each open run tells a get without a read whether it may have a key, also
+//! where there is no log index. Thread safety: none is needed, nothing is shared. Not here: where a
+//! table goes, and what names it.
 
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::Result;
+use crate::funk::tables::are_worth_naming;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::merge::Merge;
@@ -55,9 +58,15 @@ pub(crate) struct TableShape<'a> {
     pub(crate) bytes_max: u64,
     /// The table ends before a key for which this returns true.
     pub(crate) ends: &'a dyn Fn(&[u8]) -> bool,
-    /// The table has a block for each key.
-    pub(crate) is_keyed: bool,
+    /// Records, and bytes of keys and values, that a run has at most; `None` for a table that may
+    /// join the base.
+    pub(crate) run: Option<(u64, u64)>,
 }
+
+/// Bits for each key of a run's filter: one question in 300 is answered wrongly.
+const FILTER_BITS: u32 = 12;
+/// A run with no more bytes of keys and values is in RAM while it is open.
+const IN_RAM_BYTES: u64 = 8 << 10;
 
 /// Appends to `buffer` one table of the merge's next records. The merge has at least one record.
 /// After an error the buffer is empty.
@@ -71,10 +80,18 @@ pub(crate) fn build_table(
 ) -> Result<BuiltTable> {
     let id = disk.new_table_id();
     let sink = std::mem::take(buffer);
-    let options = core.table_options(keyspace).without_dictionary();
+    let mut options = core.table_options(keyspace).without_dictionary();
     let secrets = disk.vfs.secrets();
     let secrets = secrets.filter(|_| !planted!(core.options, RunLeftPlain));
-    let is_keyed = shape.is_keyed && options.codec == Codec::None;
+    let is_plain = options.codec == Codec::None;
+    let is_keyed = is_plain
+        && shape
+            .run
+            .is_some_and(|(records, bytes)| are_worth_naming(records, bytes));
+    let is_in_ram = |(_, bytes)| is_plain && bytes <= IN_RAM_BYTES;
+    if !is_keyed && shape.run.is_some_and(|run| !is_in_ram(run)) {
+        options.filter_bits_per_key = options.filter_bits_per_key.max(FILTER_BITS);
+    }
     let mut writer = TableWriter::new(sink, id, options)
         .sealed(secrets)
         .keyed(is_keyed);

@@ -11,12 +11,28 @@
 //! [`TableWriter::keyed`]: crate::table::TableWriter::keyed
 //! [`TableCursor::seek_block`]: crate::table::TableCursor::seek_block
 
+use crate::key_hash::FilterHash;
 use crate::table::Table;
 
 impl Table {
     /// Whether the index has all keys of the table: each block holds one.
     pub fn is_keyed(&self) -> bool {
         self.is_keyed
+    }
+
+    /// Whether the open table tells without a read which keys it has: it is keyed, it has a filter,
+    /// or all of it is in RAM.
+    pub fn tells_keys(&self) -> bool {
+        self.is_keyed || self.has_filter() || self.is_in_ram()
+    }
+
+    /// `false` if the open table has no record of `key`, as far as it [tells](Table::tells_keys).
+    pub fn may_have(&self, key: &[u8], hash: FilterHash) -> bool {
+        if !self.is_keyed {
+            return self.may_contain(hash);
+        }
+        let block = self.first_block_at(key);
+        block < self.block_count() && self.is_key_of_block(block, key)
     }
 
     /// Replaces `out` by the one key of a block of a table that [is keyed](Table::is_keyed). It

@@ -13,8 +13,17 @@ const PASS_BLOCKS: usize = 64;
 
 impl Table {
     /// Calls `each(hash, block ordinal)` for every key in order, once for each block that holds
-    /// records of the key. A log index is built from these.
+    /// records of the key. A log index is built from these. Of a [keyed](Table::is_keyed) table
+    /// nothing is read.
     pub fn for_each_hash(&self, each: &mut dyn FnMut(RamHash, usize)) -> Result<()> {
+        if self.is_keyed() {
+            let mut key = Vec::new();
+            for ordinal in 0..self.block_count() {
+                self.key_of_block(ordinal, &mut key);
+                each(RamHash::of(&key), ordinal);
+            }
+            return Ok(());
+        }
         let mut window = Window::default();
         let mut walk = Walk::default();
         let mut last_key = Vec::new();

@@ -229,6 +229,16 @@ impl Table {
             .is_none_or(|filter| filter.may_contain(hash.0))
     }
 
+    /// Whether there is a filter for absent keys.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Whether the blocks are kept, too: the table is small, and not keyed.
+    pub(crate) fn is_in_ram(&self) -> bool {
+        self.whole.is_some()
+    }
+
     /// The ordinal of the only block that can hold the newest record of `key`.
     pub fn block_for(&self, key: &[u8]) -> Option<usize> {
         if key < &*self.meta.min_key {

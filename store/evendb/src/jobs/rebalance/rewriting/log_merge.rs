@@ -27,7 +27,6 @@ use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::funk::container::RunWriter;
-use crate::funk::tables::are_worth_naming;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Place, Role};
 use crate::memory_shares;
@@ -311,7 +310,7 @@ fn build_merged(
     let shape = TableShape {
         bytes_max: u64::MAX,
         ends: &|_| false,
-        is_keyed: are_worth_naming(records, data),
+        run: Some((records, data)),
     };
     let built = build_table(core, disk, chunk.keyspace, &mut merge, bytes, &shape)?;
     count.add(&merge, std::iter::once(&built.meta));
