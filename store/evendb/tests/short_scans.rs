@@ -12,13 +12,20 @@ const BLOCK_BYTES: u64 = 4096 + 900;
 
 /// All reads are from disk: there are neither munks nor rows.
 fn open(vfs: &SimVfs) -> Db {
+    let options = options(vfs).advanced(|advanced| advanced.munks(false));
+    options.open("/db").expect("opens")
+}
+
+fn open_with_munks(vfs: &SimVfs) -> Db {
+    options(vfs).open("/db").expect("opens")
+}
+
+fn options(vfs: &SimVfs) -> Options {
     Options::new()
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(32 << 20)
-        .advanced(|advanced| advanced.chunk_bytes(256 << 10).munks(false))
+        .advanced(|advanced| advanced.chunk_bytes(256 << 10))
         .workers(0)
-        .open("/db")
-        .expect("opens")
 }
 
 fn key(number: u32) -> String {
@@ -294,6 +301,40 @@ fn a_scan_reads_of_small_runs_what_it_gives_out() {
         let few = |&own: &u64| own <= records / 4 * 5;
         assert!(at_them.iter().all(few), "{at_them:?}");
     }
+}
+
+/// A scan loads the spans that it reads into RAM. The load reads what the span has, and no block of
+/// a small run without keys in the span.
+#[test]
+fn a_span_that_is_loaded_costs_no_read_of_small_runs_without_its_keys() {
+    let (plain, vfs) = (SimVfs::new(1), SimVfs::new(2));
+    filled(&plain, 4000, 0).close().expect("closes");
+    with_small_runs(&vfs, 7).close().expect("closes");
+    let (without, db) = (open_with_munks(&plain), open_with_munks(&vfs));
+    let mut more: Vec<u64> = (1..FEW)
+        .map(|part| {
+            let read = |vfs: &SimVfs, db: &Db| {
+                // It opens the tables.
+                assert_eq!(db.get(key(400 * part + 21)).expect("reads"), None);
+                let before = vfs.read_ahead().read;
+                for _ in 0..8 {
+                    let range = key(400 * part + 20)..key(400 * part + 40);
+                    assert_eq!(db.range(range).count(), 10);
+                    db.settle_debt().expect("settles");
+                }
+                vfs.read_ahead().read - before
+            };
+            read(&vfs, &db).saturating_sub(read(&plain, &without))
+        })
+        .collect();
+    let loads = |db: &Db| db.stats().munk_loads;
+    assert!(loads(&db) >= u64::from(FEW) / 2, "{} loads", loads(&db));
+    assert!(loads(&without) >= u64::from(FEW) / 2);
+    // A chunk may begin in a range, and a span reach up to a key of the runs.
+    more.sort_unstable();
+    more.truncate(FEW as usize / 4 * 3);
+    let none = |&own: &u64| own < 2 * VALUE_BYTES as u64;
+    assert!(more.iter().all(none), "{more:?}");
 }
 
 /// A snapshot sees the earlier records of small runs, and no keys that only newer runs have.

@@ -47,6 +47,13 @@ impl Table {
         self.index.is_separator(ordinal, key)
     }
 
+    /// Whether a [keyed](Table::is_keyed) table has keys from `low` to below `high`. It reads
+    /// nothing.
+    pub fn has_keys_between(&self, low: &[u8], high: Option<&[u8]>) -> bool {
+        debug_assert!(self.is_keyed, "the index does not have all keys");
+        self.index.find(low) < high.map_or(self.index.len(), |high| self.index.find(high))
+    }
+
     /// Tells the system that the blocks with keys from `low` to below `high` will be read soon.
     /// There may be none.
     pub fn will_need_keys(&self, low: Option<&[u8]>, high: Option<&[u8]>) {

@@ -63,7 +63,8 @@ pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<
 }
 
 /// The durable content of a part of a chunk, from its funk alone. The part has about this `share`
-/// of the chunk's records, and the disk is asked for only that share.
+/// of the chunk's records, and the disk is asked for only that share. Of a keyed run only blocks of
+/// keys in the part are read.
 pub(crate) fn sources_within<'v>(
     view: &'v View,
     range: &KeyRange,
@@ -83,15 +84,21 @@ pub(crate) fn sources_within<'v>(
         .clone()
         .filter(|_| several)
         .for_each(|(table, _)| table.will_open());
-    for (table, bytes) in tables.clone().filter(|_| several) {
+    let (low, high) = (&range.low, range.high.as_deref());
+    let mut needed = Vec::new();
+    for (table, bytes) in tables {
         let table = table.open()?;
-        table.will_need_from(Some(&range.low), table.blocks_in(bytes));
+        match table.is_keyed() {
+            true if !table.has_keys_between(low, high) => continue,
+            true => table.will_need_keys(Some(low), high),
+            false if several => table.will_need_from(Some(low), table.blocks_in(bytes)),
+            false => {}
+        }
+        needed.push((table, bytes));
     }
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
-    for (table, bytes) in tables {
-        let high = range.high.as_deref();
-        let source = TableSource::new(table.open()?, &range.low, high, bytes)?;
-        sources.push(Box::new(source));
+    for (table, bytes) in needed {
+        sources.push(Box::new(TableSource::new(table, low, high, bytes)?));
     }
     Ok(sources)
 }
